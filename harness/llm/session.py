@@ -238,7 +238,7 @@ class HFSession(Session):
             self._open("reply")
             self._append(after)
             with self._booked("probe", requests=1) as cost:
-                logits = self._forward(cost, self.ids[self._cached :])
+                logits = self._forward(cost, self.ids[self._cached :], labels=firsts)
             assert logits is not None
             mass = logits[-1].softmax(-1)[torch.tensor(firsts, device=logits.device)].tolist()
             best = int(logits[-1].argmax())

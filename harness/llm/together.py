@@ -19,6 +19,7 @@ read the same in one pass, one does, and the others copy it in the next. Its cos
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -44,7 +45,8 @@ TOLERANCE = {"float32": 1e-3, "bfloat16": 5e-2, "float16": 1e-2}
 class Ask:
     """Run `ids` behind `cache` and return the last `logits` rows of logits; attention goes to `capture`.
 
-    blocks: names of the blocks that `ids` complete (harness.llm.prefixes.names), where other contexts may copy them.
+    blocks: names of the blocks that `ids` complete (harness.llm.prefixes.names), where other contexts may copy them;
+    labels: tokens of a probe, whose logits are computed in float32.
     """
 
     ids: Sequence[int]
@@ -52,6 +54,7 @@ class Ask:
     logits: int = 0
     capture: FeedCapture | WriteCapture | None = None
     blocks: Sequence[bytes] = ()
+    labels: Sequence[int] = ()
 
 
 class Network(Protocol):
@@ -171,7 +174,7 @@ class ForwardLane:
         if model.fixed_rows is not None:
             return in_rows(model.net, model.device, asks, model.fixed_rows)
         eagerly = functools.partial(together, model.net, model.device, asks, model.kernel)
-        if self._steps is None or any((len(a.ids), a.logits, a.capture) != (1, 1, None) for a in asks):
+        if self._steps is None or any((len(a.ids), a.logits, a.capture, *a.labels) != (1, 1, None) for a in asks):
             return eagerly()
         slots = [slot_of(ask.cache) for ask in asks]
         with slots[0].arena.lock:
@@ -226,8 +229,7 @@ def alone(net: Any, device: torch.device, ask: Ask) -> torch.Tensor | None:
         if not ask.logits:
             net.get_decoder()(**given)
             return None
-        logits: torch.Tensor = net(**given, logits_to_keep=ask.logits).logits[0].float()
-        return logits
+        return _logits(net, given, ask.logits, [ask.labels] * ask.logits)
 
 
 def together(
@@ -263,11 +265,42 @@ def together(
         if not logit_rows:
             net.get_decoder()(**given)
             return found
-        rows = net(**given, logits_to_keep=torch.tensor(logit_rows, device=device)).logits[0].float()
+        labels = [asks[n].labels for n in order for _ in range(asks[n].logits)]
+        rows: Any = _logits(net, given, torch.tensor(logit_rows, device=device), labels)
     wanted = [n for n in order if asks[n].logits]
     for n, part in zip(wanted, rows.split([asks[n].logits for n in wanted]), strict=True):
         found[n] = part
     return found
+
+
+def _logits(net: Any, given: dict[str, Any], keep: Any, labels: Sequence[Sequence[int]]) -> torch.Tensor:
+    """Float32 logits [rows, vocab] of a pass; row n has those of labels[n] from its hidden state in float32.
+
+    In bfloat16 the logits of two labels are often one number, and a probe then a tie. Where the head is not a plain
+    linear layer in memory (logits scaled or capped behind it, an adapter, quantised weights), its own logits stay.
+    """
+    head: Any = net.get_output_embeddings() if any(labels) else None
+    thread = threading.get_ident()
+    seen: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def look(_: Any, inputs: Any, out: torch.Tensor) -> None:
+        if threading.get_ident() == thread:
+            seen.append((inputs[0][0], out[0].float()))
+
+    plain = type(head) is torch.nn.Linear and head.weight.dtype != torch.float32 and not head.weight.is_meta
+    hook = head.register_forward_hook(look) if plain else None
+    try:
+        rows: torch.Tensor = net(**given, logits_to_keep=keep).logits[0].float()
+    finally:
+        if hook is not None:
+            hook.remove()
+    for hidden, out in seen:
+        if torch.equal(out, rows):
+            for n, ids in enumerate(map(list, labels)):
+                state, bias = hidden[n].to(head.weight.device).float(), head.bias
+                of_labels = head.weight[ids].float() @ state + (0 if bias is None else bias[ids].float())
+                rows[n, ids] = of_labels.to(rows.device)
+    return rows
 
 
 def in_rows(net: Any, device: torch.device, asks: Sequence[Ask], rows: int) -> list[torch.Tensor | None]:

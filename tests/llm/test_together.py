@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from dataclasses import asdict, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -333,6 +334,75 @@ def test_bfloat16_packs_too(tiny_folder, passes):
     for one in found:
         assert one["events"] == expected["events"]
         assert np.array(one["numbers"]) == pytest.approx(expected["numbers"], rel=0.05, abs=1e-3)
+
+
+class Scaled(torch.nn.Module):
+    """A head whose logits are multiplied behind it, in place or not."""
+
+    def __init__(self, factor, in_place, dtype):
+        super().__init__()
+        torch.manual_seed(0)
+        self.head, self.factor, self.in_place = torch.nn.Linear(16, 50, dtype=dtype), factor, in_place
+
+    def get_output_embeddings(self):
+        return self.head
+
+    def forward(self, hidden, logits_to_keep):
+        out = self.head(hidden[:, -logits_to_keep:])
+        return SimpleNamespace(logits=out.mul_(self.factor) if self.in_place else out * self.factor)
+
+
+@pytest.mark.parametrize(
+    ("factor", "in_place", "dtype", "exact"),
+    [
+        (1, False, "bfloat16", True),
+        (2, False, "bfloat16", False),
+        (2, True, "bfloat16", False),
+        (1, 0, "float32", False),
+    ],
+)
+def test_labels_of_a_plain_narrow_head_alone_are_computed_in_float32(factor, in_place, dtype, exact):
+    net = Scaled(factor, in_place, getattr(torch, dtype))
+    hidden = torch.randn(1, 4, 16).to(net.head.weight.dtype)
+    with torch.inference_mode():
+        ordinary = together._logits(net, {"hidden": hidden}, 3, [[], [], []])
+        found = together._logits(net, {"hidden": hidden}, 3, [[], [7, 9], []])
+        expected = hidden[0, 2].float() @ net.head.weight[[7, 9]].float().T + net.head.bias[[7, 9]].float()
+    assert torch.equal(found, ordinary) is not exact
+    if exact:
+        assert torch.allclose(found[1, [7, 9]], expected, atol=1e-6, rtol=0)
+        changed = (found != ordinary).nonzero().tolist()
+        assert all(place in ([1, 7], [1, 9]) for place in changed), "other rows or other tokens changed"
+
+
+def test_a_probe_in_bfloat16_is_the_float32_product_of_its_hidden_state_alone_and_beside_others(tiny_folder, passes):
+    model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), dtype="bfloat16"))
+    head, states = model.net.get_output_embeddings(), []
+    ids = [model.text.plain(label)[0] for label in ("Yes", "No")]
+
+    def yes_of(state):
+        return float((torch.tensor(state) @ head.weight[ids].detach().float().T).softmax(-1)[0])
+
+    def ask(n):
+        with model.session(Meter()) as s:
+            s.user("Question:\n")
+            s.feed(NODES[n])
+            s.flush()
+            return s.probe(["Yes", "No"]).p["Yes"]
+
+    assert model.pack_problem is None
+    hook = head.register_forward_hook(lambda _head, inputs, _out: states.extend(inputs[0][0].float().tolist()))
+    found = [ask(n) for n in range(3)]
+    own = [yes_of(state) for state in states]
+    assert found == pytest.approx(own, abs=1e-6)
+    states.clear()
+    passes.clear()
+    found = side_by_side([lambda n=n: ask(n) for n in range(3)])
+    hook.remove()
+    beside = [yes_of(state) for state in states]
+    assert max(passes) > 1
+    assert sorted(found) == pytest.approx(sorted(beside), abs=1e-6)
+    assert found == pytest.approx(own, abs=1e-2)
 
 
 def test_contexts_that_fit_by_hand(tiny, monkeypatch):
