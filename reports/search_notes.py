@@ -1,9 +1,16 @@
-"""Sentences below a table on how the searches of a run ended."""
+"""Sentences below a table on the searches of a run, and on runs whose searches are the same."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.storage.run_folder import StoredRun
+
+_CUT = re.compile(r"(\d+) of \d+ summaries were cut at (\d+) tokens")
+"""In the note of a search's start, as graph construction writes it (methods/pecan/build.py)."""
 
 
 def searches(records: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -16,4 +23,42 @@ def searches(records: Sequence[Mapping[str, Any]]) -> list[str]:
         found.append(f"{ended} of {len(answered)} searches ({100 * ended / len(answered):.0f} %) visited every node")
     if ties:
         found.append(f"{ties} of {len(asked)} probes ({100 * ties / len(asked):.0f} %) are ties: P(Yes) is 0.5")
+    return found + _cut(answered)
+
+
+def _cut(answered: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How many calls of graph construction reached their limit, each document counted once."""
+    notes = {
+        tuple(record["document_ids"]): [
+            note for step in record["steps"] for note in _CUT.findall(step.get("note") or "")
+        ]
+        for record in answered
+    }
+    calls = sum(int(calls) for found in notes.values() for calls, _ in found)
+    limits = ", ".join(sorted({limit for found in notes.values() for _, limit in found}))
+    if not calls:
+        return []
+    where = f"in {sum(map(bool, notes.values()))} of {len(notes)} indexes"
+    dropped = "an unfinished last point is dropped where there are others"
+    return [f"{calls} summaries, {where}, were cut at {limits} tokens; {dropped}"]
+
+
+def coinciding(runs: Sequence[StoredRun], labels: Sequence[str]) -> list[list[str]]:
+    """For each run a sentence that names the runs of its data set that visited the same nodes as it, if there are any.
+
+    labels: what the sentence calls the runs. A node is its number, level and tokens, because graphs may differ.
+    """
+    visited: list[Any] = []
+    for run in runs:
+        nodes = {
+            record["question_id"]: {
+                (s["node"], s["level"], s["tokens"]) for s in record["steps"] if s["node"] is not None
+            }
+            for record in run.records
+        }
+        visited.append((run.config["dataset"]["name"], nodes) if any(nodes.values()) else None)
+    found = []
+    for own in visited:
+        same = [label for label, other in zip(labels, visited, strict=True) if other == own]
+        found.append([f"{', '.join(same)} visited the same nodes in every question"] if own and len(same) > 1 else [])
     return found

@@ -30,7 +30,7 @@ Columns of `frame`, in order:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -42,6 +42,7 @@ from harness.stats.clusters import linked
 from reports import stored as facts
 from reports.basis import asked, strangers
 from reports.question_costs import tflops
+from reports.search_notes import coinciding
 from reports.settings import Named, is_number, named
 
 if TYPE_CHECKING:
@@ -68,14 +69,28 @@ def frame(
     names = list(dict.fromkeys(name for run in runs for name in (*facts.score_names(run), *facts.corpus_names(run))))
     known = named(runs)
     rows = [_row(run, one.label, names, convention, seed) for run, one in zip(runs, known, strict=True)]
-    for row, run, strange in zip(rows, runs, strangers(runs), strict=True):
-        row["notes"] += [strange] if strange else []
+    same = coinciding(runs, [one.label for one in known])
+    for row, run, strange, alike in zip(rows, runs, strangers(runs), same, strict=True):
+        row["notes"] += ([strange] if strange else []) + alike
         bases = _references(run, runs, reference)
         row["ratio"] = _ratio(run, bases, convention, row["notes"])
         row["ratio.search"] = _ratio(run, bases, convention, [], whole=False)
+        other = DEFAULT if convention == "causal" else "causal"
+        for name, whole, index in (("ratio", True, "with"), ("ratio.search", False, "without")):
+            ratios = {convention: row[name], other: _ratio(run, bases, other, [], whole=whole)}
+            if (told := _opposed(ratios)) is not None:
+                row["notes"].append(f"FLOPs {index} the index, beside {reference}: {told}")
     table = _with_settings(pd.DataFrame(rows), known).sort_values("dataset", kind="stable", ignore_index=True)
     table["notes"] = [tuple(n) for n in table["notes"]]
     return facts.numbers(table)
+
+
+def _opposed(ratios: Mapping[str, float | None]) -> str | None:
+    """Two ratios by convention in words where one is below 1 and the other above it, else None."""
+    known = {name: 100 * (ratio - 1) for name, ratio in ratios.items() if ratio is not None}
+    if len(known) < 2 or min(known.values()) >= 0 or max(known.values()) <= 0:
+        return None
+    return ", ".join(f"{abs(x):.1f} % {'dearer' if x > 0 else 'cheaper'} under {name}" for name, x in known.items())
 
 
 def _with_settings(table: pd.DataFrame, known: Sequence[Named]) -> pd.DataFrame:

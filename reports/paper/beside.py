@@ -120,7 +120,8 @@ def verdict(value: Value, ours: Ours, n: int, margin: float = MARGIN) -> str:
     reach = half + (margin if value.metric.in_points else margin / 100 * abs(value.printed))
     told = f"{margin:g} {'points' if value.metric.in_points else '%'}"
     if ours.narrow is None or ours.wide is None:
-        return f"{UNDECIDED} (one document says nothing about the spread)"
+        linked = "one document, or questions linked by shared ones, says nothing about the spread"
+        return f"{UNDECIDED} ({linked if ours.alone else 'all resamples give the same value, so no spread is known'})"
     decision = equivalence(ours.narrow, ours.wide, (value.printed - reach, value.printed + reach))
     if decision == "equivalent":
         return f"{EQUIVALENT} (within {told})"

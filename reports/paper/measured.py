@@ -23,11 +23,15 @@ WIDE, NARROW = 0.95, 0.90  # the levels of the two intervals: see harness.stats.
 
 @dataclass(frozen=True)
 class Ours:
-    """What was measured, with its 95 % interval (wide) and its 90 % interval (narrow); None where there is none."""
+    """What was measured, with its 95 % interval (wide) and its 90 % interval (narrow); None where there is none.
+
+    alone: there is none because all questions, or the indexes, are of one document or linked through shared ones.
+    """
 
     value: float | None = None
     wide: tuple[float, float] | None = None
     narrow: tuple[float, float] | None = None
+    alone: bool = False
 
 
 def measure(value: Value, run: StoredRun) -> Ours:
@@ -77,7 +81,8 @@ def mean(parts: Sequence[Ours]) -> Ours:
         above = math.hypot(*(high - m for m, (_, high) in zip(values, known, strict=True)))
         return middle - below / len(values), middle + above / len(values)
 
-    return Ours(middle, ends([part.wide for part in parts]), ends([part.narrow for part in parts]))
+    alone = any(part.alone for part in parts)
+    return Ours(middle, ends([part.wide for part in parts]), ends([part.narrow for part in parts]), alone)
 
 
 def score_of(metric: Metric, run: StoredRun) -> str | None:
@@ -98,7 +103,7 @@ def _ours(find: Callable[[float], Interval], scale: float) -> Ours:
     def ends(one: Interval) -> tuple[float, float] | None:
         return None if one.low is None or one.high is None else (scale * one.low, scale * one.high)
 
-    return Ours(None if wide.mean is None else scale * wide.mean, ends(wide), ends(narrow))
+    return Ours(None if wide.mean is None else scale * wide.mean, ends(wide), ends(narrow), wide.clusters == 1)
 
 
 def _mean_of(
@@ -137,6 +142,5 @@ def _shared(index: Ours, search: Ours, questions: int) -> Ours:
     def ends(a: tuple[float, float] | None, b: tuple[float, float] | None) -> tuple[float, float] | None:
         return None if a is None or b is None else (a[0] / questions + b[0], a[1] / questions + b[1])
 
-    return Ours(
-        index.value / questions + search.value, ends(index.wide, search.wide), ends(index.narrow, search.narrow)
-    )
+    wide, narrow = ends(index.wide, search.wide), ends(index.narrow, search.narrow)
+    return Ours(index.value / questions + search.value, wide, narrow, index.alone or search.alone)

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from harness.cli.main import main
 from harness.errors import UserError
-from harness.stats.bootstrap import interval
+from harness.stats.bootstrap import corpus_interval, interval
 from harness.stats.paired_tests import equivalence
 from reports.page import page
 from reports.paper import frame
 from reports.paper.beside import verdict
-from reports.paper.measured import Ours
+from reports.paper.measured import Ours, _ours
 from reports.paper.printed import Value, load
 from tests.reports.build import record, usage
 from tests.reports.paper_runs import answers, paper_run
@@ -75,7 +75,13 @@ class TestVerdict:
         assert verdict(COST, ours(COST.printed * 1.1, 0.1, 0.1), 10, margin=12) == "equivalent (within 12 %)"
 
     def test_without_an_interval_nothing_is_shown(self) -> None:
-        assert verdict(SCORE, Ours(SCORE.printed), 1000).startswith("undecided (one document")
+        assert verdict(SCORE, Ours(SCORE.printed, alone=True), 1000).startswith("undecided (one document")
+        for labels, alone in (
+            ("abcd", False),
+            ("aaaa", True),
+        ):  # a BLEU that no resample changes has no interval either
+            found = _ours(lambda level, of=labels: corpus_interval(sum, [[1.0]] * 4, list(of), level=level), 1.0)
+            assert ("one document" in verdict(SCORE, found, 4)) is alone
 
     def test_about_how_many_questions(self) -> None:
         """Twice as narrow takes four times as many: 2.05 is the reach, so 4.1 has to be halved."""

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from reports.search_notes import searches
+from types import SimpleNamespace
+
+from methods.graph import Graph
+from methods.pecan.build import _Batch, _Layer, _tell
+from methods.pecan.config import PecanConfig
+from reports.search_notes import coinciding, searches
 
 
-def record(stop, *p_yes, error=None):
-    return {"error": error, "stop_reason": stop, "steps": [{"p_yes": p} for p in p_yes] + [{}]}
+def record(stop, *p_yes, error=None, note="", document="d"):
+    steps = [{"p_yes": p} for p in p_yes] + [{"note": note}]
+    return {"error": error, "stop_reason": stop, "document_ids": [document], "steps": steps}
 
 
 def test_exhausted_searches_and_ties_are_counted_over_answered_questions():
@@ -21,3 +27,35 @@ def test_exhausted_searches_and_ties_are_counted_over_answered_questions():
 def test_a_method_without_a_search_visits_no_node() -> None:
     """A bm25 that showed every chunk ends as "exhausted" too."""
     assert searches([{"error": None, "stop_reason": "exhausted", "steps": []}]) == []
+
+
+def test_calls_cut_at_the_reserve_are_counted_once_a_document():
+    """The sentence is read from what graph construction notes, so the note is made by it here."""
+    graph, batch = Graph(), _Batch([0], ["a"], None, "bullets", True, 0)
+    for level, cut in ((2, [batch, batch]), (3, [batch])):
+        _tell(graph, _Layer(level, [0], [1]), cut, PecanConfig(reserve=20))
+    note = "; ".join([*graph.notes, "2 top nodes left out"])
+    rows = [
+        record("yes", note=note),
+        record("yes", note=note),
+        record("yes", document="e"),
+        record("", note=note, error=1),
+    ]
+    assert searches(rows) == [
+        "3 summaries, in 1 of 2 indexes, were cut at 20 tokens; an unfinished last point is dropped where there are others"
+    ]
+
+
+def visits(dataset, *nodes):
+    rows = [
+        {"question_id": str(n), "steps": [{"node": node, "level": 1, "tokens": 5} for node in [*order, None]]}
+        for n, order in enumerate(nodes)
+    ]
+    return SimpleNamespace(config={"dataset": {"name": dataset}}, records=rows)
+
+
+def test_runs_that_visited_the_same_nodes_in_every_question_are_named_together():
+    runs = [visits("x", [1, 2], [3]), visits("x", [2, 1], [3]), visits("x", [1, 2], [4]), visits("y", [1, 2], [3])]
+    told = ["a, b visited the same nodes in every question"]
+    assert coinciding(runs, ["a", "b", "c", "d"]) == [told, told, [], []]
+    assert coinciding([visits("x", []), visits("x", [])], ["a", "b"]) == [[], []], "a method without a search"

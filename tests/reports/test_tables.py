@@ -145,6 +145,23 @@ class TestCosts:
         assert all(math.isnan(r) for r in ratios[2:])
         assert list(frame([base, ours], reference="pecan")["ratio"]) == [4.0, 1.0]
 
+    def test_a_ratio_that_points_elsewhere_under_causal_is_told(self, tmp_path: Path) -> None:
+        def run(method: str, cost: float, causal: float) -> Any:
+            one = usage(cost)
+            one["flops"]["causal"] = causal * 1e12
+            return read_run(write_run(tmp_path, [record(0, 0.1, usage={"answer": one})], method=method))
+
+        runs = [run("full-context", 1.0, 1.0), run("pecan", 0.91, 1.06), run("bm25", 0.5, 0.9)]
+        table = frame(runs)
+        told = "FLOPs without the index, beside full-context: 9.0 % cheaper under all-params, 6.0 % dearer under causal"
+        assert told in row_of(table, "pecan")["notes"]
+        assert not [
+            note for name in ("full-context", "bm25") for note in row_of(table, name)["notes"] if "causal" in note
+        ]
+        assert any(
+            "6.0 % dearer under causal, 9.0 %" in n for n in row_of(frame(runs, convention="causal"), "pecan")["notes"]
+        )
+
 
 class TestNotes:
     @pytest.mark.parametrize(
