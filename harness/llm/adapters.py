@@ -207,7 +207,8 @@ def _of_card(name: str, folder: Path, base: Base) -> Checked:
     base_of_card = dict(card.get("base") or {}) if card else {}
     theirs, ours = base_of_card.get("where"), base.where
     if theirs is None or canonical(theirs) == canonical(ours) or set(theirs) != set(ours):
-        return Checked()  # no card, the same weights, or two ways of naming weights that cannot be compared
+        # No card, the same weights, or two ways of naming weights that cannot be compared.
+        return Checked(warnings=_contestants(name, base, card.get("trained") if card else None))
     made_for = str(base_of_card.get("name"))
     if made_for != base.name:
         why = "its card has the mark of other weights"
@@ -218,3 +219,14 @@ def _of_card(name: str, folder: Path, base: Base) -> Checked:
             f"the adapter '{name}' is stale: it was trained on other weights of '{base.name}'; train it again: {again}"
         ]
     )
+
+
+def _contestants(name: str, base: Base, trained: Any) -> list[str]:
+    """Whose prompts the rows were that the adapter was last trained on, as its card counts them, in a sentence."""
+    told = trained if isinstance(trained, dict) else {}
+    methods, rows = told.get("methods"), told.get("rows")
+    if not isinstance(methods, dict) or not all(type(n) is int and n > 0 for n in (rows, *methods.values())):
+        return []
+    shares = [f"{method} {100 * n / rows:.0f} %" for method, n in sorted(methods.items(), key=lambda item: -item[1])]
+    own = f"the adapter '{name}' of '{base.name}' was trained on methods' own prompts"
+    return [f"{own}, in the last course {', '.join(shares)} of the rows"] if shares else []

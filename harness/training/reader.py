@@ -30,7 +30,7 @@ from harness.training.evaluate import Measure
 from harness.training.lessons import Mixture, lesson_trees
 from harness.training.real_rows import RealRow, Source, check_apart, other_rows, training_rows
 from harness.training.settings import Settings
-from harness.training.skills import declared, prompts
+from harness.training.skills import declared, owners, prompts
 from harness.training.token_rows import Row, Rows
 from harness.training.trainer import Job, export, train
 from harness.training.trees import Tree
@@ -89,10 +89,14 @@ class ReaderTraining:
         return progress.step >= job.steps
 
     def _card(self, base: Base, job: Job, progress: Progress, rows: list[RealRow], skills: Mapping[str, int]) -> None:
+        methods: Counter[str] = Counter()
+        for skill, owner in owners().items():
+            methods[owner] += skills.get(skill, 0)
         trained = {
             "seed": self.seed,
             "data": dict(Counter(row.dataset for row in rows)),
             "skills": dict(skills),
+            "methods": dict((+methods).most_common()),
             "licences": _licences(self.settings.sources),
             **self._before(base, rows),
             "rows": len(job.data.rows),

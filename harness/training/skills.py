@@ -25,6 +25,16 @@ def declared(parameters: Mapping[str, Mapping[str, Any]] | None = None) -> dict[
     return skills
 
 
+def owners() -> dict[str, str]:
+    """Skill -> the implementation that alone declares it; skills that several declare have none."""
+    found: dict[str, set[str]] = {}
+    for preset, method in _methods({}).items():
+        target = {k: v for _, values in presets.read("methods", preset) for k, v in values.items()}["implementation"]
+        for skill in method.skills():
+            found.setdefault(skill.name, set()).add(target)
+    return {name: next(iter(targets)) for name, targets in found.items() if len(targets) == 1}
+
+
 def prompts() -> dict[str, str]:
     """ "preset: name of the prompt" -> text, for the defaults of every method; each text once, by its first preset."""
     names: dict[str, str] = {}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+
 import pytest
 import torch
 
@@ -44,6 +47,26 @@ def test_adapters_are_switched_per_session(tiny, tiny_folder, adapter_folder):
         first_logprobs(model, "two")
     with pytest.raises(CannotRun, match="has no adapter 'one'"):
         first_logprobs(tiny, "one")
+
+
+@pytest.mark.parametrize(
+    ("trained", "told"),
+    [
+        ({"rows": 400, "methods": {"gist": 7, "pecan": 174}}, "the last course pecan 44 %, gist 2 % of the rows"),
+        ({"rows": 400, "methods": {}}, None),
+        ({"rows": 400, "methods": {"pecan": "174"}}, None),
+        ({"rows": 0, "methods": {"pecan": 174}}, None),
+        ([], None),
+        (None, None),
+    ],
+)
+def test_whose_prompts_an_adapter_was_trained_on_is_told(tiny_folder, adapter_folder, tmp_path, trained, told):
+    folder = shutil.copytree(adapter_folder, tmp_path / "one")
+    if trained is not None:
+        (folder / "card.json").write_text(json.dumps({"trained": trained}))
+    facts = model_facts(ModelConfig(name="tiny", source=str(tiny_folder), adapters={"one": str(folder)}))
+    own = "the adapter 'one' of 'tiny' was trained on methods' own prompts, in "
+    assert facts.warnings == ([own + told] if told else [])
 
 
 def test_an_adapter_is_part_of_the_identity(tiny_folder, adapter_folder):
