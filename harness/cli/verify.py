@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,6 +23,9 @@ _SHOWN = 20  # differences of one kind that are printed
 
 def verify(
     bundle: Annotated[str, typer.Argument(metavar="BUNDLE.zip", help="What harness export wrote.")],
+    other: Annotated[
+        str | None, typer.Argument(metavar="[OTHER.zip]", help="A bundle of the same experiment, to compare.")
+    ] = None,
     data: Annotated[str | None, setting("--data PATH", "The data set's rows, for a bundle without texts.")] = None,
     against: Annotated[
         str | None, setting("--against RUNS", "Also compare with runs of your own: other answers, or other scoring?")
@@ -33,10 +37,14 @@ def verify(
     Scores the answers again and computes every number of the table again. Nothing in the bundle is executed. The exit
     code is 4 if something differs.
     """
+    from harness.exchange.bundle import opened
     from harness.exchange.verify import verify as check
 
     check_pandas()
-    report = check(Path(bundle), data=data, against=read_runs(run_folders([against])) if against else ())
+    own = read_runs(run_folders([against])) if against else []
+    with opened(Path(other)) if other else nullcontext() as second:
+        theirs = list(second.runs.values()) if second else []
+        report = check(Path(bundle), data=data, against=[*own, *theirs])
     print(json_.dumps(asdict(report)) if json else "\n".join(_lines(bundle, report)))
     return 4 if report.differences else 0
 
@@ -53,6 +61,6 @@ def _lines(bundle: str, report: Report) -> list[str]:
         lines += [f"  {one}" for one in own[:_SHOWN]]
         lines += [f"  {kind}: {len(own) - _SHOWN} more (--json lists all)"] if len(own) > _SHOWN else []
     count = len(report.differences)
-    verdict = "verified" if report.scores else "verified, but no score could be computed again"
+    verdict = f"partly verified: not checked: {', '.join(report.unchecked)}" if report.unchecked else "verified"
     lines.append(f"NOT verified: {count} difference{'s' if count > 1 else ''}" if count else verdict)
     return lines

@@ -39,7 +39,7 @@ from harness.types import VERSION
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT = 1
+FORMAT = 2
 INDEX, README = "bundle.json", "README.txt"
 _README = """Runs of longdoc-harness, exported so that others can check them.
 
@@ -73,12 +73,20 @@ def digest(text: str | bytes) -> str:
     return hashlib.sha256(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def answered(row: Mapping[str, Any]) -> list[Any]:
+    """A record's answer: its text, or that it failed, and what was shown for it, by place."""
+    keys = ("document_id", "start", "end", "sources")
+    places = [[piece.get(key) for key in keys] for piece in row["shown"]]
+    return [row["prediction"], (row["error"] or {}).get("type"), places]
+
+
 def answer_digest(row: Mapping[str, Any]) -> str:
-    """What identifies a record's answer: its text, or that it failed, and what was shown for it, by place."""
-    places = [
-        [piece.get("document_id"), piece.get("start"), piece.get("end"), piece.get("sources")] for piece in row["shown"]
-    ]
-    return digest(canonical([row["prediction"], (row["error"] or {}).get("type"), places]))
+    """What identifies a record's answer and the texts that were shown in its search and to the reader."""
+    return digest(canonical([*answered(row), [_text_hash(piece) for piece in pieces(row)]]))
+
+
+def _text_hash(piece: Mapping[str, Any]) -> str | None:
+    return checksum(piece["text"]) if piece.get("text") else piece.get(POINTER) or piece.get("sha256")
 
 
 def texts_digest(row: Mapping[str, Any]) -> str | None:
@@ -172,7 +180,7 @@ def _hashed(row: dict[str, Any]) -> dict[str, Any]:
     """The record without texts of the data set, with their hashes where it had them."""
     bare = without_texts(row)
     for old, piece in zip(pieces(row), pieces(bare), strict=True):
-        if known := old.get(POINTER) or (checksum(old["text"]) if old["text"] else None):
+        if known := _text_hash(old):
             piece["sha256"] = known  # not the pointer: that names a text of the folder
     told = texts_digest(row)
     return {**bare, "texts_sha256": told} if told else bare
@@ -246,7 +254,7 @@ def _index(path: Path, data: bytes) -> dict[str, Any]:
     if wrong:
         raise DataError(path, None, wrong[0], f"{INDEX} is not of this program")
     if held["format"] != FORMAT:
-        raise DataError(path, None, "format", f"{held['format']}, and this version reads {FORMAT}; install a newer one")
+        raise DataError(path, None, "format", f"{held['format']}, and this version reads {FORMAT}; export it again")
     parts = ("answers", "questions", "scorers")
     for place, entry in held["runs"].items():
         if not isinstance(entry, dict) or not all(isinstance(entry.get(part), dict) for part in parts):

@@ -31,12 +31,12 @@ from harness.config.yaml_tree import flatten
 from harness.engine.rescore import rejudged
 from harness.engine.self_contained import gold_of
 from harness.errors import UserError
-from harness.exchange.bundle import Bundle, answer_digest, opened, table, texts_digest
+from harness.exchange.bundle import Bundle, answer_digest, answered, opened, table, texts_digest
 from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
 from harness.storage.serialize import plain
 from harness.storage.shapes import JUDGES
-from harness.storage.summary import summarise
+from harness.storage.summary import KEPT, summarise
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
@@ -62,7 +62,10 @@ class Difference:
 
 @dataclass
 class Report:
-    """What a check found; answers, scores, numbers: how many were checked, computed again, computed again."""
+    """What a check found; answers, scores, numbers: how many were checked, computed again, computed again.
+
+    unchecked: what the tables hold that could not be computed again, by name.
+    """
 
     sha256: str
     runs: int = 0
@@ -70,6 +73,7 @@ class Report:
     scores: int = 0
     numbers: int = 0
     differences: list[Difference] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
@@ -92,6 +96,7 @@ def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] 
             rescored.append(check.rescored(check.golds(data)))
             _summary(place, rescored[-1], run.summary, report)
         if bundle.lost:
+            report.unchecked.append("the table")
             report.notes.append(f"the table is not checked, because {', '.join(bundle.lost)} cannot be read any more")
         else:
             _table(bundle, rescored, report)
@@ -146,8 +151,9 @@ class _Check:
     def rescored(self, golds: Mapping[str, Gold]) -> StoredRun:
         """The run with the scores that its answers have here; what cannot be scored keeps its scores, with a note."""
         config = self._config()
-        names = [] if config is None else self._scorers(config)
+        names = self._scorers(config.scorers if config is not None else ())
         if lacking := len(self.rows) - len(golds):
+            self.report.unchecked.append(f"{lacking} answers without gold answers")
             self._note(f"{lacking} answers have no gold answers in the bundle; with the data set's rows: --data FILE")
         rows = []
         for question, row in self.rows.items():
@@ -160,8 +166,9 @@ class _Check:
 
     def _row(self, question: str, row: dict[str, Any], config: DatasetConfig, gold: Gold) -> dict[str, Any]:
         """The record with its scores computed again; reports those that differ."""
+        judges = {n: told for n, told in (row["notes"].get(JUDGES) or {}).items() if n not in config.scorers}
         try:
-            fresh = rejudged(row, config, gold)
+            fresh = rejudged({**row, "notes": {**row["notes"], JUDGES: judges}}, config, gold)
         except STOPS:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a scorer does with gold answers from outside
@@ -183,26 +190,32 @@ class _Check:
         try:
             return part_of_run(DatasetConfig, self.run.config["dataset"], self.run.path.name)
         except UserError as error:
-            self._note(f"{error}; no score is computed again")
+            self._unchecked(sorted({name for row in self.rows.values() for name in row["scores"]}), str(error))
             return None
 
-    def _scorers(self, config: DatasetConfig) -> list[str]:
-        """The scorers of the run that are known here; notes why others are not, and other versions."""
+    def _scorers(self, configured: Sequence[str]) -> list[str]:
+        """The scorers of the run and its records that are known here; notes why others are not, and other versions."""
         known, installed = [], set(scorers.names())
-        for name in config.scorers:
+        judged = {j for row in self.rows.values() for j in (row.get("notes") or {}).get(JUDGES) or ()} - installed
+        held = {name for row in self.rows.values() for name in row["scores"]} | self.entry["scorers"].keys()
+        for name in dict.fromkeys([*configured, *sorted(held - judged)]):
             if name not in installed:
                 why = "code of its author's, which is not imported" if ":" in name else "not known to this installation"
-                self._note(f"scores of '{name}' are not computed again: it is {why}")
+                self._unchecked([name], f"it is {why}")
             elif problems := scorers.problems([name]):
-                self._note(f"scores of '{name}' are not computed again: {problems[0]}")
+                self._unchecked([name], problems[0])
             else:
                 known.append(name)
                 before, here = self.entry["scorers"].get(name), scorers.version(name)
                 if before is not None and str(before) != here:
                     self._note(f"'{name}' is version {here} here, and {before} in the bundle: scores may differ")
-        if judged := sorted({j for row in self.rows.values() for j in (row.get("notes") or {}).get(JUDGES) or ()}):
-            self._note(f"scores of {', '.join(judged)} are a model's, and are not computed again")
+        if judged:
+            self._unchecked(sorted(judged), "they are a model's")
         return known
+
+    def _unchecked(self, names: Sequence[str], why: str) -> None:
+        self.report.unchecked += [name for name in names if name not in self.report.unchecked]
+        self._note(f"scores of {', '.join(map(repr, names))} are not computed again: {why}")
 
     def _differs(self, kind: Kind, question: str, sentence: str) -> None:
         self.report.differences.append(Difference(kind, self.place, question, sentence))
@@ -233,8 +246,7 @@ def _summary(place: str, run: StoredRun, summary: Mapping[str, Any], report: Rep
         seed=int(run.config.get("seed", 0)),
         form=run.config["dataset"].get("format", ""),
     )
-    names = [name for name in ("n_total", "n_scored", "n_failed", "scores") if name in summary]
-    here, told = (flatten({name: one[name] for name in names}) for one in (fresh, summary))
+    here, told = (flatten({k: v for k, v in one.items() if k not in KEPT}) for one in (fresh, summary))
     for key in dict.fromkeys([*told, *here]):
         report.numbers += 1
         if not _equal(told.get(key), here.get(key)):
@@ -271,13 +283,15 @@ def _against(bundle: Bundle, run: StoredRun, report: Report) -> None:
         report.notes.append(f"{place}: the bundle has no run of this name, which covers settings, models and data")
         return
     rows = {row["question_id"]: row for row in theirs[0].records}
+    if alone := len(rows.keys() - {row["question_id"] for row in run.records}):
+        report.notes.append(f"{place}: {alone} questions are in the bundle alone")
     for row in run.records:
         question = row["question_id"]
         if question not in rows:
             report.notes.append(f"{place}: question '{question}' is not in the bundle")
             continue
         other = rows[question]
-        if answer_digest(row) != answer_digest(other):
+        if answered(row) != answered(other):
             told = f"{row['prediction'][:60]!r} here, {other['prediction'][:60]!r} in the bundle"
             report.differences.append(Difference("other answers", place, question, told))
             continue

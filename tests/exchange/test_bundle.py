@@ -80,7 +80,7 @@ def edit(path: Path, place: str, change: Callable[[Any], None], careful: bool = 
     if careful:
         index = json.loads(files[INDEX])
         index["files"][name] = digest(files[name])
-        if careful:
+        if place == RECORDS:
             run = index["runs"][name.rpartition("/")[0]]
             run["answers"] = {row["question_id"]: answer_digest(row) for row in lines}
         files[INDEX] = json.dumps(index).encode()
@@ -196,6 +196,43 @@ def test_other_edits(bundle: Path) -> None:
     assert any("n_failed is 3, and 0 computed again" in d.sentence for d in verify(bundle).differences)
 
 
+def edited(row: dict[str, Any], how: str) -> None:
+    if how == "added":
+        row["scores"]["2wikimultihopqa.em"] = 0.875
+    if how == "judged":
+        row["notes"]["judges"] = {SCORER: {}}
+        row["scores"][SCORER] = 0.875
+    if how == "removed":
+        del row["scores"][SCORER]
+    if how == "unknown":
+        row["scores"]["nobody.knows"] = 1.0
+
+
+@pytest.mark.parametrize(
+    ("how", "kinds"),
+    [
+        ("added", {"other scoring", "table"}),
+        ("judged", {"other scoring"}),
+        ("removed", {"other scoring"}),
+        ("unknown", {"table"}),
+    ],
+)
+def test_scores_that_the_answers_do_not_give(bundle: Path, how: str, kinds: set[str]) -> None:
+    edit(bundle, RECORDS, lambda lines: [edited(row, how) for row in lines[:2]], careful=True)
+    report = verify(bundle)
+    assert set(found(report)) >= kinds
+    assert report.unchecked == (["nobody.knows"] if how == "unknown" else [])
+
+
+def test_summary_numbers_and_shown_texts(bundle: Path) -> None:
+    before = bundle.read_bytes()
+    edit(bundle, "summary.json", lambda summary: summary.update(n_truncated=3, invented=1), careful=True)
+    assert len(found(verify(bundle))["table"]) == 2
+    bundle.write_bytes(before)
+    edit(bundle, RECORDS, lambda lines: lines[0]["shown"][0].update(text="altered"))
+    assert len(found(verify(bundle))["other answers"]) == 1
+
+
 @pytest.mark.parametrize("how", ["option", "run"])
 def test_texts_that_may_not_be_copied_are_hashes(tmp_path: Path, rows: Path, how: str) -> None:
     run = make(tmp_path / "out", rows, keep_texts=how == "option")
@@ -276,13 +313,13 @@ HOSTILE: dict[str, tuple[list[tuple[zipfile.ZipInfo, bytes]], str]] = {
     "no bundle": ([(entry("a"), b"x")], "no bundle of this program"),
     "no JSON": ([(entry(INDEX), b"{")], "bundle.json is damaged"),
     "deep": ([(entry(INDEX), b"[" * 3000 + b"]" * 3000)], "bundle.json is"),
-    "another shape": ([(entry(INDEX), b'{"format": 1, "runs": [], "table": [], "files": {}}')], "not of this program"),
-    "a later format": ([(entry(INDEX), b'{"format": 9, "runs": {}, "table": [], "files": {}}')], "install a newer one"),
+    "another shape": ([(entry(INDEX), b'{"format": 2, "runs": [], "table": [], "files": {}}')], "not of this program"),
+    "a later format": ([(entry(INDEX), b'{"format": 9, "runs": {}, "table": [], "files": {}}')], "export it again"),
     "a run elsewhere": (
         [
             (
                 entry(INDEX),
-                b'{"format": 1, "runs": {"../x": {"answers": {}, "questions": {}, "scorers": {}}}, "table": [], "files": {}}',
+                b'{"format": 2, "runs": {"../x": {"answers": {}, "questions": {}, "scorers": {}}}, "table": [], "files": {}}',
             )
         ],
         "is not in it",
@@ -340,6 +377,11 @@ def test_the_commands(tmp_path: Path, rows: Path, capsys: pytest.CaptureFixture[
     assert out.splitlines()[-1].startswith("NOT verified: ")
     assert json.loads(call("verify", place, "--json")[1])["differences"]
     assert call("verify", place, "--against", str(tmp_path / "out"))[0] == 4
+    own = make(tmp_path / "own", rows)
+    own.records[0]["prediction"] = "another"
+    export([own], tmp_path / "own.zip")
+    code, out, _ = call("verify", str(tmp_path / "own.zip"), place)
+    assert (code, "other answers" in out) == (4, True)
     for words, sentence in (
         (("export", str(tmp_path / "out")), "last the file to write"),
         (("export", str(tmp_path / "out"), "b.tar"), "should end in .zip"),
