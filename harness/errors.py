@@ -6,6 +6,7 @@ HarnessError
 │   ├── ConfigError         a run that cannot be planned: every mistake at once
 │   ├── DataError           a row of a data file, with file, line and field
 │   ├── CannotRun           weights, memory, a capability or a package that is missing
+│   │   └── Missing         weights or rows that are not on this machine; a plan is possible without
 │   └── RunLocked           another process writes this run folder
 ├── QuestionError           this question fails, the run goes on
 │   ├── WindowExceeded      more tokens than the model's window
@@ -67,6 +68,11 @@ class HarnessError(Exception):
         """The message as a list."""
         return [str(self)]
 
+    @property
+    def missing(self) -> list[str]:
+        """Those of the sentences that name something missing on this machine, and no mistake."""
+        return []
+
 
 class UserError(HarnessError):
     """Something the user can fix: printed as one sentence, exit code 2."""
@@ -97,14 +103,24 @@ class UnknownName(UserError):
 
 
 class ConfigError(UserError):
-    """All that is wrong with a configuration, one line each."""
+    """All that is wrong with a configuration, one line each. missing: of the problems, those that are no mistakes."""
 
-    def __init__(self, problems: Sequence[str]) -> None:
-        self.problems = list(problems)
-        if len(self.problems) == 1:
-            super().__init__(self.problems[0])
-        else:
-            super().__init__(f"{len(self.problems)} mistakes:\n" + "\n".join(f"  - {p}" for p in self.problems))
+    def __init__(self, problems: Sequence[str], missing: Sequence[str] = ()) -> None:
+        self.problems, self._missing = list(problems), list(missing)
+        mistakes = [problem for problem in problems if problem not in missing]
+        blocks = []
+        for one, several, lines in (
+            ("1 mistake", "mistakes", mistakes),
+            ("1 thing is missing", "things are missing", self._missing),
+        ):
+            head = one if len(lines) == 1 else f"{len(lines)} {several}"
+            blocks += ["\n".join([f"{head}:", *(f"  - {line}" for line in lines)])] if lines else []
+        super().__init__(self.problems[0] if len(self.problems) == 1 else "\n".join(blocks))
+
+    @property
+    def missing(self) -> list[str]:
+        """As given."""
+        return self._missing
 
     @property
     def sentences(self) -> list[str]:
@@ -123,6 +139,19 @@ class DataError(UserError):
 
 class CannotRun(UserError):
     """Weights, memory, a capability or a package that is missing."""
+
+
+class Missing(CannotRun):
+    """Weights or rows that are not on this machine. thing: what to get, "weights of owner/name"."""
+
+    def __init__(self, message: str, thing: str) -> None:
+        super().__init__(message)
+        self.thing = thing
+
+    @property
+    def missing(self) -> list[str]:
+        """The message."""
+        return [str(self)]
 
 
 class RunLocked(UserError):
@@ -199,7 +228,9 @@ def raise_all(problems: Sequence[HarnessError]) -> None:
     if len(problems) == 1 and len(sentences) == 1:
         raise problems[0]
     if sentences:
-        raise ConfigError(sentences)
+        raise ConfigError(
+            sentences, list(dict.fromkeys(sentence for problem in problems for sentence in problem.missing))
+        )
 
 
 # --- the terminal ---

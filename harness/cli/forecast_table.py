@@ -50,7 +50,7 @@ def _hours(value: float | None) -> str:
 
 def _line(row: Forecast) -> tuple[str, ...]:
     left = row.questions - row.done
-    questions = f"{left} of {row.questions}" if row.done else str(row.questions)
+    questions = f"{left} of {row.questions}" if row.done else str(row.questions or "unknown")
     return row.method, row.dataset, questions, _short(row.tokens), _tflops(row.tflops), _hours(row.hours), row.how
 
 
@@ -105,7 +105,7 @@ def _sum(values: Sequence[float | None]) -> float | None:
 
 def as_json(rows: Iterable[Forecast]) -> str:
     """A line of JSON for each row; null where a number is unknown."""
-    return "\n".join(json_.dumps(asdict(row)) for row in rows)
+    return "\n".join(json_.dumps(asdict(row) | {"questions": row.questions or None}) for row in rows)
 
 
 def closing(total: int, lost: Sequence[Lost]) -> str:

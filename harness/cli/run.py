@@ -252,13 +252,15 @@ def _check_convention(options: Execution, suite: str | None) -> None:
 
 def _only_plan(wanted: list[Choices], options: Execution, scaling: Scaling, suite: str | None) -> int:
     """--plan: print the forecast of every row that can be run; the others' mistakes are on stderr."""
-    planned = plan_all(wanted, say)
+    planned = plan_all(wanted, say, elsewhere=True)
     for warning in dict.fromkeys(w for plan in planned.plans for w in plan.warnings):
         say(f"warning: {warning}")
     if planned.plans:
         plans = planned.plans
         rows = _forecasts(plans, options)
         print(as_json(rows) if options.json else _forecast_table(rows, options, scaling, suite), flush=True)
+    for thing in dict.fromkeys(thing for plan in planned.plans for thing in plan.missing):
+        say(f"missing here: {thing}")
     if planned.lost:
         say(closing(len(wanted), planned.lost))
     return planned.code
@@ -280,10 +282,9 @@ def _forecasts(planned: list[Plan], options: Execution) -> list[Forecast]:
             forecasts.append(replace(made, hours=needed, speed=speed))
         except HarnessError as e:
             names = (plan.method_name, plan.config.dataset.name)
-            count = len(plan.dataset.examples[: plan.config.limit])
             how = ", ".join(f"{name} {text.replace(':', ' ')}, not known yet" for name, text in plan.awaits.items())
             how = how if isinstance(e, NotFinished) else str(e)
-            forecasts.append(Forecast(*names, count, 0, None, None, how))
+            forecasts.append(Forecast(*names, plan.questions, 0, None, None, how))
     return forecasts
 
 

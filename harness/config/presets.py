@@ -180,7 +180,7 @@ def _copied(value: Any) -> Any:
 
 
 def read(kind: str, name: str) -> list[tuple[str, dict[str, Any]]]:
-    """The layers of a preset, base first, as (origin, values); `summary`, `download` and `extends` are taken out.
+    """The layers of a preset, base first, as (origin, values); `summary`, `download`, `extends` and such are taken out.
 
     Raises UnknownName, and ConfigError for a file that cannot be read or that extends itself.
     """
@@ -194,6 +194,7 @@ def read(kind: str, name: str) -> list[tuple[str, dict[str, Any]]]:
         seen.append(shown)
         values.pop("summary", None)
         values.pop("download", None)
+        values.pop("official_questions", None)
         if layers:
             values.pop("name", None)  # the base's own name in tables
         following = values.pop("extends", None)
@@ -207,13 +208,22 @@ def download(dataset: str) -> list[str]:
     """What to download for a data set, from where, and its size, a sentence or two each; from the preset it extends
     where it says nothing itself; [] for a data set that is no preset.
     """
+    return [str(line) for line in _said(dataset, "download") or ()]
+
+
+def official_questions(dataset: str) -> int:
+    """How many questions the publishers' file has; 0 where no preset says so."""
+    return int(_said(dataset, "official_questions") or 0)
+
+
+def _said(dataset: str, key: str) -> Any:
+    """What a data set's preset, or the one that it extends, says beside its settings; None where neither does."""
     if fold(dataset) not in map(fold, names("datasets")):
-        return []
+        return None
     _, values = _one("datasets", dataset)
-    lines = values.get("download")
-    if lines is None and isinstance(values.get("extends"), str):
-        return download(values["extends"])
-    return [str(line) for line in lines or ()]
+    if key not in values and isinstance(values.get("extends"), str):
+        return _said(values["extends"], key)
+    return values.get(key)
 
 
 def summaries(kind: str) -> dict[str, str]:

@@ -92,7 +92,7 @@ class DatasetConfig(_Frozen):
 
 
 class Shape(_Frozen):
-    """The sizes of a model that runs elsewhere, as its config.json has them (tied: tie_word_embeddings); for FLOPs."""
+    """The sizes of a model that is not here, as its config.json has them (tied: tie_word_embeddings); for FLOPs."""
 
     layers: int = Field(gt=0)
     width: int = Field(gt=0)
@@ -130,11 +130,12 @@ class ModelConfig(_Frozen):
     folder, for methods that switch between some; offers: those of them that come with the package, loaded for a role
     whose method uses one of that name; small: tables say that the model is a small one; thinking: of a reasoning model,
     the markers of its thinking and its length: it is cut off before scoring and reported apart; deterministic:
-    predictions do not depend on --parallel or on load.
+    predictions do not depend on --parallel or on load; shape: for the FLOPs of a model behind a server, and of a plan
+    where the weights are not here; a model that is here is counted by its own config.json.
 
     backend "endpoint" asks an OpenAI-compatible server. base_url: up to and with /v1; source: the model's name there;
     api_key_env: name of the environment variable with the key; timeout: seconds for one reply; retries: after the first
-    try; logprobs: how many tokens the server gives probabilities of, 0 for one that gives none; shape: for FLOPs.
+    try; logprobs: how many tokens the server gives probabilities of, 0 for one that gives none.
     """
 
     name: str
@@ -176,7 +177,7 @@ class EncoderConfig(_Frozen):
 
     package: an installed package that carries the weights under `package_path`; sha256: of its model.safetensors.
     pooling: how tokens become one vector, None = as the folder says, else their mean; query_source: where the network
-    for questions is, None = one network for both.
+    for questions is, None = one network for both; shape: for plans where its folder is not here.
     """
 
     name: str
@@ -193,6 +194,7 @@ class EncoderConfig(_Frozen):
     max_length: int | None = Field(default=None, gt=0)
     batch_size: int = Field(default=32, gt=0)
     device: str = "auto"
+    shape: Shape | None = None
 
 
 class RunConfig(_Frozen):

@@ -14,7 +14,7 @@ from harness.config import presets, registry
 from harness.config.resolve import Resolution
 from harness.config.schema import DatasetConfig, canonical
 from harness.datasets.kinds import drawn, unlike
-from harness.errors import CannotRun, HarnessError
+from harness.errors import CannotRun, HarnessError, Missing
 from harness.storage.code_version import own_code
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ def load_once(config: DatasetConfig, limit: int | None) -> Dataset:
     if key not in _loaded:
         try:
             _loaded[key] = load(config, limit)
+        except Missing as e:
+            _loaded[key] = Missing(f"{e}{offer(config)}", e.thing)
         except CannotRun as e:
             _loaded[key] = CannotRun(f"{e}{offer(config)}")
         except HarnessError as e:

@@ -10,7 +10,7 @@ from typing import Any
 from harness.config.resolve import DEFAULTS
 from harness.config.schema import EncoderConfig, ModelConfig
 from harness.embed.towers import disagreement, pooling_of
-from harness.errors import CannotRun
+from harness.errors import CannotRun, Missing
 from harness.llm.model_info import hash_files, local_folder
 from harness.storage.file_hash import file_hash
 from harness.storage.hub import weights_of
@@ -24,11 +24,15 @@ _LONGER = ("mpnet", 512)
 
 @dataclass(frozen=True)
 class EncoderFacts:
-    """name as in tables; identity: all that changes a vector; problems: sentences that forbid the run."""
+    """name as in tables; identity: all that changes a vector; problems: sentences that forbid the run.
+
+    absent: what of it is not on this machine, as ModelFacts has it.
+    """
 
     name: str
     identity: dict[str, Any] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    absent: str = ""
 
 
 def encoder_facts(config: EncoderConfig, role: str = "encoder") -> EncoderFacts:
@@ -46,7 +50,8 @@ def encoder_facts(config: EncoderConfig, role: str = "encoder") -> EncoderFacts:
             "max_length": config.max_length,
         }
     except CannotRun as e:
-        return EncoderFacts(config.name, problems=[f"not run: weights: {e}"])
+        absent = e.thing if isinstance(e, Missing) else ""
+        return EncoderFacts(config.name, problems=[f"not run: weights: {e}"], absent=absent)
     return EncoderFacts(config.name, identity, problems)
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from harness.config.schema import EncoderConfig
 from harness.cost.events import Event, Kind
 from harness.cost.flops import DEFAULT, ModelShape, flops, shape_of
 from harness.errors import UserError
@@ -43,7 +44,8 @@ _NOT_THE_TEXTS = ("questions", "seed", "files")  # options of a data set that le
 class Forecast:
     """One row of a plan. done: questions recorded already; tokens, tflops: of the others, None if unknown.
 
-    hours: of one worker like this machine, None if no run here says it; speed: by which runs (engine/speed.py).
+    questions: 0 if unknown; hours: of one worker like this machine, None if no run here says it; speed: by which runs
+    (engine/speed.py).
     """
 
     method: str
@@ -125,6 +127,9 @@ def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
     Reads stored runs; loads no model and changes nothing.
     """
     own = _read(out / plan.folder)
+    if not plan.dataset.examples:
+        how = f"unknown: the rows are not here{'; questions: as published' if plan.questions else ''}"
+        return Forecast(plan.method_name, plan.config.dataset.name, plan.questions, 0, None, None, how)
     work = _Work(plan, own, convention)
     names = (plan.method_name, plan.config.dataset.name, len(work.asked), work.done)
     if not work.left:
@@ -175,7 +180,9 @@ def _settings(config: dict[str, Any]) -> tuple[Any, ...]:
     dataset = config["dataset"]
     options = {k: v for k, v in (dataset.get("options") or {}).items() if k not in _NOT_THE_TEXTS}
     dataset_settings = (dataset["name"], dataset["max_answer_tokens"], options)
-    named = (config["model"], config.get("roles"), config.get("encoder"), config.get("reranker"))
+    roles = config.get("roles") or {}
+    used = (config["model"], *roles.values(), config.get("encoder"), config.get("reranker"))
+    named = [sorted(roles), *({k: v for k, v in (each or {}).items() if k != "shape"} for each in used)]
     return (config["method"]["params"], config["method"].get("view"), *dataset_settings, *named)
 
 
@@ -211,6 +218,8 @@ def _declared(work: _Work) -> Cost | None:
     """Cost of the open questions by `Method.reads`; None if the method declares nothing."""
     plan = work.plan
     cap, window = plan.task.max_answer_tokens, int((plan.facts.get("reader") or {}).get("window") or 0)
+    if plan.missing and not window:
+        return None
     shapes = {role: shape_of_role(plan, role) for role in ("reader", "encoder", "reranker")}
     total, embeds, convention = _NOTHING, False, work.convention
     for example in work.left:
@@ -243,20 +252,17 @@ def event_cost(kind: Kind, new: int, cached: int, shape: ModelShape | None, conv
 
 
 def shape_of_role(plan: Plan, role: str) -> ModelShape | None:
-    """The sizes of a role's model, read from its small files; None if they are unknown."""
+    """The sizes of a role's model, read from its small files, or its `shape` if they are not here; None if unknown."""
     from harness.embed.encoder_info import encoder_folder
     from harness.llm.model_info import local_folder
 
+    config = plan.encoders.get(role) or plan.models.get(role)
+    if config is None:
+        return None
+    if "weights" not in plan.facts.get(role, {}):  # behind a server, or not on this machine
+        return None if config.shape is None else ModelShape(**config.shape.model_dump())
     try:
-        if role in plan.encoders:
-            folder = encoder_folder(plan.encoders[role])
-        elif role in plan.models:
-            given = getattr(plan.models[role], "shape", None)
-            if given is not None:
-                return ModelShape(**given.model_dump())
-            folder = local_folder(plan.models[role])[0]
-        else:
-            return None
+        folder = encoder_folder(config) if isinstance(config, EncoderConfig) else local_folder(config)[0]
         return shape_of(SimpleNamespace(**read_object(folder / "config.json")))
     except (UserError, OSError, ValueError, AttributeError):
         return None

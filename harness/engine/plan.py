@@ -32,15 +32,18 @@ from harness.config.validation import build
 from harness.config.yaml_tree import Tree, flatten
 from harness.datasets import answer_prefix
 from harness.datasets.load_once import asked
-from harness.errors import UserError, attempt, raise_all
+from harness.errors import Missing, UserError, attempt, raise_all
 from harness.method import Method, Task
 from harness.prompts import wrong
 from harness.storage.code_version import own_code
+from harness.storage.hub import without_weights
 from harness.storage.paths import inside
 
 if TYPE_CHECKING:
     from harness.cost.flops import ModelShape
     from harness.datasets.base import Dataset
+    from harness.embed.encoder_info import EncoderFacts
+    from harness.llm.model_facts import ModelFacts
 
 
 FROM = "from:"
@@ -54,7 +57,9 @@ class Plan:
     models: role -> config for every role in method.needs; encoders: likewise for method.encoders; facts: role ->
     identity of its model or encoder; hash8: covers what changes a prediction; folder: of the run, below the results.
     code: hashes of the user's own code (storage/code_version); choices: what the plan was made from; awaits: field of
-    the method -> "from:SOURCE" while its number is unknown, and the plan cannot run; amounts: field -> {"value",
+    the method -> "from:SOURCE" while its number is unknown, and the plan cannot run; missing: what is not on this
+    machine, so that it cannot run here ("weights of owner/name"; the data set is then empty, `rows` the official
+    number); amounts: field -> {"value",
     "note", ...} of a number that a run gave (engine/sibling_values).
     """
 
@@ -73,6 +78,13 @@ class Plan:
     choices: Choices = field(default_factory=Choices)
     awaits: dict[str, str] = field(default_factory=dict)
     amounts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+
+    @property
+    def questions(self) -> int:
+        """How many are asked; 0 if unknown, as the rows are missing and no preset says it."""
+        config, rows = self.config, self.dataset.rows
+        return len(self.dataset.examples[: config.limit]) or min(rows, config.limit or config.sample or rows)
 
     @property
     def method_name(self) -> str:
@@ -91,13 +103,21 @@ class Plan:
         return {role: sizes(model) for role, model in self.models.items() if model.backend == "endpoint"}
 
 
-def plan_choices(choices: Choices) -> Plan:
+def plan_choices(choices: Choices, elsewhere: bool = False) -> Plan:
     """Resolve `choices` and check them against code, data and models.
 
+    elsewhere: for a forecast of a run on another machine: weights are not fetched, and what is not here is no mistake.
     Raises ConfigError with every mistake (UserError for one).
     """
-    r = resolve(choices)
+    if not elsewhere:
+        return _planned(resolve(choices), elsewhere)
+    with without_weights():
+        return _planned(resolve(choices), elsewhere)
+
+
+def _planned(r: Resolution, elsewhere: bool) -> Plan:
     dataset = attempt(r.problems, asked, r) if "dataset" in r.parts else None
+    absent = _taken_out(r) if elsewhere else []
     method = attempt(r.problems, _method, r) if "method" in r.parts else None
     if "dataset" in r.parts:
         _check_dataset(r, dataset)
@@ -107,7 +127,7 @@ def plan_choices(choices: Choices) -> Plan:
     if dataset is not None and "method" in r.parts:
         _check_view(r, r.parts["method"], dataset)
     if method is not None:
-        for sentence in method.problems():
+        for sentence in attempt(r.problems, method.problems) or ():
             r.wrong(sentence)
         if "model" in r.parts:
             models = _models(r, method, identities)
@@ -115,10 +135,28 @@ def plan_choices(choices: Choices) -> Plan:
         encoders = _encoders(r, method, identities)
         _check_prompts(r, method, models)
         _check_skills(r, method, models)
+    absent += _taken_out(r) if elsewhere else []
     raise_all(r.problems)
-    assert method is not None  # no problems: both are there
-    assert dataset is not None
-    return replace(_finish(r, method, dataset, models, encoders, identities), choices=choices)
+    assert method is not None  # no problems: it is there
+    made = _finish(r, method, dataset or _no_rows(r), models, encoders, identities)
+    return replace(made, choices=r.choices, missing=tuple(dict.fromkeys(problem.thing for problem in absent)))
+
+
+def _taken_out(r: Resolution) -> list[Missing]:
+    """What is missing on this machine, so that the mistakes are left."""
+    absent = [problem for problem in r.problems if isinstance(problem, Missing)]
+    r.problems = [problem for problem in r.problems if problem not in absent]
+    return absent
+
+
+def _no_rows(r: Resolution) -> Dataset:
+    """What stands in a plan for rows that are not here: none, with the official number if it is the official split."""
+    from harness.datasets.base import Dataset
+
+    config: DatasetConfig = r.parts["dataset"]
+    own = all(r.origins.get(f"dataset.{key}") != "--set" for key in ("split", "subset", "hub"))
+    rows = presets.official_questions(config.name) if own else 0
+    return Dataset(config.name, (), {}, "", "not on this machine", rows=rows)
 
 
 def _finish(
@@ -251,7 +289,6 @@ def _check_view(r: Resolution, choice: MethodChoice, dataset: Dataset) -> None:
 
 def _models(r: Resolution, method: Method, identities: dict[str, dict[str, Any]]) -> dict[str, ModelConfig]:
     """The model of each role that the method needs, checked; adds what identifies each to `identities`."""
-    from harness.llm.model_facts import ModelFacts
     from harness.llm.model_info import model_facts, to_convert
 
     parts = r.parts
@@ -264,8 +301,7 @@ def _models(r: Resolution, method: Method, identities: dict[str, dict[str, Any]]
         key = canonical(config.model_dump(mode="json"))
         if key not in known:
             known[key] = facts = model_facts(config)
-            for sentence in facts.problems:
-                r.wrong(sentence)
+            _report(r, facts)
             r.warnings += facts.warnings
         identities[role] = known[key].identity
         _check_pair(r, method, role, known[key])
@@ -278,6 +314,12 @@ def _models(r: Resolution, method: Method, identities: dict[str, dict[str, Any]]
                 f"{', '.join(method.needs) or 'none'}"
             )
     return models
+
+
+def _report(r: Resolution, facts: ModelFacts | EncoderFacts) -> None:
+    """Add what is wrong with a model or an encoder."""
+    for sentence in facts.problems:
+        r.problems.append(Missing(sentence, facts.absent) if facts.absent else UserError(sentence))
 
 
 def _check_compressor(r: Resolution, method: Method) -> None:
@@ -384,8 +426,7 @@ def _encoders(r: Resolution, method: Method, identities: dict[str, dict[str, Any
                 r.wrong(f"method '{parts['method'].name}' needs a reranker; name one: --set reranker=NAME")
             continue  # a missing encoder is reported by settings already
         facts = encoder_facts(config, role)
-        for sentence in facts.problems:
-            r.wrong(sentence)
+        _report(r, facts)
         encoders[role], identities[role] = config, facts.identity
         if role == "encoder" and not facts.problems and (cut := chunk_warning(config, chunk)):
             r.warnings.append(cut)

@@ -160,9 +160,10 @@ def with_seeds(
     return replace(shared, seed=None), {**swept, "seed": tuple(range(first, first + repeat))}
 
 
-def plan_all(choices: Sequence[Choices], note: Callable[[str], None]) -> Planned:
+def plan_all(choices: Sequence[Choices], note: Callable[[str], None], elsewhere: bool = False) -> Planned:
     """Plan every row; the mistakes of single rows go to `note` and give exit code 2 while the others go on.
 
+    elsewhere: as for plan_choices.
     Raises UserError when a name or key is wrong, or when no row at all can be planned.
     """
     from harness.engine.plan import plan_choices
@@ -171,16 +172,18 @@ def plan_all(choices: Sequence[Choices], note: Callable[[str], None]) -> Planned
     if sentences := _unfit(choices):
         raise ConfigError(sentences)
     if len(choices) == 1:
-        planned.plans, _ = arrange([plan_choices(choices[0])], choices)
+        planned.plans, _ = arrange([plan_choices(choices[0], elsewhere)], choices)
         return planned
     raise_all([problem for row in choices for problem in resolve(row).problems])
     wrong: list[tuple[str, str]] = []
+    absent: list[tuple[str, str]] = []
     for row in choices:
         name = f"{' '.join(filter(None, [row.method, words(row.point)]))} on {row.dataset}"
         try:
-            planned.plans.append(plan_choices(row))
+            planned.plans.append(plan_choices(row, elsewhere))
         except UserError as e:
-            wrong += [(sentence, name) for sentence in e.sentences]
+            wrong += [(sentence, name) for sentence in e.sentences if sentence not in e.missing]
+            absent += [(sentence, name) for sentence in e.missing]
             planned.lost.append(Lost(name, "; ".join(e.sentences)))
         except Exception as e:  # noqa: BLE001 - a bug in one method must not lose the others; exit code 1
             traceback.print_exc()
@@ -189,20 +192,22 @@ def plan_all(choices: Sequence[Choices], note: Callable[[str], None]) -> Planned
     planned.plans, waiting = arrange(planned.plans, choices)
     problems = _grouped([*wrong, *((lost.why, lost.row) for lost in waiting)])
     planned.lost += waiting
+    missing = _grouped(absent, 1)  # one thing to get, however many rows lack it
+    problems += missing
     if not planned.plans and not planned.code:
-        raise ConfigError(problems)
+        raise ConfigError(problems, missing)
     for problem in problems:
         note(f"error: {problem}")
     planned.code = planned.code or (2 if problems else 0)
     return planned
 
 
-def _grouped(wrong: Sequence[tuple[str, str]]) -> list[str]:
-    """Sentences with the names of their rows; one that many rows share is said once."""
+def _grouped(wrong: Sequence[tuple[str, str]], most: int = _ALIKE) -> list[str]:
+    """Sentences with the names of their rows; one that more than `most` rows share is said once."""
     rows: dict[str, list[str]] = {}
     for sentence, name in wrong:
         rows.setdefault(sentence, []).append(name)
-    alike = {sentence: names for sentence, names in rows.items() if len(names) > _ALIKE}
+    alike = {sentence: names for sentence, names in rows.items() if len(names) > most}
     grouped = [f"{len(names)} rows ({names[0]}, ...): {sentence}" for sentence, names in alike.items()]
     return grouped + [f"{name}: {sentence}" for sentence, name in wrong if sentence not in alike]
 

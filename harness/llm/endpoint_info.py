@@ -40,7 +40,7 @@ _LOADED = (
     "memory_fraction",
     "deterministic",
 )
-_ASKED = ("base_url", "api_key_env", "timeout", "retries", "logprobs", "shape")
+_ASKED = ("base_url", "api_key_env", "timeout", "retries", "logprobs")
 T = TypeVar("T")
 # An upper-case name. Keys of every large provider have lower-case letters, so a pasted key is no such name.
 _NAME = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")

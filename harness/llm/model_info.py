@@ -13,7 +13,7 @@ from typing import Any
 from harness.config import registry
 from harness.config.schema import ModelConfig
 from harness.cost.free_memory import available
-from harness.errors import CannotRun
+from harness.errors import CannotRun, Missing
 from harness.llm import families, gguf, merged_adapter, tokenizer_files
 from harness.llm.adapters import Base, check
 from harness.llm.model_facts import ModelFacts
@@ -66,7 +66,9 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
     except CannotRun as e:
         if config.backend == "random":  # made here, so none are missing
             raise
-        return ModelFacts(config.name, problems=[f"not run: weights: {e}"])  # as encoder_facts says it
+        known = {"window": config.window} if config.window else {}
+        absent = e.thing if isinstance(e, Missing) else ""
+        return ModelFacts(config.name, identity=known, problems=[f"not run: weights: {e}"], absent=absent)
     settings = _read_json(folder / "config.json", config.name)
     _check_sizes(settings, config.name)
     own = int(settings.get("max_position_embeddings") or 0)

@@ -15,12 +15,13 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness.errors import CannotRun, bars_allowed, printable
+from harness.errors import CannotRun, Missing, bars_allowed, printable
 from harness.storage.home import home, read_lock, write_json
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -43,6 +44,10 @@ class Kind:
         """The file that remembers which commit of each repository of this kind is used."""
         return home() / self.lock
 
+    def thing(self, repo: str) -> str:
+        """How a list of what is missing calls a repository: "weights of owner/name", "data set owner/name"."""
+        return f"weights of {repo}" if self.repo_type == "model" else f"{self.noun} {repo}"
+
 
 DATASETS = Kind("data set", "dataset", "data-lock.json", "dataset.hub", "give the rows with `--data FILE`")
 MODELS = Kind("model", "model", "model-lock.json", "model.source", "name a folder with `--model FOLDER`")
@@ -58,8 +63,23 @@ def endpoint() -> str:
     return (os.environ.get("HF_ENDPOINT") or _DEFAULT_ENDPOINT).rstrip("/")
 
 
-def offline() -> bool:
-    """Whether the user's environment variables forbid requests to the hub."""
+_no_weights: ContextVar[bool] = ContextVar("no_weights", default=False)
+
+
+@contextmanager
+def without_weights() -> Iterator[None]:
+    """Fetch no models inside, only what the cache has: a plan is no reason to download 16 GB."""
+    token = _no_weights.set(True)
+    try:
+        yield
+    finally:
+        _no_weights.reset(token)
+
+
+def offline(kind: Kind = DATASETS) -> bool:
+    """Whether the user's environment variables, or a plan for models, forbid requests to the hub."""
+    if _no_weights.get() and kind.repo_type == MODELS.repo_type:
+        return True
     values = (os.environ.get("HF_HUB_OFFLINE"), os.environ.get("HF_DATASETS_OFFLINE"))
     return any((value or "").upper() in {"1", "ON", "YES", "TRUE"} for value in values)
 
@@ -105,7 +125,8 @@ def _sentences(kind: Kind, repo: str, revision: str | None) -> Iterator[None]:
         raise CannotRun(f"the {kind.noun} '{repo}' on {endpoint()} has no revision '{revision}'") from None
     except errors.GatedRepoError:
         sentence = f"the {kind.noun} '{repo}' on {endpoint()} asks for consent first"
-        raise CannotRun(f"{sentence}: accept its terms there and set HF_TOKEN, or {kind.instead}") from None
+        sentence = f"{sentence}: accept its terms there and set HF_TOKEN, or {kind.instead}"
+        raise Missing(sentence, kind.thing(repo)) from None
     except errors.RepositoryNotFoundError:
         sentence = f"there is no {kind.noun} '{repo}' on {endpoint()} (or it is private)"
         raise CannotRun(f"{sentence}: check {kind.key}, or {kind.instead}") from None
@@ -113,7 +134,7 @@ def _sentences(kind: Kind, repo: str, revision: str | None) -> Iterator[None]:
         raise CannotRun(f"'{repo}' is not the id of a {kind.noun} on the hub ({error})") from None
     except errors.LocalEntryNotFoundError as error:
         absent = "HF_HUB_OFFLINE is set and the file is not in the cache"
-        raise _unreachable(kind, repo, absent if offline() else _brief(error.__cause__ or error)) from error
+        raise _unreachable(kind, repo, absent if offline(kind) else _brief(error.__cause__ or error)) from error
     except Exception as error:
         # The hub's client has changed its HTTP library twice, and a proxy may answer anything; whatever is raised
         # here means that nothing was fetched, and the cause stays attached.
@@ -125,14 +146,14 @@ def _brief(error: BaseException) -> str:
     return f"{type(error).__name__}: {first}"[:160] if first else type(error).__name__
 
 
-def _unreachable(kind: Kind, repo: str, why: str) -> CannotRun:
+def _unreachable(kind: Kind, repo: str, why: str) -> Missing:
     sentence = f"the {kind.noun} '{repo}' could not be fetched from {endpoint()} ({why})"
-    return CannotRun(f"{sentence}: check the connection, or {kind.instead}")
+    return Missing(f"{sentence}: check the connection, or {kind.instead}", kind.thing(repo))
 
 
 def _look_up(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str]]:
     """Ask the hub for the commit and the file names of a revision."""
-    if offline():
+    if offline(kind):
         raise _unreachable(kind, repo, "HF_HUB_OFFLINE is set and its revision is not locked yet")
     from huggingface_hub import HfApi
 
@@ -172,6 +193,6 @@ def download(kind: Kind, repo: str, commit: str, name: str) -> Path:
             revision=commit,
             endpoint=endpoint(),
             etag_timeout=_TIMEOUT,
-            local_files_only=offline(),
+            local_files_only=offline(kind),
         )
     return Path(path)

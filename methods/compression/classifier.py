@@ -22,7 +22,7 @@ from harness.cost.events import Event
 from harness.cost.flops import shape_of
 from harness.cost.meter import Meter
 from harness.embed.once import one_at_a_time
-from harness.errors import CannotRun, ModelOutputError
+from harness.errors import CannotRun, Missing, ModelOutputError
 from harness.llm.model_info import hash_files, local_folder
 from harness.storage.hub import weights_of
 
@@ -53,7 +53,8 @@ def find(source: str) -> Weights:
         folder, _ = local_folder(ModelConfig(name=source, source=source), weights_of("method.classifier"))
         return Weights(source, folder, hash_files(folder))
     except CannotRun as error:
-        raise CannotRun(f"not run: weights: {error}") from error
+        sentence = f"not run: weights: {error}"
+        raise (Missing(sentence, error.thing) if isinstance(error, Missing) else CannotRun(sentence)) from error
 
 
 _kept: dict[str, tuple[Any, Any]] = {}

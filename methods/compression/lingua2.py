@@ -134,13 +134,8 @@ class LLMLingua2(Method):
         return reading.skills(self.config)
 
     def problems(self) -> list[str]:
-        """Sentences that forbid a run, known without loading: "not run: weights: ..."."""
-        from harness.errors import CannotRun
-
-        try:
-            find(self.config.classifier)
-        except CannotRun as error:
-            return [str(error)]
+        """None; raises CannotRun for a classifier that is not here."""
+        find(self.config.classifier)
         return []
 
     def index(self, document: Document, tools: Tools) -> Index:

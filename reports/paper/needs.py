@@ -7,18 +7,14 @@ GPU memory is what weights and cache take, of the row that takes most, without a
     weights   parameters x bytes of the dtype, of each model and encoder that the row uses
     cache     2 x layers x key/value heads x head size x tokens x bytes; tokens: the reader's window, or the method's
 
-Sizes are those of sizes.yaml. A model that is not there, as one behind a server, counts nothing; `unknown` names it.
+Sizes are those of the presets (`shape`). A model without, as one behind a server, counts nothing; `unknown` names it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import resources
 from typing import Any
-
-import yaml
 
 from harness.config.layers import Choices
 from harness.config.resolve import Resolution, resolve
@@ -28,10 +24,10 @@ from harness.cost.flops import ModelShape
 from harness.engine.plan import make_method
 from harness.errors import ConfigError
 from harness.method import Method
-from reports.paper.preset import tail
 
 _BYTES = {"float32": 4, "auto": 4, "bfloat16": 2, "float16": 2}
 _CLASSIFIER = "classifier"  # the parameter of LLMLingua-2 that names weights
+_CLASSIFIER_SIZE = 559e6  # parameters of XLM-R large
 
 
 @dataclass
@@ -47,14 +43,6 @@ class Needs:
     unknown: dict[str, None] = field(default_factory=dict)
     entities: bool = False
     gpu: float = 0.0
-
-
-@dataclass(frozen=True)
-class _Size:
-    """Parameters, and numbers that a token of context keeps."""
-
-    parameters: float
-    cache: int
 
 
 def needs(suite: Suite) -> Needs:
@@ -115,27 +103,16 @@ def _bytes(
 ) -> Iterator[float]:
     """Bytes of each model, encoder and cache of a row; one that plays several roles is there once."""
     for name, config in {config.name: config for config in models.values()}.items():
-        size = _sizes().get(tail(config.source or name).lower())
         if config.backend == "endpoint" or config.package:
             continue
-        if size is None:
+        if config.shape is None:
             found.unknown.setdefault(name)
             continue
+        shape = ModelShape(**config.shape.model_dump())
         tokens = min(filter(None, (config.window, window)), default=0)
-        yield _BYTES[config.dtype] * (size.parameters + size.cache * tokens)
-    for source in [*dict.fromkeys(one.source for one in encoders.values()), *filter(None, [classifier])]:
-        size = _sizes().get(tail(source).lower())
-        yield 4 * size.parameters if size is not None else 0
-
-
-@cache
-def _sizes() -> dict[str, _Size]:
-    text = resources.files("reports.paper").joinpath("sizes.yaml").read_text(encoding="utf-8")
-    return {name: _size(dict(row)) for name, row in yaml.safe_load(text).items()}
-
-
-def _size(row: dict[str, Any]) -> _Size:
-    if "parameters" in row:
-        return _Size(float(row["parameters"]), 0)
-    shape = ModelShape(**row)
-    return _Size(shape.parameters, 2 * shape.layers * shape.kv_heads * shape.head_size)
+        cache = 2 * shape.layers * shape.kv_heads * shape.head_size * tokens
+        yield _BYTES[config.dtype] * (shape.parameters + cache)
+    for one in {one.source: one for one in encoders.values()}.values():
+        if one.shape is not None:
+            yield 4 * (2 if one.query_source else 1) * ModelShape(**one.shape.model_dump()).parameters
+    yield 4 * _CLASSIFIER_SIZE if classifier else 0

@@ -180,7 +180,7 @@ def test_declared_reading_is_counted_by_the_formulas(plan: Plan, tmp_path: Path)
         indexed(plan, reads=reads, scope="none"),
         task=task,
         models={"reader": reader},
-        facts={"reader": {"window": 1000}},
+        facts={"reader": {"window": 1000, "weights": "those here"}},
     )
     found = forecast(made, tmp_path / "results")
     # The frame of question n: its own words and twice the instruction of 10 tokens, and "Who?" n times.

@@ -95,7 +95,7 @@ def model_facts(config: ModelConfig) -> ModelFacts:
     return ModelFacts(config.name, able, config.window or 4096, identity, problems, [f"{config.name} is old"])
 
 
-def encoder_facts(config: EncoderConfig) -> EncoderFacts:
+def encoder_facts(config: EncoderConfig, role: str = "encoder") -> EncoderFacts:
     problems = ["no such encoder on disk"] if config.device == "nowhere" else []
     return EncoderFacts(config.name, {"encoder": config.name, "prefix": config.query_prefix}, problems)
 
