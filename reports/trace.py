@@ -161,7 +161,7 @@ def traced(search: Search) -> list[str]:
     else:
         lines += tree(search)
     lines += [printable(line) for line in _of_memory(search)]
-    lines += search.notes
+    lines += [*search.notes, *search.stored.notes]
     if share := probe_share(record["usage"].get("search", {}), search.convention):
         lines.append(f"probes     {share} of the search")
     lines += _costs(search) if search.moves else []
@@ -326,7 +326,7 @@ def as_json(search: Search) -> dict[str, Any]:
         **({} if example is None else {"gold": list(example.gold.answers)}),
         "graph": search.graph is not None,
         **({"memory": memory_json(*search.memory)} if search.memory is not None else {}),
-        "notes": search.notes,
+        "notes": [*search.notes, *search.stored.notes],
         "steps": [
             {
                 "step": move.number,

@@ -241,7 +241,7 @@ class Job:
         summary = self._close("finished", mark)
         if cut := summary.get("texts_cut"):
             self.progress.note(f"warning: {cut_warning(self.plan.encoders.values(), cut['texts'], cut['cut'])}")
-        problems = self.problems + self.indexer.problems
+        problems = self.problems + self.indexer.problems + self.store.lost_texts()
         return RunResult(self.store.folder, summary, summary["n_failed"], problems, self.store.part)
 
     def _done(self, retry_failed: bool) -> set[str]:

@@ -115,6 +115,7 @@ class _Check:
         report.answers += len(self.rows)
         for question in sorted(entry["answers"].keys() - self.rows.keys()):
             self._differs("other answers", question, "its record is missing")
+        report.differences += [Difference("other texts", place, None, note) for note in run.notes]
         for question, row in self.rows.items():
             if texts_digest(row) != entry["questions"].get(question):
                 self._differs("other texts", question, "its question or gold answers are not those that were exported")

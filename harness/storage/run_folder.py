@@ -26,7 +26,7 @@ from harness.storage.files import read_lines
 from harness.storage.kept_requests import REQUESTS, read_requests
 from harness.storage.parts import ORDER, part_name, parts_in
 from harness.storage.received import as_object, parse_yaml, read_plain
-from harness.storage.shown_texts import TEXTS, read_texts
+from harness.storage.shown_texts import TEXTS, lost_texts, read_texts
 
 if TYPE_CHECKING:
     from harness.storage.shapes import Shape
@@ -108,6 +108,7 @@ def read_run(folder: Path) -> StoredRun:
     try:
         records = {row["question_id"]: row for row in read_lines(folder / RECORDS, "question_id", notes, shapes.RECORD)}
         documents = list(read_lines(folder / DOCUMENTS, "document_id", notes, shapes.DOCUMENT))
+        notes += [lost] if (lost := lost_texts(folder, records.values())) else []
     except OSError as error:
         raise _not_read(Path(error.filename or folder), error) from None
     return StoredRun(

@@ -54,7 +54,7 @@ from harness.storage.run_folder import (
     read_json,
     run_yaml,
 )
-from harness.storage.shown_texts import TEXTS
+from harness.storage.shown_texts import TEXTS, lost_texts
 
 Note = Callable[[str], None]
 _REPLACED = (MANIFEST, SUMMARY, RECORDS, REQUESTS, "touch")  # files of a part that are written by way of a draft
@@ -80,6 +80,11 @@ class RunStore:
         self._packed: dict[str, int] = {}  # the side files are opened at their first write
         self._remote: Remote | None = None  # where the folder is the working copy of a run in an object store
         self._texts = {row["sha256"] for row in read_packed(self._path(TEXTS), "sha256")}
+
+    def lost_texts(self) -> list[str]:
+        """A sentence on texts that a whole run's records point to and its folder has not, if there are any."""
+        lost = lost_texts(self.folder, self.records()) if self.part is None else None
+        return [f"{lost}; to restore them, run the command with --keep-texts no and then without it"] if lost else []
 
     def _name(self, name: str) -> str:
         return part_name(name, self.part)

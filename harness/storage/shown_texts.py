@@ -45,6 +45,18 @@ def moved_out(row: dict[str, Any]) -> dict[str, str]:
     return texts
 
 
+def lost_texts(folder: Path, rows: Iterable[Mapping[str, Any]]) -> str | None:
+    """A sentence on the texts that the records point to and the folder has not; None where it has all."""
+    wanted = {piece[POINTER] for row in rows for piece in pieces(row) if piece.get(POINTER)}
+    if not wanted:
+        return None
+    try:
+        lost = len(wanted - {line["sha256"] for line in read_packed(folder / TEXTS, "sha256")})
+    except DataError as error:
+        return str(error)
+    return f"{lost} of {len(wanted)} long texts that were shown are missing from {TEXTS}" if lost else None
+
+
 def read_texts(folder: Path, rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """The texts that the records point to, by checksum, as far as the folder has them.
 

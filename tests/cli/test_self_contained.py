@@ -44,11 +44,11 @@ def rows(tmp_path: Path) -> Path:
     return path
 
 
-def run(here: Cli, method: str, *more: str) -> Path:
+def run(here: Cli, method: str, *more: str, code: int = 0) -> Path:
     scorers = "dataset.scorers=[musique.answer_f1,evidence_recall]"
     model = ("--model", "scripted", "--mlflow", "off", "--set", "model.script=replies.yaml", scorers)
     done = here("run", "-m", method, "-d", "musique", "--data", "rows.jsonl", *model, "--json", *more)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code, done.stderr
     return Path(json.loads(done.stdout.splitlines()[-1])["run"])
 
 
@@ -166,7 +166,11 @@ def test_mistakes_are_one_sentence(here: Cli, rows: Path) -> None:
         assert done.stderr.count("\n") == 1
     assert here("score", str(folder)).returncode == 2, "nothing is written beside a damaged file"
     (folder / "texts.jsonl.gz").unlink()
-    assert here("trace", str(folder), "2hop__0").returncode == 0, "what is gone is gone; the rest is there"
+    done = here("trace", str(folder), "2hop__0")
+    assert (done.returncode, "texts that were shown are missing" in done.stdout) == (0, True)
+    run(here, "full-context", code=3)
+    run(here, "full-context", "--keep-texts", "no")
+    run(here, "full-context")
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from harness.exchange import archive
 from harness.exchange.bundle import INDEX, answer_digest, digest, export
 from harness.exchange.verify import Report, verify
 from harness.storage.run_folder import RECORDS, StoredRun, read_run
+from harness.storage.shown_texts import TEXTS
 from tests.engine.fakes import Plain, go, make_plan
 from tests.made_up import musique_rows, write_rows
 
@@ -390,3 +391,18 @@ def test_the_commands(tmp_path: Path, rows: Path, capsys: pytest.CaptureFixture[
     ):
         code, _, err = call(*words)
         assert (code, sentence in err) == (2, True), err
+
+
+@pytest.mark.parametrize("how", ["deleted", "cut"])
+def test_lost_texts_are_told(tmp_path: Path, rows: Path, how: str) -> None:
+    folder = make(tmp_path / "out", rows).path
+    lines = [json.loads(line) for line in (folder / RECORDS).read_bytes().splitlines()]
+    for row in lines:
+        row["shown"][0].update(text="", text_sha256="0" * 32)
+    (folder / RECORDS).write_text("".join(json.dumps(row) + "\n" for row in lines))
+    if how == "cut":
+        (folder / TEXTS).write_bytes(b"\x1f\x8b\x08")
+    run = read_run(folder)
+    assert run.notes == ("1 of 1 long texts that were shown are missing from texts.jsonl.gz",)
+    export([run], tmp_path / "b.zip")
+    assert [d.sentence for d in verify(tmp_path / "b.zip").differences] == list(run.notes)
