@@ -279,7 +279,10 @@ class Method(abc.ABC):
         """Answer `question`; `indexes[i]` belongs to `documents[i]` (empty dicts for scope "none")."""
 
     def problems(self) -> list[str]:
-        """Reasons why it cannot run, as sentences, for instance missing weights; found without loading anything."""
+        """Reasons why it cannot run, as sentences; found without loading anything.
+
+        Raises CannotRun, Missing for weights or packages that a plan can do without.
+        """
         return []
 
     def skills(self) -> list[Skill]:

@@ -26,13 +26,13 @@ _LONGER = ("mpnet", 512)
 class EncoderFacts:
     """name as in tables; identity: all that changes a vector; problems: sentences that forbid the run.
 
-    absent: what of it is not on this machine, as ModelFacts has it.
+    absent: as ModelFacts has it.
     """
 
     name: str
     identity: dict[str, Any] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
-    absent: str = ""
+    absent: dict[str, str] = field(default_factory=dict)
 
 
 def encoder_facts(config: EncoderConfig, role: str = "encoder") -> EncoderFacts:
@@ -50,8 +50,10 @@ def encoder_facts(config: EncoderConfig, role: str = "encoder") -> EncoderFacts:
             "max_length": config.max_length,
         }
     except CannotRun as e:
-        absent = e.thing if isinstance(e, Missing) else ""
-        return EncoderFacts(config.name, problems=[f"not run: weights: {e}"], absent=absent)
+        problem = f"not run: weights: {e}"
+        return EncoderFacts(
+            config.name, problems=[problem], absent={problem: e.thing} if isinstance(e, Missing) else {}
+        )
     return EncoderFacts(config.name, identity, problems)
 
 

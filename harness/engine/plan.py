@@ -319,7 +319,9 @@ def _models(r: Resolution, method: Method, identities: dict[str, dict[str, Any]]
 def _report(r: Resolution, facts: ModelFacts | EncoderFacts) -> None:
     """Add what is wrong with a model or an encoder."""
     for sentence in facts.problems:
-        r.problems.append(Missing(sentence, facts.absent) if facts.absent else UserError(sentence))
+        r.problems.append(
+            Missing(sentence, facts.absent[sentence]) if sentence in facts.absent else UserError(sentence)
+        )
 
 
 def _check_compressor(r: Resolution, method: Method) -> None:

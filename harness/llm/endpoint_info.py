@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from harness.config.schema import ModelConfig, Shape
 from harness.cost.flops import ModelShape, shape_of
-from harness.errors import CannotRun
+from harness.errors import CannotRun, Missing
 from harness.llm.model_facts import ModelFacts
 from harness.llm.thinking import thinking_room
 from harness.llm.tokenizer_files import from_hub
@@ -75,8 +75,9 @@ def endpoint_facts(config: ModelConfig) -> ModelFacts:
     Capabilities: sampling; probe where the server gives log-probabilities.
     """
     problems = [*misplaced(config), *_address(config)]
-    _tried(key_of, config, problems)
-    tokenizer = _tried(tokenizer_folder, config, problems)
+    absent: dict[str, str] = {}
+    _tried(key_of, config, problems, absent)
+    tokenizer = _tried(tokenizer_folder, config, problems, absent)
     window = config.window or (_positions(tokenizer[0]) if tokenizer else None)
     if tokenizer and not window:
         problems.append(f"nothing here says how long the window of '{config.name}' is; set model.window=TOKENS")
@@ -94,14 +95,17 @@ def endpoint_facts(config: ModelConfig) -> ModelFacts:
     # The first token of a reasoning model's reply opens its thinking, and a chat has no way to skip it.
     capabilities = {"sampling", "probe"} if config.logprobs and not config.thinking else {"sampling"}
     problems += too_long
-    return ModelFacts(config.name, frozenset(capabilities), room, identity, problems, _warnings(config))
+    return ModelFacts(config.name, frozenset(capabilities), room, identity, problems, _warnings(config), absent=absent)
 
 
-def _tried(step: Callable[[ModelConfig], T], config: ModelConfig, problems: list[str]) -> T | None:
+def _tried(
+    step: Callable[[ModelConfig], T], config: ModelConfig, problems: list[str], absent: dict[str, str]
+) -> T | None:
     try:
         return step(config)
     except CannotRun as e:
         problems.append(str(e))
+        absent |= {str(e): e.thing} if isinstance(e, Missing) else {}
         return None
 
 
@@ -159,9 +163,10 @@ def key_of(config: ModelConfig) -> str | None:
         )
     key = os.environ.get(config.api_key_env, "").strip()
     if not key:
-        raise CannotRun(
+        raise Missing(
             f"the environment variable {config.api_key_env}, which should hold the key of '{config.name}', is not set; "
-            f"set it with: export {config.api_key_env}=..."
+            f"set it with: export {config.api_key_env}=...",
+            f"the key of {config.name} in {config.api_key_env}",
         )
     if not all("!" <= c <= "~" for c in key):  # the HTTP library would repeat the key in its complaint
         raise CannotRun(

@@ -10,7 +10,7 @@ from typing import Any
 class ModelFacts:
     """name as in tables; identity: all that changes the output; problems: sentences that forbid the run.
 
-    absent: what of it is not on this machine, "weights of owner/name", which a plan can do without, else "";
+    absent: problem -> what to get, "weights of owner/name", of those that a plan can do without;
     refusals: capability -> why this model lacks it, a sentence without its full stop, where there is more to say.
     """
 
@@ -21,4 +21,4 @@ class ModelFacts:
     problems: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     refusals: dict[str, str] = field(default_factory=dict)
-    absent: str = ""
+    absent: dict[str, str] = field(default_factory=dict)

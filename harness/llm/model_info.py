@@ -67,8 +67,9 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
         if config.backend == "random":  # made here, so none are missing
             raise
         known = {"window": config.window} if config.window else {}
-        absent = e.thing if isinstance(e, Missing) else ""
-        return ModelFacts(config.name, identity=known, problems=[f"not run: weights: {e}"], absent=absent)
+        problem = f"not run: weights: {e}"
+        absent = {problem: e.thing} if isinstance(e, Missing) else {}
+        return ModelFacts(config.name, identity=known, problems=[problem], absent=absent)
     settings = _read_json(folder / "config.json", config.name)
     _check_sizes(settings, config.name)
     own = int(settings.get("max_position_embeddings") or 0)

@@ -56,10 +56,11 @@ def from_hub(named: str, keep: Callable[[str], bool]) -> Path:
     """
     if Path(named).is_absolute() or named.startswith((".", "~")) or named.count("/") != 1:
         raise CannotRun(f"model.tokenizer: no folder '{named}' (and it is no hub id of the form owner/name)")
-    from harness.storage.hub import MODELS, download, resolve
+    from harness.storage.hub import download, resolve, weights_of
 
-    commit, files = resolve(MODELS, named, None)
-    paths = [download(MODELS, named, commit, name) for name in files if keep(name)]
+    kind = weights_of("model.tokenizer", noun="tokenizer")
+    commit, files = resolve(kind, named, None)
+    paths = [download(kind, named, commit, name) for name in files if keep(name)]
     if not paths:
         raise CannotRun(f"model.tokenizer: '{named}' has no tokenizer.json; name a folder or a model that has one")
     return paths[0].parent

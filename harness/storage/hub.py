@@ -46,16 +46,16 @@ class Kind:
 
     def thing(self, repo: str) -> str:
         """How a list of what is missing calls a repository: "weights of owner/name", "data set owner/name"."""
-        return f"weights of {repo}" if self.repo_type == "model" else f"{self.noun} {repo}"
+        return f"weights of {repo}" if self.noun == "model" else f"{self.noun} {repo}"
 
 
 DATASETS = Kind("data set", "dataset", "data-lock.json", "dataset.hub", "give the rows with `--data FILE`")
 MODELS = Kind("model", "model", "model-lock.json", "model.source", "name a folder with `--model FOLDER`")
 
 
-def weights_of(key: str, more: str = "") -> Kind:
+def weights_of(key: str, more: str = "", noun: str = "model") -> Kind:
     """Models that the setting `key` names; more: another way without the hub, for messages."""
-    return replace(MODELS, key=key, instead=f"name a folder with `--set {key}=FOLDER`{more}")
+    return replace(MODELS, noun=noun, key=key, instead=f"name a folder with `--set {key}=FOLDER`{more}")
 
 
 def endpoint() -> str:

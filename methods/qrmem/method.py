@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from harness.entities.recogniser import missing, packages
+from harness.errors import Missing
 from harness.method import Index, IndexTools, Method, Skill, Tools
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question
@@ -54,8 +55,10 @@ class QRMeM(Method):
         return packages(self.config.recogniser)
 
     def problems(self) -> list[str]:
-        """The problem of the named-entity tool, if it is not installed."""
-        return [problem] if (problem := missing(self.config.recogniser)) else []
+        """None; raises Missing where the named-entity tool is not installed."""
+        if problem := missing(self.config.recogniser):
+            raise Missing(problem, f"the named-entity tool {self.config.recogniser}")
+        return []
 
     def skills(self) -> list[Skill]:
         """Summaries, what the memory and its navigation ask for, and reading."""
