@@ -28,8 +28,7 @@ lock:
 	bash requirements/lock.sh
 
 demo: venv
-	# One thread: on two cores a second one saves 15 to 60 of 170 seconds for 1.2 to 1.6 times the processor time.
-	OMP_NUM_THREADS=1 $(BIN)/harness run --suite demo --parallel 8 --out results/demo --mlflow sqlite:///results/demo/mlflow.db
+	$(BIN)/harness run --suite demo --parallel 8 --out results/demo --mlflow sqlite:///results/demo/mlflow.db > /dev/null
 	$(BIN)/harness report results/demo
 	$(BIN)/harness report results/demo --html results/demo/report.html
 	@echo "The same as a page, with every question and search: results/demo/report.html"
@@ -50,7 +49,7 @@ demo-real: venv
 # then with the default one, a day. The same command goes on. Rows come from the folder HARNESS_TEST_DATA.
 # `python -m bench.smoke_real --table` prints what is stored; see docs/reproducing.md.
 smoke-real: venv
-	OMP_NUM_THREADS=1 $(BIN)/python -m bench.smoke_real --out results/smoke-real
+	$(BIN)/python -m bench.smoke_real --out results/smoke-real
 
 test: venv
 	# Two workers with one thread each: on 2 cores half the time of one worker, whose threads would fight. Where bytecode
@@ -76,7 +75,7 @@ release-check: venv
 
 # LongRefiner's adapters for the embedded model, anew; after its weights have changed. A command that was killed goes on.
 adapters: venv
-	OMP_NUM_THREADS=1 $(BIN)/harness train longrefiner --model pocket-llama --out build/longrefiner
+	$(BIN)/harness train longrefiner --model pocket-llama --out build/longrefiner
 	rm -rf pocket/adapters
 	mv build/longrefiner/adapters pocket/adapters
 	rm -rf build/longrefiner
