@@ -5,8 +5,9 @@
 
 Shipped methods have an index_version that is raised, and prompts that are hashed. A user's method, parser or scorer is
 edited and run again, so these are hashed: the files of its class and of its bases; every module that these import,
-also inside a function, but for Python's own and installed packages; files that the source names by a literal and does
-not open to write ("words.txt", Path(__file__).parent / "data" / "words.txt"). Names made at run time are not seen.
+also inside a function, but for Python's own and installed packages; files that the source names by a literal
+and does not open to write ("words.txt", Path(__file__).parent / "data" / "words.txt"), or that glob("*.txt") finds
+below its folder. Names made at run time are not seen.
 """
 
 from __future__ import annotations
@@ -190,6 +191,10 @@ def _named_files(tree: ast.AST, module: Path) -> Iterator[Path]:
         words = _strings(ast.iter_child_nodes(node))
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):  # folder / "data" / "words.txt"
             words = _strings(ast.walk(node))[::-1]
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("glob", "iglob", "rglob"):
+            patterns = [word for word in _strings(ast.walk(node)) if "*" in word and not word.startswith("/")]
+            found = [path for pattern in patterns for path in module.parent.rglob(pattern) if path.is_file()]
+            yield from sorted(path.resolve() for path in found if "__pycache__" not in path.parts)
         elif isinstance(node, ast.Call) and any(_WRITES.fullmatch(word) for word in words[1:]):
             written.add(words[0])
         named += [words, *([word] for word in words)]  # os.path.join("data", "words.txt"), and "words.txt" alone

@@ -54,6 +54,7 @@ class Lead(Head):
         dynamic = importlib.import_module("own_dynamic"), __import__("own_builtin"), import_module("own_bare")
         listed = (Path(__file__).parent / "lists" / "stop.txt").read_text()
         more = open(os.path.join("lists", "more.txt")).read()
+        found = sorted((Path(__file__).parent / "lists").glob("*.csv"))
         with open("calls.log", "a") as log:
             log.write("asked")
         return Answer(indexes[0]["head"])
@@ -84,6 +85,7 @@ FILES = {
     "editable/own_plugin/core.py": "X = 1\n",
     "lists/stop.txt": "the\n",
     "lists/more.txt": "a\n",
+    "lists/any.csv": "a\n",
     "calls.log": "",
     "own_parser.py": PARSER,
     "own_dates.py": "def year():\n    return ' 1901'\n",
@@ -135,6 +137,7 @@ EDITS = {
     "a package that is installed editable": "editable/own_plugin/core.py",
     "a data file": "lists/stop.txt",
     "a data file in the working directory": "lists/more.txt",
+    "a data file that is found by its ending": "lists/any.csv",
 }
 
 
@@ -239,7 +242,7 @@ def test_what_is_hashed_is_the_own_part_of_a_class(folder: Path) -> None:
         "own_plugin.core",
     }
     packaged = {"own_package", "own_package.deep", "own_package.words"}
-    assert own_code(lead).keys() == modules | packaged | {"more.txt", "stop.txt"}
+    assert own_code(lead).keys() == modules | packaged | {"any.csv", "more.txt", "stop.txt"}
     typed = type("Typed", (BM25,), {"__module__": "__nowhere__"})
     assert own_code(typed).keys() == {"__nowhere__"}  # of its functions: tests/test_api.py
 
