@@ -68,16 +68,17 @@ def frame(
     facts.check_convention(convention)
     names = list(dict.fromkeys(name for run in runs for name in (*facts.score_names(run), *facts.corpus_names(run))))
     known = named(runs)
-    rows = [_row(run, one.label, names, convention, seed) for run, one in zip(runs, known, strict=True)]
+    spent = _Spent()
+    rows = [_row(run, one.label, names, convention, seed, spent) for run, one in zip(runs, known, strict=True)]
     same = coinciding(runs, [one.label for one in known])
     for row, run, strange, alike in zip(rows, runs, strangers(runs), same, strict=True):
         row["notes"] += ([strange] if strange else []) + alike
         bases = _references(run, runs, reference)
-        row["ratio"] = _ratio(run, bases, convention, row["notes"])
-        row["ratio.search"] = _ratio(run, bases, convention, [], whole=False)
+        row["ratio"] = _ratio(run, bases, convention, row["notes"], spent)
+        row["ratio.search"] = _ratio(run, bases, convention, [], spent, whole=False)
         other = DEFAULT if convention == "causal" else "causal"
         for name, whole, index in (("ratio", True, "with"), ("ratio.search", False, "without")):
-            ratios = {convention: row[name], other: _ratio(run, bases, other, [], whole=whole)}
+            ratios = {convention: row[name], other: _ratio(run, bases, other, [], spent, whole=whole)}
             if (told := _opposed(ratios)) is not None:
                 row["notes"].append(f"FLOPs {index} the index, beside {reference}: {told}")
     table = _with_settings(pd.DataFrame(rows), known).sort_values("dataset", kind="stable", ignore_index=True)
@@ -107,7 +108,22 @@ def _with_settings(table: pd.DataFrame, known: Sequence[Named]) -> pd.DataFrame:
     return table
 
 
-def _row(run: StoredRun, label: str, names: Sequence[str], convention: str, seed: int | None) -> dict[str, Any]:
+class _Spent:
+    """TFLOPs by question of each run (reports.question_costs), worked out once a table."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, str, bool], dict[str, float]] = {}
+
+    def __call__(self, run: StoredRun, convention: str, whole: bool) -> dict[str, float]:
+        key = id(run), convention, whole
+        if key not in self._known:
+            self._known[key] = tflops(run, convention, whole=whole)
+        return self._known[key]
+
+
+def _row(
+    run: StoredRun, label: str, names: Sequence[str], convention: str, seed: int | None, spent: _Spent
+) -> dict[str, Any]:
     notes = list(facts.notes(run))
     seed = int(run.config["seed"]) if seed is None else seed
     row: dict[str, Any] = {
@@ -122,7 +138,7 @@ def _row(run: StoredRun, label: str, names: Sequence[str], convention: str, seed
         "texts_cut": facts.texts_cut(run)[1],
     }
     row.update(_scores(run, names, seed, notes))
-    row.update(_costs(run, convention, seed))
+    row.update(_costs(run, convention, seed, spent))
     if row["tflops"] is not None and row["tflops.whole"] is None:
         notes.append("what an index cost is not known, so ratio is not")
     row.update(convention=convention, scorers=(facts.versions(run),), notes=notes, run=run.path.name)
@@ -151,7 +167,7 @@ def _scores(run: StoredRun, names: Sequence[str], seed: int, notes: list[str]) -
     return out
 
 
-def _costs(run: StoredRun, convention: str, seed: int) -> dict[str, float | None]:
+def _costs(run: StoredRun, convention: str, seed: int, by_question: _Spent) -> dict[str, float | None]:
     phases = {phase: facts.costs(run, phase, convention) for phase in ("index", "search", "answer")}
     row: dict[str, float | None] = {f"tokens.{name}": _mean(c.tokens) for name, c in phases.items()}
     row.update({f"tflops.{name}": _mean(c.tflops) for name, c in phases.items()})
@@ -163,8 +179,8 @@ def _costs(run: StoredRun, convention: str, seed: int) -> dict[str, float | None
     answered = [c for c, r in zip(facts.question_clusters(run), run.records, strict=True) if r["error"] is None]
     for name, whole in (("tflops", False), ("tflops.whole", True)):
         row[name] = row[f"{name}.low"] = row[f"{name}.high"] = None
-        if by_question := tflops(run, convention, whole=whole):
-            found = interval(list(by_question.values()), answered, seed=seed, bounds=None)
+        if costs := by_question(run, convention, whole):
+            found = interval(list(costs.values()), answered, seed=seed, bounds=None)
             row[name], row[f"{name}.low"], row[f"{name}.high"] = found.mean, found.low, found.high
     row["ratio"] = row["ratio.search"] = None  # their place among the columns; `frame` knows the reference
     row["seconds"] = _mean([s + a for s, a in zip(search.seconds, answer.seconds, strict=True)])
@@ -184,7 +200,13 @@ def _references(run: StoredRun, runs: Sequence[StoredRun], reference: str) -> li
 
 
 def _ratio(
-    run: StoredRun, bases: Sequence[StoredRun], convention: str, notes: list[str], *, whole: bool = True
+    run: StoredRun,
+    bases: Sequence[StoredRun],
+    convention: str,
+    notes: list[str],
+    spent: _Spent,
+    *,
+    whole: bool = True,
 ) -> float | None:
     """TFLOPs over the reference's, of the questions that both answered; missing where it is several runs or none.
 
@@ -192,7 +214,7 @@ def _ratio(
     """
     if len(bases) != 1:
         return None
-    ours, theirs = tflops(run, convention, whole=whole), tflops(bases[0], convention, whole=whole)
+    ours, theirs = spent(run, convention, whole), spent(bases[0], convention, whole)
     common = [question for question in ours if question in theirs]
     below = sum(theirs[question] for question in common)
     if below <= 0:

@@ -26,7 +26,9 @@ def answered(out: Path, method: str, dataset: str, seconds: float, questions: in
 
 
 def test_every_data_set_that_is_fetched_has_rows() -> None:
-    assert set(DATA) == {name for name in presets.names("datasets") if not name.startswith("pocket/")}
+    assert set(DATA) == {name for name in presets.names("datasets") if not name.startswith("pocket/")} - {
+        "qasper-hints"
+    }
     words = [rows.words for rows in DATA.values()]
     assert words == sorted(words)
 

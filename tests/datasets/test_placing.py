@@ -183,7 +183,7 @@ def from_file(tmp_path: Path, name: str, **options: Any) -> DatasetConfig:
     data = tmp_path / "dev.jsonl"
     rows = [sample(name, 0, tokens=800, purpose="evaluation", number=n, hops=(2,)).rows[0] for n in range(4)]
     data.write_text("".join(json.dumps(one) + "\n" for one in rows))
-    gone = ("summary", "download", "hub", "revision", "subset", "options")
+    gone = ("summary", "download", "official_questions", "hub", "revision", "subset", "options")
     fields = {k: v for k, v in fields.items() if k not in gone}
     return DatasetConfig.model_validate({**fields, "data": str(data), "options": options})
 

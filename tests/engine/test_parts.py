@@ -166,7 +166,7 @@ def test_the_line_says_what_is_done() -> None:
     progress.seen(record(1.0))
     progress.done(record(0.0, {"type": "X"}))
     progress.part(1, 3, "indexing")
-    assert progress.line().startswith(f"2/4 · 1 failed · 2k tokens · 4 TFLOPs · {SCORER} 0.500 · ")
+    assert progress.line().startswith(f"2/4 · 1 failed · 2k tokens · 4 TFLOPs · {SCORER} 50.0 · ")
     assert progress.line().endswith(" s left · indexing 1/3")
 
 
@@ -176,7 +176,7 @@ def test_flops_that_were_not_counted_are_no_zero() -> None:
     progress.seen(record(uncounted=0))
     assert "· 2 TFLOPs ·" in progress.line()
     progress.done(record(uncounted=1, flops={DEFAULT: 0.0}))
-    assert f"· 2k tokens · FLOPs unknown · {SCORER} 0.500" in progress.line()
+    assert f"· 2k tokens · FLOPs unknown · {SCORER} 50.0" in progress.line()
     progress.done(record(uncounted=0))
     assert "TFLOPs" not in progress.line(), "a part of the sum is missing for good"
 
@@ -259,7 +259,7 @@ def test_a_closed_terminal_is_tried_once_and_the_count_goes_on() -> None:
     progress.stop()
     assert stream.tried == 1
     assert "read" in stream.getvalue()
-    assert progress.line() == f"2/2 · 1 failed · 2k tokens · 4 TFLOPs · {SCORER} 0.500"
+    assert progress.line() == f"2/2 · 1 failed · 2k tokens · 4 TFLOPs · {SCORER} 50.0"
 
 
 def test_the_manifest_names_no_home_and_no_password(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,7 +125,7 @@ def test_a_tokenizer_on_the_hub_is_pinned_hashed_and_loaded_from_there(
     [
         ("./nowhere", r"model.tokenizer: no folder './nowhere' \(and it is no hub id"),
         ("plain-name", r"model.tokenizer: no folder 'plain-name' \(and it is no hub id"),
-        ("me/absent", "there is no model 'me/absent'"),
+        ("me/absent", "there is no tokenizer 'me/absent'"),
         ("me/weights", "model.tokenizer: 'me/weights' has no tokenizer"),
         ("EMPTY", "has no tokenizer; name a folder or a model that has one"),
     ],

@@ -43,6 +43,8 @@ def _patched(patch: pytest.MonkeyPatch, root: Path, fault: Callable[[int, str], 
         real = getattr(os, name)
 
         def operation(*given: Any, **more: Any) -> Any:
+            if name == "open" and not given[1] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+                return real(*given, **more)  # a file that is read
             place = given[0] if isinstance(given[0], (str, bytes, os.PathLike)) else f"/proc/self/fd/{given[0]}"
             if Path(os.path.realpath(os.fsdecode(place))).is_relative_to(root):
                 count[0] += 1
