@@ -98,7 +98,7 @@ class UnknownName(UserError):
         if near:
             text += f" Did you mean {' or '.join(repr(n) for n in near)}?"
         elif known:
-            text += f" Known: {', '.join(known[:12])}{' ...' if len(known) > 12 else ''}."
+            text += f" Known: {', '.join(known[:12])}{', ...' if len(known) > 12 else '.'}"
         super().__init__(text + (f"  ({see})" if see else ""))
 
 

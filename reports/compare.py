@@ -130,14 +130,16 @@ class SideBySide:
     def paired(self) -> list[Section]:
         """The differences, a section for each data set, their legend among the notes.
 
-        Notes that stand below the means are left out, and two different methods are one difference.
+        Notes that stand below the means are left out.
         """
         if self.differences is None:
             return []
         below = {f"{row['method']}: {note}" for row in facts.records(self.means) for note in row["notes"]}
         runs = {facts.key(run): run for run in self.runs}
         rows = len(self.differences)
-        legend = f"{_LEGEND}; p_holm over {rows} comparison{'s' if rows > 1 else ''}"
+        legend = f"{_LEGEND} over {rows} comparison{'s' if rows > 1 else ''}"
+        if self.differences["detectable"].notna().any():
+            legend += "; detectable: the smallest difference found with power 0.8 at this n"
         notes, changed = [], []
         for row in facts.records(self.differences):
             notes.append((legend, *(note for note in row["notes"] if note not in below)))
@@ -150,7 +152,7 @@ class SideBySide:
 
 _LEGEND = (
     "difference with its 95 % interval (bootstrap by document, by question where passages are retrieved); p: sign "
-    "flips likewise, p_holm: adjusted by Holm; detectable: the smallest difference found with power 0.8 at this n"
+    "flips likewise; p_holm: p adjusted by Holm"
 )
 
 
@@ -201,14 +203,13 @@ def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
 
 
 def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
-    """The same for people: two different methods are one difference, whatever parameters each of them has."""
+    """The same for people, who see two different methods by their names: parameters of one method only."""
     # Runs of the first edition hold the name of the class; it counts as today's name.
     ours, theirs = (short(one.config["method"]["implementation"]) for one in (run, base))
     found = config_difference(run, base)
     if ours == theirs:
         return [line for line in found if not line.startswith("method.name:")] or found
-    told = f"method: {ours}, reference {theirs}"
-    return [told, *(line for line in found if not line.startswith("method."))]
+    return [line for line in found if not line.startswith("method.")]
 
 
 def _flat(config: dict[str, Any]) -> dict[str, Any]:

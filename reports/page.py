@@ -188,8 +188,12 @@ def _kinds(group: _Group) -> Html:
             most = means.groupby("dataset")["n"].transform("max")
             names = means["dataset"].str.removeprefix(f"{group.name}, {by} ") + " (n = " + most.astype(str) + ")"
             means["dataset"], means["notes"] = names, pd.Series([()] * len(means), index=means.index)
-            tables = (rows.drop(columns="mean") for _, rows in wide_sections(wide(means, intervals=True)))
-            found += [el("h4", f"By {by}"), *map(_table, tables)]
+            # Kinds are no data sets: neither their mean nor what is said of it.
+            table = wide(means, intervals=True).drop(columns=["mean", "mean.low", "mean.high", "notes"])
+            found += [
+                el("h4", f"{means['headline'].iloc[0]} by {by}"),
+                *(_table(rows) for _, rows in wide_sections(table)),
+            ]
     return el("details", el("summary", "by kind of question"), *found) if found else joined()
 
 

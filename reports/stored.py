@@ -319,7 +319,7 @@ def notes(run: StoredRun) -> tuple[str, ...]:
     if recounted:
         found.append(f"{recounted} token counts of the server cannot be true; the local tokenizer's are used instead")
     if uncounted:
-        found.append("FLOPs unknown: a model of this run tells no shape")
+        found.append("FLOPs unknown: a model of this run has no known sizes")
     found += [f"{n} values of {name} could not be scored as they are and count 0" for name, n in _flagged(run).items()]
     changed = {key for start in run.manifest.get("starts") or () for key in start.get("changed") or ()}
     if changed:

@@ -76,7 +76,7 @@ def search_of(stored: StoredRun, question: str, data: str | None = None) -> Sear
 
     by_id = {record["question_id"]: record for record in stored.records}
     if question not in by_id:
-        raise UnknownName("question", question, by_id, f"question_id in {stored.path}/records.jsonl")
+        raise UnknownName("question", question, by_id, f"harness trace {stored.path}")
     record = by_id[question]
     result = read_graph(stored, record)
     memory = _memory(stored, record) if result.graph is None and result.problem is None else None

@@ -178,7 +178,7 @@ def test_the_front_is_drawn(tmp_path: Path) -> None:
     assert (tmp_path / "front.pdf").read_bytes().startswith(b"%PDF")
     with pytest.raises(UserError, match=r"should end in \.svg, \.pdf, \.png"):
         runs.plot("front.jpg")
-    with pytest.raises(UserError, match="no run has both a score and a cost"):
+    with pytest.raises(UserError, match="no run has both a score and known FLOPs"):
         run().plot()
 
 

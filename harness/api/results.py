@@ -122,7 +122,9 @@ class Runs(list[Run]):
             raise UserError(f"'{out}' should end in {', '.join('.' + form for form in FORMS)}")
         points = front.points(table, [run.stored for run in self], score)
         if not points:
-            raise UserError("no run has both a score and a cost")
+            raise UserError(
+                "no run has both a score and known FLOPs, so there is no figure; harness report says what is missing"
+            )
         content = front.draw(points, score or str(table["headline"].iloc[0]), form)
         if out is not None:
             Path(out).write_bytes(content)

@@ -200,7 +200,7 @@ def _usage(e: Any) -> int:
     if type(e).__name__ == "NoArgsIsHelpError":
         sys.stderr.write(f"{e.format_message()}\n")
         return 2
-    message = e.format_message().partition(" (Possible options")[0].rstrip(".")
+    message = e.format_message().partition(" (Possible options")[0].partition(", unable to parse")[0].rstrip(".")
     near = getattr(e, "possibilities", None)
     if near:
         message += f". Did you mean '{near[0]}'?"

@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from reports.figures.replay import Rule, Stop
 
 
-_LEGEND = (
-    "t_n: the search ends at the t_n-th probe with P(Yes) above t_p; other t_n and t_p than the run's are replayed"
-)
+_LEGEND = "t_n: the search ends at the t_n-th probe with P(Yes) above t_p; other t_n and t_p are replayed"
 
 
 def report_curves(
@@ -81,10 +79,7 @@ def _sections(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
                 score = str(rows["score"].iloc[0])
                 names = {f"mean{end}": f"{score}{end}" for end in ("", ".low", ".high")}
                 shown = rows.drop(columns=[*same, "own"]).rename(columns=names)
-                legend = (
-                    "t_n: the search ends at the t_n-th probe with P(Yes) above t_p; other t_n and t_p are replayed"
-                )
-                shown["notes"] = shown["notes"].map(lambda notes, legend=legend: (legend, *notes))
+                shown["notes"] = shown["notes"].map(lambda notes: (_LEGEND, *notes))
                 parts.append((f"{title} · over {name}", legended(shown)))
     return parts
 

@@ -50,7 +50,9 @@ def report_front(
     means = frame(runs, convention=convention or DEFAULT)
     points = front.points(means, runs, score, cost)
     if not points:
-        raise UserError("no run has both a score and a cost")
+        raise UserError(
+            "no run has both a score and known FLOPs, so there is no figure; harness report says what is missing"
+        )
     table = pd.DataFrame(points).rename(columns={"score": (name := score or str(means["headline"].iloc[0]))})
     table = table.rename(columns={f"score.{end}": f"{name}.{end}" for end in ("low", "high")})
     table = table.drop(columns=["ceiling", "apart"]).assign(mark=[front.kind_of(point) for point in points])

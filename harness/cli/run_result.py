@@ -51,5 +51,5 @@ def print_result(result: RunResult, json: bool) -> None:
     kinds = ", ".join(f"{n} {kind}" for kind, n in summary.get("errors", {}).items())
     bare = summary.get("n_without_prefix")
     note = f", {bare} replies without the answer prefix, scored whole" if bare else ""
-    lines.append(f"  {total} questions, {failed} failed" + (f" ({kinds})" if failed else "") + note)
+    lines.append(f"  {total} question{'s' * (total != 1)}, {failed} failed" + (f" ({kinds})" if failed else "") + note)
     print("\n".join(lines), flush=True)

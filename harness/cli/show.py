@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import json as json_
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -93,6 +94,8 @@ def kind_of(name: str) -> str:
     if len(kinds) > 1:
         raise UserError(f"'{name}' is a name in {' and '.join(kinds)}; add --kind {kinds[0]}")
     if not kinds:
+        if Path(name, "run.yaml").is_file():
+            raise UserError(f"'{name}' is a run: its settings are in run.yaml there, its scores: harness report {name}")
         raise UnknownName("name", name, {n for names in known.values() for n in names}, "harness list")
     return kinds[0]
 

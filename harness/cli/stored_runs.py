@@ -29,7 +29,7 @@ def stored(folder: str) -> tuple[list[StoredRun], int]:
     if not (is_url(folder) or Path(folder).is_dir()):
         near = difflib.get_close_matches(folder, FIGURES, n=1, cutoff=0.7)
         figure = f", or did you mean the figure: harness report {near[0]} RUNS_DIR" if near else ""
-        raise UserError(f"there is no folder '{folder}'; name the one that was given to --out of the runs{figure}")
+        raise UserError(f"there is no folder '{folder}'; name the one that was given to --out of harness run{figure}")
     check_pandas()
     runs: list[StoredRun] = []
     damaged: list[UserError] = []

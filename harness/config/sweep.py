@@ -10,6 +10,7 @@ A key is what `--set` takes. A method without a swept parameter is run once for 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -51,6 +52,8 @@ def checked(axes: Axes, where: str) -> dict[str, tuple[Any, ...]]:
             problems.append(f"{where}: '{key}' cannot be swept; {_OTHERWISE[key]}")
         elif not texts or "" in texts:
             problems.append(f"{where} {key}: name its values, for instance {key}=1,2,4")
+        elif spans := [entry for entry in texts if re.fullmatch(r"-?\d+\.\.\S*", entry)]:
+            problems.append(f"{where} {key}: write each value instead of '{spans[0]}', for instance {key}=1,2,4")
         elif twice := [entry for entry in dict.fromkeys(texts) if texts.count(entry) > 1]:
             problems.append(f"{where} {key}: the value {twice[0]} is given twice")
     if problems:

@@ -98,7 +98,7 @@ def _sentence(e: Any, model: type[BaseModel], path: str, origins: dict[str, str]
         return str(unknown(f"key '{key}'{source}", str(loc[-1]), _fields(model, loc[:-1])))
     if e["type"] == "missing":
         return f"{key} is missing; give it a value" + (f" with --set {key}=..." if path else "")
-    wish = e["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    wish = e["msg"].removeprefix("Value error, ").removeprefix("Input ").partition(", unable to parse")[0]
     several = f"; several values: --sweep {key}=1,2,3" if re.fullmatch(r"\s*[\d.]+(\.\.|,).*", str(e["input"])) else ""
     return f"{key}={e['input']!r}{source}: {wish[:1].lower()}{wish[1:]}{several}"
 

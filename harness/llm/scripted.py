@@ -23,9 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.config.schema import ModelConfig, Thinking
+from harness.config.validation import explain
 from harness.cost.events import Event, Kind
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError
@@ -231,11 +232,16 @@ def read_script(config: ModelConfig) -> Script:
     import yaml
 
     if not config.script:
-        raise CannotRun("a scripted model needs --set model.script=FILE")
+        raise CannotRun(
+            "a scripted model needs --set model.script=FILE, a YAML file such as `replies: [{reply: Paris}]`"
+        )
     try:
         return Script.model_validate(parse_yaml(read_plain(Path(config.script))) or {})
+    except ValidationError as e:
+        raise CannotRun(f"the script '{config.script}': {explain(e, Script, '', {})[0]}") from e
     except (OSError, yaml.YAMLError, ValueError) as e:
-        raise CannotRun(f"the script '{config.script}' cannot be used: {str(e).splitlines()[0]}") from e
+        told = getattr(e, "strerror", None) or str(e).splitlines()[0]
+        raise CannotRun(f"the script '{config.script}' cannot be used: {told}; check model.script") from e
 
 
 def scripted_facts(config: ModelConfig) -> ModelFacts:

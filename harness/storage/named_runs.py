@@ -29,7 +29,11 @@ def run_folder(text: str) -> Path:
     near = near or [str(p) for p in (find_runs(Path("results")) if Path("results").is_dir() else [])]
     best = difflib.get_close_matches(text, near, n=3, cutoff=0.3) or near[:3]
     what = f"'{text}' holds no run" if folder.is_dir() else f"there is no run folder '{text}'"
-    hint = f"the nearest: {', '.join(best)}" if best else "runs are kept in the folder given to --out ('results')"
+    hint = (
+        f"the nearest: {', '.join(best)}"
+        if best
+        else "make one with harness run, or name the folder that was given to its --out"
+    )
     raise UserError(f"{what}; {hint}")
 
 

@@ -124,7 +124,7 @@ def element(rows: Sequence[Mapping[str, Any]], score: str) -> tuple[Html, dict[s
     """The same for a page, with what a pointer over a mark reads, for wide and for narrow screens (page.css shows one
     of them), and its files by form; a sentence and no file where there is no point."""
     if not rows:
-        return el("p", "No run of this data set has both a score and a cost.", class_="none"), {}
+        return el("p", "No run of this data set has both a score and known FLOPs.", class_="none"), {}
     titles = {f"point-{i}": _title(point) for i, point in enumerate(rows)}
     files = {form: draw(rows, score, form) for form in ("svg", "pdf")}
     drawn = {"on-wide": files["svg"], "on-narrow": draw(rows, score, size=_NARROW)}

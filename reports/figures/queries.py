@@ -102,7 +102,7 @@ def _row(row: dict[str, Any], run: StoredRun, per_document: Sequence[int]) -> di
         index *= used
         notes.append(f"a question needs the index of {used:.3g} documents on average")
     if query is None:
-        notes.append("FLOPs of a query are not known")
+        notes.append("the FLOPs of its queries are not known")
     out: dict[str, Any] = {name: row[name] for name in ("dataset", "method", "model", "n")}
     out["questions per document"] = len(run.records) / len(total) if total else None
     out["tflops.index"], out["tflops.query"] = index, query
@@ -126,7 +126,7 @@ def _compare(row: dict[str, Any], base: Sequence[dict[str, Any]], reference: str
     row["tflops.reference"], row["break even"] = None, None
     if len(base) != 1:
         why = "no run" if not base else f"{len(base)} runs"
-        notes.append(f"{why} of {reference} over this data set with this model and known FLOPs: no break-even")
+        notes.append(f"no break-even: {why} of {reference} with known FLOPs on this data set with this model")
     elif base[0] is not row and row["tflops.query"] is not None:
         # A query of the reference with its share of an index, where it has one.
         index, k = base[0]["tflops.index"] or 0.0, base[0]["questions per document"] or 1.0

@@ -178,7 +178,7 @@ def _row(
     ours = mean([_measured(value, run, measured) for _, run in pairs])
     why, n = _why(value, pairs), sum(len(run.records) for _, run in pairs)
     if ours.value is None and not any(reason.startswith("metric:") for reason in why):
-        lacks = "question that was answered" if value.metric.requests else "FLOPs, its model tells no shape"
+        lacks = "question that was answered" if value.metric.requests else "FLOPs, its model has no known sizes"
         why.append(f"metric: the run has no {value.metric.score or lacks}")
     names = [facts.key(run)[0] for _, run in pairs]
     label = f", {value.place}" if (value.paper.name, names[0]) in several else ""

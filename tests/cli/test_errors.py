@@ -24,7 +24,7 @@ FILES = {
 CASES: list[tuple[list[str], list[str]]] = [
     (["rnu"], ["No such command 'rnu'", "Did you mean 'run'?", "harness --help"]),
     (["run", "--limt", "3"], ["No such option: --limt", "Did you mean '--limit'?"]),
-    (["run", *ECHO, "--limit", "many"], ["--limit", "valid integer"]),
+    (["run", *ECHO, "--limit", "many"], ["--limit", "valid integer  (harness run --help)"]),
     (["run", *ECHO, "--limit", "0"], ["limit=0 (--limit)", "greater than 0"]),
     (["run"], ["2 mistakes", "name a method: --method NAME", "name a data set: --dataset NAME"]),
     (["run", "--method", "ecko", "--dataset", "pocket/musique"], ["unknown method 'ecko'. Did you mean 'echo'"]),
@@ -80,11 +80,12 @@ CASES: list[tuple[list[str], list[str]]] = [
     (["list", "method_s"], ["unknown kind 'method_s'. Did you mean 'methods'"]),
     (["show"], ["name what to show"]),
     (["show", "ecko"], ["unknown name 'ecko'. Did you mean 'echo'"]),
+    (["show", "stored"], ["'stored' is a run", "harness report stored"]),
     (["show", "echo", "--kind", "methds"], ["unknown kind 'methds'. Did you mean 'methods'"]),
     (["show", "echo", "--diff", "ecko"], ["unknown method 'ecko'. Did you mean 'echo'"]),
     (["validate", "--method", "ecko"], ["2 mistakes", "Did you mean 'echo'", "name a data set"]),
     (["compare", "nowhere"], ["there is no run folder 'nowhere'"]),
-    (["compare", "."], ["'.' holds no run"]),
+    (["compare", "."], ["'.' holds no run; make one with harness run"]),
     (["score", "nowhere"], ["there is no run folder 'nowhere'"]),
     (["trace", "nowhere", "q"], ["there is no run folder 'nowhere'"]),
     (["track", "nowhere"], ["there is no run folder 'nowhere'"]),
@@ -98,6 +99,9 @@ def test_bad_input_is_one_clear_message_and_exit_code_2(number: int, cli: Cli, h
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
     arguments, parts = CASES[number]
+    if "stored" in arguments:
+        (tmp_path / "stored").mkdir()
+        (tmp_path / "stored" / "run.yaml").touch()
     done = (here if number % 5 else cli)(*arguments)
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""

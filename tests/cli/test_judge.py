@@ -112,7 +112,9 @@ def test_without_its_questions_a_run_needs_the_rows(here: Cli) -> None:
         (["--prompt", "x.txt"], "name the model that judges with --model"),
         ([], "no model has judged these runs yet"),
         (["--model", "scriptd"], "unknown model 'scriptd'. Did you mean 'scripted'"),
-        (["--model", "scripted"], "a scripted model needs --set model.script=FILE"),
+        (["--model", "scripted"], "a scripted model needs --set model.script=FILE, a YAML file such as"),
+        (["--model", "scripted", "--set", "model.script=none.yaml"], "No such file or directory; check model.script"),
+        (["--model", "scripted", "--set", "model.script=bad.yaml"], "'replys'. Did you mean 'replies'?"),
         ([*SCRIPTED, "dataset.limit=3"], "only settings of the model"),
         ([*SCRIPTED, "--name", "a/b"], "use letters"),
         ([*SCRIPTED, "--prompt", "none.txt"], "the prompt 'none.txt' cannot be read"),
@@ -121,6 +123,7 @@ def test_without_its_questions_a_run_needs_the_rows(here: Cli) -> None:
 )
 def test_mistakes_are_one_sentence(words: list[str], sentence: str, here: Cli) -> None:
     folder = run(here, limit=1)
+    Path("bad.yaml").write_text("replys: []\n")
     before = (folder / "records.jsonl").read_bytes()
     done = here("judge", str(folder), *words)
     assert done.returncode == 2, done.stderr

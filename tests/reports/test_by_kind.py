@@ -73,5 +73,7 @@ def test_frames_and_the_page_have_them(tmp_path: Path) -> None:
     assert list(frames.records(stored)["hops"])[:5] == ["2", "2", "2", "3", "3"]
     assert "level" not in frames.records(stored)
     made = page([stored])
-    assert "By hops" in made
+    assert f"{SCORE} by hops" in made
+    assert "mean.low" not in made  # kinds are no data sets: no mean over them
+    assert "each weighs the same" not in made
     assert "2 (n = 3)" in made

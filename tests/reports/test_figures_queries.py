@@ -69,7 +69,7 @@ def test_break_even_is_the_first_number_that_pays(index: float, query: float, re
 def test_where_there_is_no_break_even_a_note_says_why(tmp_path: Path) -> None:
     dear = indexed(tmp_path, 1.0, 50.0)
     (alone,) = frame([dear]).to_dict("records")
-    assert alone["notes"][-1].startswith("no run of full-context over this data set with this model")
+    assert alone["notes"][-1].startswith("no break-even: no run of full-context with known FLOPs on this data set")
     rows = frame([dear, indexed(tmp_path, None, 40.0, method="full-context")]).to_dict("records")
     assert "the index never pays" in rows[0]["notes"][-1]
     twice = [indexed(tmp_path, None, 40.0, method="full-context", hash8=f"{i}" * 8) for i in (1, 2)]

@@ -180,7 +180,7 @@ class TestCosts:
             r["usage"] = {"answer": usage(0.0, uncounted=1)}
         table = frame([rows], values()).set_index(["row", "metric"])
         assert table.loc[("BM25 top-5", "TFLOPs"), "notes"] == (
-            "metric: the run has no FLOPs, its model tells no shape",
+            "metric: the run has no FLOPs, its model has no known sizes",
         )
 
 
