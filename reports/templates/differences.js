@@ -67,7 +67,9 @@ function differences(place, data, state) {
     told.textContent = `${counted(both.length, "question")}: ${labels[state.a]} better on ${count((d) => d > 0)}, equal on ` +
       `${count((d) => d === 0)}, worse on ${count((d) => d < 0)}; mean difference ${percent(mean)} (dashed). ` +
       "Each bar is a question, sorted; click one to read it.";
-    chart.append(differenceChart(both, wide, state.open));
+    const svg = differenceChart(both, wide, state.open);
+    svg.setAttribute("aria-label", `${labels[state.a]} minus ${labels[state.b]}`);
+    chart.append(svg);
   };
   const choose = () => {
     [state.a, state.b] = [Number(first.value), Number(second.value)];

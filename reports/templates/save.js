@@ -12,9 +12,11 @@ function download(blob, name) {
 const SHAPES = ["fill", "stroke", "stroke-width", "stroke-dasharray"];
 const TEXTS = ["fill", "font-family", "font-size", "font-weight", "text-anchor"];
 
-// The SVG as a file: styles of the page become attributes, and what is not shown is left out.
-function svgFile(svg) {
-  const [, , wide, high] = svg.getAttribute("viewBox").split(" ");
+const HEAD = 28; // the height of a title above a figure
+
+// The SVG as a file below its title: styles of the page become attributes, and what is not shown is left out.
+function svgFile(svg, title) {
+  const [, , wide, high] = svg.getAttribute("viewBox").split(" ").map(Number);
   const copy = svg.cloneNode(true);
   const [from, to] = [svg.querySelectorAll("*"), copy.querySelectorAll("*")];
   from.forEach((node, i) => {
@@ -26,10 +28,14 @@ function svgFile(svg) {
   });
   copy.setAttribute("xmlns", SVG);
   copy.setAttribute("width", wide);
-  copy.setAttribute("height", high);
+  copy.setAttribute("height", high + HEAD);
+  copy.setAttribute("viewBox", `0 ${-HEAD} ${wide} ${high + HEAD}`);
   copy.removeAttribute("class");
   copy.removeAttribute("style");
-  copy.prepend(draw("rect", { width: "100%", height: "100%", fill: getComputedStyle(document.body).backgroundColor }));
+  const { backgroundColor, color } = getComputedStyle(document.body);
+  copy.prepend(draw("rect", { y: -HEAD, width: "100%", height: "100%", fill: backgroundColor }),
+    draw("text", { x: 8, y: -9, fill: color, "font-family": "sans-serif", "font-size": "14px", "font-weight": 600 },
+      [title, svg.getAttribute("aria-label")].filter(Boolean).join(": ")));
   return new XMLSerializer().serializeToString(copy);
 }
 
@@ -64,7 +70,7 @@ function printed(svg) {
 // "Save as" buttons; svg(): the drawing of this moment, file: blocks with a finished SVG and PDF instead.
 function saveBar(name, svg, file) {
   const stem = name.replace(/[^\p{L}\p{N}.-]+/gu, "-");
-  const source = async () => (file ? (await unpackText(`${file}-svg`)).text() : svgFile(svg()));
+  const source = async () => (file ? (await unpackText(`${file}-svg`)).text() : svgFile(svg(), name));
   const save = {
     SVG: async () => download(new Blob([await source()], { type: "image/svg+xml" }), `${stem}.svg`),
     PNG: async () => download(await png(await source()), `${stem}.png`),
