@@ -130,7 +130,8 @@ class TrainingTask:
     floor: its expected value for guessing, where that is known; label: makes scenes of a question and its documents, or
     of a document (per "document"); asked: the prompt that the teacher's labels answer, part of the label file's
     identity; prompts: names of the method's prompts that the adapter learns, () = the one named like the adapter;
-    after: tasks whose adapters must be trained before its labels are made.
+    after: tasks whose adapters must be trained before its labels are made; classes: what a scene's first verdict says,
+    (if true, if false), () where it is no class.
     """
 
     name: str
@@ -143,6 +144,7 @@ class TrainingTask:
     floor: Callable[[Sequence[Scene]], float] | None = None
     asked: str = ""
     prompts: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

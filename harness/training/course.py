@@ -81,7 +81,11 @@ class Course:
         before = 0
         for task in self.tasks:
             self._make_data(task, tell, stop)
-            job = self._job(task, before, most)
+            scenes = self._training_scenes(task)
+            job = self._job(task, scenes, before, most)
+            for number, name in enumerate(task.classes):
+                share = sum(scene.verdicts[0] == (number == 0) for scene in scenes) / len(scenes)
+                tell(f"{task.name}: {share:.1%} of {len(scenes):,} labels are {name}")
             tell(f"{task.name}: {len(job.data.rows)} rows, {job.data.tokens} tokens, {job.steps} steps")
             memory = self.base_model().memory(task.name, job.data.rows)
             tell(f"{task.name}: about {memory.total / 1e9:.2f} GB of memory")
@@ -205,9 +209,9 @@ class Course:
             )
         return scenes[: len(scenes) - held], scenes[len(scenes) - held :][: self.settings.exam]
 
-    def _job(self, task: TrainingTask, before: int, most: int | None) -> Job:
+    def _job(self, task: TrainingTask, scenes: Sequence[Scene], before: int, most: int | None) -> Job:
         own, base = self.settings.of(task.name), self.base_model()
-        token_rows = self.rows(task, self._training_scenes(task))
+        token_rows = self.rows(task, scenes)
         if not token_rows.rows:
             raise UserError(f"no row of '{task.name}' has {own.length} tokens or fewer; raise --set {task.name}.length")
         about: dict[str, Any] = {

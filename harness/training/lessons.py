@@ -9,12 +9,13 @@ probe            passages one by one, as a search shows them, and after each whe
                  the searches a gold passage is replaced by another passage
 choose           the same text with four options, three of them answers of other rows
 unanswerable     as in QASPER: the answer, or 'unanswerable' where a gold passage is missing
-breadth          whether a single fact answers the question (yes for single-hop questions, no for multi-hop ones)
+breadth          whether the answer is clear and fixed (no for questions that `is_open`)
 steps            the decomposition of a multi-hop question
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -34,6 +35,19 @@ _TRIES = 50
 SKILLS = {"answer": "answer", "probe": "pecan search", "choose": "choose", "unanswerable": "answer"}
 SKILLS |= {"breadth": "longrefiner analysis", "steps": "decompose"}
 """Kind of lesson -> the skill (harness.method.Skill) whose prompt it uses."""
+
+
+_OPEN = re.compile(
+    r"(how come|(please )?(describe|explain|discuss|summari[sz]e|tell (me|us) about|what is known about))\b"
+)
+
+
+def is_open(question: str) -> bool:
+    """Whether a question asks for reasons or an account, by its first words: no teacher has labelled these rows.
+
+    Source of the classes: LongRefiner 3.1 and its prompt A ("Global": broad or open; "Local": clear and fixed).
+    """
+    return "why" in question.lower().split() or _OPEN.match(question.lower().strip()) is not None
 
 
 @dataclass(frozen=True)
@@ -220,11 +234,8 @@ def _unanswerable(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]
 
 
 def _breadth(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
-    local = len(row.questions) > 1 and dice.chance(0.5)
-    question = dice.pick(row.questions[1:]) if local else row.questions[0]
-    if not local and len(question.needs) < 2:
-        return []
-    return [Scene(Question("scene", question.text, ("scene",)), (), row.task, verdicts=(local,))]
+    text = _pick(row, dice).text
+    return [Scene(Question("scene", text, ("scene",)), (), row.task, verdicts=(not is_open(text),))]
 
 
 def _steps(row: RealRow, _: Sequence[RealRow], _dice: Dice) -> list[Scene]:

@@ -24,8 +24,9 @@ LABELS = ("Local", "Global")
 LABEL_BEGIN = "["
 ANALYSIS = Prompt(
     "analysis",
-    "How much must be known to answer the question below? [Local]: one fact that stands in one place. [Global]: facts "
-    "from several places, or an overview.\n\nQuestion: {question}\n\nAnswer [Local] or [Global].",
+    "What does the question below ask for? [Local]: a clear and fixed answer, for which a few passages are enough. "
+    "[Global]: something broad or open, for which much of a document must be understood.\n\nQuestion: {question}\n\n"
+    "Answer [Local] or [Global].",
 )
 STRUCTURING = Prompt(
     "structuring",

@@ -1,6 +1,6 @@
 """What LongRefiner asks of a model, for training: its three tasks. Reading is the shared skill.
 
-"breadth"    texts: none                              verdict: True where one fact in one place suffices (Local)
+"breadth"    texts: none                              verdict: True where the answer is clear and fixed (Local)
 "outline"    texts: a document                        reply: its outline
 "titles"     texts: title, abstract, lines of titles  reply: ['title']
 """

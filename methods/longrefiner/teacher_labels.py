@@ -31,9 +31,11 @@ from methods.longrefiner.tree import Tree, build
 T = TypeVar("T")
 _BREADTH = (
     "Questions are put to a collection of documents. Decide of the question below which kind it is.\n"
-    '"local": one short passage holds all that is needed, such as a name, a date, a place or a single fact.\n'
-    '"global": facts from several places must be put together, or a broad account, an overview or a comparison is '
-    'wanted.\n\nQuestion: {question}\n\nReply with JSON alone: {{"query_type": "local"}} or {{"query_type": "global"}}.'
+    '"local": its answer is clear and fixed, such as a name, a date, a choice or yes or no, and a few short passages '
+    "are enough, also where facts must be combined or compared.\n"
+    '"global": it is broad or open, such as a request for reasons, an explanation or an overview, and much of a '
+    "document must be understood.\n\nQuestion: {question}\n\n"
+    'Reply with JSON alone: {{"query_type": "local"}} or {{"query_type": "global"}}.'
 )
 _SELECTION = (
     "Below are the abstract and the outline of a document, and a question. Select every part that may help to answer "

@@ -26,7 +26,14 @@ def tasks(config: LongRefinerConfig) -> list[TrainingTask]:
     skill = {item.name.removeprefix("longrefiner "): item for item in skills.skills(config)}
     selecting = Selection(config.model_copy(update={"structuring": True}))
     analysis = TrainingTask(
-        "analysis", skill["analysis"], "accuracy", _analysis, label_breadth, floor=_commoner, asked=PROMPTS["analysis"]
+        "analysis",
+        skill["analysis"],
+        "accuracy",
+        _analysis,
+        label_breadth,
+        floor=_commoner,
+        asked=PROMPTS["analysis"],
+        classes=prompts.LABELS,
     )
     structuring = TrainingTask(
         "structuring",

@@ -1,6 +1,6 @@
 """Scenes of refining documents: how broad a question is, a document's outline, which of its titles help.
 
-"breadth"   texts: none                        verdict: True where one fact answers the question
+"breadth"   texts: none                        verdict: True where the answer is clear and fixed, False where it is open
 "outline"   texts: a document                  reply: <abstract>...</abstract><section: Toren>...</section: Toren>
 "titles"    texts: title, abstract, outline    reply: ['Toren'], the sections that the question leads to; [] for none
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.method import Scene
 from harness.stats.rng import Dice
@@ -27,6 +27,7 @@ from pocket.world.facts import Fact
 _HELPING = 0.8  # share of titles that are shown of a document with something to select, where there is one
 _ENDS = 4  # words that an outline keeps of each end of a paragraph
 _SKIP = " <skip> "
+_ACCOUNTS = ("What is known about {}?", "Describe {}.", "Tell me about {}.", "Explain why {} is remembered.")
 _HEADED = re.compile(r"[^\n.!?]{1,60}\n")
 
 
@@ -40,10 +41,13 @@ class _Paragraph:
 
 
 def breadth(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Questions; one that takes a single fact is local, all others are global."""
+    """Questions with a proved answer are local; as many that ask for an account of a subject are global."""
     for question in distinct(recipe, shown, dice):
         if question.supports:
-            yield Scene(question_of(question), (), scenes.task_of(shown.kind), verdicts=(len(question.supports) == 1,))
+            local = question_of(question)
+            account = dice.pick(_ACCOUNTS).format(question.supports[0].subject)
+            for asked in (local, replace(local, text=account)):
+                yield Scene(asked, (), scenes.task_of(shown.kind), verdicts=(asked is local,))
 
 
 def outline(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:

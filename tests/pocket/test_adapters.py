@@ -10,10 +10,9 @@ import pytest
 
 from harness.config import presets
 from harness.config.schema import ModelConfig
-from harness.llm.adapters import furnished, marks
+from harness.llm.adapters import furnished
 from harness.llm.model_info import model_facts
-from methods.longrefiner import LongRefiner
-from methods.longrefiner.config import LongRefinerConfig
+from pocket.eval.adapter_check import mark
 
 TASKS = ("analysis", "structuring", "selection")
 
@@ -34,8 +33,7 @@ def card(task: str) -> dict[str, Any]:
 @pytest.mark.parametrize("task", TASKS)
 def test_the_shipped_adapter_is_of_the_shipped_weights_and_prompts(task: str) -> None:
     told = card(task)
-    ours = marks(LongRefiner(LongRefinerConfig()).prompts())
-    assert told["prompts"] == {task: ours[task]}, "prompts changed: make adapters"
+    assert told["prompts"] == {task: mark("longrefiner")[task]}, "prompts changed: make adapters"
     facts = model_facts(model())
     assert (facts.problems, facts.warnings) == ([], []), "make adapters trains them again"
     assert set(facts.identity["adapters"]) == {*TASKS}

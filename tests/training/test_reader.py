@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from harness.llm.model_info import model_facts
 from harness.stats.rng import Dice
 from harness.training import cpu_kernels
 from harness.training.base import Base
-from harness.training.lessons import KINDS, SKILLS, probe_scene
+from harness.training.lessons import KINDS, SKILLS, is_open, probe_scene
 from harness.training.reader import ReaderSettings, ReaderTraining
 from harness.training.reader_exam import auc
 from harness.training.real_rows import RealRow, Source, check_apart, other_rows, training_rows
@@ -115,6 +116,20 @@ def test_the_real_training_rows_are_apart_from_all_rows_that_are_measured_on() -
 
 
 # --- what they teach --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not REAL.is_dir() or not REAL.name, reason="HARNESS_TEST_DATA names no folder with real rows")
+def test_local_and_global_agree_with_the_rows_that_longrefiners_authors_labelled() -> None:
+    rows = json.loads((REAL / "data/longrefiner/step1_query-analysis.json").read_text(encoding="utf-8"))
+    assert [is_open(row["input"]) for row in rows] == [row["output"] == "[Global]" for row in rows]
+
+
+def test_a_question_of_several_facts_is_local_and_one_for_reasons_is_not(rows: list[RealRow]) -> None:
+    row = rows[0]
+    scenes = [scene for n in range(9) for scene in KINDS["breadth"](row, rows, Dice("breadth", n))]
+    assert [scene.verdicts for scene in scenes] == [(True,)] * 9
+    why = replace(row, questions=(replace(row.questions[0], text="Why does Ann know Bob?"),))
+    assert KINDS["breadth"](why, rows, Dice("breadth"))[0].verdicts == (False,)
 
 
 def test_single_steps_have_their_answers_put_in(rows: list[RealRow]) -> None:

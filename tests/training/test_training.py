@@ -57,6 +57,10 @@ def test_every_task_has_an_adapter_and_a_card(trained: tuple[Course, list[str]])
     assert set(files(made.out)) == {"analysis", "structuring", "selection"}
     assert [line["step"] for line in lines(made.out)] == sorted({line["step"] for line in lines(made.out)})
     assert any(line.startswith("structuring: step 3 of 3  loss ") for line in told)
+    assert [line for line in told if "labels are" in line] == [
+        "analysis: 50.0% of 12 labels are Local",
+        "analysis: 50.0% of 12 labels are Global",
+    ]
     card = json.loads((made.folder(made.tasks[0]) / "card.json").read_text())
     assert (card["method"], card["base"]["name"], card["settings"]["rank"]) == ("longrefiner", "small", 2)
     assert (card["trained"]["rows"], card["trained"]["steps"], card["trained"]["left_out"]) == (12, 3, 0)
