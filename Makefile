@@ -28,10 +28,12 @@ lock:
 	bash requirements/lock.sh
 
 demo: venv
-	$(BIN)/harness run --suite demo --parallel 8 --out results/demo --mlflow sqlite:///results/demo/mlflow.db > /dev/null
-	$(BIN)/harness report results/demo
-	$(BIN)/harness report results/demo --html results/demo/report.html
-	@echo "The same as a page, with every question and search: results/demo/report.html"
+	@$(BIN)/harness run --suite demo --parallel 8 --record-stops 8 --out results/demo --mlflow sqlite:///results/demo/mlflow.db > /dev/null
+	@$(BIN)/harness report results/demo --wide
+	@$(BIN)/harness report front results/demo --dataset pocket/narrativeqa
+	@$(BIN)/harness report curves results/demo/pocket~musique --out results/demo/patience.svg
+	@$(BIN)/harness report results/demo --html results/demo/report.html
+	@echo "Stop patience against score and cost: results/demo/patience.svg. Every cost, question and search: results/demo/report.html"
 
 # Rows come from the hub, or from the folder HARNESS_TEST_DATA where that is set.
 HOTPOTQA := $(if $(HARNESS_TEST_DATA),--data $(HARNESS_TEST_DATA)/data/hotpotqa/hotpot_dev_distractor_sample.json)

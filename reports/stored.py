@@ -331,13 +331,16 @@ def notes(run: StoredRun) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+PROBES = "of the search, probes: "
+
+
 def probes(run: StoredRun) -> list[str]:
     """What part of the search its probes took, as a sentence; none for a method without probes, or an older run."""
     spent: dict[str, Any] = {}
     for record in run.records:
         if record["error"] is None:
             add_usage(spent, {"search": record["usage"].get("search", {})})
-    return [f"of the search, probes: {share}"] if (share := probe_share(spent.get("search", {}))) else []
+    return [PROBES + share] if (share := probe_share(spent.get("search", {}))) else []
 
 
 def probe_share(search: Mapping[str, Any], convention: str = DEFAULT) -> str:

@@ -119,8 +119,8 @@ def _legend(means: pd.DataFrame, score: str | None, datasets: Sequence[str]) -> 
 
 
 def _notes(own: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The notes of a method's runs: those of every run once, the others with the data set."""
-    texts = list(dict.fromkeys(note for run in own.values() for note in run["notes"]))
+    """The notes of a method's runs on scores: those of every run once, the others with the data set."""
+    texts = dict.fromkeys(note for run in own.values() for note in run["notes"] if not note.startswith(facts.PROBES))
     out = []
     for text in texts:
         where = [dataset for dataset, run in own.items() if text in run["notes"]]

@@ -72,8 +72,7 @@ def table(
     workers: among whom the hours are divided; price: of an hour of one worker's GPUs.
     """
     head = ("method", "data set", "questions", "tokens", "TFLOPs", "hours", "how")
-    left = sum(row.questions - row.done for row in rows)
-    tokens, work, hours = (_sum([getattr(row, key) for row in rows]) for key in ("tokens", "tflops", "hours"))
+    left, tokens, work, hours = _together(rows)
     missing = sum(row.tokens is None or row.tflops is None for row in rows)
     note = f"without the {missing} row{'s'[: missing > 1]} with something unknown" if missing else ""
     total = ("together", "", str(left), _short(tokens), _tflops(work), _hours(hours), note)
@@ -82,6 +81,20 @@ def table(
         cells = [row[:5] + row[6:] for row in cells]
     lines = [title, *_aligned(cells), NOTES.format(convention)]
     return "\n".join(lines + _time_and_money(rows, hours, workers, price))
+
+
+def _together(rows: Sequence[Forecast]) -> tuple[int, float | None, float | None, float | None]:
+    """Questions to be answered, tokens, TFLOPs, hours of one worker; None where nothing is known."""
+    tokens, work, hours = (_sum([getattr(row, key) for row in rows]) for key in ("tokens", "tflops", "hours"))
+    return sum(row.questions - row.done for row in rows), tokens, work, hours
+
+
+def one_line(suite: str, rows: Sequence[Forecast], workers: int) -> str:
+    """The sum of the forecasts, for a suite that begins to run."""
+    left, tokens, work, hours = _together(rows)
+    time = f", about {60 * hours / workers:.2g} min" if hours else ""
+    sums = f"{left} questions to answer, {_short(tokens)} tokens, {_tflops(work)} TFLOPs{time}"
+    return f"suite {suite}: {len(rows)} rows, {sums} (each row: --plan)"
 
 
 def _time_and_money(rows: Sequence[Forecast], hours: float | None, workers: int, price: float | None) -> list[str]:

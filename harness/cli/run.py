@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from harness.cli.command import execution, output, setting
-from harness.cli.forecast_table import as_json, closing, table
+from harness.cli.forecast_table import as_json, closing, one_line, table
 from harness.cli.options import Convention, Out, Repeat, Selection, Sweep, Traces
 from harness.cli.output import say
 from harness.cli.run_result import failures, print_result
@@ -189,8 +189,7 @@ def _run_all(
     folders: list[Path],
 ) -> int:
     shard = scaling.parsed(options.plan)
-    if options.convention is not None:
-        _check_convention(options, selection.suite)
+    _check_forecast(options, scaling)
     wanted = [_with_settings(row, options.settings) for row in rows]
     if options.record:
         wanted = _recording(wanted, options.record)
@@ -210,7 +209,7 @@ def _run_all(
     expected: list[Forecast] = []
     if selection.suite is not None:
         expected = _forecasts(planned, options)
-        say(_forecast_table(expected, options, scaling, selection.suite))
+        say(one_line(selection.suite, expected, scaling.workers or 1))
     with scaling.driver(options.folder, _progress(options), command, _how(options)) as driver:
         job = Job(options, trackers, command, several=len(planned) > 1, shard=shard, driver=driver, folders=folders)
         ran, worst = _run_rows(planned, job, lost)
@@ -242,11 +241,12 @@ def _run_rows(planned: list[Plan], job: Job, lost: list[Lost]) -> tuple[bool, in
     return ran, code
 
 
-def _check_convention(options: Execution, suite: str | None) -> None:
-    """Raise UserError for a convention that is unknown, or that no forecast would use."""
-    if not options.plan and suite is None:
-        raise UserError("--convention is for a forecast (--plan); a run keeps the FLOPs under every convention")
-    if options.convention not in CONVENTIONS:
+def _check_forecast(options: Execution, scaling: Scaling) -> None:
+    """Raise UserError for an option of the forecast without --plan, or a convention that is unknown."""
+    given = {"--convention": options.convention, "--price-per-gpu-hour": scaling.price}
+    if not options.plan and (name := next((name for name, value in given.items() if value is not None), None)):
+        raise UserError(f"{name} is for a forecast (--plan); a run keeps the FLOPs under every convention")
+    if options.convention not in {None, *CONVENTIONS}:
         raise UnknownName("FLOPs convention", str(options.convention), CONVENTIONS)
 
 
@@ -314,7 +314,7 @@ def _recording(wanted: list[Choices], record: dict[str, float]) -> list[Choices]
 def _run_one(plan: Plan, job: Job) -> tuple[int, str | None]:
     """Run one row and print its result. Returns the exit code, and why it did not finish (None where it did)."""
     name, begun = plan.row_name, time.monotonic()
-    if job.several:
+    if job.several and not (sys.stderr.isatty() and job.driver is None):  # a terminal's live line begins with the name
         say(f"--- {name}")
     try:
         result = execute(_ready(plan, job), job, chain(plan, job.before))
@@ -361,10 +361,10 @@ def _ready(plan: Plan, job: Job) -> Plan:
     return made
 
 
-def _progress(options: Execution) -> Progress:
+def _progress(options: Execution, name: str = "") -> Progress:
     from harness.engine.progress import Progress, Quiet
 
-    return Quiet() if options.quiet else Progress()
+    return Quiet() if options.quiet else Progress(name=name)
 
 
 def _how(options: Execution) -> dict[str, Any]:
@@ -380,16 +380,17 @@ def execute(plan: Plan, job: Job, choices: Sequence[Choices] = ()) -> RunResult:
     from harness.engine import runner
 
     folder, how = job.options.folder, {"command": job.command, **_how(job.options)}
+    progress = _progress(job.options, plan.row_name if job.several else "")
     if job.driver is not None:
         job.driver.add(plan, choices)
         result, whole = job.driver.wait(plan), True
     elif job.shard is not None:
         from harness.scale.shard import run_shard
 
-        result, whole = run_shard(plan, folder, *job.shard, progress=_progress(job.options), **how)
+        result, whole = run_shard(plan, folder, *job.shard, progress=progress, **how)
     else:
         with job.trackers.follow(folder / plan.folder):
-            return runner.run(plan, folder, progress=_progress(job.options), **how)
+            return runner.run(plan, folder, progress=progress, **how)
     if whole:  # MLflow has one writer: who merged
         with job.trackers.follow(result.folder):
             pass

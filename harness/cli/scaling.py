@@ -51,7 +51,7 @@ class Scaling:
     ] = field(default_factory=list)
 
     price_per_gpu_hour: Annotated[
-        float | None, execution("--price-per-gpu-hour P", "With --plan or --suite: forecast money too.", min=0)
+        float | None, execution("--price-per-gpu-hour P", "With --plan: forecast money too.", min=0)
     ] = None
 
     @property

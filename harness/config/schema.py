@@ -211,10 +211,10 @@ class RunConfig(_Frozen):
     roles: dict[str, ModelConfig] = Field(default_factory=dict)
     encoder: EncoderConfig
     reranker: EncoderConfig | None = None
-    seed: int = 0
+    seed: int = Field(default=0, ge=0)
     limit: int | None = Field(default=None, gt=0)
     sample: int | None = Field(default=None, gt=0)
-    sample_seed: int = 0
+    sample_seed: int = Field(default=0, ge=0)
     failed: Literal["zero", "skip"] = "zero"
     keep_prompts: bool = False
     profile: str | None = None

@@ -110,8 +110,8 @@ def _setting(path: Path, key: str) -> int | None:
 
 
 def cut_warning(configs: Iterable[EncoderConfig], texts: int | None, cut: int) -> str | None:
-    """The warning for a run whose encoders cut `cut` of `texts` texts; None if they cut none."""
-    if not cut:
+    """The warning for a run whose encoders cut `cut` of `texts` texts; None below 1 %, which the tables note alone."""
+    if cut < 0.01 * (texts or 1):
         return None
     used = list(configs)
     limits = {config.name: max_tokens(config) for config in used}

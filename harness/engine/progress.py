@@ -28,7 +28,9 @@ COUNTED = ("question_id", "error", "scores", "usage")
 class Progress:
     """Counts records and draws; questions that run in parallel report from several threads."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(self, stream: TextIO | None = None, name: str = "") -> None:
+        """name: of the row, before the live line of a terminal; a log has it in a line of its own."""
+        self._name = name
         self._stream = sys.stderr if stream is None else stream
         self._live = self._stream.isatty()
         self._total = self._done = self._failed = self._fresh = self._tokens = 0
@@ -81,7 +83,7 @@ class Progress:
     def stop(self) -> None:
         """The run ends: the last state stays as a line of its own."""
         if self._live:
-            self._write(self.line() + "\n")
+            self._write(self._named() + "\n")
 
     def line(self) -> str:
         """The line of the module's docstring."""
@@ -97,6 +99,9 @@ class Progress:
         if self._part:
             parts.append(self._part)
         return " · ".join(parts)
+
+    def _named(self) -> str:
+        return f"{self._name} {self.line()}".lstrip()
 
     def _count(self, row: dict[str, Any]) -> None:
         self._done += 1
@@ -126,7 +131,7 @@ class Progress:
         now = time.monotonic()
         if now - self._drawn >= _REDRAW or self._done == self._total:
             self._drawn = now
-            self._write(f"{self._bar()} {printable(self.line())}"[: shutil.get_terminal_size().columns - 1])
+            self._write(f"{self._bar()} {printable(self._named())}"[: shutil.get_terminal_size().columns - 1])
 
     def _log(self) -> None:
         self._drawn = time.monotonic()

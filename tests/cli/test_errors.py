@@ -26,6 +26,7 @@ CASES: list[tuple[list[str], list[str]]] = [
     (["run", "--limt", "3"], ["No such option: --limt", "Did you mean '--limit'?"]),
     (["run", *ECHO, "--limit", "many"], ["--limit", "valid integer  (harness run --help)"]),
     (["run", *ECHO, "--limit", "0"], ["limit=0 (--limit)", "greater than 0"]),
+    (["run", *ECHO, "--seed", "-1"], ["seed=-1 (--seed)", "greater than or equal to 0"]),
     (["run"], ["2 mistakes", "name a method: --method NAME", "name a data set: --dataset NAME"]),
     (["run", "--method", "ecko", "--dataset", "pocket/musique"], ["unknown method 'ecko'. Did you mean 'echo'"]),
     (["run", "--method", "echo", "--dataset", "musiqe"], ["unknown data set 'musiqe'. Did you mean 'musique'"]),

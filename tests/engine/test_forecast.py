@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness.cli.forecast_table import closing, table
+from harness.cli.forecast_table import closing, one_line, table
 from harness.config.layers import Choices
 from harness.cost.flops import DEFAULT, ModelShape, flops
 from harness.engine.forecast import FRAME, Forecast, forecast
@@ -235,6 +235,7 @@ def test_the_table_sums_what_is_known_and_says_what_is_not() -> None:
     assert lines[4].split()[:4] == ["together", "38", "12.3k", "0.5"]
     assert "without the 1 row with something unknown" in lines[4]
     assert "unknown" in table("", rows[1:]).splitlines()[3]
+    assert one_line("s", rows, 1) == "suite s: 2 rows, 38 questions to answer, 12.3k tokens, 0.5 TFLOPs (each row: --plan)"
 
 
 def test_the_closing_lines() -> None:
@@ -279,6 +280,8 @@ def test_a_suite_that_runs_whole_says_so_and_plan_works_without_a_suite(here: Cl
     assert done.stderr.rstrip().splitlines()[-1] == "all 2 rows ran whole"
     one = here("run", "--method", "echo", "--dataset", "pocket/musique", "--plan")
     assert (one.returncode, one.stdout.splitlines()[0]) == (0, "1 row")
+    priced = here("run", "--suite", "fine", "--mlflow", "off", "--price-per-gpu-hour", "2")
+    assert (priced.returncode, "--price-per-gpu-hour is for a forecast (--plan)" in priced.stderr) == (2, True)
     wrong = here("run", "--method", "ecko", "--dataset", "pocket/musique", "--plan")
     assert wrong.returncode == 2
     assert "unknown method 'ecko'" in wrong.stderr

@@ -88,7 +88,7 @@ def test_the_live_line_is_erased_and_holds_no_other_control() -> None:
 
     stream = Terminal()
     with contextlib.redirect_stderr(stream), guarded():
-        progress = Progress()
+        progress = Progress(name=EVIL)
         progress.start(2, EVIL)
         progress.part(1, 2, EVIL)
         progress.note(EVIL)
