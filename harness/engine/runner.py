@@ -239,8 +239,9 @@ class Job:
     def finished(self, mark: dict[str, Any] | None = None) -> RunResult:
         """Write the summary and the end of this start; mark: keys for both, as of a run that was stopped early."""
         summary = self._close("finished", mark)
-        if cut := summary.get("texts_cut"):
-            self.progress.note(f"warning: {cut_warning(self.plan.encoders.values(), cut['texts'], cut['cut'])}")
+        cut = summary.get("texts_cut")
+        if cut and (warning := cut_warning(self.plan.encoders.values(), cut["texts"], cut["cut"])):
+            self.progress.note(f"warning: {warning}")
         problems = self.problems + self.indexer.problems + self.store.lost_texts()
         return RunResult(self.store.folder, summary, summary["n_failed"], problems, self.store.part)
 
