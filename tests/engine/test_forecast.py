@@ -235,7 +235,9 @@ def test_the_table_sums_what_is_known_and_says_what_is_not() -> None:
     assert lines[4].split()[:4] == ["together", "38", "12.3k", "0.5"]
     assert "without the 1 row with something unknown" in lines[4]
     assert "unknown" in table("", rows[1:]).splitlines()[3]
-    assert one_line("s", rows, 1) == "suite s: 2 rows, 38 questions to answer, 12.3k tokens, 0.5 TFLOPs (each row: --plan)"
+    assert (
+        one_line("s", rows, 1) == "suite s: 2 rows, 38 questions to answer, 12.3k tokens, 0.5 TFLOPs (each row: --plan)"
+    )
 
 
 def test_the_closing_lines() -> None:
