@@ -25,7 +25,6 @@ import pandas as pd
 from harness import scorers
 from harness.errors import UserError
 from harness.scorers.base import installed
-from harness.scorers.table import TABLE
 from harness.stats.clusters import question_labels
 from harness.stats.paired_tests import paired_test
 from reports import stored as facts
@@ -138,7 +137,7 @@ def applying(run: StoredRun, golds: Sequence[Gold]) -> dict[str, str]:
     if any("all_classes" in gold.extra for gold in golds):
         return chosen
     for name, family in families.items():
-        line = TABLE[name]
+        line = scorers.lookup(name)
         if not all(installed(package) for package in line.packages):
             continue
         if line.kind == "short_answers" and not all("short_answers" in gold.extra for gold in golds):
@@ -160,7 +159,7 @@ def values(run: StoredRun, golds: Mapping[str, Gold], names: Sequence[str]) -> d
         question, error = record["question_id"], record["error"]
         if error is not None and skip:
             continue
-        lacking = [name for name in names if name not in record["scores"] and name in TABLE]
+        lacking = [name for name in names if name not in record["scores"] and name in scorers.table()]
         text = (record.get("notes") or {}).get("scored", record["prediction"])
         fresh = {} if error is not None else scorers.score_record(lacking, text, (), golds[question]).scores
         for name in names:

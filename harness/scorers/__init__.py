@@ -13,9 +13,10 @@ package loads no scorer and none of their packages; `harness.scorers.hf` offers 
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -23,8 +24,7 @@ from typing import Any
 from harness.config import registry
 from harness.config.schema import digest
 from harness.errors import UnknownName, UserError
-from harness.scorers.base import ScoreError, ScoreSheet, distribution, install_line, installed
-from harness.scorers.table import TABLE, Scorer
+from harness.scorers.base import TABLE, ScoreError, Scorer, ScoreSheet, distribution, install_line, installed
 from harness.storage.code_version import own_code
 from harness.types import Gold, Shown, Support
 
@@ -47,29 +47,41 @@ __all__ = [
 NO_MARKS = "no supporting marks"
 OTHER_GROUP = "not of this group"
 _PER_QUESTION = frozenset({"answer", "short_answers", "shown"})
-registry.trust(*(target for line in TABLE.values() for target in (line.function, line.counts, line.total) if target))
+# The files whose scorers have names; a new file is added here.
+_FILES = (
+    *("alce", "bleu", "evidence", "flashrag", "groups", "hotpotqa", "longbench", "longbench_eval", "longbench_zh"),
+    *("musique", "qasper", "quality", "rouge_score", "triviaqa", "twowiki"),
+)
+
+
+@cache
+def table() -> Mapping[str, Scorer]:
+    """Name -> this project's scorer. The first call imports their files, none of their packages."""
+    for name in _FILES:
+        importlib.import_module(f"harness.scorers.{name}")
+    return TABLE
 
 
 @cache
 def _added() -> dict[str, Scorer]:
     """Scorers that installed packages add under the entry-point group "harness.scorers"; all of kind "answer"."""
     added = registry.additions(registry.GROUPS["scorers"])
-    if clash := sorted(added.keys() & TABLE.keys()):
+    if clash := sorted(added.keys() & table().keys()):
         raise UserError(f"an installed package adds the scorer '{clash[0]}' ({added[clash[0]]}); that name is taken")
     return {name: Scorer(target, target, f"added by {target}") for name, target in added.items()}
 
 
 def names() -> list[str]:
     """All scorer names, sorted: this project's and those that installed packages add."""
-    return sorted([*TABLE, *_added()])
+    return sorted([*table(), *_added()])
 
 
 def lookup(name: str) -> Scorer:
-    """The table's line for `name`; "module:function" is the user's own.
+    """The scorer `name`; "module:function" is the user's own.
 
     Raises UnknownName with close matches, and UserError for a function that the user did not choose (config/registry).
     """
-    line = TABLE.get(name) or _added().get(name)
+    line = table().get(name) or _added().get(name)
     if line is None and ":" in name:
         if not registry.trusted(name):
             raise UserError(registry.refusal(name, "dataset.scorers"))
@@ -98,8 +110,8 @@ def version(name: str) -> str:
 
     line = lookup(name)
     distributions = [distribution(package) for package in line.packages]
-    module = line.function.partition(":")[0]
-    if name not in TABLE and ":" not in name:  # another package's scorer changes with that package
+    module = line.function.partition(":")[0] if isinstance(line.function, str) else ""
+    if module and ":" not in name:  # another package's scorer changes with that package
         package = module.partition(".")[0]
         distributions += metadata.packages_distributions().get(package, [package])[:1]
     parts = []
@@ -108,7 +120,7 @@ def version(name: str) -> str:
             parts.append(f"{package} {metadata.version(package)}")
         except metadata.PackageNotFoundError:
             parts.append(f"{package} not installed")
-    if name not in TABLE and (code := own_code(registry.load(name) if ":" in name else module)):
+    if module and (code := own_code(registry.load(name) if ":" in name else module)):
         parts.append(f"code {digest(code)[:8]}")
     return f"{line.version} ({', '.join(parts)})" if parts else line.version
 
@@ -134,10 +146,14 @@ def problems(names: Iterable[str]) -> list[str]:
     return sentences
 
 
+def _function(line: Scorer) -> Callable[..., Any]:
+    loaded: Callable[..., Any] = registry.load(line.function) if isinstance(line.function, str) else line.function
+    return loaded
+
+
 @cache
-def _keywords(path: str) -> dict[str, bool]:
+def _keywords(function: Callable[..., Any]) -> dict[str, bool]:
     """Keyword arguments of a scorer -> whether it needs them; arguments bound by a partial are left out."""
-    function = registry.load(path)
     bound = getattr(function, "keywords", {})
     return {
         name: parameter.default is inspect.Parameter.empty
@@ -148,7 +164,7 @@ def _keywords(path: str) -> dict[str, bool]:
 
 def extras(name: str, extra: Mapping[str, Any]) -> dict[str, Any]:
     """The extra inputs that are given (not None), checked: ScoreError for one the scorer does not know, or lacks."""
-    known = _keywords(lookup(name).function)
+    known = _keywords(_function(lookup(name)))
     given = {key: value for key, value in extra.items() if value is not None}
     if strange := sorted(given.keys() - known.keys()):
         listed = ", ".join(sorted(known)) or "none"
@@ -200,7 +216,7 @@ def score(name: str, prediction: Any, references: Any = (), **extra: Any) -> Any
     line = lookup(name)
     given = extras(name, extra)
     _check(name, line.kind, prediction, references)
-    function = registry.load(line.function)
+    function = _function(line)
     return function(prediction) if line.kind == "text" else function(prediction, references, **given)
 
 
@@ -208,7 +224,7 @@ def _judge(name: str, prediction: str, shown: Sequence[Shown], gold: Gold) -> fl
     line = lookup(name)
     if line.kind not in _PER_QUESTION:
         raise ScoreError(f"{name} does not judge a single answer")
-    given = {key: gold.extra[key] for key in _keywords(line.function) if key in gold.extra}
+    given = {key: gold.extra[key] for key in _keywords(_function(line)) if key in gold.extra}
     if line.kind == "shown":
         value = score(name, shown, gold.supporting, **given)
     elif line.kind == "short_answers":
@@ -232,7 +248,7 @@ def score_record(names: Iterable[str], prediction: str, shown: Sequence[Shown], 
     for name in names:
         if counts := lookup(name).counts:
             with suppress(ScoreError):  # as for the score itself, which is flagged below
-                sheet.counts[name] = list(registry.load(counts)(prediction, gold.answers))
+                sheet.counts[name] = list(counts(prediction, gold.answers))
         try:
             value = _judge(name, prediction, shown, gold)
         except ScoreError as error:
@@ -252,9 +268,9 @@ def corpus_score(name: str, totals: Sequence[float]) -> float:
     Raises ScoreError where it is undefined, UserError for a scorer without counts.
     """
     total = lookup(name).total
-    if not total:
+    if total is None:
         raise UserError(f"scorer '{name}' has no counts that add up to a score of all answers")
-    return float(registry.load(total)(totals))
+    return float(total(totals))
 
 
 def evidence_recall(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:

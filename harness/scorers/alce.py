@@ -10,16 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.scorers.base import mean
+from harness.scorers.base import mean, published
 from harness.scorers.squad import normalize_answer
 
+scorer = published("princeton-nlp/ALCE eval.py")
 
+
+@scorer("alce.str_em", "share of sub-questions answered in the text", "short_answers")
 def str_em(prediction: str, references: Sequence[Sequence[str]]) -> float:
     """Share of the sub-questions with some short answer inside the prediction; ScoreError where there is none."""
     text = normalize_answer(prediction)
     return mean([float(any(normalize_answer(answer) in text for answer in answers)) for answers in references])
 
 
+@scorer("alce.str_hit", "all sub-questions answered in the text", "short_answers")
 def str_hit(prediction: str, references: Sequence[Sequence[str]]) -> float:
     """1.0 where every sub-question has a short answer inside the prediction, else 0.0."""
     return float(str_em(prediction, references) == 1.0)

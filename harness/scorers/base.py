@@ -1,5 +1,7 @@
-"""The base of every scorer: its error, its sheet, and the import of optional packages.
+"""The base of every scorer: its registration, its error, its sheet, and the import of optional packages.
 
+scorer = published("hotpotqa/hotpot hotpot_evaluate_v1.py")     the origin of a file's scorers
+@scorer("hotpotqa.f1", "token F1 with the yes/no rule")         registers f(prediction, references, *, extra) -> float
 ScoreError      the score is undefined for these inputs; `score_record` turns it into 0.0 and a flag
 need("jieba")   the imported module, or one sentence with the line that installs it
 """
@@ -12,11 +14,68 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
+from typing import Any, Literal, TypeVar
 
 from harness.errors import CannotRun, HarnessError
 
 # The name that is imported -> the name that is installed, where they differ.
 _DISTRIBUTIONS = {"rouge_score": "rouge-score"}
+
+
+Kind = Literal["answer", "short_answers", "shown", "indices", "facts", "paragraphs", "corpus", "retrieval", "text"]
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Scorer:
+    """A registered scorer.
+
+    kind says what it is given, and so where it can be used; only the first three judge the answers of a run:
+
+    answer          a text and its accepted answers
+    short_answers   a text and, for each sub-question, its accepted answers (Gold.extra["short_answers"])
+    shown           what the reader saw and Gold.supporting
+    indices         predicted and gold paragraph numbers
+    facts           predicted and gold [title, sentence number]
+    paragraphs      predicted and gold paragraph texts
+    corpus          a list of texts, and a list of the accepted answers of each
+    retrieval       for each question a list of texts, and a list of accepted answers
+    text            one text, no references; the value is a text
+
+    function: the function, or "module:function" of one that is not this project's; version: raise it whenever the same
+    inputs give another value, tables and comparisons go by it; packages: what must be importable; maximum: the best
+    possible value (1, or 100 for percent).
+
+    corpus: of a scorer of answers, the scorer of kind corpus whose value follows from sums over the answers; counts:
+    (prediction, references) -> the numbers to sum; total: (sums) -> the value.
+    """
+
+    function: Callable[..., Any] | str
+    origin: str
+    summary: str
+    kind: Kind = "answer"
+    version: str = "1"
+    packages: tuple[str, ...] = ()
+    maximum: float = 1.0
+    corpus: str = ""
+    counts: Callable[..., Sequence[int]] | None = None
+    total: Callable[..., float] | None = None
+
+
+TABLE: dict[str, Scorer] = {}
+
+
+def published(origin: str) -> Callable[..., Callable[[F], F]]:
+    """A decorator that registers scorers of `origin` (repository and file): scorer(name, summary, kind, **fields)."""
+
+    def scorer(name: str, summary: str, kind: Kind = "answer", **fields: Any) -> Callable[[F], F]:
+        def register(function: F) -> F:
+            TABLE[name] = Scorer(function, origin, summary, kind, **fields)
+            return function
+
+        return register
+
+    return scorer
 
 
 class ScoreError(HarnessError):

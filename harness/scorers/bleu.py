@@ -19,8 +19,11 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
-from harness.scorers.base import ScoreError
+from harness.scorers.base import ScoreError, published
+
+scorer = published("huggingface/evaluate metrics/bleu")
 
 MAX_ORDER = 4
 
@@ -106,12 +109,12 @@ def bleu(prediction: str, references: Sequence[str], *, max_order: int = 4, smoo
     return corpus_bleu([prediction], [references], max_order=max_order, smooth=smooth)
 
 
-bleu4 = partial(bleu, max_order=4)
-bleu1 = partial(bleu, max_order=1)
-bleu4_smooth = partial(bleu, max_order=4, smooth=True)
-corpus_bleu4 = partial(corpus_bleu, max_order=4)
-corpus_bleu1 = partial(corpus_bleu, max_order=1)
-corpus_bleu4_smooth = partial(corpus_bleu, max_order=4, smooth=True)
-bleu4_from_counts = partial(from_counts, max_order=4)
-bleu1_from_counts = partial(from_counts, max_order=1)
-bleu4_smooth_from_counts = partial(from_counts, max_order=4, smooth=True)
+_VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "bleu4": ("orders 1-4", {"max_order": 4}),
+    "bleu1": ("single tokens", {"max_order": 1}),
+    "bleu4_smooth": ("orders 1-4, add-one smoothing", {"max_order": 4, "smooth": True}),
+}
+for _name, (_orders, _given) in _VARIANTS.items():
+    _sums = {"corpus": f"hf_bleu.corpus_{_name}", "counts": counts, "total": partial(from_counts, **_given)}
+    scorer(f"hf_bleu.{_name}", f"BLEU of one text, {_orders}", **_sums)(partial(bleu, **_given))
+    scorer(f"hf_bleu.corpus_{_name}", f"BLEU of a list, {_orders}", "corpus")(partial(corpus_bleu, **_given))

@@ -12,8 +12,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from harness.scorers.base import ScoreError
+from harness.scorers.base import ScoreError, published
 from harness.types import Shown, Support
+
+scorer = published("this project")
 
 Span = tuple[str, int, int]
 
@@ -52,6 +54,7 @@ def _recall(spans: Iterable[Span], supporting: Sequence[Support]) -> float | Non
     return hits / len(supporting)
 
 
+@scorer("evidence_recall", "share of supporting passages shown", "shown")
 def evidence_recall(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
     """Hits / number of supporting passages, in 0..1; None without supporting passages.
 
@@ -61,6 +64,7 @@ def evidence_recall(shown: Sequence[Shown], supporting: Sequence[Support]) -> fl
     return _recall(((s.document_id, s.start, s.end) for s in shown if s.kind == "span"), supporting)
 
 
+@scorer("evidence_recall_sources", "the same, sources of summaries counted", "shown")
 def evidence_recall_sources(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
     """Evidence recall with the source spans of generated text counted as if they had been shown."""
     spans = [(s.document_id, s.start, s.end) for s in shown if s.kind == "span"]

@@ -2,7 +2,7 @@
 
     acc("It was Paris.", ["Paris", "Rome"])      -> 1.0   (containment as a character string)
     f1("no", ["No one"])                         -> 0.0   (the yes/no rule of HotpotQA)
-    dataset_em(["a", "b"], [["a"], ["c"]])       -> mean over the items
+    dataset_em: mean over the items
     retrieval_recall([["text", ...]], [["gold"]], k=2)   texts per item; one that contains a reference is a hit
 
 F1, precision and recall take their maximum over the references each on its own.
@@ -13,16 +13,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from harness.scorers.base import ScoreError, mean
-from harness.scorers.hotpotqa import em, f1
-from harness.scorers.hotpotqa import prec as precision
-from harness.scorers.hotpotqa import recall as recall
+from harness.scorers.base import ScoreError, mean, published
+from harness.scorers.hotpotqa import em, f1, prec, recall
 from harness.scorers.squad import normalize_answer
+
+scorer = published("RUC-NLPIR/FlashRAG flashrag/evaluator/metrics.py")
 
 Items = Sequence[str]
 Golds = Sequence[Sequence[str]]
 
 
+@scorer("flashrag.acc", "a reference is contained in the text")
 def acc(prediction: str, references: Sequence[str]) -> float:
     """1.0 where some normalised reference is a substring of the normalised prediction (an empty one always is)."""
     text = normalize_answer(prediction)
@@ -33,11 +34,15 @@ def _over_items(measure: Callable[[str, Sequence[str]], float], prediction: Item
     return mean([measure(p, r) for p, r in zip(prediction, references, strict=True)])
 
 
-dataset_em = partial(_over_items, em)
-dataset_acc = partial(_over_items, acc)
-dataset_f1 = partial(_over_items, f1)
-dataset_precision = partial(_over_items, precision)
-dataset_recall = partial(_over_items, recall)
+for _name, _measure, _summary in (
+    ("em", em, "exact match"),
+    ("f1", f1, "token F1 with the yes/no rule"),
+    ("precision", prec, "token precision with the yes/no rule"),
+    ("recall", recall, "token recall with the yes/no rule"),
+):
+    scorer(f"flashrag.{_name}", _summary)(_measure)
+for _name, _measure in {"em": em, "acc": acc, "f1": f1, "precision": prec, "recall": recall}.items():
+    scorer(f"flashrag.dataset_{_name}", f"mean {_name}", "corpus")(partial(_over_items, _measure))
 
 
 def _hits(texts: Sequence[str], golds: Sequence[str], k: int) -> list[bool]:
@@ -61,13 +66,10 @@ def retrieval_precision(prediction: Sequence[Sequence[str]], references: Golds, 
     return mean(shares)
 
 
-retrieval_recall_top1 = partial(retrieval_recall, k=1)
-retrieval_recall_top2 = partial(retrieval_recall, k=2)
-retrieval_recall_top3 = partial(retrieval_recall, k=3)
-retrieval_recall_top5 = partial(retrieval_recall, k=5)
-retrieval_recall_top10 = partial(retrieval_recall, k=10)
-retrieval_precision_top1 = partial(retrieval_precision, k=1)
-retrieval_precision_top2 = partial(retrieval_precision, k=2)
-retrieval_precision_top3 = partial(retrieval_precision, k=3)
-retrieval_precision_top5 = partial(retrieval_precision, k=5)
-retrieval_precision_top10 = partial(retrieval_precision, k=10)
+for _k in (1, 2, 3, 5, 10):
+    scorer(f"flashrag.retrieval_recall_top{_k}", f"a hit among {_k} texts", "retrieval")(
+        partial(retrieval_recall, k=_k)
+    )
+    scorer(f"flashrag.retrieval_precision_top{_k}", f"hits among {_k} texts", "retrieval")(
+        partial(retrieval_precision, k=_k)
+    )

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from harness.scorers import longbench, quality
+from harness.scorers.longbench_eval import scorer as evaluated
 
 BUCKETS = ("0-4k", "4-8k", "8k+")
 
@@ -27,6 +28,7 @@ def first_line(prediction: str) -> str:
     return prediction.lstrip("\n").split("\n")[0]
 
 
+@evaluated("longbench.qa_f1_score.first_line", "token F1 of the first line (few-shot sets)")
 def qa_f1_first_line(prediction: str, references: Sequence[str]) -> float:
     """longbench.qa_f1_score of the first line: LongBench's rule for triviaqa."""
     return longbench.qa_f1_score(first_line(prediction), references)
@@ -54,8 +56,13 @@ def accuracy_of(
     return quality.accuracy(prediction, references, all_classes=all_classes) if difficult == level else None
 
 
-qa_f1_short, qa_f1_middle, qa_f1_long = (partial(qa_f1_of, bucket_name=name) for name in BUCKETS)
-first_line_short, first_line_middle, first_line_long = (
-    partial(qa_f1_first_line_of, bucket_name=name) for name in BUCKETS
-)
-accuracy_easy, accuracy_hard = (partial(accuracy_of, level=value) for value in (0, 1))
+for _bucket in BUCKETS:
+    _texts = f"of texts of {_bucket} words"
+    evaluated(f"longbench.qa_f1_score.{_bucket}", f"token F1 {_texts}")(partial(qa_f1_of, bucket_name=_bucket))
+    evaluated(f"longbench.qa_f1_score.first_line.{_bucket}", f"token F1 of the first line {_texts}")(
+        partial(qa_f1_first_line_of, bucket_name=_bucket)
+    )
+for _level, _name in enumerate(("easy", "hard")):
+    quality.scorer(f"quality.accuracy.{_name}", f"accuracy of the {_name} questions")(
+        partial(accuracy_of, level=_level)
+    )

@@ -13,21 +13,25 @@ import re
 import reprlib
 from collections.abc import Sequence
 
-from harness.scorers.base import ScoreError, best
+from harness.scorers.base import ScoreError, best, published
 from harness.scorers.rouge import rouge_l
-from harness.scorers.squad import normalize_answer as normalize_answer
-from harness.scorers.squad import token_f1
+from harness.scorers.squad import normalize_answer, token_f1
+
+scorer = published("THUDM/LongBench LongBench/metrics.py")
+scorer("longbench.normalize_answer", "the normalised text, SQuAD rules", "text")(normalize_answer)
 
 _NUMBER = re.compile(r"\d+")
 _PARAGRAPH = re.compile(r"Paragraph (\d+)")
 _COMMENT_MARKS = ("`", "#", "//")
 
 
+@scorer("longbench.qa_f1_score", "token F1, SQuAD rules")
 def qa_f1_score(prediction: str, references: Sequence[str]) -> float:
     """SQuAD token F1 over the whole prediction; no rule for yes and no; empty against empty is 0."""
     return best(token_f1, prediction, references)
 
 
+@scorer("longbench.rouge_score", "ROUGE-L of the rouge package", packages=("rouge",))
 def rouge_score(prediction: str, references: Sequence[str]) -> float:
     """ROUGE-L of the `rouge` package; see harness.scorers.rouge."""
     return best(rouge_l, prediction, references)
@@ -47,11 +51,13 @@ def paragraph_share(prediction: str, references: Sequence[str], pattern: re.Patt
     return best(numbers_equal, prediction, [match.group(1) for match in matches if match])
 
 
+@scorer("longbench.retrieval_score", "share of numbers that name the paragraph")
 def retrieval_score(prediction: str, references: Sequence[str]) -> float:
     """Share of the numbers in the prediction that equal N of the reference "Paragraph N"."""
     return paragraph_share(prediction, references, _PARAGRAPH)
 
 
+@scorer("longbench.count_score", "share of numbers that equal the reference")
 def count_score(prediction: str, references: Sequence[str]) -> float:
     """Share of the numbers in the prediction that equal the reference."""
     return best(numbers_equal, prediction, references)
@@ -70,6 +76,7 @@ def _classification(prediction: str, gold: str, all_classes: Sequence[str]) -> f
     return 1.0 / len(named) if gold in named else 0.0
 
 
+@scorer("longbench.classification_score", "1 / number of class names in the text, if the gold one is there")
 def classification_score(prediction: str, references: Sequence[str], *, all_classes: Sequence[str]) -> float:
     """1 / number of classes named in the prediction, if the gold one is among them; names inside the gold one go."""
     return best(lambda p, g: _classification(p, g, all_classes), prediction, references)
@@ -95,6 +102,7 @@ def _ratio(a: str, b: str, backend: str) -> float:
     return round(100 * 2 * _common_subsequence(a, b) / (len(a) + len(b)))
 
 
+@scorer("longbench.code_sim_score", "similarity of the first line of code")
 def code_sim_score(prediction: str, references: Sequence[str], *, backend: str = "difflib") -> float:
     """Similarity of the first line without a back-tick, "#" or "//", 0..1 in whole percent.
 

@@ -12,7 +12,9 @@ from collections.abc import Callable, Sequence
 
 from harness.scorers import longbench as en
 from harness.scorers import longbench_zh as zh
-from harness.scorers.base import ScoreError, mean
+from harness.scorers.base import ScoreError, mean, published
+
+scorer = published("THUDM/LongBench LongBench/eval.py")
 
 DATASETS: dict[str, Callable[..., float]] = {
     "narrativeqa": en.qa_f1_score,
@@ -63,7 +65,8 @@ def item_score(
     return metric(prediction, references)
 
 
-def scorer(
+@scorer("longbench.scorer", "score of a list, in percent", "corpus", maximum=100.0)
+def mean_score(
     prediction: Sequence[str],
     references: Sequence[Sequence[str]],
     *,
@@ -79,6 +82,7 @@ def scorer(
     return round(100 * mean(values), 2)
 
 
+@scorer("longbench.scorer_e", "the same by length", "corpus", maximum=100.0)
 def scorer_e(
     prediction: Sequence[str],
     references: Sequence[Sequence[str]],
@@ -95,7 +99,7 @@ def scorer_e(
     for at, length in enumerate(lengths):
         classes["0-4k" if length < 4000 else "4-8k" if length < 8000 else "8k+"].append(at)
     return {
-        name: scorer(
+        name: mean_score(
             [prediction[at] for at in items],
             [references[at] for at in items],
             dataset=dataset,

@@ -13,10 +13,12 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from harness.scorers.base import best, need
+from harness.scorers.base import best, need, published
 from harness.scorers.longbench import paragraph_share
 from harness.scorers.rouge import FRAMES, rouge_l
 from harness.scorers.squad import overlap
+
+scorer = published("THUDM/LongBench LongBench/metrics.py")
 
 # The Chinese marks LongBench removes: full-width forms, CJK brackets and quotes. U+300A is not among them.
 _MARKS = (
@@ -38,6 +40,7 @@ def _words(text: str) -> list[str]:
     return list(_jieba().cut(text, cut_all=False))
 
 
+@scorer("longbench.normalize_zh_answer", "the Chinese normalised text", "text")
 def normalize_zh_answer(text: str) -> str:
     """Lower case, ASCII and Chinese punctuation deleted, all whitespace deleted."""
     return "".join(text.lower().translate(_DELETE).split())
@@ -47,11 +50,13 @@ def _tokens(text: str) -> list[str]:
     return [token for token in map(normalize_zh_answer, _words(text)) if token]
 
 
+@scorer("longbench.qa_f1_zh_score", "token F1 over jieba's words", packages=("jieba",))
 def qa_f1_zh_score(prediction: str, references: Sequence[str]) -> float:
     """Token F1 over jieba's words, each normalised, empty ones dropped."""
     return best(lambda p, g: overlap(_tokens(p), _tokens(g)).f1, prediction, references)
 
 
+@scorer("longbench.rouge_zh_score", "ROUGE-L over jieba's words", packages=("jieba", "rouge"))
 def rouge_zh_score(prediction: str, references: Sequence[str]) -> float:
     """ROUGE-L of the `rouge` package over jieba's words joined by spaces."""
     text = " ".join(_words(prediction))
@@ -59,6 +64,7 @@ def rouge_zh_score(prediction: str, references: Sequence[str]) -> float:
     return best(lambda p, g: rouge_l(p, " ".join(_words(g)), frames=FRAMES - 1), text, references)
 
 
+@scorer("longbench.retrieval_zh_score", "share of numbers that name the Chinese paragraph")
 def retrieval_zh_score(prediction: str, references: Sequence[str]) -> float:
     """Share of the numbers in the prediction that equal N of the reference "段落N"."""
     return paragraph_share(prediction, references, _PARAGRAPH)

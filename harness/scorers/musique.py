@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.scorers.base import best
+from harness.scorers.base import best, published
 from harness.scorers.squad import exact, normalize_answer, overlap
 from harness.scorers.support import set_overlap
+
+scorer = published("StonyBrookNLP/musique metrics")
 
 
 def _f1(prediction: str, gold: str) -> float:
@@ -21,21 +23,25 @@ def _f1(prediction: str, gold: str) -> float:
     return overlap(left, right).f1
 
 
+@scorer("musique.answer_em", "exact match")
 def answer_em(prediction: str, references: Sequence[str]) -> float:
     """Exact match of the normalised answer, best over the references."""
     return best(exact, prediction, references)
 
 
+@scorer("musique.answer_f1", "token F1, SQuAD 2 rules")
 def answer_f1(prediction: str, references: Sequence[str]) -> float:
     """Token F1, best over the references; 1.0 where neither side has a token."""
     return best(_f1, prediction, references)
 
 
+@scorer("musique.support_em", "exact match of supporting paragraphs", "indices")
 def support_em(prediction: Sequence[int], references: Sequence[int]) -> float:
     """Exact match of the sets of paragraph indices."""
     return set_overlap(prediction, references).em
 
 
+@scorer("musique.support_f1", "F1 of supporting paragraphs", "indices")
 def support_f1(prediction: Sequence[int], references: Sequence[int]) -> float:
     """F1 of the sets of paragraph indices; two empty sets agree (1.0)."""
     return set_overlap(prediction, references).f1 if prediction or references else 1.0

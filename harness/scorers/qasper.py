@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.scorers.base import best
+from harness.scorers.base import best, published
 from harness.scorers.squad import token_f1
 from harness.scorers.support import set_overlap
 
+scorer = published("allenai/qasper-led-baseline scripts/evaluator.py")
 
+
+@scorer("qasper.token_f1_score", "token F1, SQuAD rules")
 def token_f1_score(prediction: str, references: Sequence[str]) -> float:
     """SQuAD token F1, best over the references."""
     return best(token_f1, prediction, references)
 
 
+@scorer("qasper.paragraph_f1_score", "F1 of evidence paragraphs", "paragraphs")
 def paragraph_f1_score(prediction: Sequence[str], references: Sequence[str]) -> float:
     """F1 over sets of evidence paragraphs; two empty sets agree (1.0)."""
     return set_overlap(prediction, references).f1 if prediction or references else 1.0

@@ -13,8 +13,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from harness.scorers.base import ScoreError
+from harness.scorers.base import ScoreError, published
 from harness.scorers.squad import normalize_answer
+
+scorer = published("nyu-mll/quality, accuracy over the options; how a reply is read is this project's")
 
 # A letter that can be nothing else: alone, in brackets, before a full stop, bracket or colon, or after a word for it.
 _LETTERS = (
@@ -55,6 +57,7 @@ def chosen(text: str, options: Sequence[str]) -> int | None:
     return choices.pop() if len(choices) == 1 else None
 
 
+@scorer("quality.accuracy", "the right option is named, by letter or text, and no other")
 def accuracy(prediction: str, references: Sequence[str], *, all_classes: Sequence[str]) -> float:
     """1.0 where the reply names the right option and no other, else 0.0.
 

@@ -11,23 +11,28 @@ import re
 import string
 from collections.abc import Sequence
 
-from harness.scorers.base import best
+from harness.scorers.base import best, published
 from harness.scorers.squad import overlap
+
+scorer = published("mandarjoshi90/triviaqa evaluation/triviaqa_evaluation.py")
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _SPACE_OUT = str.maketrans(dict.fromkeys(string.punctuation + "‘’´`", " "))
 
 
+@scorer("triviaqa.normalize_answer", "the normalised text", "text")
 def normalize_answer(text: str) -> str:
     """Lower case; underscores and punctuation to spaces; the words a, an, the out; single spaces."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_SPACE_OUT)).split())
 
 
+@scorer("triviaqa.em", "exact match, punctuation to spaces")
 def em(prediction: str, references: Sequence[str]) -> float:
     """Exact match of the normalised answer, best over the references."""
     return best(lambda p, g: float(normalize_answer(p) == normalize_answer(g)), prediction, references)
 
 
+@scorer("triviaqa.f1", "token F1, punctuation to spaces")
 def f1(prediction: str, references: Sequence[str]) -> float:
     """Token F1 of the normalised answer, best over the references."""
     tokens = normalize_answer(prediction).split()

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from harness.scorers.base import published
 from harness.scorers.hotpotqa import Facts
 from harness.scorers.hotpotqa import em as em
 from harness.scorers.hotpotqa import f1 as f1
 from harness.scorers.squad import normalize_answer
 from harness.scorers.support import SetOverlap, facts, set_overlap
+
+scorer = published("Alab-NII/2wikimultihop 2wikimultihop_evaluate_v1.1.py")
+scorer("2wikimultihopqa.f1", "token F1 with the yes/no rule")(f1)
+scorer("2wikimultihopqa.em", "exact match")(em)
 
 
 def sp_overlap(prediction: Facts, gold: Facts) -> SetOverlap:
@@ -26,11 +31,13 @@ def evidence_overlap(prediction: Iterable[Sequence[str]], gold: Iterable[Sequenc
     return set_overlap(left, right)
 
 
+@scorer("2wikimultihopqa.sp_em", "exact match of supporting facts, titles in lower case", "facts")
 def sp_em(prediction: Facts, references: Facts) -> float:
     """Exact match of the supporting facts."""
     return sp_overlap(prediction, references).em
 
 
+@scorer("2wikimultihopqa.sp_f1", "F1 of supporting facts, titles in lower case", "facts")
 def sp_f1(prediction: Facts, references: Facts) -> float:
     """F1 of the supporting facts."""
     return sp_overlap(prediction, references).f1

@@ -9,7 +9,7 @@ import pytest
 
 from harness import scorers
 from harness.scorers.groups import bucket, first_line
-from harness.scorers.longbench_eval import scorer, scorer_e
+from harness.scorers.longbench_eval import mean_score, scorer_e
 from harness.types import Gold
 
 
@@ -48,7 +48,7 @@ def test_the_columns_are_what_longbench_e_prints(dataset: str, head: str) -> Non
 def test_the_first_line_is_scored_as_longbench_scores_triviaqa() -> None:
     for prediction, _ in ITEMS:
         value = scorers.score("longbench.qa_f1_score.first_line", prediction, ["Ada"])
-        assert round(100 * value, 2) == scorer([prediction], [["Ada"]], dataset="triviaqa")
+        assert round(100 * value, 2) == mean_score([prediction], [["Ada"]], dataset="triviaqa")
 
 
 OPTIONS = ["A mill", "A ship"]

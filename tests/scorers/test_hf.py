@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from harness.errors import CannotRun, UnknownName, UserError
-from harness.scorers import ScoreError, names
-from harness.scorers.table import TABLE
+from harness.scorers import ScoreError, lookup, names
 from tests.scorers.support import NO_JIEBA
 
 evaluate = pytest.importorskip("evaluate", reason="the optional package evaluate is not installed")
@@ -113,16 +112,16 @@ def test_several_metrics_combine(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", names())
 def test_every_scorer_but_a_normaliser_is_a_metric(name: str, tmp_path: Path) -> None:
-    if TABLE[name].kind == "text":
+    if lookup(name).kind == "text":
         with pytest.raises(UserError, match="no metric"):
             hf.as_evaluate_metric(name, cache_dir=str(tmp_path))
         return
-    if NO_JIEBA and "jieba" in TABLE[name].packages:
+    if NO_JIEBA and "jieba" in lookup(name).packages:
         with pytest.raises(CannotRun, match="pip install jieba"):
             hf.as_evaluate_metric(name, cache_dir=str(tmp_path))
         return
     metric = hf.as_evaluate_metric(name, cache_dir=str(tmp_path))
-    assert TABLE[name].summary in metric.description
+    assert lookup(name).summary in metric.description
 
 
 def test_bad_calls(tmp_path: Path) -> None:
