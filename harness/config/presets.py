@@ -10,6 +10,7 @@ A file may say `extends: other-name`; it is then laid over that one. The user's 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections.abc import Collection, Iterator
@@ -24,6 +25,7 @@ from harness.errors import ConfigError, UnknownName, UserError
 
 KINDS = ("methods", "datasets", "models", "encoders", "suites", "profiles")
 _TWIN = "pocket/"
+_TWIN_SUITE, _IN_FILE = "pocket-", ", twin"  # the names of derived suites, and where they stand in their file
 # Keys whose values are files or folders, or a mapping or list of them.
 _PLACES = ("data", "documents", "source", "query_source", "tokenizer", "template", "adapter", "adapters", "script")
 _SHIPPED_ONLY: ContextVar[bool] = ContextVar("shipped_only", default=False)
@@ -87,8 +89,35 @@ def _files(kind: str) -> dict[str, tuple[str, Path]]:
             if fold(name) not in taken:
                 taken.add(fold(name))
                 files[name] = (f"{label}/{kind}/{inside.as_posix()}", path)
+    if kind == "suites":
+        files |= _twin_suites(files)
     _walked[kind, folders] = (stamps, files)
     return files
+
+
+def _twin_suites(files: dict[str, tuple[str, Path]]) -> dict[str, tuple[str, Path]]:
+    """ "pocket-NAME" of each suite that says under `twin` what its twin on the made-up data sets has of its own."""
+    twins = {}
+    for name, (shown, path) in files.items():
+        with contextlib.suppress(ConfigError):  # of a damaged file; the command that needs it says so
+            if "twin" in _content(path, shown)[0] and fold(_TWIN_SUITE + name) not in map(fold, files):
+                twins[_TWIN_SUITE + name] = (shown + _IN_FILE, path)
+    return twins
+
+
+def _twin_suite(values: dict[str, Any], shown: str) -> dict[str, Any]:
+    """The twin of a suite: its methods and sweep over twins of its data sets, with configs/twins.yaml and `twin`."""
+    own = values.pop("twin") or {}
+    if not isinstance(own, dict):
+        raise ConfigError([f"{shown}: 'twin' must be a mapping of a suite's keys, or empty"])
+    summary = f"{str(values.get('summary', shown)).partition(' - ')[0]}, on the made-up data sets"
+    if "extends" in own:
+        return {"summary": summary, **own}
+    named = values["datasets"] if isinstance(values.get("datasets"), list) else []
+    twins = [_TWIN + fold(str(name)).rpartition("/")[2] for name in named]
+    shared, _ = _content(_shipped() / "twins.yaml", "configs/twins.yaml")
+    kept = {key: values[key] for key in ("methods", "sweep") if key in values}
+    return {"summary": summary, **kept, "datasets": list(dict.fromkeys(twins)), **shared, **own}
 
 
 # The presets read, with the times of their folders: a list of all plans looks them up 11,000 times.
@@ -125,8 +154,8 @@ def _one(kind: str, name: str) -> tuple[str, dict[str, Any]]:
     name = find(kind, name)
     files = _files(kind)
     if name in files:
-        shown, path = files[name]
-        values, code = _content(path, shown)
+        shown = files[name][0]
+        values, code = _preset(kind, name)
         trust(*code)  # shipped, or in the user's own folder
         own = shown.startswith(f"${ENV}/")
         return shown, _beside(values, Path(os.environ[ENV]).absolute()) if own else values
@@ -162,6 +191,17 @@ def _content(path: Path, shown: str) -> tuple[dict[str, Any], Collection[str]]:
         return dict(_copied(values)), code
     values = read_yaml(path, shown)
     return values, code_named(values)
+
+
+def _preset(kind: str, name: str) -> tuple[dict[str, Any], Collection[str]]:
+    """The content of a preset's file, and the code it names; of a suite, itself or its twin."""
+    shown, path = _files(kind)[name]
+    values, code = _content(path, shown.removesuffix(_IN_FILE))
+    if shown.endswith(_IN_FILE):
+        return _twin_suite(values, shown), code
+    if kind == "suites":
+        values.pop("twin", None)
+    return values, code
 
 
 @functools.cache
@@ -229,7 +269,7 @@ def _said(dataset: str, key: str) -> Any:
 def summaries(kind: str) -> dict[str, str]:
     """Name -> one line about it, sorted by name; read from the files, without importing their targets."""
     files = _files(kind)
-    lines = {name: _content(path, shown)[0].get("summary") for name, (shown, path) in files.items()}
+    lines = {name: _preset(kind, name)[0].get("summary") for name in files}
     by_name = {name: str(line or f"see {files[name][0]}") for name, line in lines.items()}
     for name, target in (additions(GROUPS[kind]) if kind in GROUPS else {}).items():
         by_name.setdefault(name, f"added by {target}")
