@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 import harness
+from harness.config import presets
 from harness.config.layers import Choices
+from harness.config.method_settings import method_class
 from harness.engine.plan import Plan, plan_choices
 from harness.storage.run_folder import read_run
 from reports.columns import sections
@@ -121,3 +123,13 @@ def test_a_run_that_kept_the_cut_texts_alone_still_loads(tmp_path: Path) -> None
     (row,) = frame([run]).to_dict("records")
     assert row["texts_cut"] == 2
     assert "2 texts were longer than the encoder reads, and cut" in row["notes"]
+
+
+def test_a_preset_names_the_values_that_decide_how_much_is_read() -> None:
+    deciding = {"k", "budget", "t_n", "max_trials", "target_tokens"}
+    for name in presets.names("methods"):
+        layers = [values for _, values in presets.read("methods", name)]
+        target = next(str(values["implementation"]) for values in layers if "implementation" in values)
+        fields = method_class(target).Config.model_fields
+        wanted = {key for key in deciding & fields.keys() if fields[key].default is not None}
+        assert wanted <= {key for values in layers for key in values.get("params", {})}, name
