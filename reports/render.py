@@ -182,7 +182,7 @@ class Cells:
         for note in notes:
             if note not in self.footnotes:
                 self.footnotes.append(note)
-        numbers = [self.footnotes.index(note) + 1 for note in notes]
+        numbers = sorted(self.footnotes.index(note) + 1 for note in notes)
         # Three in a row are a range: a long list of marks would be wider than the table.
         groups: list[list[int]] = []
         for number in numbers:

@@ -1,7 +1,7 @@
 """The manifest: all that a run was made with, so that two runs can be distinguished years later.
 
     {"command", "started", "finished", "starts": [{"command", "started", "finished", "state", "changed"?}, ...],
-     "method", "hash", "seed", "models": {role: identity}, "servers"?: {role: url}, "shapes"?: {role: sizes},
+     "method", "hash", "seed", "models": {role: identity}, "servers"?: {role: url}, "shapes": {role: sizes},
      "prompts",
      "dataset": {"fingerprint", "source", ...},
      "amounts"?: {field: {"value", "note", ...}},
@@ -129,15 +129,16 @@ def describe(plan: Plan) -> dict[str, Any]:
 
 
 def _servers(plan: Plan) -> dict[str, Any]:
-    """Addresses and sizes of the models behind servers; a plan never holds an API key.
+    """Addresses of the models behind servers, and the sizes of all models; a plan never holds an API key.
 
     The sizes change no answer and are in no hash, but FLOPs are counted by them: a later start records their change.
     """
+    from harness.engine.forecast import shape_of_role
+
     served = plan.served()
-    if not served:
-        return {}
-    shapes = {role: None if shape is None else asdict(shape) for role, shape in served.items()}
-    return {"servers": {role: plan.models[role].base_url for role in served}, "shapes": shapes}
+    shapes = {role: served[role] if role in served else shape_of_role(plan, role) for role in plan.facts}
+    sizes = {"shapes": {role: None if shape is None else asdict(shape) for role, shape in shapes.items()}}
+    return {**({"servers": {role: plan.models[role].base_url for role in served}} if served else {}), **sizes}
 
 
 def begun(before: dict[str, Any], described: dict[str, Any], command: list[str], parallel: int = 1) -> dict[str, Any]:
@@ -150,7 +151,10 @@ def begun(before: dict[str, Any], described: dict[str, Any], command: list[str],
     start["parallel"] = parallel
     if not before:
         return {"command": command, "started": start["started"], "finished": None, "starts": [start], **described}
-    changed = {k: v for k, v in described.items() if k not in _FIXED and before.get(k) != v}
+    known = {
+        k: v for k, v in described.items() if k in before or k != "shapes"
+    }  # older runs have those of servers alone
+    changed = {k: v for k, v in known.items() if k not in _FIXED and before.get(k) != v}
     if changed:
         start["changed"] = changed
     return {**before, "finished": None, "starts": [*before["starts"], start]}

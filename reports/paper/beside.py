@@ -29,9 +29,9 @@ import pandas as pd
 from harness.errors import UserError
 from harness.stats.paired_tests import equivalence
 from reports import stored as facts
-from reports.paper.comparable import listed, reasons
+from reports.paper.comparable import few_failed, judged, listed
 from reports.paper.matching import Pair, matches
-from reports.paper.measured import Ours, mean, measure
+from reports.paper.measured import WORDING, Ours, mean, measure
 from reports.paper.preset import tail
 from reports.paper.printed import Value, load
 
@@ -82,7 +82,8 @@ def measured_rows(
     values = load() if values is None else values
     facts.check_runs(runs)
     if convention is not None:
-        counted = {"convention": convention}
+        # Printed FLOPs are only beside ours of the same convention: Metric.asked makes a reason of another one.
+        counted = {"asked": convention}
         values = [replace(value, metric=value.metric.model_copy(update=counted)) for value in values]
     labels = {facts.key(run): label for run, label in zip(runs, facts.labels(runs), strict=True)}
     several, measured = _several(values), dict[tuple[Any, ...], Ours]()
@@ -90,7 +91,7 @@ def measured_rows(
     for value in values:
         readers.setdefault(_rows_of(value), set()).add(value.paper.model.lower())
     return [
-        (value, len(pairs) > 1, _row(value, pairs, labels, several, measured, margin))
+        (value, len(pairs) > 1, _row(value, pairs, runs, labels, several, measured, margin))
         for value in values
         for pairs in matches(value, runs)
         if not any(_of_another_row(value, run, readers[_rows_of(value)]) for _, run in pairs)
@@ -107,18 +108,25 @@ def legend(margin: float = MARGIN) -> list[str]:
         "A printed value stands for all that round to it. The papers print neither intervals nor scores of single "
         "questions: the error of a printed value is not known and in no verdict."
     )
-    return [decision, unknown]
+    trust = (
+        "not verified: weights of a folder whose published hashes are not known here, rows of a file. Nothing proves "
+        "that stored answers, costs and indexes are what the program wrote."
+    )
+    wording = f"Costs may differ by {WORDING} tokens a question more: the papers print no wording of most prompts."
+    return [decision, unknown, trust, wording]
 
 
-def verdict(value: Value, ours: Ours, n: int, margin: float = MARGIN) -> str:
+def verdict(value: Value, ours: Ours, n: int, margin: float = MARGIN, unverified: Sequence[str] = ()) -> str:
     """EQUIVALENT, DIFFERS or UNDECIDED for what was measured over n questions, with the margin in brackets.
 
-    The region is the printed value with half a unit of its last digit and the margin on both sides.
+    The region is the printed value with half a unit of its last digit and the margin on both sides, and for a cost the
+    tokens by which prompts may be worded otherwise. unverified: what no file of the run proves ("weights", "rows").
     """
     assert ours.value is not None
     half = 0.5 * 10.0**-value.digits
-    reach = half + (margin if value.metric.in_points else margin / 100 * abs(value.printed))
+    reach = half + (margin if value.metric.in_points else margin / 100 * abs(value.printed) + ours.wording)
     told = f"{margin:g} {'points' if value.metric.in_points else '%'}"
+    told += f"; {listed(unverified)} not verified" if unverified else ""
     if ours.narrow is None or ours.wide is None:
         linked = "one document, or questions linked by shared ones, says nothing about the spread"
         return f"{UNDECIDED} ({linked if ours.alone else 'all resamples give the same value, so no spread is known'})"
@@ -170,13 +178,14 @@ def _several(values: Sequence[Value]) -> set[tuple[str, str]]:
 def _row(
     value: Value,
     pairs: tuple[Pair, ...],
+    runs: Sequence[StoredRun],
     labels: dict[tuple[str, str], str],
     several: set[tuple[str, str]],
     measured: _Measured,
     margin: float,
 ) -> dict[str, Any]:
     ours = mean([_measured(value, run, measured) for _, run in pairs])
-    why, n = _why(value, pairs), sum(len(run.records) for _, run in pairs)
+    (why, unverified), n = _why(value, pairs, runs), sum(len(run.records) for _, run in pairs)
     if ours.value is None and not any(reason.startswith("metric:") for reason in why):
         lacks = "question that was answered" if value.metric.requests else "FLOPs, its model has no known sizes"
         why.append(f"metric: the run has no {value.metric.score or lacks}")
@@ -196,9 +205,9 @@ def _row(
         "ours.high": high,
         "n": n,
         "apart": None if ours.value is None else ours.value - value.printed,
-        "verdict": NOT_COMPARABLE if why else verdict(value, ours, n, margin),
-        "convention": value.metric.convention if value.metric.phases else None,
-        "notes": (*why, *(f"known: {note}" for note in value.deviations)),
+        "verdict": NOT_COMPARABLE if why else verdict(value, ours, n, margin, unverified),
+        "convention": value.metric.asked or value.metric.convention if value.metric.phases else None,
+        "notes": (*why, *(f"known: {note}" for note in (*_measured_notes(pairs), *value.deviations))),
         "run": ", ".join(dict.fromkeys(run.path.name for _, run in pairs)),
     }
 
@@ -212,10 +221,22 @@ def _measured(value: Value, run: StoredRun, measured: _Measured) -> Ours:
     return measured[key]
 
 
-def _why(value: Value, pairs: tuple[Pair, ...]) -> list[str]:
-    """The reasons of all runs; one that is not every run's names the data sets that it is of."""
+def _why(value: Value, pairs: tuple[Pair, ...], runs: Sequence[StoredRun]) -> tuple[list[str], list[str]]:
+    """The reasons of all runs, one that is not every run's with the data sets that it is of; what is unverified."""
     found: dict[str, list[str]] = {}
+    unverified: list[str] = []
     for rule, run in pairs:
-        for reason in reasons(value, run, rule):
+        one = judged(value, run, rule, runs)
+        unverified += one.unverified
+        for reason in one.reasons:
             found.setdefault(reason, []).append(facts.key(run)[0])
-    return [r if len(of) == len(pairs) else f"{r} ({listed(of)})" for r, of in found.items()]
+    told = [r if len(of) == len(pairs) else f"{r} ({listed(of)})" for r, of in found.items()]
+    return told, list(dict.fromkeys(unverified))
+
+
+def _measured_notes(pairs: tuple[Pair, ...]) -> list[str]:
+    """What forbids no verdict and belongs beside it: a few failed questions, code that no commit holds."""
+    told = [sentence for _, run in pairs if (sentence := few_failed(run))]
+    if any((run.manifest.get("git") or {}).get("dirty") for _, run in pairs):
+        told.append("the run's code had changes that no commit holds")
+    return told

@@ -11,21 +11,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from harness import scorers
 from harness.config.registry import short
 from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import flatten
 from harness.engine import model_warnings as embedded
 from harness.engine.plan import FROM
 from reports import stored as facts
+from reports.paper import published
 from reports.paper.measured import score_of, scorer_of
 from reports.paper.preset import Model, Settings, settings_of, tail
-from reports.paper.printed import Value
+from reports.paper.printed import Value, load
+from reports.paper.published import Found
 from reports.paper.rules import DatasetRule
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
 
+_DECISIVE = frozenset({"models", "prompts", "scorers", "seed", "code"})
+"""Keys of the manifest whose change within a run makes it two experiments."""
+_FEW = 0.01
+"""The share of failed questions up to which a mean is still one over the paper's questions; they score 0."""
 _CONTEXT, _EXCERPT = 12, 40  # characters of a prompt that are shown before and after the first one that differs
 
 
@@ -35,10 +42,25 @@ def reasons(value: Value, run: StoredRun, rule: DatasetRule | None = None) -> li
     rule: which of the value's data sets the run is of, where it is a mean over several; by default the first. Raises
     UserError or ConfigError for a preset of the mapping that cannot be resolved.
     """
+    return judged(value, run, rule).reasons
+
+
+def judged(value: Value, run: StoredRun, rule: DatasetRule | None = None, runs: Sequence[StoredRun] = ()) -> Found:
+    """The reasons, and what nothing in the run proves: "weights", "rows".
+
+    runs: those at hand, among which the sources of the run's numbers are sought.
+    """
     rule = rule or value.rules[0]
     paper = settings_of(value, rule)
-    differences = [*_models(value, run, paper), *_method(value, run, paper), *_prompts(run, paper)]
-    return [*differences, *_encoders(run, paper), *_data(value, run, rule, paper), *_metric(value, run)]
+    parts = [
+        _models(value, run, paper),
+        Found([*_method(value, run, paper), *_sources(run, rule, runs), *_prompts(run, paper)]),
+        _encoders(run, paper),
+        _data(value, run, rule, paper),
+        Found([*_metric(value, run), *_whole(value, run)]),
+    ]
+    unverified = [name for part in parts for name in part.unverified]
+    return Found([reason for part in parts for reason in part.reasons], list(dict.fromkeys(unverified)))
 
 
 def listed(names: Sequence[str]) -> str:
@@ -66,31 +88,49 @@ def _shown(value: Any) -> str:
 # ---- models --------------------------------------------------------------------------------------------------------
 
 
-def _models(value: Value, run: StoredRun, paper: Settings) -> list[str]:
+def _models(value: Value, run: StoredRun, paper: Settings) -> Found:
     config = run.config
     if config["model"].get("embedded"):
-        return [f"model: {embedded.caveat(config['model'], config['dataset'])}"]
-    found = []
+        return Found([f"model: {embedded.caveat(config['model'], config['dataset'])}"])
+    found = Found()
     for role, wanted in paper.models.items():
         used = (config.get("roles") or {}).get(role) or config["model"]
-        found += _model(role, used, wanted)
+        one = _model(value, run, role, used, wanted)
+        found.reasons += one.reasons
+        found.unverified += one.unverified
         known = set(((run.manifest.get("models") or {}).get(role) or {}).get("adapters") or used.get("adapters") or ())
         needed = value.entry.adapters.get(role, ())
         if missing := [name for name in needed if name not in known]:
-            found.append(f"model: the {role} has no adapter for {listed(missing)}, the paper trained them")
+            found.reasons.append(f"model: the {role} has no adapter for {listed(missing)}, the paper trained them")
         if role not in paper.trained and known:
-            found.append(f"model: the {role} has the adapter {listed(sorted(known))}, the paper's has none")
+            found.reasons.append(f"model: the {role} has the adapter {listed(sorted(known))}, the paper's has none")
         if added := used.get("adapter"):
-            found.append(f"model: the {role} has the adapter {tail(added)} added to its weights, the paper's has none")
+            told = f"model: the {role} has the adapter {tail(added)} added to its weights, the paper's has none"
+            found.reasons.append(told)
     return found
 
 
-def _model(role: str, used: Mapping[str, Any], wanted: Model) -> list[str]:
-    if not _is(used, wanted.name):
-        return [f"model: the {role} is {_called(used)}, the paper's is {wanted.name}"]
-    if "backend" in wanted.settings and used.get("backend") == "endpoint":
-        return [f"model: the {role} runs behind a server, whose precision and chat template are not recorded"]
-    return _differences(f"model: the {role}'s ", used, wanted.settings)
+def _model(value: Value, run: StoredRun, role: str, used: Mapping[str, Any], wanted: Model) -> Found:
+    """By content where the paper's model is one that can be loaded, by the name alone where it is a service."""
+    if used.get("backend") == "endpoint" or "backend" not in wanted.settings:
+        if not _is(used, wanted.name):
+            return Found([f"model: the {role} is {_called(used)}, the paper's is {wanted.name}"])
+        if "backend" in wanted.settings:
+            behind = f"model: the {role} runs behind a server, whose precision and chat template are not recorded"
+            return Found([behind])
+        return Found(unverified=["weights"])
+    told = (run.manifest.get("models") or {}).get(role) or {}
+    if used.get("backend") != "hf" or not (told.get("weights") or _is(used, wanted.name)):
+        return Found([f"model: the {role} is {_called(used)}, the paper's is {wanted.name}"])
+    found = published.model(run, role, wanted)
+    if found.reasons:
+        return found
+    own = {**used, **{key: told[key] for key in ("dtype", "window") if key in told}}
+    settings = dict(wanted.settings)
+    if not value.entry.truncated and (own.get("window") or 0) >= (settings.get("window") or 0):
+        settings.pop("window", None)  # more room changes nothing where nothing was cut
+    found.reasons += _differences(f"model: the {role}'s ", own, settings)
+    return found
 
 
 def _is(config: Mapping[str, Any], wanted: str) -> bool:
@@ -105,14 +145,16 @@ def _called(config: Mapping[str, Any]) -> str:
     return tail(str(config.get("source") or config.get("name") or "not recorded"))
 
 
-def _encoders(run: StoredRun, paper: Settings) -> list[str]:
-    found = []
+def _encoders(run: StoredRun, paper: Settings) -> Found:
+    found = Found()
     for role, wanted in paper.encoders.items():
         used = run.config.get(role) or {}
-        if _is(used, wanted.name):
-            found += _differences(f"{role}: ", used, wanted.settings)
-        else:
-            found.append(f"{role}: {_called(used)}, the paper's is {wanted.name}")
+        if not _is(used, wanted.name) and not str(used.get("source")).startswith(("/", ".", "~")):
+            found.reasons.append(f"{role}: {_called(used)}, the paper's is {wanted.name}")
+            continue
+        one = published.model(run, role, wanted)
+        found.reasons += [*one.reasons, *_differences(f"{role}: ", used, wanted.settings)]
+        found.unverified += one.unverified
     return found
 
 
@@ -142,6 +184,35 @@ def _rule(run: StoredRun, key: str) -> str | None:
     return f"{FROM}{amount.get('source')}" if here == {part: amount.get(part) for part in here} else None
 
 
+def _sources(run: StoredRun, rule: DatasetRule, runs: Sequence[StoredRun]) -> list[str]:
+    """What is wrong with the runs from which the method took a number: each must be the paper's experiment itself."""
+    found = []
+    for key, amount in (run.manifest.get("amounts") or {}).items():
+        if "run" not in amount:  # printed in the paper
+            continue
+        name = str(amount["run"]).rstrip("/").rpartition("/")[2]
+        source = next((one for one in runs if one.path.name == name), None)
+        if source is None:
+            found.append(f"method: {key} comes from {name}, which is not among these runs")
+        elif amount.get("questions") != rule.questions:
+            found.append(
+                f"method: {key} is a mean of {amount.get('questions')} questions, the paper has {rule.questions}"
+            )
+        elif why := _source_problem(source, rule, runs):
+            found.append(f"method: {key} comes from {name}, which is not comparable ({why})")
+    return found
+
+
+def _source_problem(source: StoredRun, rule: DatasetRule, runs: Sequence[StoredRun]) -> str | None:
+    """Why a source is none of the printed rows; None where it is one. Its scores do not matter."""
+    preset = str(source.config["method"]["name"]).partition(" [")[0]
+    printed = [value for value in load() if value.entry.preset == preset and rule in value.rules]
+    if not printed:
+        return f"no printed row is {preset} on {rule.dataset}"
+    why = [reason for reason in judged(printed[0], source, rule, runs).reasons if not reason.startswith("metric:")]
+    return why[0] if why else None
+
+
 def _prompts(run: StoredRun, paper: Settings) -> list[str]:
     """The names of prompts that are other texts, with both from just before the first difference on."""
     own = run.manifest.get("prompts")
@@ -164,23 +235,24 @@ def _prompts(run: StoredRun, paper: Settings) -> list[str]:
 # ---- data and metric -----------------------------------------------------------------------------------------------
 
 
-def _data(value: Value, run: StoredRun, rule: DatasetRule, paper: Settings) -> list[str]:
+def _data(value: Value, run: StoredRun, rule: DatasetRule, paper: Settings) -> Found:
     config = run.config["dataset"]
     if config["name"] != rule.dataset:
-        return [f"split: {config['name']} is made up, the paper has {_asked(value)}"]
+        return Found([f"split: {config['name']} is made up, the paper has {_asked(value)}"])
+    rows = published.rows(run, rule.dataset, rule.split)
     found = []
     if config.get("split") != rule.split:
         found.append(f"split: {config.get('split', 'not recorded')}, the paper's is {rule.split}")
     n = len(run.records)
     if n != rule.questions:
-        found.append(f"sample: {n} questions, the paper has {rule.questions}")
+        return Found([*found, f"sample: {n} questions, the paper has {rule.questions}"])
     if rule.subset is not None:
         found.append(f"sample: {rule.subset}")
     found += _settings(config, paper)
     cut = sum(record["truncated"] is not None for record in run.records)
     if cut and not value.entry.truncated:
         found.append(f"truncation: {cut} of {n} contexts were cut to fit the window, the paper's were whole")
-    return found
+    return Found([*found, *rows.reasons], rows.unverified)
 
 
 def _settings(config: Mapping[str, Any], paper: Settings) -> list[str]:
@@ -208,6 +280,8 @@ def _metric(value: Value, run: StoredRun) -> list[str]:
     metric = value.metric
     if metric.problem is not None:
         return [f"metric: {metric.problem}"]
+    if metric.phases and metric.asked not in (None, metric.convention):
+        return [f"metric: FLOPs under {metric.asked}, the paper's are under {metric.convention}"]
     if not metric.in_points:
         return []
     own = facts.score_names(run)
@@ -217,6 +291,49 @@ def _metric(value: Value, run: StoredRun) -> list[str]:
         return [_lacks(f"counts for {metric.corpus}", scorer_of(metric.corpus), own)]
     if run.config.get("failed", "zero") == "skip" and any(r["error"] is not None for r in run.records):
         return ["metric: failed questions are left out of the mean"]
+    return []
+
+
+def _whole(value: Value, run: StoredRun) -> list[str]:
+    """What makes a run less than the experiment that it names: it did not end, changed on the way, or lacks answers."""
+    metric, entry, found = value.metric, value.entry, []
+    state = run.summary.get("state", "finished")
+    if state != "finished":
+        found.append(f"run: it is {state}")
+    changes = {key for start in run.manifest.get("starts") or () for key in start.get("changed") or ()}
+    if odd := sorted(changes & _DECISIVE):
+        found.append(f"run: it was continued after a change of {listed(odd)}")
+    n, failed = len(run.records), _failed(run)
+    if failed > _FEW * n:
+        found.append(f"run: {failed} of {n} questions failed")
+    if metric.in_points and (name := score_of(metric, run)) in facts.score_names(run):
+        if missing := facts.scored(run, str(name)).missing:
+            found.append(f"metric: {missing} of {n} answers have no {name}")
+        found += _other_version(run, str(name))
+    if metric.phases and (entry.per_document or entry.questions_per_document):
+        asked = {key for record in run.records for key in record["document_ids"]}
+        built = {row["document_id"] for row in run.documents if row["status"] != "failed"}
+        if len(built) < len(asked):
+            found.append(f"run: the cost of {len(built)} of {len(asked)} indexes is known")
+    return found
+
+
+def _failed(run: StoredRun) -> int:
+    return sum(record["error"] is not None for record in run.records)
+
+
+def few_failed(run: StoredRun) -> str | None:
+    """The sentence for a run that is comparable although some questions failed."""
+    n, failed = len(run.records), _failed(run)
+    return f"{failed} of {n} questions failed: they score 0, and costs are over the others" if failed else None
+
+
+def _other_version(run: StoredRun, score: str) -> list[str]:
+    """A score that another version of its scorer gave than the one that is installed."""
+    for scorer, version in (run.manifest.get("scorers") or {}).items():
+        here = scorers.version(scorer) if scorer in scorers.names() else None
+        if scorer in (score, score.rpartition(".")[0]) and here not in (None, version):
+            return [f"metric: version {version} of {scorer} scored the run, here is {here}; run: harness score RUN"]
     return []
 
 

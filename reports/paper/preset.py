@@ -8,7 +8,7 @@ project alone (no HARNESS_CONFIGS). No model is loaded and no row is read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -24,8 +24,11 @@ from reports.paper.printed import Value
 from reports.paper.rules import DatasetRule
 
 # What of a model or an encoder changes a prediction (llm/model_info, embed/encoder_info), its weights apart.
-_MODEL = ("backend", "revision", "tokenizer", "dtype", "attention", "template", "template_date", "window")
-_ENCODER = ("query_source", "revision", "pooling", "similarity", "query_prefix", "passage_prefix", "max_length")
+_MODEL = (
+    "backend", "tokenizer", "dtype", "attention", "template", "template_date", "window", "thinking",
+    "trust_remote_code",
+)  # fmt: skip
+_ENCODER = ("query_source", "pooling", "similarity", "query_prefix", "passage_prefix", "max_length")
 # Settings of a data set that change no prediction, or are files of the user's; `name` is what a value is matched by.
 _NOT_DATA = {"name", "data", "scorers", "licence", "citation", "options"}
 _FILES = {"documents", "support"}
@@ -33,10 +36,15 @@ _FILES = {"documents", "support"}
 
 @dataclass(frozen=True)
 class Model:
-    """A model or encoder: the last part of its hub id, and its settings; none where this project does not ship it."""
+    """A model or encoder: the last part of its hub id, and its settings; none where this project does not ship it.
+
+    source: its hub id; shape: its sizes, by the names of `harness.cost.flops.ModelShape`, empty where unknown.
+    """
 
     name: str
     settings: dict[str, Any]
+    source: str = ""
+    shape: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -76,7 +84,9 @@ def settings_of(value: Value, rule: DatasetRule) -> Settings:
         prompts=method.prompts(),
         dataset={key: one for key, one in _dataset(r.parts["dataset"], said).items() if key not in ignored},
         models={role: model for role, model in models.items() if model is not None},
-        encoders={role: Model(tail(one.source), _picked(one, _ENCODER)) for role, one in encoders.items()},
+        encoders={
+            role: _shipped_model(one, tail(one.source), _picked(one, _ENCODER)) for role, one in encoders.items()
+        },
         trained=frozenset(method.adapters()),
         ignored=ignored,
     )
@@ -133,7 +143,12 @@ def _model(value: Value, r: Resolution, role: str) -> Model | None:
         return Model(name, {})
     ours = value.paper.model_settings
     settings = {**_picked(config, _MODEL), **ours}
-    return Model(name, {key: one for key, one in settings.items() if key not in ours or one is not None})
+    settings = {key: one for key, one in settings.items() if key not in ours or one is not None}
+    return _shipped_model(config, name, settings)
+
+
+def _shipped_model(config: Any, name: str, settings: dict[str, Any]) -> Model:
+    return Model(name, settings, config.source or "", {} if config.shape is None else config.shape.model_dump())
 
 
 def _picked(config: Any, keys: tuple[str, ...]) -> dict[str, Any]:

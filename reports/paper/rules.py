@@ -77,7 +77,8 @@ class Metric(_Strict):
     of them can be had.
 
     label: the column as printed, where it is read in several ways; instead: scores that measure the same, for a run
-    without `score`; corpus: a scorer of kind corpus, measured from the counts that the records keep.
+    without `score`; corpus: a scorer of kind corpus, measured from the counts that the records keep;
+    convention: of the printed FLOPs; asked: the one that the reader wants to see instead, never in mapping.yaml.
     """
 
     label: str | None = None
@@ -87,6 +88,7 @@ class Metric(_Strict):
     requests: bool = False
     phases: tuple[str, ...] = ()
     convention: str = DEFAULT
+    asked: str | None = None
     problem: str | None = None
 
     @property

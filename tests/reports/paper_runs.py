@@ -10,6 +10,7 @@ from typing import Any
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.engine.plan import make_method
+from harness.method import Method
 from harness.storage.run_folder import StoredRun, read_run
 from tests.reports.build import record, write_run
 
@@ -17,13 +18,34 @@ GONE = object()
 """The change that takes a key away."""
 
 
-def settings(preset: str, dataset: str, sets: Mapping[str, Any] | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """run.yaml's config and the manifest of a run under profile paper; `sets` as after --set."""
+def settings(
+    preset: str, dataset: str, sets: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Any], Method, dict[str, str]]:
+    """run.yaml's config, the method and its prompts under profile paper; `sets` as after --set."""
     r = resolve(Choices(method=preset, dataset=dataset, profile="paper", sets=dict(sets or {})))
     method = make_method(r)
     config = r.config.model_dump(mode="json")
     config["method"]["params"] = method.config.model_dump(mode="json")
-    return config, {"prompts": method.prompts(), "models": {role: {} for role in method.needs}}
+    return config, method, method.prompts()
+
+
+def contents(config: Mapping[str, Any], method: Method) -> dict[str, Any]:
+    """What the manifest says of the run's models, encoders and rows where all are of the hub."""
+    models = {role: config["roles"].get(role) or config["model"] for role in method.needs}
+    encoders = {role: config[role] for role in method.encoders if config.get(role)}
+    return {
+        "models": {role: identity(one) for role, one in models.items()}
+        | {role: {"weights": "00"} for role in encoders},
+        "shapes": {role: one.get("shape") for role, one in {**models, **encoders}.items()},
+        "dataset": {"revision": "0" * 40},
+    }
+
+
+def identity(model: Mapping[str, Any]) -> dict[str, Any]:
+    """What the manifest says of a model of the hub, or of a folder."""
+    source = str(model.get("source") or model.get("name"))
+    weights = {"files": "00"} if source.startswith("/") else {"hub": source, "commit": "0" * 40}
+    return {"weights": weights, "dtype": model.get("dtype"), "window": model.get("window")}
 
 
 def changed(values: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,10 +73,11 @@ def paper_run(
 ) -> StoredRun:
     """A stored run; `config` and `manifest` are changes at dotted paths, made after the run's settings were resolved;
     files: documents and hash8 of build.write_run."""
-    plain, told = settings(preset, dataset, sets)
-    whole, told = changed(plain, config or {}), changed(told, manifest or {})
-    name, method = whole["dataset"]["name"], whole["method"]["name"]
-    written = write_run(root, rows, dataset=name, method=method, settings=whole, manifest=told, **files)
+    plain, method, prompts = settings(preset, dataset, sets)
+    whole = changed(plain, config or {})
+    told = changed({"prompts": prompts, **contents(whole, method)}, manifest or {})
+    name, called = whole["dataset"]["name"], whole["method"]["name"]
+    written = write_run(root, rows, dataset=name, method=called, settings=whole, manifest=told, **files)
     return read_run(written)
 
 

@@ -77,7 +77,7 @@ def run(
 
     settings: changes of run.yaml's config at dotted paths.
     """
-    rows = answers(n, F1, mean, usage={"answer": usage(tflops)}, **changes)
+    rows = answers(n, F1, mean, usage={"answer": usage(tflops, 100_000)}, **changes)
     documents = [{"document_id": d, "key": d, "status": "built", "usage": {"index": usage(66.7)}} for d in ("d0", "d1")]
     return paper_run(root, "bm25", dataset, rows, config=settings, documents=documents)
 
@@ -154,12 +154,16 @@ class TestVerdicts:
     def test_failed_questions_that_are_left_out(self, tmp_path: Path) -> None:
         first = run(tmp_path, settings={"failed": "skip"})
         first.records[0]["error"] = {"type": "T", "message": "m"}
-        assert frame([first], values())["notes"][0] == ("metric: failed questions are left out of the mean",)
+        assert frame([first], values())["notes"][0][0] == "metric: failed questions are left out of the mean"
 
-    def test_a_model_folder_or_hub_id_is_the_same_model(self, tmp_path: Path) -> None:
-        for n, source in enumerate(("another/llama-3.1-8b-instruct", "/models/Llama-3.1-8B-Instruct")):
-            settings = {"model.source": source, "model.name": "mine"}
-            assert row(tmp_path / str(n), settings=settings)["notes"] == ()
+    def test_a_model_is_what_its_files_are(self, tmp_path: Path) -> None:
+        """A folder of any name with the paper's sizes; the hub's older name; not another owner's repository."""
+        folder = row(tmp_path / "a", settings={"model.source": "/models/mine"})
+        assert (folder["verdict"], folder["notes"]) == ("equivalent (within 2 points; weights not verified)", ())
+        assert row(tmp_path / "b", settings={"model.source": "meta-llama/Meta-Llama-3.1-8B-Instruct"})["notes"] == ()
+        owner = row(tmp_path / "c", settings={"model.source": "another/llama-3.1-8b-instruct"})
+        told = "model: the reader is another/llama-3.1-8b-instruct, the paper's is meta-llama/Llama-3.1-8B-Instruct"
+        assert owner["notes"] == (told,)
 
 
 class TestCosts:

@@ -53,14 +53,13 @@ def run(root: Path, dataset: str, scores: list[float], **changes: Any) -> Stored
     config = {
         "method.name": name,
         "method.params.k": changes.get("k", 5),
-        "model": {"name": model, "backend": "hf", "embedded": False},
+        "model.name": model,
+        "model.source": None,
         "dataset.scorers": [ACC],
         "seed": changes.get("seed", 0),
     }
     hash8 = digest([dataset, sorted(changes.items())])[:8]
-    return paper_run(
-        root, "bm25", dataset, rows, config=config, manifest={"models.reader": {"weights": model}}, hash8=hash8
-    )
+    return paper_run(root, "bm25", dataset, rows, config=config, manifest={"models.reader.seen": model}, hash8=hash8)
 
 
 def halves(n: int, right: float) -> list[float]:
@@ -100,7 +99,7 @@ class TestFrame:
         assert (row["ours"], row["n"], row["notes"]) == (pytest.approx(45.0), 60, ())
         assert row["verdict"].startswith("undecided (about ")
         (wide,) = frame(runs, values(), margin=30.0).query("dataset != 'popqa'").to_dict("records")
-        assert wide["verdict"] == "equivalent (within 30 points)"
+        assert wide["verdict"] == "equivalent (within 30 points; weights not verified)"
         assert row["run"] == ", ".join(one.path.name for one in runs)
         own = tables.frame(runs)
         widths = list(100 * (own[f"{ACC}.high"] - own[ACC]))
@@ -111,7 +110,10 @@ class TestFrame:
     def test_differs(self, tmp_path: Path) -> None:
         runs = [run(tmp_path, "nq", [1.0] * 40), run(tmp_path, "popqa", [1.0] * 20)]
         table = frame(runs, values()).set_index("dataset")
-        assert table.loc["Single (mean of nq and popqa)", "verdict"] == "differs (by more than 2 points)"
+        assert (
+            table.loc["Single (mean of nq and popqa)", "verdict"]
+            == "differs (by more than 2 points; weights not verified)"
+        )
 
     def test_a_member_is_missing(self, tmp_path: Path) -> None:
         only = [run(tmp_path, "popqa", halves(20, 0.6))]

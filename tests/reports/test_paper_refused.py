@@ -15,7 +15,7 @@ from harness.engine.plan import make_method
 from reports.paper.comparable import reasons
 from reports.paper.printed import load
 from tests.reports.build import record
-from tests.reports.paper_runs import answers, paper_run
+from tests.reports.paper_runs import answers, contents, paper_run
 
 TUNED = {
     "method.position_factor": False,
@@ -78,8 +78,8 @@ RUNS: list[tuple[str, str, dict[str, Any], list[str]]] = [
     (
         "bm25",
         "musique",
-        {"model.source": "/models/my-weights"},
-        ["model: the reader is my-weights, the paper's is Llama-3.1-8B-Instruct"],
+        {"model.source": "/models/Llama-3.1-8B-Instruct", "model.shape.layers": 1},
+        ["model: the reader has other sizes than Llama-3.1-8B-Instruct (layers 1 instead of 32)"],
     ),
 ]  # fmt: skip
 
@@ -131,11 +131,13 @@ def test_the_suites_for_the_papers_data_have_the_papers_settings(
     config["method"]["params"] = method.config.model_dump(mode="json")
     own = [v for v in load() if v.entry.table.startswith("Table 2 (generator") and v.entry.preset == preset]
     one = next(v for v in own if v.rules[0].dataset == dataset)
-    trained = {role: {"adapters": dict.fromkeys(names, "x")} for role, names in one.entry.adapters.items()}
-    run = paper_run(tmp_path, preset, dataset, [record(0, None)], sets=sets, manifest={"prompts": method.prompts()})
+    told = contents(config, method)
+    for role, names in one.entry.adapters.items():
+        told["models"][role]["adapters"] = dict.fromkeys(names, "x")
+    run = paper_run(tmp_path, preset, dataset, [record(0, 0.5)], sets=sets, manifest={"prompts": method.prompts()})
     run.config.clear()
     run.config.update(config)
-    run.manifest["models"] = {**{role: {} for role in method.needs}, **trained}
+    run.manifest.update(told)
     found = [reason for reason in reasons(one, run) if not reason.startswith(("sample: 1 questions", "metric: "))]
     assert [reason for reason in found if not any(known in reason for known in OPEN)] == []
 
@@ -149,7 +151,7 @@ class TestNumbersOfAnotherRun:
     def found(self, root: Path, preset: str = NAME, nodes: int = 31, **amount: Any) -> list[str]:
         one = next(v for v in load() if v.entry.preset == preset and v.rules[0].dataset == "musique")
         manifest = {"amounts": {"max_nodes": amount}} if amount else {}
-        run = paper_run(root, preset, "musique", [record(0, None)], sets={"method.max_nodes": nodes}, manifest=manifest)
+        run = paper_run(root, preset, "musique", [record(0, 0.5)], sets={"method.max_nodes": nodes}, manifest=manifest)
         return [r for r in reasons(one, run) if not r.startswith(("sample: 1 questions", "metric: "))]
 
     def test_a_mean_of_the_full_methods_run_is_the_papers_rule(self, tmp_path: Path) -> None:

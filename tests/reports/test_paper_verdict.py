@@ -110,7 +110,7 @@ class TestVerdict:
 
 def test_index_costs_have_intervals_over_documents(tmp_path: Path) -> None:
     rows = [record(i, None, usage={"search": usage(30.9)}, error=None) for i in range(2417)]
-    spent = [66.7 + (0.1 if i % 2 else -0.1) for i in range(1208)]
+    spent = [66.7 + (0.1 if i % 2 else -0.1) for i in range(1209)]
     documents = [
         {"document_id": f"d{i}", "key": "k", "status": "built", "usage": {"index": usage(one)}}
         for i, one in enumerate(spent)
@@ -118,10 +118,16 @@ def test_index_costs_have_intervals_over_documents(tmp_path: Path) -> None:
     run = paper_run(tmp_path, "pecan", "musique", rows, documents=documents)
     table = frame([run]).set_index("row")
     alone = table.loc["PECAN Attention Graph Construction"]
-    assert (alone["ours"], alone["verdict"]) == (pytest.approx(66.7, abs=1e-6), "equivalent (within 2 %)")
+    assert (alone["ours"], alone["verdict"]) == (
+        pytest.approx(66.7, abs=1e-3),
+        "equivalent (within 2 %; weights not verified)",
+    )
     assert 66.6 < alone["ours.low"] < 66.7 < alone["ours.high"] < 66.8
     shared = table.loc["PECAN Attention Graph Construction + Graph Search, 2 queries per document"]
-    assert (shared["ours"], shared["verdict"]) == (pytest.approx(66.7 / 2 + 30.9), "equivalent (within 2 %)")
+    assert (shared["ours"], shared["verdict"]) == (
+        pytest.approx(66.7 / 2 + 30.9, abs=1e-3),
+        "equivalent (within 2 %; weights not verified)",
+    )
     # The search costs the same for all questions: half of the index's interval is all there is.
     assert shared["ours.high"] - shared["ours"] == pytest.approx((alone["ours.high"] - alone["ours"]) / 2)
 

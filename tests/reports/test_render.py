@@ -64,7 +64,7 @@ def test_footnotes_are_numbered_once_and_common_ones_carry_no_mark() -> None:
     assert render(frame, "text").splitlines() == [
         "m  notes",
         "x  [1]",
-        "y  [2], [1]",
+        "y  [1], [2]",
         "z",
         "",
         "all",

@@ -1,0 +1,149 @@
+"""What a run's models and rows are by their content, beside what is publicly known of the paper's (published.yaml).
+
+    model(run, "reader", wanted)     Found(reasons, unverified)
+    rows(run, "musique", "validation")
+
+A name proves nothing: a folder may be called like the paper's model. So sizes, the tokens and the chat template of the
+first prompt, and the hub's commit are compared; a `unverified` names what could not be.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from reports.by_kind import kind
+from reports.paper.preset import Model, tail
+
+if TYPE_CHECKING:
+    from harness.storage.run_folder import StoredRun
+
+_KINDS = ("hops", "type", "level")
+
+
+@dataclass
+class Found:
+    """reasons: sentences that forbid a verdict; unverified: "weights", "rows": what nothing here proves."""
+
+    reasons: list[str] = field(default_factory=list)
+    unverified: list[str] = field(default_factory=list)
+
+
+@cache
+def _facts() -> dict[str, Any]:
+    facts: dict[str, Any] = yaml.safe_load((resources.files("reports.paper") / "published.yaml").read_text("utf-8"))
+    return facts
+
+
+@cache
+def _training_ids() -> frozenset[str]:
+    """Beginnings of the sha256 of ids of training questions."""
+    return frozenset((resources.files("reports.paper") / "training_ids.txt").read_text("utf-8").split())
+
+
+# ---- models --------------------------------------------------------------------------------------------------------
+
+
+def model(run: StoredRun, role: str, wanted: Model) -> Found:
+    """How the content of a role's model or encoder differs from the paper's."""
+    told = (run.manifest.get("models") or {}).get(role) or {}
+    known = _facts()["models"].get(wanted.name) or {"hubs": [wanted.source]}
+    weights = told.get("weights")
+    found = Found()
+    if isinstance(weights, Mapping) and "hub" in weights:
+        hub, paper = str(weights["hub"]), str(known["hubs"][0])
+        if hub.lower() not in {str(one).lower() for one in known["hubs"]}:
+            same = tail(hub).lower() == tail(paper).lower()  # of another owner
+            own, theirs = (hub, paper) if same else (tail(hub), tail(paper))
+            return Found([f"model: the {role} is {own}, the paper's is {theirs}"])
+    elif weights is None:
+        return Found([f"model: what the {role}'s weights are is not recorded"])
+    elif isinstance(weights, Mapping) and "files" not in weights:
+        return Found([f"model: the {role}'s weights come from a quantised file, the paper's are {wanted.name}"])
+    else:
+        found.unverified.append("weights")
+    found.reasons += _sizes(run, role, wanted, proven=not found.unverified)
+    found.reasons += _template(run, role, known, wanted.name)
+    return found
+
+
+def _sizes(run: StoredRun, role: str, wanted: Model, *, proven: bool) -> list[str]:
+    own = (run.manifest.get("shapes") or {}).get(role)
+    if own is None:
+        return [] if proven or not wanted.shape else [f"model: the {role}'s sizes are not recorded; run it again"]
+    odd = [f"{key} {own.get(key)} instead of {size}" for key, size in wanted.shape.items() if own.get(key) != size]
+    return [f"model: the {role} has other sizes than {wanted.name} ({', '.join(odd)})"] if odd else []
+
+
+def _template(run: StoredRun, role: str, known: Mapping[str, Any], name: str) -> list[str]:
+    """Whether the first prompt has the published template and token ids around the method's own words."""
+    sent = (run.manifest.get("first_prompts") or {}).get(role)
+    if sent is None or "opening" not in known:
+        return []
+    text, ids = str(sent.get("text")), list(sent.get("ids") or ())
+    if not text.startswith(known["opening"]):
+        return [f"model: the {role}'s chat template is not that of {name}: its first prompt begins {text[:60]!r}"]
+    if ids and ids[: len(known["ids"])] != known["ids"]:
+        return [f"model: the {role}'s tokenizer is not that of {name}: its first prompt has the ids {ids[:5]}"]
+    user, _, behind = text.rpartition(known["closing"])
+    if behind and not user:  # a turn that is still open, as of a search that goes on
+        return []
+    ends = {prompt[prompt.rfind("}") + 1 :].rstrip() for prompt in (run.manifest.get("prompts") or {}).values()}
+    if not any(user.rstrip().endswith(end) for end in ends):
+        return [f"model: the {role}'s chat template is not that of {name}: it adds {user[-60:]!r} to a prompt"]
+    return []
+
+
+# ---- rows ----------------------------------------------------------------------------------------------------------
+
+
+def rows(run: StoredRun, dataset: str, split: str) -> Found:
+    """How the run's questions differ from an official split by what is known of it: ids, kinds, documents."""
+    known: Mapping[str, Any] = _facts()["datasets"].get(f"{dataset} {split}") or {}
+    told = run.manifest.get("dataset") or {}
+    found = Found(unverified=[] if told.get("revision") and not run.config["dataset"].get("data") else ["rows"])
+    ids = [str(record["question_id"]) for record in run.records]
+    if trained := sum(hashlib.sha256(key.encode()).hexdigest()[:12] in _training_ids() for key in _plain(ids)):
+        found.reasons.append(f"sample: {trained} of {len(ids)} questions are training rows")
+    if twice := len(run.records) - len({_content(record) for record in run.records}):
+        found.reasons.append(f"sample: {twice} of {len(ids)} questions stand there twice")
+    if "ids" in known and (odd := sum(not re.fullmatch(known["ids"], key) for key in _plain(ids))):
+        found.reasons.append(f"sample: {odd} of {len(ids)} ids are not of the form of {dataset}'s")
+    documents = sorted({str(key) for record in run.records for key in record["document_ids"]})
+    if "documents" in known and len(documents) != known["documents"]:
+        found.reasons.append(f"sample: {len(documents)} documents, the {split} split has {known['documents']}")
+    elif "sha256" in known and hashlib.sha256("\n".join(documents).encode()).hexdigest() != known["sha256"]:
+        found.reasons.append(f"sample: the documents are not those of {dataset}'s {split} split")
+    for by in _KINDS:
+        if by in known and (odd_kinds := _other_kinds(run.records, by, known[by])):
+            found.reasons.append(f"sample: {odd_kinds}")
+    return found
+
+
+def _plain(ids: Sequence[str]) -> list[str]:
+    """Ids without what the loader adds to one that stands there again ("x#2")."""
+    return [key.partition("#")[0] for key in ids]
+
+
+def _content(record: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What two rows share that are the same question over the same text; the id where no text was kept."""
+    text = record.get("question")
+    own = record["question_id"] if text is None else text
+    return own, tuple(record.get("document_characters") or ()), str((record.get("gold") or {}).get("answers"))
+
+
+def _other_kinds(records: Sequence[Mapping[str, Any]], by: str, official: Mapping[Any, int]) -> str:
+    """The shares of kinds beside the official ones; "" where they are the same, or the run kept no texts."""
+    own = Counter(kind(record, by) for record in records)
+    if set(own) == {None} or own == Counter({str(name): count for name, count in official.items()}):
+        return ""
+    counts = ", ".join(f"{name} {own[str(name)]} (official {count})" for name, count in official.items())
+    return f"other numbers of each {by}: {counts}"

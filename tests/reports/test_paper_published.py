@@ -1,0 +1,121 @@
+"""What a run's rows and models are by content; tests/reports/test_fabricated_runs.py judges whole runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.storage.run_folder import StoredRun
+from reports.paper import published
+from reports.paper.comparable import judged
+from reports.paper.preset import Model
+from reports.paper.printed import load
+from tests.reports.build import record, usage
+from tests.reports.paper_runs import paper_run
+
+F1 = "longbench.qa_f1_score"
+OPENING = published._facts()["llama"]["opening"]
+CLOSING = published._facts()["llama"]["closing"]
+IDS = published._facts()["llama"]["ids"]
+SHAPE = {"layers": 32, "width": 4096}
+WANTED = Model("Llama-3.1-8B-Instruct", {}, "meta-llama/Llama-3.1-8B-Instruct", SHAPE)
+HUB = {"hub": "meta-llama/Llama-3.1-8B-Instruct", "commit": "0" * 40}
+
+
+def told(weights: Any, shape: Any = None, **sent: Any) -> StoredRun:
+    manifest: dict[str, Any] = {"models": {"reader": {"weights": weights}}, "shapes": {"reader": shape}}
+    manifest |= {"prompts": {"answer": "Read. {text}\nAnswer:"}}
+    if sent:
+        manifest["first_prompts"] = {"reader": {"ids": IDS, **sent}}
+    return StoredRun(Path("r"), {}, manifest, [], [], {})
+
+
+@pytest.mark.parametrize(
+    ("run", "reason", "unverified"),
+    [
+        (told(HUB), "", []),
+        (told({**HUB, "hub": "Meta-Llama/Meta-Llama-3.1-8B-Instruct"}), "", []),
+        (told({**HUB, "hub": "me/Llama-3.1-8B-Instruct"}), "me/Llama-3.1-8B-Instruct, the paper's is meta-llama/", []),
+        (told({"files": "ab"}, SHAPE), "", ["weights"]),
+        (told({"files": "ab"}, {**SHAPE, "layers": 1}), r"other sizes .*layers 1 instead of 32", ["weights"]),
+        (told({"files": "ab"}), "sizes are not recorded", ["weights"]),
+        (told({"gguf": "ab"}, SHAPE), "quantised file", []),
+        (told(None), "not recorded", []),
+        (told(HUB, text=f"{OPENING}<|eot_id|>Read. x\nAnswer:{CLOSING}"), "", []),
+        (told(HUB, text=f"{OPENING}Read. x\nAnswer: Think first.{CLOSING}"), r"it adds .*Think first", []),
+        (told(HUB, text=f"<s>[INST] Read. x\nAnswer:{CLOSING}"), "its first prompt begins", []),
+        (told(HUB, text=f"{OPENING}Read. x\nAnswer:{CLOSING}", ids=[1, 2, 3]), r"tokenizer is not .*\[1, 2, 3\]", []),
+        (told(HUB, text=f"{OPENING}a search that goes on"), "", []),
+    ],
+)
+def test_a_model_is_known_by_its_content(run: StoredRun, reason: str, unverified: list[str]) -> None:
+    found = published.model(run, "reader", WANTED)
+    assert found.unverified == unverified
+    assert [bool(re.search(reason, sentence)) for sentence in found.reasons] == [True] * bool(reason)
+
+
+def question(i: int, hops: int, **changes: Any) -> dict[str, Any]:
+    gold = {"answers": [str(i)], "supporting": [], "extra": {"hops": hops}}
+    names = {"question_id": f"{hops}hop__{i}_{i}", "question": f"Who is {i}?", "document_ids": [f"d{i}"]}
+    costs = {"usage": {"search": usage(0.0), "answer": usage(26.3, 100_000)}}
+    return (
+        record(i, None, scores={F1: 0.287 + (0.1 if i % 2 else -0.1)}, error=None, gold=gold, **names, **costs)
+        | changes
+    )
+
+
+def official(n: int = 2417) -> list[dict[str, Any]]:
+    """As many questions of each number of hops as MuSiQue's development set has."""
+    return [question(i, 2 if i < 1252 else 3 if i < 2012 else 4) for i in range(n)]
+
+
+def reasons(tmp_path: Path, rows: list[dict[str, Any]], metric: str = "F1", **changes: Any) -> list[str]:
+    value = next(
+        v for v in load() if v.entry.preset == "bm25" and v.rules[0].dataset == "musique" and v.label == metric
+    )
+    return judged(value, paper_run(tmp_path, "bm25", "musique", rows, **changes)).reasons
+
+
+def test_the_official_rows_are_compared(tmp_path: Path) -> None:
+    assert reasons(tmp_path, official()) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        ([{**question(i % 54, 2), "question_id": f"2hop__{i}_{i}"} for i in range(2417)], "2363 of 2417 questions stand there twice"),
+        ([question(i, 2) for i in range(2417)], "other numbers of each hops: 2 2417 .official 1252."),
+        ([{**row, "question_id": f"{i:024x}"} for i, row in enumerate(official())], "2417 of 2417 ids are not of the form"),
+        ([question(0, 2, question_id="2hop__205146_62031"), *official()[1:]], "1 of 2417 questions are training rows"),
+        ([{**row, "error": {"type": "T", "message": ""}} if i < 400 else row for i, row in enumerate(official())],
+         "400 of 2417 questions failed"),
+        ([{**row, "scores": {F1: row["scores"][F1]} if i % 2 else {}} for i, row in enumerate(official())],
+         f"1209 of 2417 answers have no {F1}"),
+    ],
+)  # fmt: skip
+def test_other_rows_and_lost_answers_are_refused(tmp_path: Path, rows: list[dict[str, Any]], reason: str) -> None:
+    found = reasons(tmp_path, rows)
+    assert any(re.search(reason, told) for told in found), found
+
+
+@pytest.mark.parametrize(
+    ("manifest", "reason"),
+    [
+        ({"starts": [{}, {"changed": {"models": {}}}]}, "run: it was continued after a change of models"),
+        ({"starts": [{}, {"changed": {"cpus": 4}}]}, None),
+        ({"scorers": {F1: "0"}}, f"metric: version 0 of {F1} scored the run, here is 1; run: harness score RUN"),
+        ({"amounts": {"k": {"run": "elsewhere/0", "questions": 2417}}}, "method: k comes from 0, which is not among these runs"),
+    ],
+)  # fmt: skip
+def test_what_happened_to_the_run(tmp_path: Path, manifest: dict[str, Any], reason: str | None) -> None:
+    assert reasons(tmp_path, official(), manifest=manifest) == ([reason] if reason else [])
+
+
+def test_an_interrupted_run_has_no_verdict(tmp_path: Path) -> None:
+    value = next(v for v in load() if v.entry.preset == "bm25" and v.rules[0].dataset == "musique" and v.label == "F1")
+    run = paper_run(tmp_path, "bm25", "musique", official())
+    run.summary["state"] = "interrupted"
+    assert judged(value, run).reasons == ["run: it is interrupted"]
