@@ -16,6 +16,7 @@ from harness.cost.meter import Meter
 from harness.method import Scene, TrainingTask
 from harness.models import LanguageModel, Session
 from harness.stats import bootstrap as stats
+from harness.stats.rng import Dice
 from harness.training.data import world_scenes
 from harness.training.recorded_session import record_scene
 from harness.training.scene_source import Recipe
@@ -47,8 +48,15 @@ class Measure:
 
 
 def evaluation_scenes(task: TrainingTask, recipes: Sequence[Recipe], count: int, seed: int) -> list[Scene]:
-    """The first scene of each of `count` evaluation texts."""
-    return [scenes[0] for _, scenes in islice(world_scenes(task, recipes, seed, "evaluation"), count)]
+    """A scene of each of `count` evaluation texts."""
+    texts = islice(world_scenes(task, recipes, seed, "evaluation"), count)
+    return [one_of(scenes, Dice("exam", seed, number)) for number, (_, scenes) in enumerate(texts)]
+
+
+def one_of(scenes: Sequence[Scene], dice: Dice) -> Scene:
+    """The text's first scene; of two in which the question alone tells Yes from No, either, so that both are asked."""
+    paired = len({scene.texts for scene in scenes[:2]}) < len({scene.verdicts for scene in scenes[:2]})
+    return dice.pick(scenes[:2]) if paired else scenes[0]
 
 
 def compare(

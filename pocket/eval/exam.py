@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 
 from harness.method import SceneOutcome, Skill
 from harness.models import LanguageModel
 from harness.stats.rng import Dice
+from harness.training.evaluate import one_of
 from harness.training.recorded_session import record_scene
 from pocket.eval.cells import Cell, cells
 from pocket.eval.metrics import Row, Sitting, alike, measure
@@ -66,8 +68,11 @@ def _draw(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
         if question is None:
             return None
         shown = replace(_needed(shown, question, dice) if cell.needed else shown, asker=_One(shown.asker, question))
-    scene = next(SCENES[skill.scene](cell.recipe, shown, dice), None)
-    return None if scene is None else Sitting(scene, SceneOutcome(), question, tuple(shown.asker.facts))
+    scenes = list(islice(SCENES[skill.scene](cell.recipe, shown, dice), 2))
+    if not scenes:
+        return None
+    scene = one_of(scenes, dice)
+    return Sitting(scene, SceneOutcome(), question, tuple(shown.asker.facts))
 
 
 def take(skill: Skill, cell: Cell, count: int, seed: int) -> Iterator[Sitting]:

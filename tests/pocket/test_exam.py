@@ -27,6 +27,7 @@ from pocket.eval.cells import ASKED, NEEDED, cells, general
 from pocket.eval.exam import examine, take
 from pocket.eval.metrics import EXACT, LIKELIHOOD, Row, Sitting, alike, measure
 from pocket.tasks import scenes
+from pocket.tasks.skills import skills
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import Fact, FactBase, prove
 from pocket.world.facts import Path as Route
@@ -402,3 +403,9 @@ def test_the_exam_of_a_real_model(model: LanguageModel, tmp_path: Path) -> None:
     assert {r.value for r in rows if r.measure == "kept"} == {0.0}
     assert len(told) == 4
     assert told[0].startswith("pecan points of points, names, 100 tokens: kept 0 % of ")
+
+
+def test_an_exam_of_a_verdict_on_questions_alone_asks_for_both() -> None:
+    skill = skills()["longrefiner analysis"]
+    (cell,) = cells(skill)
+    assert {sitting.scene.verdicts for sitting in take(skill, cell, 20, 0)} == {(True,), (False,)}
