@@ -15,7 +15,7 @@ import abc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
@@ -122,6 +122,13 @@ class Labelling(Protocol):
         """Character range of every token of `text`, by the tokenizer of the model that is trained; no weights."""
 
 
+class AdapterUse(NamedTuple):
+    """The name of an adapter of a model, and whether the model must have it."""
+
+    name: str
+    needed: bool
+
+
 @dataclass(frozen=True)
 class TrainingTask:
     """How one adapter is trained and measured.
@@ -129,9 +136,8 @@ class TrainingTask:
     measure: (scene, outcome) -> named values, which are averaged over scenes; headline: the name of the main one;
     floor: its expected value for guessing, where that is known; label: makes scenes of a question and its documents, or
     of a document (per "document"); asked: the prompt that the teacher's labels answer, part of the label file's
-    identity; prompts: names of the method's prompts that the adapter learns, () = the one named like the adapter;
-    after: tasks whose adapters must be trained before its labels are made; classes: what a scene's first verdict says,
-    (if true, if false), () where it is no class.
+    identity; after: tasks whose adapters must be trained before its labels are made; classes: what a scene's first
+    verdict says, (if true, if false), () where it is no class.
     """
 
     name: str
@@ -143,7 +149,6 @@ class TrainingTask:
     after: tuple[str, ...] = ()
     floor: Callable[[Sequence[Scene]], float] | None = None
     asked: str = ""
-    prompts: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
 
 
@@ -295,8 +300,8 @@ class Method(abc.ABC):
         """Distributions whose version changes the index, by their names on the package index."""
         return ()
 
-    def adapters(self) -> dict[str, dict[str, bool]]:
-        """Role -> {name of an adapter of its model: whether it is required}."""
+    def adapters(self) -> dict[str, dict[str, AdapterUse]]:
+        """Role -> {task: the adapter of the role's model that is switched on for it}."""
         return {}
 
     def training(self) -> Sequence[TrainingTask]:

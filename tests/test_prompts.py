@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from functools import cache
 from pathlib import Path
@@ -226,6 +227,17 @@ def test_an_adapter_of_another_prompt_is_refused_by_the_plan() -> None:
     # What the adapter did not learn may change, and so may everything without the adapter.
     assert plan("longrefiner", "method.prompts.answer=" + ANSWER)
     assert plan("longrefiner", "method.prompts.analysis=One? {question}", "method.analysis_adapter=null")
+
+
+@pytest.mark.parametrize(("task", "trained"), itertools.permutations(("analysis", "structuring", "selection"), 2))
+@pytest.mark.parametrize("name", ["its own", "mine"])
+def test_an_adapter_of_another_task_is_refused_by_the_plan(task: str, trained: str, name: str) -> None:
+    folder = plan("longrefiner").models["refiner"].adapters[trained]
+    used = task if name == "its own" else name
+    sets = (f"roles.refiner.adapters.{used}={folder}", f"method.{task}_adapter={used}")
+    with pytest.raises(UserError, match=f"the adapter '{used}' in .* was trained for {trained}, .* on for {task}; "):
+        plan("longrefiner", *sets)
+    assert plan("longrefiner", sets[0], f"method.{trained}_adapter={used}", f"method.{task}_adapter=null")
 
 
 def test_adapters_whose_prompts_nobody_knows_are_a_warning(tmp_path: Path) -> None:

@@ -343,9 +343,9 @@ def _with_adapters(r: Resolution, method: Method, role: str, config: ModelConfig
     """The role's model with the adapters that the method uses of those it comes with."""
     from harness.llm.adapters import furnished
 
-    used = method.adapters().get(role, {})
-    config = furnished(config, used)
-    missing = [name for name, needed in used.items() if needed and name not in config.adapters]
+    used = method.adapters().get(role, {}).values()
+    config = furnished(config, [use.name for use in used])
+    missing = list(dict.fromkeys(use.name for use in used if use.needed and use.name not in config.adapters))
     if missing:
         preset = r.parts["method"].name
         folders = " ".join(f"roles.{role}.adapters.{name}=FOLDER" for name in missing)
@@ -370,9 +370,11 @@ def _check_prompts(r: Resolution, method: Method, models: dict[str, ModelConfig]
     for role, config in models.items():
         if system and (sentence := system_problem(config)):
             r.wrong(sentence)
-        used = {name: config.adapters[name] for name in method.adapters().get(role, {}) if name in config.adapters}
-        r.problems += [UserError(s) for n, at in used.items() if (s := other_prompts(n, at, method.prompts()))]
-        r.warnings += without_prompts(used)
+        uses = method.adapters().get(role, {}).items()
+        used = {task: (use.name, config.adapters[use.name]) for task, use in uses if use.name in config.adapters}
+        found = (other_prompts(*adapter, task, method.prompts()) for task, adapter in used.items())
+        r.problems += [UserError(sentence) for sentence in found if sentence]
+        r.warnings += without_prompts(dict(used.values()))
 
 
 def _check_skills(r: Resolution, method: Method, models: dict[str, ModelConfig]) -> None:

@@ -34,7 +34,7 @@ def fitting(capabilities: Collection[str]) -> list[str]:
             method = cls(cls.Config(**tree.values.get("params", {})))
         except (HarnessError, ValueError):
             continue  # `harness validate` reports the mistake; here the preset is skipped
-        trained = any(needed for names in method.adapters().values() for needed in names.values())
+        trained = any(use.needed for uses in method.adapters().values() for use in uses.values())
         if not trained and all(need <= set(capabilities) for need in method.needs.values()):
             by_implementation[implementation] = name
     return sorted(by_implementation.values())

@@ -55,7 +55,10 @@ def check(name: str, folder: Path, base: Base, merged: bool = False) -> Checked:
         made_for = str(settings.get("base_model_name_or_path") or "an unnamed model")
         for sentence in _misfits(settings, shapes, _base_shapes(base.folder)):
             return Checked([_refused(name, folder, made_for, base, sentence)])
-        return _of_card(name, folder, base)
+        checked = _of_card(name, folder, base)
+        if merged and read_card(folder) is None:
+            checked.warnings.append(f"no card says what the adapter '{name}' in '{folder}' was trained on")
+        return checked
     except CannotRun as e:
         return Checked([str(e)])
 
@@ -77,16 +80,21 @@ def marks(prompts: Mapping[str, str]) -> dict[str, str]:
     return {name: digest(text)[:16] for name, text in prompts.items()}
 
 
-def other_prompts(name: str, folder: str | Path, prompts: Mapping[str, str]) -> str | None:
-    """A sentence where the card of the adapter `name` names a prompt with another text than in `prompts`, else None.
+def other_prompts(name: str, folder: str | Path, task: str, prompts: Mapping[str, str]) -> str | None:
+    """A sentence where the card of the adapter `name` has not the task's prompts, or other texts of them, else None.
 
-    Of a card without prompts, or of an earlier form that does not name them, nothing is known. Raises CannotRun for a
-    card that cannot be read.
+    prompts: name -> text, all of the method. Of a card without prompts, or of an earlier form that does not name them,
+    nothing is known. Raises CannotRun for a card that cannot be read.
     """
     card = read_card(Path(folder)) or {}
     theirs, ours = card.get("prompts"), marks(prompts)
     if not isinstance(theirs, dict):
         return None
+    if theirs and not any(prompt in ours and prompt.removesuffix(", system") == task for prompt in theirs):
+        return (
+            f"the adapter '{name}' in '{folder}' was trained for {', '.join(theirs)}, and is switched on for {task}; "
+            f"name the adapter of {task}"
+        )
     for prompt, mark in theirs.items():
         if ours.get(prompt) != mark:
             return (

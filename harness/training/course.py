@@ -238,8 +238,8 @@ class Course:
 
     def prompts(self, task: TrainingTask) -> dict[str, str]:
         """Name -> hash of each prompt that `task` learns; of all prompts if the method has no prompt of that name."""
-        every, names = marks(self.method.prompts()), task.prompts or (task.name,)
-        return {name: mark for name, mark in every.items() if name.removesuffix(", system") in names} or every
+        every = marks(self.method.prompts())
+        return {name: mark for name, mark in every.items() if name.removesuffix(", system") == task.name} or every
 
     def _card(self, task: TrainingTask, job: Job, progress: Any) -> None:
         base, labels = self.base_model(), self.labels

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from harness.method import MethodConfig
+from harness.method import AdapterUse, MethodConfig
 from harness.models import MeteredModel
 from methods.passage_scores import Scoring
 
@@ -81,11 +81,11 @@ class LongRefinerConfig(MethodConfig):
             "selection": selecting,
         }
 
-    def adapters(self) -> dict[str, bool]:
-        """Names of the adapters; True where the model must have it: its task runs, or its name was given."""
+    def adapters(self) -> dict[str, AdapterUse]:
+        """Task -> its adapter, needed where the task runs or the name was given."""
         names = {task: getattr(self, f"{task}_adapter") for task in self.tasks()}
         return {
-            task if names[task] == AUTO else names[task]: runs or names[task] != AUTO
+            task: AdapterUse(task if names[task] == AUTO else names[task], runs or names[task] != AUTO)
             for task, runs in self.tasks().items()
             if names[task] is not None
         }

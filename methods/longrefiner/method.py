@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness.method import Index, Method, MethodConfig, Skill, Tools
+from harness.method import AdapterUse, Index, Method, MethodConfig, Skill, Tools
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
@@ -55,7 +55,7 @@ class LongRefiner(Method):
         pairs = zip(skills.skills(config), runs, strict=True)
         return [*(skill for skill, is_used in pairs if is_used), *reading.skills(config)]
 
-    def adapters(self) -> dict[str, dict[str, bool]]:
+    def adapters(self) -> dict[str, dict[str, AdapterUse]]:
         """The adapters of those of the three tasks that the config uses."""
         config: LongRefinerConfig = self.config
         return {"refiner": config.adapters() if config.structuring else {}}

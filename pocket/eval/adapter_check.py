@@ -82,7 +82,7 @@ def _other_prompts(name: str, card: dict[str, Any]) -> Iterator[str]:
         yield f"the method that the adapter '{name}' was trained for cannot be made: {error}"
         return
     theirs = card.get("prompts")
-    if not isinstance(theirs, dict) or not theirs.items() <= marked.items():
+    if not isinstance(theirs, dict) or name not in theirs or not theirs.items() <= marked.items():
         yield f"the adapter '{name}' was trained on other prompts of '{preset}'"
 
 

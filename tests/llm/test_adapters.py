@@ -69,6 +69,11 @@ def test_whose_prompts_an_adapter_was_trained_on_is_told(tiny_folder, adapter_fo
     assert facts.warnings == ([own + told] if told else [])
 
 
+def test_an_adapter_in_the_weights_without_a_card_is_told(tiny_folder, adapter_folder):
+    (told,) = model_facts(ModelConfig(name="tiny", source=str(tiny_folder), adapter=str(adapter_folder))).warnings
+    assert told == f"no card says what the adapter 'model.adapter' in '{adapter_folder}' was trained on"
+
+
 def test_an_adapter_is_part_of_the_identity(tiny_folder, adapter_folder):
     bare = model_facts(ModelConfig(name="tiny", source=str(tiny_folder))).identity
     more = model_facts(

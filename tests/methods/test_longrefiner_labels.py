@@ -231,7 +231,7 @@ def test_measures_by_hand() -> None:
 
 def test_auto_takes_what_the_model_has() -> None:
     config = LongRefinerConfig(selection_adapter="mine", structuring_adapter=None)
-    assert config.adapters() == {"analysis": True, "mine": True}
+    assert config.adapters() == {"analysis": ("analysis", True), "selection": ("mine", True)}
     tools = FakeTools()
     model = tools.model("refiner")
     assert [config.adapter(task, model) for task in ("analysis", "structuring", "selection")] == [None, None, "mine"]
@@ -306,7 +306,9 @@ def test_adapters_of_the_package_are_the_refiners_alone(tmp_path: Path, monkeypa
 
 def test_only_the_row_without_adapters_goes_without() -> None:
     with_, without = chosen("longrefiner-bm25"), chosen("longrefiner-no-adapters")
-    assert with_.method.adapters() == {"refiner": {"analysis": True, "structuring": True, "selection": True}}
+    assert with_.method.adapters() == {
+        "refiner": {name: (name, True) for name in ("analysis", "structuring", "selection")}
+    }
     assert without.method.adapters() == {"refiner": {}}
     assert without.models["refiner"].adapters == with_.models["reader"].adapters == {}
     assert chosen("longrefiner-no-structuring").models["refiner"].adapters == {}
