@@ -97,7 +97,7 @@ class TrainOptions:
     ] = 8
     plan: Annotated[
         bool,
-        execution("--plan", "Train nothing; label a few questions and forecast tokens, hours and memory of the rest."),
+        execution("--plan", "Train nothing; say what tokens, hours and memory it takes at most."),
     ] = False
     device: Device = "auto"
     eval_only: Annotated[bool, execution("--eval", "Train nothing; measure the adapters in the folder.")] = False

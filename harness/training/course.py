@@ -177,6 +177,15 @@ class Course:
         items = list(merged.items(task.per, self.settings.of(task.name).scenes))
         if task.per == "question" or self.labels is None or self.labels.pages is None:
             return items
+        untitled = sum(not d.title.strip() for _, _, documents in items for d in documents)
+        if untitled:
+            every = sum(len(documents) for _, _, documents in items)
+            told = (
+                f"{untitled:,} of {every:,} documents of {self.labels.names} have no title, by which --pages are found"
+            )
+            if untitled == every:
+                raise UserError(f"{told}; leave --pages out, or name rows whose documents have titles")
+            tell(told)
         out = self.out / "data" / "pages.jsonl"
         kilt_pages.extract(self.labels.pages, [d.title for _, _, documents in items for d in documents], out, tell)
         by_title = kilt_pages.pages(out)
@@ -188,7 +197,9 @@ class Course:
         teacher = self.labels.teacher
         after = [other for other in self.method.training() if ready and other.name in task.after]
         tokens = teacher_of(self.base, self.settings.of(task.name).length)
-        return Models(self.scene_task(), lambda: load_model(teacher), lambda: self.with_adapters(after), tokens.offsets)
+        length, seconds = self.settings.of(task.name).length, self.settings.label_seconds
+        load = (lambda: load_model(teacher), lambda: self.with_adapters(after))
+        return Models(self.scene_task(), *load, tokens.offsets, length, seconds)
 
     def scene_task(self) -> Task:
         """The instruction for the scenes: that of the first labelled data set, if there is one."""
@@ -259,7 +270,7 @@ class Course:
         cards.write(self.folder(task), about)
 
 
-_NO_EFFECT = {"tasks", "save", "say", "exam"}  # settings that change no weight
+_NO_EFFECT = {"tasks", "save", "say", "exam", "label_seconds"}  # settings that change no weight
 
 
 def examine(course: Course, tell: Callable[[str], None]) -> list[measures.Measure]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,17 +15,25 @@ from harness.models import LanguageModel, MeteredModel
 from harness.parallel.scheduler import Claims
 
 T = TypeVar("T")
+SHORT = 128
+"""Tokens of the texts with which speeds are measured."""
+_WRITTEN = 24
 _KEPT = 2048  # results of `once`: neighbouring questions share documents
 
 
 @dataclass
 class Models:
-    """Implements harness.method.Labelling; a model is loaded at its first use. Thread-safe."""
+    """Implements harness.method.Labelling; a model is loaded at its first use. Thread-safe.
+
+    length, seconds: what a long reply may take, see `most`.
+    """
 
     task: Task
     load_teacher: Callable[[], LanguageModel]
     load_base: Callable[[], LanguageModel]
     offsets: Callable[[str], list[tuple[int, int]]]
+    length: int = 1_000_000
+    seconds: float = 600
     meter: Meter = field(default_factory=Meter)
     _loaded: dict[str, LanguageModel] = field(default_factory=dict)
     _results: OrderedDict[str, Any] = field(default_factory=OrderedDict)
@@ -53,6 +62,21 @@ class Models:
                 while len(self._results) > _KEPT:
                     self._results.popitem(last=False)
             return result
+
+    def most(self, tokens: int) -> int:
+        """`tokens`, or as many as a row of the training holds and the teacher writes in the time that a reply has."""
+        return max(1, min(tokens, self.length, int(self.seconds * self.once("speed", self.speed)[1])))
+
+    def speed(self) -> tuple[float, float]:
+        """(tokens read, tokens written) a second by the teacher, which is asked for one token, then for more."""
+        teacher, text, seconds, written = self.teacher(), "word " * SHORT, 0.0, 1
+        for most in (1, 1, _WRITTEN):  # the first request also loads the model
+            before, began = seconds, time.perf_counter()
+            with teacher.session() as s:
+                s.user(text)
+                span = s.write(most).span
+            seconds, written = time.perf_counter() - began, span.end - span.start
+        return teacher.count(text) / max(before, 1e-9), max(1, written - 1) / max(seconds - before, 1e-9)
 
     def _metered(self, role: str, load: Callable[[], LanguageModel]) -> MeteredModel:
         with self._claims.hold(f"model {role}"):

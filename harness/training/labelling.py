@@ -28,7 +28,8 @@ from harness.training.data import HEAD, Item, begun, to_json
 
 IN_A_ROW = 10
 """Failed requests one after the other that end the labelling."""
-_EVERY = 50  # items between two lines of progress
+_EVERY = 50  # items between two lines of progress, or
+_SECONDS = 30.0  # of a line without one
 _FIRST = 8  # items after which the cost of the others is forecast
 
 
@@ -76,6 +77,8 @@ def write_labels(
     left = [(n, item) for n, item in every if item[0] not in done]
     fd = os.open(path, os.O_WRONLY | os.O_APPEND)
     try:
+        if left:
+            tell(f"{task.name}: labelling {len(left):,} items")
         desk = _Desk(fd, path, task, labelling, tell, len(every), len(left), stop)
         if left and (count := places()) > 1:
             in_flight(left, count, desk.ask, desk.finish)
@@ -109,7 +112,8 @@ class _Desk:
         self.pace, self.failed = Pace(), list[str]()
         self._fd, self._path, self._task, self._labelling, self._tell = fd, path, task, labelling, tell
         self._total, self._left, self._stop = total, left, stop
-        self._in_a_row, self._stopped, self._began = 0, False, time.perf_counter()
+        self._in_a_row, self._stopped, self._began, self._told = 0, False, time.perf_counter(), 0.0
+        self._empty = 0
 
     def ask(self, numbered: tuple[int, Item]) -> dict[str, Any] | RequestFailed:
         """The line of an item."""
@@ -147,6 +151,10 @@ class _Desk:
         pace.items += 1
         pace.read, pace.written = pace.read + line["read"], pace.written + line["written"]
         pace.seconds = time.perf_counter() - self._began
+        self._empty += not line["scenes"]
         left = self._left - pace.items - len(self.failed)
-        if pace.items % _EVERY == 0 or left == 0 or (pace.items == _FIRST and left > _EVERY):
-            self._tell(f"{self._task.name}: {self._total - left:,} of {self._total:,} labelled{pace.line(left)}")
+        due = pace.items % _EVERY == 0 or pace.seconds - self._told > _SECONDS
+        if due or left == 0 or (pace.items == _FIRST and left > _EVERY):
+            self._told = pace.seconds
+            empty = f", {self._empty:,} without a usable reply" if self._empty else ""
+            self._tell(f"{self._task.name}: {self._total - left:,} of {self._total:,} labelled{empty}{pace.line(left)}")

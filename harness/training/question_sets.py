@@ -3,18 +3,22 @@
     merged = gather([QuestionSet(training, evaluation), ...], most=10_000, tell)
     for key, question, documents in merged.items("question", 10_000): ...
 
-Evaluation questions are refused in three ways: a split or file that is not a training one by its name raises an error,
-a row whose id names another split is left out, and so is one that an evaluation split of the same data set has too, by
-its id or by its text. Gold answers are left out of the items.
+Evaluation questions are refused in four ways: a split or file that is not a training one by its name raises an error,
+and so does one with an id that is known to be of an evaluation split; a row whose id names another split is left out,
+and so is one that an evaluation split of the same data set has too, by its id or by its text. Gold answers are left out
+of the items.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -65,6 +69,22 @@ def check_training(config: DatasetConfig) -> None:
             f"'{path.name}' is no training file by its name ('train', and no 'dev' or 'test'), and adapters are "
             f"trained on training splits only; name the training file of '{config.name}' with --data"
         )
+
+
+@cache
+def _evaluation_ids() -> frozenset[str]:
+    """Beginnings of the sha256 of ids of evaluation questions (HotpotQA, MuSiQue, 2WikiMultihopQA and ASQA, dev)."""
+    return frozenset((resources.files("harness.training") / "evaluation_ids.txt").read_text("utf-8").split())
+
+
+def refuse_evaluation(ids: Iterable[str], name: str, source: str) -> None:
+    """Raise UserError where one of the ids is known to be of an evaluation split, whatever the file is called."""
+    for key in ids:
+        if not _COUNTER.fullmatch(key) and hashlib.sha256(key.encode()).hexdigest()[:12] in _evaluation_ids():
+            raise UserError(
+                f"'{source}' has evaluation questions of '{name}' (id {key}), and adapters are trained on training "
+                "splits only; name its training split"
+            )
 
 
 def folded(text: str) -> str:
@@ -150,6 +170,7 @@ def gather(sets: Sequence[QuestionSet], most: int, tell: Callable[[str], None]) 
         name = one.training.name
         check_training(one.training)
         dataset = load_once(one.training, most)
+        refuse_evaluation((example.question.id for example in dataset.examples), name, dataset.source)
         apart = _keys(one.evaluation)
         examples[name] = [example for example in dataset.examples if not apart.has(example)]
         documents[name], marks[name] = dataset.documents, dataset.fingerprint[:16]

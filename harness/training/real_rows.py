@@ -18,7 +18,7 @@ from harness.config.schema import DatasetConfig
 from harness.datasets.loading import load
 from harness.errors import UserError
 from harness.method import Task
-from harness.training.question_sets import is_training_name
+from harness.training.question_sets import is_training_name, refuse_evaluation
 from harness.types import Document, Example
 
 _REFERENCE = re.compile(r"#(\d+)")
@@ -109,7 +109,10 @@ def _all(sources: Sequence[Source], folder: Path, training: bool) -> list[RealRo
             if training != is_training_name(path.name):
                 kind = "a" if training else "no"
                 raise UserError(f"'{path.name}' should be {kind} training file by its name; correct the pattern")
-            rows += _rows(source.dataset, path)
+            found = _rows(source.dataset, path)
+            if training:
+                refuse_evaluation((row.id for row in found), source.dataset, path.name)
+            rows += found
     if not rows:
         patterns = ", ".join(source.files for source in sources)
         raise UserError(f"'{folder}' has no rows (files named {patterns}); name their folder with --data")

@@ -1,25 +1,23 @@
-"""What a training will cost: tokens, FLOPs, memory and hours, from a few labelled items and a few measured passes.
+"""What a training will cost at most: tokens, FLOPs, memory and hours. Nothing is labelled or trained.
 
-forecasts(course, tell)           one TaskForecast for each task; nothing is trained, and no label is kept
+forecasts(course, tell)           one TaskForecast for each task
 table(forecasts)                  rows for printing
 
-Labels: SAMPLE items of each task are labelled by the real teacher. Training: their rows are passed through the real
-base forward and backward. Of a task whose labels need another adapter one item is labelled, with the base as it is.
+The tokens of SAMPLE items are counted, and what the method says that their labels read and write at most. The teacher's
+speed is that of two short requests, the base's that of a row of SHORT tokens passed forward and backward.
 """
 
 from __future__ import annotations
 
 import math
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cost.flops import ModelShape
-from harness.training.data import scenes_of
-from harness.training.labelling import Pace, write_labels
+from harness.method import LabelCost
+from harness.training.label_models import SHORT
 from harness.training.need import Need
 from harness.training.token_rows import Row
 from harness.training.trainer import steps_of
@@ -28,31 +26,32 @@ if TYPE_CHECKING:
     from harness.method import TrainingTask
     from harness.training.base import Base
     from harness.training.course import Course
+    from harness.training.settings import TaskSettings
 
-SAMPLE = 8
-"""Items of each task that are labelled, evenly spread."""
+SAMPLE = 32
+"""Items of each task whose tokens are counted, evenly spread."""
 
 
 @dataclass(frozen=True)
 class TaskForecast:
     """Forecast of one task.
 
-    items: questions or documents to label; label_tokens: that teacher and base read and write for them; label_hours;
-    rows, tokens: of the training, all epochs, None where the sample gave no row; steps: of the optimizer; flops: see
+    items: questions or documents to label; label_tokens: that teacher and base read and write for them; label_hours:
+    one request at a time; rows, tokens: of the training, all epochs; steps: of the optimizer; flops: see
     training_flops; hours: at the measured speed (tokens a second); memory: at the longest row of the sample.
     """
 
     task: str
     items: int
-    label_tokens: float
+    label_tokens: int
     label_hours: float
-    rows: float | None = None
-    tokens: float | None = None
-    steps: int | None = None
-    flops: float | None = None
-    speed: float | None = None
-    hours: float | None = None
-    memory: Need | None = None
+    rows: int
+    tokens: int
+    steps: int
+    flops: float
+    speed: float
+    hours: float
+    memory: Need
 
 
 def training_flops(shape: ModelShape, lengths: Sequence[int], checkpointing: bool) -> float:
@@ -69,61 +68,67 @@ def training_flops(shape: ModelShape, lengths: Sequence[int], checkpointing: boo
     return linear + shape.pair * pairs * (3.0 + again)
 
 
-def measured_speed(base: Base, name: str, rank: int, rows: Sequence[Row]) -> float:
-    """Tokens a second of passes forward and backward over `rows`, the first of which is also run before, to warm up."""
+def measured_speed(base: Base, name: str, rank: int, row: Row) -> float:
+    """Tokens a second of a pass forward and backward over `row`, which is also run before, to warm up."""
     base.add(name, rank, rank, 0)
     try:
-        began = 0.0
-        for number, row in enumerate([rows[0], *rows]):
-            if number == 1:
-                began = time.perf_counter()
+        for _ in range(2):
+            began = time.perf_counter()
             base.losses([row])[0].backward()  # type: ignore[no-untyped-call]
-        return sum(len(row.ids) for row in rows) / (time.perf_counter() - began)
+        return len(row.ids) / (time.perf_counter() - began)
     finally:
         base.drop(name)
 
 
 def forecasts(course: Course, tell: Callable[[str], None]) -> Iterator[TaskForecast]:
     """Forecast each task. Raises as the training itself."""
-    for task in course.tasks:
-        with tempfile.TemporaryDirectory() as folder:
-            yield _forecast(course, task, Path(folder) / "sample.jsonl", tell)
-
-
-def _forecast(course: Course, task: TrainingTask, path: Path, tell: Callable[[str], None]) -> TaskForecast:
-    every = course.items(task, tell)
-    count = 1 if task.after else SAMPLE  # a base without its adapter takes long over a document
-    sample = every[:: max(1, len(every) // count)][:count]
-    pace = write_labels(path, task, sample, {}, course.labelling(task, ready=False), tell, lambda: course.places(tell))
+    tell("plan: reading the training questions")
+    counted = [_counted(course, task, tell) for task in course.tasks]
+    models = course.labelling(course.tasks[0], ready=False)
+    tell("plan: measuring the speed of the teacher")
+    read, write = models.speed()
     course.unload()
-    rows = course.rows(task, scenes_of(path, course.scene_task())[0]).rows
-    labels = _labels(task.name, len(every), pace)
-    if not rows:
-        tell(f"{task.name}: the teacher's {len(sample)} replies gave no row, so its training cannot be forecast")
-        return labels
-    own, base = course.settings.of(task.name), course.base_model()
-    speed = measured_speed(base, f"{task.name} forecast", own.rank, rows)
-    times = own.epochs * len(every) / len(sample)
-    lengths = [len(row.ids) for row in rows]
-    tokens, expected = times * sum(lengths), times * len(rows)
-    return TaskForecast(
-        labels.task,
-        labels.items,
-        labels.label_tokens,
-        labels.label_hours,
-        rows=expected,
-        tokens=tokens,
-        steps=steps_of(math.ceil(expected / own.epochs), own),
-        flops=times * training_flops(base.shape(), lengths, course.settings.checkpointing),
-        speed=speed,
-        hours=tokens / speed / 3600,
-        memory=base.memory(task.name, rows),
+    tell("plan: measuring the speed of the model that is trained")
+    base, rank = course.base_model(), max(course.settings.of(task.name).rank for task in course.tasks)
+    speed = measured_speed(base, "forecast", rank, Row((0,) * SHORT, tuple(range(1, SHORT))))
+    for task, items, total, longest in counted:
+        own = course.settings.of(task.name)
+        rows, tokens = own.epochs * total.rows, _tokens(total, own)
+        yield TaskForecast(
+            task.name,
+            items,
+            total.read + total.written,
+            (total.read / read + total.written / write) / 3600,
+            rows,
+            tokens,
+            steps_of(total.rows, own),
+            rows * training_flops(base.shape(), [tokens // max(rows, 1)], course.settings.checkpointing),
+            speed,
+            tokens / speed / 3600,
+            base.memory(task.name, [Row((0,) * longest, tuple(range(1, longest)))]),
+        )
+
+
+def _counted(
+    course: Course, task: TrainingTask, tell: Callable[[str], None]
+) -> tuple[TrainingTask, int, LabelCost, int]:
+    """(task, items, what all of them cost at most, tokens of the longest row)."""
+    items, own = course.items(task, tell), course.settings.of(task.name)
+    offsets = course.labelling(task, ready=False).offsets
+    sample = items[:: max(1, len(items) // SAMPLE)][:SAMPLE]
+    costs = [task.most(question, documents, lambda text: len(offsets(text))) for _, question, documents in sample]
+    total = LabelCost(
+        *(math.ceil(len(items) / max(1, len(sample)) * sum(column)) for column in zip(*costs, strict=True))
     )
+    tell(
+        f"{task.name}: {len(items):,} to label; at most {total.read:,} tokens read and {total.written:,} written, "
+        f"{own.epochs * total.rows:,} rows of {_tokens(total, own):,} tokens"
+    )
+    return task, len(items), total, min(own.length, max(cost.read + cost.written for cost in costs))
 
 
-def _labels(name: str, items: int, pace: Pace) -> TaskForecast:
-    each = items / max(1, pace.items)
-    return TaskForecast(name, items, each * (pace.read + pace.written), each * pace.seconds / 3600)
+def _tokens(total: LabelCost, own: TaskSettings) -> int:
+    return own.epochs * min(total.read + total.written, total.rows * own.length)
 
 
 def table(found: Sequence[TaskForecast]) -> Iterator[tuple[str, ...]]:
@@ -142,9 +147,6 @@ def table(found: Sequence[TaskForecast]) -> Iterator[tuple[str, ...]]:
         "hours",
     )
     for one in found:
-        train = (one.rows, one.tokens, one.steps, one.flops, one.memory, one.speed, one.hours)
-        cells = ["-"] * len(train)
-        if one.memory is not None and None not in train:
-            numbers = (one.rows, one.tokens, one.steps, (one.flops or 0) / 1e15, one.memory.total / 1e9, one.speed)
-            cells = [f"{n:,.0f}" if n is not None and n >= 100 else f"{n:.3g}" for n in numbers] + [f"{one.hours:.3g}"]
+        numbers = (one.rows, one.tokens, one.steps, one.flops / 1e15, one.memory.total / 1e9, one.speed)
+        cells = [f"{n:,.0f}" if n >= 100 else f"{n:.3g}" for n in numbers] + [f"{one.hours:.3g}"]
         yield one.task, f"{one.items:,}", f"{one.label_tokens:,.0f}", f"{one.label_hours:.3g}", *cells

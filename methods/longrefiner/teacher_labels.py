@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from harness.method import Labelling, Scene
+from harness.errors import ModelOutputError
+from harness.method import LabelCost, Labelling, Scene
 from harness.models import MeteredModel
 from harness.prompts import feed
 from harness.types import Document, Question
@@ -55,6 +56,12 @@ def label_breadth(question: Question | None, _documents: Sequence[Document], too
     return [] if breadth is None else [Scene(question, (), tools.task, verdicts=(breadth == "local",))]
 
 
+def most_breadth(question: Question | None, _documents: Sequence[Document], count: Callable[[str], int]) -> LabelCost:
+    """A request about the question."""
+    assert question is not None  # this task has one request per question
+    return LabelCost(count(_BREADTH.format(question=question_text(question))), _REPLY, 1)
+
+
 _JSON = re.compile(r"\{[^{}]*\}")
 
 
@@ -75,6 +82,16 @@ def label_outline(_question: Question | None, documents: Sequence[Document], too
     return [scene for document in documents if (scene := _outlined(document, tools)) is not None]
 
 
+def most_outline(_question: Question | None, documents: Sequence[Document], count: Callable[[str], int]) -> LabelCost:
+    """A request about each document; the longest outline has each word twice."""
+    texts, asked = [count(d.text) for d in documents], count(prompts.STRUCTURING.text)
+    return LabelCost(sum(texts) + asked * len(texts), sum(map(_outline_tokens, texts)), len(texts))
+
+
+def _outline_tokens(text: int) -> int:
+    return 2 * text + 64
+
+
 def _outlined(document: Document, tools: Labelling) -> Scene | None:
     text, outline_text = document.text[body_start(document) :], None
     page = of_page(text, tools.offsets)
@@ -82,10 +99,13 @@ def _outlined(document: Document, tools: Labelling) -> Scene | None:
         text, outline_text = page.text, write(page.outline)
     elif text.strip():
         teacher = tools.teacher()
-        most = 2 * teacher.count(text) + 64
+        most = tools.most(_outline_tokens(teacher.count(text)))
         with teacher.session() as s:
             feed(s, prompts.structuring([text]))
-            root = parse(s.write(max(1, min(most, s.room() - teacher.turn_tokens()))).text)
+            reply = s.write(max(1, min(most, s.room() - teacher.turn_tokens())))
+        if reply.finish == "length":
+            raise ModelOutputError(f"the outline was not at its end after {reply.span.end - reply.span.start} tokens")
+        root = parse(reply.text)
         tree = build(text, root, LongRefinerConfig(scoring="bm25"), teacher)
         titled = any(node.kind != "abstract" and not node.leaf for node in tree.nodes)
         outline_text = write(root) if titled and tree.placed >= _PLACED else None
@@ -104,6 +124,14 @@ class Selection:
         """A scene for every document with titles."""
         assert question is not None  # this task has one request per question
         return [s for d in documents if (s := self._one(question, d, tools)) is not None]
+
+    def most(self, question: Question | None, documents: Sequence[Document], count: Callable[[str], int]) -> LabelCost:
+        """Each document's tree, and a request with its abstract, an outline no longer than it, and the question."""
+        assert question is not None  # this task has one request per question
+        trees = most_outline(None, documents, count)
+        asked = count(_SELECTION + question_text(question)) + self.config.abstract_tokens
+        read = trees.read + sum(count(d.text) + asked for d in documents)
+        return LabelCost(read, trees.written + _REPLY * len(documents), len(documents))
 
     def _one(self, question: Question, document: Document, tools: Labelling) -> Scene | None:
         building: Any = _Building(tools)

@@ -15,7 +15,14 @@ from harness.method import Scene, TrainingTask
 from methods.longrefiner import prompts, skills
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import Clip, Part, parse
-from methods.longrefiner.teacher_labels import PROMPTS, Selection, label_breadth, label_outline
+from methods.longrefiner.teacher_labels import (
+    PROMPTS,
+    Selection,
+    label_breadth,
+    label_outline,
+    most_breadth,
+    most_outline,
+)
 
 if TYPE_CHECKING:
     from harness.method import SceneOutcome
@@ -31,6 +38,7 @@ def tasks(config: LongRefinerConfig) -> list[TrainingTask]:
         "accuracy",
         _analysis,
         label_breadth,
+        most_breadth,
         floor=_commoner,
         asked=PROMPTS["analysis"],
         classes=prompts.LABELS,
@@ -41,6 +49,7 @@ def tasks(config: LongRefinerConfig) -> list[TrainingTask]:
         "outline F1",
         _structuring,
         label_outline,
+        most_outline,
         per="document",
         asked=prompts.STRUCTURING.text,
     )
@@ -50,6 +59,7 @@ def tasks(config: LongRefinerConfig) -> list[TrainingTask]:
         "selection F1",
         _selection,
         selecting,
+        selecting.most,
         after=("structuring",),
         asked=PROMPTS["selection"],
     )

@@ -22,6 +22,7 @@ from harness.llm.scripted import Script, ScriptedModel
 from harness.method import Scene, SceneOutcome, Task
 from harness.models import CAPABILITIES, MeteredModel
 from harness.training.data import from_json, scenes_of, to_json
+from harness.training.label_models import Models
 from harness.training.labelling import write_labels
 from harness.training.question_sets import Merged
 from harness.types import Document, Example, Gold, Question
@@ -88,6 +89,7 @@ class Labels:
 
     replies: list[dict[str, Any]]
     outline: str = ""
+    limit: int = 9000
     task: Task = field(default_factory=lambda: Task(instruction="x", max_answer_tokens=8))
 
     def __post_init__(self) -> None:
@@ -100,6 +102,9 @@ class Labels:
 
     def base(self) -> MeteredModel:
         return MeteredModel(self.built, Meter(), "refiner")
+
+    def most(self, tokens: int) -> int:
+        return min(tokens, self.limit)
 
     def once(self, key: str, fn: Callable[[], Any]) -> Any:
         if key not in self.results:
@@ -182,6 +187,30 @@ def test_what_the_teacher_cannot_read_is_left_out_and_said(tmp_path: Path) -> No
     line = json.loads((tmp_path / "s.jsonl").read_text().splitlines()[1])
     assert line["scenes"] == []
     assert "window" in line["left_out"]
+
+
+def test_an_outline_that_is_longer_than_a_reply_may_be_is_left_out_and_said(tmp_path: Path) -> None:
+    told: list[str] = []
+    write_labels(
+        tmp_path / "s.jsonl",
+        STRUCTURING,
+        [("d", None, [DOCUMENT])],
+        {},
+        Labels([{"reply": TOLD}], limit=5),
+        told.append,
+    )
+    line = json.loads((tmp_path / "s.jsonl").read_text().splitlines()[1])
+    assert (line["scenes"], line["left_out"]) == ([], "the outline was not at its end after 5 tokens")
+    assert told[-1].startswith("structuring: 1 of 1 labelled, 1 without a usable reply; ")
+
+
+@pytest.mark.parametrize(("length", "seconds", "most"), [(10, 9e9, 10), (900, 9e9, 500), (900, 1e-12, 1)])
+def test_a_long_reply_fits_into_a_row_and_into_its_time(length: int, seconds: float, most: int) -> None:
+    teacher = ScriptedModel(Script(replies=[{"reply": "one two three"}], window=9000))  # type: ignore[list-item]
+    made = Models(
+        Task(instruction="x", max_answer_tokens=8), lambda: teacher, lambda: teacher, teacher.offsets, length, seconds
+    )
+    assert made.most(500) == most
 
 
 def test_a_text_is_an_item_once_and_the_sets_take_turns() -> None:

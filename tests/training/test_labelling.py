@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from harness.config.schema import DatasetConfig, ModelConfig
 from harness.datasets.base import Dataset
-from harness.errors import CannotRun
+from harness.errors import CannotRun, UserError
 from harness.llm.load import load_model
 from harness.llm.scripted import Script, ScriptedModel
 from harness.method import Task
@@ -20,7 +21,7 @@ from harness.training.data import Item, scenes_of
 from harness.training.label_models import Models
 from harness.training.labelling import write_labels
 from harness.training.question_sets import QuestionSet, _Keys
-from harness.training.training_forecast import SAMPLE, forecasts, table
+from harness.training.training_forecast import forecasts, table
 from harness.types import Document, Example, Gold, Question
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.training import tasks
@@ -133,7 +134,7 @@ def test_the_abstract_is_that_of_use(tmp_path: Path) -> None:
     assert "Abstract: Mira Tal was a\n" in teacher.prompts[-1], "the teacher sees the same"
 
 
-def test_a_forecast_labels_a_few_and_measures_the_base(
+def test_a_forecast_counts_tokens_and_measures_both_models(
     base: ModelConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = small.course(base, tmp_path / "out", ("analysis",), scenes=80, overlong="cut")
@@ -147,11 +148,14 @@ def test_a_forecast_labels_a_few_and_measures_the_base(
     monkeypatch.setattr("harness.training.question_sets._keys", lambda _: _Keys(frozenset(), frozenset({"x"})))
     (found,) = forecasts(made, lambda _: None)
     assert (found.task, found.items, found.rows) == ("analysis", 80, 80)
-    assert len(teacher.prompts) == SAMPLE
+    assert len(teacher.prompts) == 3, "no question is labelled: the teacher's speed is measured"
     assert found.steps == 20, "four rows a step"
-    assert found.tokens is not None
-    assert found.speed is not None
     assert found.hours == pytest.approx(found.tokens / found.speed / 3600)
     header, row = table([found])
     assert dict(zip(header, row, strict=True))["to label"] == "80"
     assert not (tmp_path / "out").exists(), "nothing is kept"
+    structuring = tasks(LongRefinerConfig())[1]
+    made.labels = replace(made.labels, pages=tmp_path / "kilt.json")
+    rows.documents["d"] = replace(DOCUMENT, title=" ")
+    with pytest.raises(UserError, match="1 of 1 documents of mine have no title, by which --pages are found; leave"):
+        made.items(structuring, lambda _: None)

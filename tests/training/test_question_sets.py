@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from harness.cli.training_run import TrainOptions
 from harness.config.schema import DatasetConfig, ModelConfig
 from harness.config.yaml_tree import Raw
 from harness.errors import DataError, UserError
-from harness.training import kilt_pages
+from harness.training import kilt_pages, question_sets
 from harness.training.question_sets import QuestionSet, check_training, gather
 from harness.training.settings import read
 from harness.training.token_rows import Row, shortened
@@ -171,3 +172,16 @@ def test_a_long_row_is_cut_as_llama_factory_cuts(source: int, target: int, lengt
     assert cut.ids == (*range(left[0]), *range(source, source + left[1]))
     assert cut.targets == tuple(range(left[0], sum(left)))
     assert [cut.ids[place] for place in cut.targets] == list(range(source, source + left[1]))
+
+
+def test_an_evaluation_file_that_is_called_train_is_caught_by_its_ids(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = rows(tmp_path / "nq-train.jsonl", *(f"who is {n}" for n in range(10)))
+    file.write_text(file.read_text().replace("train_7", "5a8e0dbd554299068b95zzzz"))
+    assert len(kept(*sets_of(file))[0]) == 10
+    monkeypatch.setattr(
+        question_sets, "_evaluation_ids", lambda: {sha256(b"5a8e0dbd554299068b95zzzz").hexdigest()[:12]}
+    )
+    with pytest.raises(UserError, match=r"has evaluation questions of 'nq' \(id 5a8e0dbd554299068b95zzzz\)"):
+        kept(*sets_of(file))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -113,6 +114,17 @@ def test_the_real_training_rows_are_apart_from_all_rows_that_are_measured_on() -
     training, others = training_rows(wanted, folder), other_rows(sources, folder)
     check_apart(training, others)
     assert {row.dataset for row in training} == {row.dataset for row in others}
+
+
+@pytest.mark.skipif(not REAL.is_dir() or not REAL.name, reason="HARNESS_TEST_DATA names no folder with real rows")
+@pytest.mark.parametrize(
+    "file", ["hotpotqa/hotpot_dev_distractor_sample.json", "musique/musique_ans_v1.0_dev_sample.jsonl"]
+)
+def test_a_real_evaluation_file_that_is_called_train_is_caught_by_its_ids(tmp_path: Path, file: str) -> None:
+    folder = REAL / "data" if (REAL / "data").is_dir() else REAL
+    copy = shutil.copy(folder / file, tmp_path / f"train{Path(file).suffix}")
+    with pytest.raises(UserError, match="has evaluation questions of"):
+        training_rows([Source(file.partition("/")[0], copy.name)], tmp_path)
 
 
 # --- what they teach --------------------------------------------------------------------------------------------------
