@@ -23,8 +23,11 @@ class LongRefinerConfig(MethodConfig):
     document_tokens      s  tokens of a document that the model reads at most, its middle left out (the code's number);
                             fewer where the window is shorter
     outline_tokens       s  tokens of an outline at most
+    keep_headings        s  leave headings in the text that is structured and read; the paper takes KILT's pages without
+    unmatched            s  text that no clip of the outline stands for: kept as leaves of its own ("keep"), or left out
+                            of the document, as the code does ("drop")
     paragraph_words      s  paragraphs are joined until they have this many words (the code's number)
-    leaf_tokens          s  a longer paragraph is several leaves: scoring models read no more (this project's)
+    leaf_tokens          s  a longer paragraph is several leaves: scoring models read no more (ours); None: never split
     chunk_sentences      s  sentences of a chunk of text that no outline covers
     scoring              c  what compares question and paragraph: reranker, dense (a sentence encoder) or bm25
     sigmoid              c  of the reranker's logits, as the code takes for bce rerankers
@@ -39,7 +42,8 @@ class LongRefinerConfig(MethodConfig):
                             and not for abstracts (code)
     selection_rule       h  see select.py (paper) and select_code.py (code)
     overflow             h  paper rule: a paragraph that does not fit ends the choice ("stop"), or is passed over
-    budget               h  tokens of what is read at most, titles and separators included, by the reader's tokenizer
+    budget               h  tokens of what is read at most, titles and separators included
+    budget_of            h  whose tokenizer counts them: the reader's, or the refiner's as in the code
     titles               h  show a document's title above its first part
     part_titles          h  titles above parts that are read whole: of every such section and sub-section (paper), of
                             the sub-sections of such a section, numbered (code), or none
@@ -51,8 +55,10 @@ class LongRefinerConfig(MethodConfig):
     structuring: bool = True
     document_tokens: int = Field(default=25_000, gt=0)
     outline_tokens: int = Field(default=10_000, gt=0)
+    keep_headings: bool = False
+    unmatched: Literal["keep", "drop"] = "keep"
     paragraph_words: int = Field(default=100, gt=0)
-    leaf_tokens: int = Field(default=512, gt=0)
+    leaf_tokens: int | None = Field(default=512, gt=0)
     chunk_sentences: int = Field(default=6, gt=0)
     scoring: Scoring = "reranker"
     sigmoid: bool = False
@@ -66,6 +72,7 @@ class LongRefinerConfig(MethodConfig):
     selection_rule: Rule = "paper"
     overflow: Literal["stop", "skip"] = "stop"
     budget: int = Field(default=2048, gt=0)
+    budget_of: Literal["reader", "refiner"] = "reader"
     titles: bool = True
     part_titles: PartTitles = "paper"
     analysis_adapter: str | None = AUTO
@@ -110,6 +117,8 @@ INDEX_FIELDS = (
     "structuring",
     "document_tokens",
     "outline_tokens",
+    "keep_headings",
+    "unmatched",
     "paragraph_words",
     "leaf_tokens",
     "chunk_sentences",

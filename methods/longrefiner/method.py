@@ -19,7 +19,7 @@ from methods.longrefiner.select import Choice, choose
 from methods.longrefiner.select_code import choose_as_released
 from methods.longrefiner.shown import Showing
 from methods.longrefiner.structuring import structure
-from methods.longrefiner.tree import Tree
+from methods.longrefiner.tree import Node, Tree
 from methods.passage_scores import ROLES, distinct, fits
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class LongRefiner(Method):
     one_document = False
     index_roles = ("refiner",)
     index_fields = INDEX_FIELDS
-    index_version = "2"
+    index_version = "3"
     without_adapters = "use longrefiner-no-adapters, which runs on the model as it is"
 
     def __init__(self, config: MethodConfig) -> None:
@@ -76,15 +76,16 @@ class LongRefiner(Method):
         """Score, choose, read. If nothing fits, answer without a text; the stop reason has a note of it."""
         config: LongRefinerConfig = self.config
         kept = distinct(documents)
-        documents = [documents[i] for i in kept]
         trees = [Tree.from_index(indexes[i]) for i in kept]
+        documents = [tree.view(documents[i]) for i, tree in zip(kept, trees, strict=True)]
         steps = [_start(documents, trees, len(indexes) - len(kept), tools)]
         with tools.phase("search"):
             local = self._local(question, documents, trees, tools)
             weight, shares = self._global(question, documents, trees, tools, steps)
         total = [ls + weight * gs for ls, gs in zip(local, shares, strict=True)]
         model = tools.model()
-        showing = Showing(documents, trees, model, config.titles, config.part_titles)
+        counter = model if config.budget_of == "reader" else tools.model("refiner")
+        showing = Showing(documents, trees, counter, config.titles, config.part_titles)
         request = reading.Reading(tools.task, config=config)
         room = reading.room_for_text(question, tools, model, request)
         limit = min(config.budget, room)
@@ -162,8 +163,14 @@ def _taken(choice: Choice, showing: Showing, parts: dict[str, list[np.ndarray]],
                 scores={name: float(values[document][number]) for name, values in parts.items()},
                 tokens=showing.model.count(source.text[node.start : node.end]),
                 flops=tools.meter.flops(),
-                shown=Shown("span", source.id, node.start, node.end),
+                shown=Shown("span", source.id, *_ends(tree, node)),
                 note=f"{node.kind} {node.title}".strip(),
             )
         )
     return steps
+
+
+def _ends(tree: Tree, node: Node) -> tuple[int, int]:
+    """The first and the last character of a node in its document."""
+    spans = tree.original(node.start, node.end)
+    return spans[0][0], spans[-1][1]

@@ -79,6 +79,28 @@ def _blocks(text: str) -> list[_Block]:
     return blocks
 
 
+def body(text: str) -> list[tuple[int, int]]:
+    """The spans of a text between its lines that are headings."""
+    spans, at = [], 0
+    for line in text.splitlines(keepends=True):
+        end = at + len(line)
+        if _heading(line.strip()) is None:
+            spans.append((at, end))
+        at = end
+    return joined(spans)
+
+
+def joined(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans in order, those that follow each other as one."""
+    whole: list[tuple[int, int]] = []
+    for start, end in spans:
+        if whole and whole[-1][1] == start:
+            whole[-1] = (whole[-1][0], end)
+        else:
+            whole.append((start, end))
+    return whole
+
+
 def _heading(line: str) -> tuple[int, str] | None:
     """(level, title) of a line that is a heading."""
     if match := _KILT.match(line):

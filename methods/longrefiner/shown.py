@@ -65,8 +65,9 @@ class Showing:
         return [self._piece(run[0][0], [node for _, node in run], firsts[run[0][0]] is run) for run in runs]
 
     def node(self, document: int, node: int) -> Piece:
-        """A node on its own, under its document's title."""
-        return self._piece(document, self.trees[document].under(node), True, node)
+        """A node on its own, under its document's title; the code's rule shows a sub-section without it."""
+        bare = self.part_titles == "code" and self.trees[document].nodes[node].kind == "sub-section"
+        return self._piece(document, self.trees[document].under(node), not bare, node)
 
     def _piece(self, document: int, leaves: Sequence[int], first: bool, top: int = -1) -> Piece:
         """The piece of adjacent leaves; top: the node they were chosen as, -1 for leaves alone."""
@@ -117,5 +118,6 @@ class Showing:
         return sum(self._counts[piece] for piece in pieces) + self._separator * max(len(pieces) - 1, 0)
 
     def shown(self, pieces: Sequence[Piece]) -> tuple[Shown, ...]:
-        """The pieces as spans of the documents."""
-        return tuple(Shown("span", self.documents[p.document].id, p.start, p.end) for p in pieces)
+        """The pieces as spans of the whole documents."""
+        spans = ((p.document, span) for p in pieces for span in self.trees[p.document].original(p.start, p.end))
+        return tuple(Shown("span", self.documents[document].id, *span) for document, span in spans)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from harness.errors import WindowExceeded
 from harness.method import Tools
 from harness.models import MeteredModel
 from harness.prompts import feed, prompt_tokens
 from harness.types import Document
-from methods.chunks import keep
+from methods.chunks import Span, keep
 from methods.longrefiner import prompts
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import Part, parse
+from methods.longrefiner.pages import body, joined
 from methods.longrefiner.tree import Tree, build
 
 _SHARE = 0.4  # of a short window, for the outline
@@ -26,15 +25,22 @@ def body_start(document: Document) -> int:
     return len(document.text) - len(body.lstrip()) if titled and body.strip() else 0
 
 
+def text_spans(document: Document, keep_headings: bool) -> list[Span]:
+    """The spans of a document that are structured: without its title line and, unless they are kept, headings."""
+    start = body_start(document)
+    spans = [] if keep_headings else [(start + a, start + b) for a, b in body(document.text[start:])]
+    return spans if any(document.text[a:b].strip() for a, b in spans) else [(start, len(document.text))]
+
+
 def structure(document: Document, config: LongRefinerConfig, tools: Tools) -> Tree:
     """The tree of `document` without its title line, as the released code makes it (docs/methods.md#longrefiner-title).
 
     Without an outline that matches the text, the tree has chunks of sentences. Raises WindowExceeded if the prompt
     alone fills the window.
     """
-    start = body_start(document)
-    tree = _structured(document.text[start:], config, tools)
-    tree.nodes = [replace(n, start=n.start + start, end=n.end + start) for n in tree.nodes]
+    outer = Tree(kept=text_spans(document, config.keep_headings))
+    tree = _structured(outer.view(document).text, config, tools)
+    tree.kept = joined([span for a, b in tree.kept for span in outer.original(a, b)]) if tree.kept else outer.kept
     return tree
 
 

@@ -136,6 +136,7 @@ class Selection:
     def _one(self, question: Question, document: Document, tools: Labelling) -> Scene | None:
         building: Any = _Building(tools)
         tree: Tree = tools.once(document.text, lambda: structure(document, self.config, building))
+        document = tree.view(document)
         if not any(names(node) for node in tree.nodes):
             return None
         abstract, listed = shown_parts(question, document.title, document.text, tree, self.config, tools.base())

@@ -6,17 +6,20 @@ A gap is text that no clip was placed on. It belongs to the first part of the ou
 yet; in front of everything to the abstract, also where the outline has none; one of fewer words than a paragraph to the
 part before it, as what a model left out at a paragraph's end does; a longer one to what the parts around it have in
 common. Long gaps are in chunks of six sentences. So no text is lost, and none is there twice. Where no part could be
-placed, the whole text is such a gap. A part without text is left out.
+placed, the whole text is such a gap. A part without text is left out. With method.unmatched=drop there are no gaps.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
+import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from harness.method import Index
 from harness.models import MeteredModel
+from harness.types import Document
 from methods.chunks import Span, packed_chunks, sentence_chunks
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.filling import coverage, fill
@@ -45,13 +48,28 @@ class Node:
 @dataclass
 class Tree:
     """nodes: in the order of the text, a parent before its children. placed: share of the text (white space aside)
-    that clips stand for; structured: share that is under a title.
+    that clips stand for; structured: share that is under a title; kept: the spans of the document that the text is made
+    of, [] for all of it.
     """
 
     nodes: list[Node] = field(default_factory=list)
     placed: float = 0.0
     structured: float = 0.0
     notes: list[str] = field(default_factory=list)
+    kept: list[Span] = field(default_factory=list)
+
+    def view(self, document: Document) -> Document:
+        """The document with the text that the tree is of."""
+        return replace(document, text="".join(document.text[a:b] for a, b in self.kept)) if self.kept else document
+
+    def original(self, start: int, end: int) -> list[Span]:
+        """Where text[start:end] stands in the document."""
+        spans, at = [], 0
+        for a, b in self.kept:
+            first, last = max(start - at, 0), min(end - at, b - a)
+            spans += [(a + first, a + last)] if first < last else []
+            at += b - a
+        return spans if self.kept else [(start, end)]
 
     def children(self) -> list[list[int]]:
         """The children of every node."""
@@ -84,13 +102,21 @@ class Tree:
     def to_index(self) -> Index:
         """As JSON values."""
         rows = [[n.kind, n.title, n.start, n.end, n.parent] for n in self.nodes]
-        return {"nodes": rows, "placed": self.placed, "structured": self.structured, "notes": self.notes}
+        kept = [list(span) for span in self.kept]
+        return {
+            "nodes": rows,
+            "placed": self.placed,
+            "structured": self.structured,
+            "notes": self.notes,
+            "kept": kept,
+        }
 
     @classmethod
     def from_index(cls, index: Index) -> Tree:
         """The tree of `to_index`."""
         nodes = [Node(*row) for row in index["nodes"]]
-        return cls(nodes, index["placed"], index["structured"], list(index["notes"]))
+        kept = [(a, b) for a, b in index["kept"]]
+        return cls(nodes, index["placed"], index["structured"], list(index["notes"]), kept)
 
 
 @dataclass
@@ -147,9 +173,12 @@ def build(text: str, outline: Part, config: LongRefinerConfig, model: MeteredMod
     if not any(run.path for run in runs):
         runs = []
     placed = coverage([(run.start, run.end) for run in runs], text)
+    kept: list[Span] = []
+    if config.structuring and config.unmatched == "drop":
+        text, runs, kept = _matched(text, runs, parts)
     runs = list(_whole(text, runs, parts, config))
     leaves = [leaf for run in _joined(runs, text, config) for leaf in _leaves(run, text, config, model)]
-    tree = Tree(_nodes(leaves, parts.parts), placed if text.strip() else 0.0)
+    tree = Tree(_nodes(leaves, parts.parts), placed if text.strip() else 0.0, kept=kept)
     titled = [(n.start, n.end) for n in tree.nodes if not n.leaf and n.parent < 0]
     tree.structured = coverage(titled, text) if text.strip() else 0.0
     lost = sum(span is None for span in spans)
@@ -158,6 +187,23 @@ def build(text: str, outline: Part, config: LongRefinerConfig, model: MeteredMod
     elif lost:
         tree.notes.append(f"{lost} of {len(spans)} paragraphs of the outline are not in the text")
     return tree
+
+
+def _matched(text: str, runs: Sequence[_Run], parts: _Parts) -> tuple[str, list[_Run], list[Span]]:
+    """(text, runs in it, its spans in the whole text) of what clips stand for, and of the text before it.
+
+    As in the released code, that is the abstract where the outline has none.
+    """
+    placed = [run for run in runs if run.path]
+    if placed and placed[0].start and not any(parts.parts[n].kind == "abstract" for run in placed for n in run.path):
+        placed.insert(0, _Run(0, placed[0].start, parts.add(Part("abstract"), ())))
+    spans: list[Span] = []
+    for run, after in zip(placed, [*(other.start for other in placed[1:]), len(text)], strict=True):
+        blank = len(text[run.end : after]) - len(text[run.end : after].lstrip())
+        spans.append((run.start, run.end + blank))
+    ends = list(itertools.accumulate(end - start for start, end in spans))
+    moved = [_Run(end - (b - a), end, run.path) for run, end, (a, b) in zip(placed, ends, spans, strict=True)]
+    return "".join(text[a:b] for a, b in spans), moved, spans
 
 
 # --- gaps -------------------------------------------------------------------------------------------------------------
@@ -244,10 +290,11 @@ def _joined(runs: Sequence[_Run], text: str, config: LongRefinerConfig) -> Itera
 def _leaves(run: _Run, text: str, config: LongRefinerConfig, model: MeteredModel) -> Iterator[_Run]:
     """The run as leaves of `leaf_tokens` at most, without the white space around them."""
     inside = text[run.start : run.end]
+    most = config.leaf_tokens or sys.maxsize
     if run.gap:
-        spans: list[Span] = sentence_chunks(inside, config.chunk_sentences, config.leaf_tokens, model)
-    elif model.count(inside) > config.leaf_tokens:
-        spans = packed_chunks(inside, config.leaf_tokens, model)
+        spans: list[Span] = sentence_chunks(inside, config.chunk_sentences, most, model)
+    elif model.count(inside) > most:
+        spans = packed_chunks(inside, most, model)
     else:
         blank = len(inside) - len(inside.lstrip())
         spans = [(blank, len(inside.rstrip()))]

@@ -15,6 +15,7 @@ from harness.types import Document, Question
 from methods.longrefiner import LongRefiner
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.prompts import titles
+from methods.longrefiner.shown import Showing
 from tests.methods.conftest import FakeTools
 
 TEXT = (
@@ -193,7 +194,58 @@ def test_the_title_line_of_a_document_is_not_structured(text, title, body):
     read = "".join(text[s.start : s.end] for s in found.shown)
     assert read.split() == body.split()  # spans are of the whole document
     assert tools.scorer.calls[0][0].split()[0] == body.split()[0]
-    assert min(node[2] for node in index["nodes"]) == len(text) - len(body.lstrip())
+    assert text[index["kept"][0][0] :].strip() == body.strip()
+
+
+@pytest.mark.parametrize("heading", ["Section::::Career.:Early years.", "== Early years ==", "## Early years"])
+@pytest.mark.parametrize(("keep", "begins"), [(False, "She learned"), (True, "{heading}\nShe learned")])
+def test_headings_are_not_structured_unless_they_are_kept(heading, keep, begins):
+    cut = TEXT.index("She learned")
+    document = Document("d", f"{TEXT[:cut]}\n{heading}\n{TEXT[cut:]}", "Mira Tal")
+    tools = Tools()
+    found, _ = answer(tools, (document,), budget=100, keep_headings=keep)
+    told = [p for p in tools.reader.prompts if "Write the outline" in p or "Where does the bridge hang?" in p]
+    assert all(
+        (heading in prompt) == keep for prompt in told if "List the titles" not in prompt and "[Local]" not in prompt
+    )
+    assert ("".join(shown(found, (document,))).count(heading)) == keep  # spans are of the whole document
+    assert begins.format(heading=heading) in tools.reader.prompts[-1].replace("\nWork\n", "\n")
+
+
+def test_a_document_of_headings_alone_is_read_as_it_is():
+    found, _ = answer(Tools(), (Document("d", "# One\n# Two", "T"),), budget=100)
+    assert shown(found, (Document("d", "# One\n# Two", "T"),)) == ["# One\n# Two"]
+
+
+@pytest.mark.parametrize(("unmatched", "read"), [("keep", True), ("drop", False)])
+def test_text_that_no_clip_stands_for_is_kept_or_left_out(unmatched, read):
+    document = Document("d", f"{TEXT} Nobody wrote this down.", "Mira Tal")
+    found, (index,) = answer(Tools(), (document,), budget=100, unmatched=unmatched, leaf_tokens=None)
+    told = "".join(shown(found, (document,)))
+    assert ("Nobody" in told) == read
+    assert "She died there." in told
+    assert (index["kept"][-1][1] == len(document.text)) == read
+
+
+def test_text_before_the_first_section_is_the_abstract_where_the_outline_has_none():
+    outline = OUTLINE.partition("</abstract>")[2]
+    tools = Tools(({"when": "Write the outline", "reply": outline}, *REPLIES[1:]))
+    _, (index,) = answer(tools, unmatched="drop")
+    assert [node[0] for node in index["nodes"]][:2] == ["abstract", "paragraph"]
+    assert index["kept"] == [[0, len(TEXT)]]
+
+
+@pytest.mark.parametrize("role", ["reader", "refiner"])
+def test_the_budget_is_counted_by_the_tokenizer_that_is_asked_for(role, monkeypatch):
+    asked = []
+    tools = Tools()
+    made = method(budget_of=role)
+    index = made.index(DOCUMENT, tools)
+    monkeypatch.setattr(
+        "methods.longrefiner.method.Showing", lambda *given: asked.append(given[2].role) or Showing(*given)
+    )
+    made.answer(QUESTION, [DOCUMENT], [index], tools)
+    assert asked == [role]
 
 
 def test_nothing_fits():
@@ -300,7 +352,12 @@ def test_ablations_change_what_they_say():
         "no-structuring": {"structuring": False},
         "no-refinement": {"refinement": False},
         "no-part-titles": {"part_titles": "none"},
-        "released": dict.fromkeys(("local_rule", "global_rule", "selection_rule", "part_titles"), "code"),
+        "released": {
+            **dict.fromkeys(("local_rule", "global_rule", "selection_rule", "part_titles"), "code"),
+            "unmatched": "drop",
+            "leaf_tokens": None,
+            "budget_of": "refiner",
+        },
     }.items():
         assert plan(f"longrefiner-{name}").config.method.params == {**full, **change}
 

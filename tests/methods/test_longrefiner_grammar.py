@@ -227,6 +227,10 @@ def test_a_long_paragraph_is_several_leaves():
         "One two three. Four five six.",
         "Seven eight nine.",
     ]
+    tree = build(
+        text, parse(f"<section: S>{text}</section: S>"), CONFIG.model_copy(update={"leaf_tokens": None}), MODEL
+    )
+    assert [text[n.start : n.end] for n in tree.nodes if n.leaf] == [text]
 
 
 @pytest.mark.parametrize("text", ["", "  \n ", "x", "字" * 3000, "." * 20_000, "a b " * 5000])

@@ -201,7 +201,7 @@ def test_a_part_that_is_read_whole_stands_under_its_title(rule, leaves, texts):
     ("rule", "node", "text"),
     [
         ("paper", 4, "Mira Tal\nSchool\ns1 s2. t1 t2."),
-        ("code", 4, "Mira Tal\ns1 s2. t1 t2."),
+        ("code", 4, "s1 s2. t1 t2."),
         ("code", 2, "Mira Tal\ne1 e2.\nSubsection 1: School\ns1 s2. t1 t2."),
     ],
 )
