@@ -104,9 +104,13 @@ class SceneOutcome:
 
 
 class Labelling(Protocol):
-    """The models that make labels. task: the data set's instruction, which becomes part of the scenes."""
+    """The models that make labels.
+
+    task: the data set's instruction, which becomes part of the scenes; asked: a prompt in place of the method's, or "".
+    """
 
     task: Task
+    asked: str
     meter: Meter
 
     def teacher(self) -> MeteredModel:

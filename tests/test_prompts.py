@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import shutil
 from functools import cache
 from pathlib import Path
@@ -22,10 +23,12 @@ from harness.llm.load import load_model
 from harness.llm.scripted import Rule
 from harness.method import Method, Scene
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
+from harness.training.settings import read
 from harness.training.teacher import Teacher
 from harness.types import Document, Question
 from pocket.eval import card as cards
 from pocket.random_model import TEMPLATE
+from tests.datasets.support import needs_real, real
 from tests.methods.conftest import FakeTools
 
 PRESETS = presets.names("methods")
@@ -254,3 +257,37 @@ def test_adapters_whose_prompts_nobody_knows_are_a_warning(tmp_path: Path) -> No
     (warning,) = (w for w in plan("longrefiner", *sets).warnings if "no card" in w)
     assert warning.startswith("no card says on which prompts these adapters were trained: analysis, selection; ")
     assert "--set method.prompts=FILE" in warning
+
+
+# --- prompts that papers print ----------------------------------------------------------------------------------------
+
+# What a preset adds to the printed words: places for what this project shows too, and the form of a reply.
+ADDED = (
+    "Question:",
+    "Answer: …",
+    "Write each entity on",
+    "Write one line for",
+    "Ask up to",
+    "Document",
+    "Action: -2/-1",
+)
+
+
+@needs_real
+@pytest.mark.parametrize(("preset", "paper"), [("longrefiner-printed-prompt", "002"), ("qrmem-printed-prompts", "003")])
+def test_a_transcription_has_the_words_that_the_paper_prints(preset: str, paper: str) -> None:
+    (file,) = real("seeds").glob(f"{paper}_*")
+    printed = " ".join(file.read_text(encoding="utf-8").split())
+    (_, values) = presets.read("methods", preset)[-1]
+    texts = list(values["params"]["prompts"].values())
+    if paper == "002":
+        texts += [
+            own.asked
+            for own in read("longrefiner", "paper", ("analysis", "structuring", "selection"), {}).tasks.values()
+        ]
+    lines = [line for text in texts for line in text.splitlines()]
+    pieces = [
+        " ".join(piece.split()) for line in lines if not line.startswith(ADDED) for piece in re.split(r"\{\w+\}", line)
+    ]
+    assert [piece for piece in pieces if piece not in printed] == []
+    assert sum(map(len, pieces)) > 130

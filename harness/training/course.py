@@ -25,6 +25,7 @@ from harness.llm.load import load_model, unload
 from harness.method import Method, Scene, Task, TrainingTask
 from harness.models import LanguageModel
 from harness.parallel.in_flight import places_for
+from harness.prompts import Prompt
 from harness.training import cards, data, kilt_pages
 from harness.training import evaluate as measures
 from harness.training.base import Base, fits, teacher_of
@@ -148,7 +149,7 @@ class Course:
             "source": f"labels of {self.labels.teacher.name} over {self.labels.names}",
             "rows": ", ".join(f"{name} {mark}" for name, mark in merged.marks.items()),
             "questions": own.scenes,
-            "asked": digest(task.asked)[:16],
+            "asked": digest(self.asked(task) or task.asked)[:16],
             "after": [cards.adapter_mark(self.out / "adapters" / name) for name in task.after],
         }
         if self.labels.pages is not None and task.per == "document":
@@ -198,8 +199,17 @@ class Course:
         after = [other for other in self.method.training() if ready and other.name in task.after]
         tokens = teacher_of(self.base, self.settings.of(task.name).length)
         length, seconds = self.settings.of(task.name).length, self.settings.label_seconds
+        asked = self.asked(task)
         load = (lambda: load_model(teacher), lambda: self.with_adapters(after))
-        return Models(self.scene_task(), *load, tokens.offsets, length, seconds)
+        return Models(self.scene_task(), *load, tokens.offsets, length, seconds, asked)
+
+    def asked(self, task: TrainingTask) -> str:
+        """What the teacher is asked in place of the method's prompt, or "". Raises UserError for other placeholders."""
+        own, places = self.settings.of(task.name).asked, Prompt("labels", task.asked).places()
+        if unknown := [place for place in Prompt("labels", own).places() if place not in places]:
+            told = ", ".join(f"{{{place}}}" for place in dict.fromkeys(places))
+            raise UserError(f"{task.name}.asked has the placeholder {{{unknown[0]}}}; those of its labels are {told}")
+        return own
 
     def scene_task(self) -> Task:
         """The instruction for the scenes: that of the first labelled data set, if there is one."""

@@ -25,7 +25,7 @@ _KEPT = 2048  # results of `once`: neighbouring questions share documents
 class Models:
     """Implements harness.method.Labelling; a model is loaded at its first use. Thread-safe.
 
-    length, seconds: what a long reply may take, see `most`.
+    length, seconds: what a long reply may take, see `most`; asked: a prompt in place of the method's, or "".
     """
 
     task: Task
@@ -34,6 +34,7 @@ class Models:
     offsets: Callable[[str], list[tuple[int, int]]]
     length: int = 1_000_000
     seconds: float = 600
+    asked: str = ""
     meter: Meter = field(default_factory=Meter)
     _loaded: dict[str, LanguageModel] = field(default_factory=dict)
     _results: OrderedDict[str, Any] = field(default_factory=OrderedDict)

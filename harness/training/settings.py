@@ -29,8 +29,9 @@ class TaskSettings(BaseModel):
 
     rank, alpha: of the LoRA, which is scaled by alpha / rank; length: most tokens of a row, see Settings.overlong;
     scenes: scenes of the synthetic world, or questions of each labelled data set; epochs: passes over them; batch: rows
-    of a forward pass; accumulation: forward passes of an optimizer step; rate: highest learning rate; recipes: texts of
-    the synthetic world, see pocket.tasks.scenes.Recipe, each with a weight.
+    of a forward pass; accumulation: forward passes of an optimizer step; rate: highest learning rate; asked: what the
+    teacher is asked for labels in place of the method's own prompt, with placeholders of that; recipes: texts of the
+    synthetic world, see pocket.tasks.scenes.Recipe, each with a weight.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -42,6 +43,7 @@ class TaskSettings(BaseModel):
     batch: int = Field(default=1, ge=1)
     accumulation: int = Field(default=8, ge=1)
     rate: float = Field(default=3e-5, gt=0)
+    asked: str = ""
     recipes: tuple[dict[str, Any], ...] = ()
 
 

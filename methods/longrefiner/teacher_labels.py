@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from harness.errors import ModelOutputError
 from harness.method import LabelCost, Labelling, Scene
 from harness.models import MeteredModel
-from harness.prompts import feed
+from harness.prompts import Prompt, feed
 from harness.types import Document, Question
 from methods.longrefiner import prompts
 from methods.longrefiner.asking import question_text, shown_parts
@@ -36,7 +36,7 @@ _BREADTH = (
     "are enough, also where facts must be combined or compared.\n"
     '"global": it is broad or open, such as a request for reasons, an explanation or an overview, and much of a '
     "document must be understood.\n\nQuestion: {question}\n\n"
-    'Reply with JSON alone: {{"query_type": "local"}} or {{"query_type": "global"}}.'
+    'Reply with JSON alone: {"query_type": "local"} or {"query_type": "global"}.'
 )
 _SELECTION = (
     "Below are the abstract and the outline of a document, and a question. Select every part that may help to answer "
@@ -52,14 +52,14 @@ _PLACED = 0.9  # share of a text that a teacher's outline must stand for
 def label_breadth(question: Question | None, _documents: Sequence[Document], tools: Labelling) -> list[Scene]:
     """One scene of kind "breadth"; an empty list if the reply names neither class."""
     assert question is not None  # this task has one request per question
-    breadth = level(_said(tools.teacher(), _BREADTH.format(question=question_text(question)), _REPLY))
+    breadth = level(_said(tools, _BREADTH, question=question_text(question)))
     return [] if breadth is None else [Scene(question, (), tools.task, verdicts=(breadth == "local",))]
 
 
 def most_breadth(question: Question | None, _documents: Sequence[Document], count: Callable[[str], int]) -> LabelCost:
     """A request about the question."""
     assert question is not None  # this task has one request per question
-    return LabelCost(count(_BREADTH.format(question=question_text(question))), _REPLY, 1)
+    return LabelCost(count(_BREADTH + question_text(question)), _REPLY, 1)
 
 
 _JSON = re.compile(r"\{[^{}]*\}")
@@ -69,7 +69,7 @@ def level(reply: str) -> str | None:
     """ "local" or "global" of a reply with {"query_type": ...}; None where it has neither."""
     for match in _JSON.finditer(reply):
         try:
-            value = str(json.loads(match.group()).get("query_type")).strip().lower()
+            value = str(json.loads(match.group()).get("query_type")).strip("[]' ").lower()
         except ValueError:
             continue
         if value in ("local", "global"):
@@ -101,7 +101,7 @@ def _outlined(document: Document, tools: Labelling) -> Scene | None:
         teacher = tools.teacher()
         most = tools.most(_outline_tokens(teacher.count(text)))
         with teacher.session() as s:
-            feed(s, prompts.structuring([text]))
+            feed(s, Prompt("labels", tools.asked or prompts.STRUCTURING.text).fill(text=[text]))
             reply = s.write(max(1, min(most, s.room() - teacher.turn_tokens())))
         if reply.finish == "length":
             raise ModelOutputError(f"the outline was not at its end after {reply.span.end - reply.span.start} tokens")
@@ -140,10 +140,8 @@ class Selection:
         if not any(names(node) for node in tree.nodes):
             return None
         abstract, listed = shown_parts(question, document.title, document.text, tree, self.config, tools.base())
-        asking = _SELECTION.format(
-            title=document.title, abstract=abstract, outline=listed, question=question_text(question)
-        )
-        selection = _said(tools.teacher(), asking, _REPLY)
+        shown = {"title": document.title, "abstract": abstract, "outline": listed}
+        selection = _said(tools, _SELECTION, question=question_text(question), **shown)
         if "[" not in selection and "{" not in selection:
             return None
         helpful = prompts.titles(selection)
@@ -152,11 +150,11 @@ class Selection:
         return Scene(question, (document.title, abstract, listed), tools.task, (reply,))
 
 
-def _said(teacher: MeteredModel, text: str, most: int) -> str:
+def _said(tools: Labelling, prompt: str, **values: str) -> str:
     """The teacher's reply. Raises WindowExceeded where the text is longer than its window."""
-    with teacher.session() as s:
-        s.user(text)
-        return s.write(most).text
+    with tools.teacher().session() as s:
+        s.user("".join(Prompt("labels", tools.asked or prompt).fill(**values)))
+        return s.write(_REPLY).text
 
 
 class _Building:

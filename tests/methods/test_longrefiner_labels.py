@@ -25,6 +25,7 @@ from harness.training.data import from_json, scenes_of, to_json
 from harness.training.label_models import Models
 from harness.training.labelling import write_labels
 from harness.training.question_sets import Merged
+from harness.training.settings import read
 from harness.types import Document, Example, Gold, Question
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import Clip, Part, parse, write
@@ -90,6 +91,7 @@ class Labels:
     replies: list[dict[str, Any]]
     outline: str = ""
     limit: int = 9000
+    asked: str = ""
     task: Task = field(default_factory=lambda: Task(instruction="x", max_answer_tokens=8))
 
     def __post_init__(self) -> None:
@@ -187,6 +189,18 @@ def test_what_the_teacher_cannot_read_is_left_out_and_said(tmp_path: Path) -> No
     line = json.loads((tmp_path / "s.jsonl").read_text().splitlines()[1])
     assert line["scenes"] == []
     assert "window" in line["left_out"]
+
+
+def test_the_printed_prompts_ask_for_the_labels_of_the_paper() -> None:
+    settings = read("longrefiner", "paper", ("analysis", "structuring", "selection"), {})
+    labels = Labels([{"reply": '{"query_type": "[Local]"}'}], asked=settings.of("analysis").asked)
+    (scene,) = ANALYSIS.label(QUESTION, [DOCUMENT], labels)
+    assert scene.verdicts == (True,)
+    assert f"Query: {QUESTION.text}\nResults:" in labels.model.prompts[-1]
+    labels = Labels([{"reply": "['Work']"}], outline=TOLD, asked=settings.of("selection").asked)
+    (scene,) = SELECTION.label(QUESTION, [DOCUMENT], labels)
+    assert scene.replies == ("['Work']",)
+    assert f"**Question**:{QUESTION.text}\nOutput:" in labels.model.prompts[-1]
 
 
 def test_an_outline_that_is_longer_than_a_reply_may_be_is_left_out_and_said(tmp_path: Path) -> None:
