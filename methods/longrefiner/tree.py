@@ -198,7 +198,7 @@ def _matched(text: str, runs: Sequence[_Run], parts: _Parts) -> tuple[str, list[
     if placed and placed[0].start and not any(parts.parts[n].kind == "abstract" for run in placed for n in run.path):
         placed.insert(0, _Run(0, placed[0].start, parts.add(Part("abstract"), ())))
     spans: list[Span] = []
-    for run, after in zip(placed, [*(other.start for other in placed[1:]), len(text)], strict=True):
+    for run, after in zip(placed, [*(other.start for other in placed[1:]), len(text)], strict=False):
         blank = len(text[run.end : after]) - len(text[run.end : after].lstrip())
         spans.append((run.start, run.end + blank))
     ends = list(itertools.accumulate(end - start for start, end in spans))

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.types import Document
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.filling import coverage, fill
 from methods.longrefiner.grammar import Clip, Part, clip, parse, write
@@ -135,6 +136,9 @@ def test_any_output_yields_nodes_that_cover_the_document(output, text):
     tree = build(text, parse(output), CONFIG, MODEL)
     whole(tree, text)
     assert Tree.from_index(json.loads(json.dumps(tree.to_index()))) == tree
+    tree = build(text, parse(output), CONFIG.model_copy(update={"unmatched": "drop", "leaf_tokens": None}), MODEL)
+    assert all(a < b <= c for (a, b), (c, _) in pairwise([*tree.kept, (len(text), 0)]))
+    whole(tree, tree.view(Document("d", text)).text if tree.kept else "")
 
 
 @settings(max_examples=50, deadline=None)
