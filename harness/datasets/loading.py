@@ -82,7 +82,7 @@ def _parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:
     if name not in known:
         parser = partial(_own_row, parser, name)
     if name == "longbench":
-        parser = partial(parser, subset=config.subset)
+        parser = partial(parser, subset=config.subset, question=config.options.get("question"))
     return parser, tuple(getattr(importlib.import_module(module), "ROW_KEYS", ())) if name in known else ()
 
 
@@ -212,7 +212,8 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     config, where = _placed(config)
     if config.format == LOOKED_UP:
         support = config.options.get("support")
-        config = config.model_copy(update={"options": {k: v for k, v in config.options.items() if k != "support"}})
+        rest = {k: v for k, v in config.options.items() if k not in ("support", "question")}
+        config = config.model_copy(update={"options": rest})
         if where is not None:
             from harness.datasets.longbench_support import marked_parser
 

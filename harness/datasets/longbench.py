@@ -32,11 +32,11 @@ class _LongBenchRow(BaseModel):
     all_classes: list[str] | None = None
 
 
-def parse_row(raw: dict[str, Any], *, subset: str | None = None) -> Group:
+def parse_row(raw: dict[str, Any], *, subset: str | None = None, question: str | None = None) -> Group:
     """One LongBench row. Gold.extra: length, language and, where there are any, all_classes (inputs of its scorers).
 
     subset: the data set that the row must be of, where it says; "qasper" and "qasper_e" each take the other's rows too.
-    Raises RowError naming the field.
+    question: asked where the row asks nothing (summaries, code). Raises RowError naming the field.
     """
     if "_id" not in raw:
         raise RowError("_id", "is missing")
@@ -47,7 +47,8 @@ def parse_row(raw: dict[str, Any], *, subset: str | None = None) -> Group:
         raise RowError("_id" if wrong.field == "id" else wrong.field, wrong.problem) from None
     if subset is not None and row.dataset is not None and row.dataset.removesuffix("_e") != subset.removesuffix("_e"):
         raise RowError("dataset", f"the row is of '{row.dataset}', not of '{subset}'; give the file of '{subset}'")
-    for name, value in (("_id", row.id), ("input", row.input), ("context", row.context)):
+    asked = row.input if row.input.strip() else question or ""
+    for name, value in (("_id", row.id), ("input", asked), ("context", row.context)):
         if not value.strip():
             raise RowError(name, "is empty")
     answers = tuple(dict.fromkeys(a for a in row.answers if a.strip()))
@@ -57,4 +58,4 @@ def parse_row(raw: dict[str, Any], *, subset: str | None = None) -> Group:
     text = hashlib.sha256(row.context.encode(errors="surrogatepass")).hexdigest()[:12]
     document = Document(f"{row.dataset or subset or 'longbench'}-{text}", row.context)
     gold = Gold(answers, extra={key: value for key, value in extra.items() if value is not None})
-    return Group(document, (Example(Question(row.id, row.input, (document.id,)), gold),))
+    return Group(document, (Example(Question(row.id, asked, (document.id,)), gold),))

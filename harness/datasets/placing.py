@@ -46,12 +46,13 @@ class PlaceOptions(BaseModel):
 
 
 class LookUpOptions(PlaceOptions):
-    """The options of LongBench's data sets for it."""
+    """The options of LongBench's data sets: for it, and for rows that ask nothing."""
 
     support: str | None = Field(
         default=None,
         description="with place or distance: the original data set, a preset or a file, which marks the support",
     )
+    question: str | None = Field(default=None, description="asked where a row asks nothing")
 
 
 @dataclass(frozen=True)

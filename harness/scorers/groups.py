@@ -34,6 +34,18 @@ def qa_f1_first_line(prediction: str, references: Sequence[str]) -> float:
     return longbench.qa_f1_score(first_line(prediction), references)
 
 
+@evaluated("longbench.rouge_score.first_line", "ROUGE-L of the first line (few-shot sets)", packages=("rouge",))
+def rouge_first_line(prediction: str, references: Sequence[str]) -> float:
+    """longbench.rouge_score of the first line: LongBench's rule for samsum."""
+    return longbench.rouge_score(first_line(prediction), references)
+
+
+@evaluated("longbench.classification_score.first_line", "1 / number of class names in the first line (few-shot sets)")
+def classification_first_line(prediction: str, references: Sequence[str], *, all_classes: Sequence[str]) -> float:
+    """longbench.classification_score of the first line: LongBench's rule for trec and lsht."""
+    return longbench.classification_score(first_line(prediction), references, all_classes=all_classes)
+
+
 def qa_f1_of(
     prediction: str, references: Sequence[str], *, bucket_name: str, length: int | None = None
 ) -> float | None:

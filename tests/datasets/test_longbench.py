@@ -16,6 +16,7 @@ from harness.datasets import load
 from harness.datasets.base import Dataset
 from harness.errors import DataError
 from harness.storage.summary import summarise
+from harness.types import Gold
 from tests.datasets.support import config, longbench, needs_real, real, write_lines
 
 
@@ -128,6 +129,7 @@ def test_scores_by_length_are_columns_of_their_own(tmp_path: Path) -> None:
 
 COUNTS = {"narrativeqa": 2, "qasper": 6, "hotpotqa": 8, "musique": 4, "2wikimqa": 7, "triviaqa": 7}
 COUNTS |= {"multifieldqa_en": 4, "multifieldqa_zh": 37, "dureader": 3}
+COUNTS |= {"passage_count": 2, "passage_retrieval_en": 12, "passage_retrieval_zh": 12, "trec": 3}
 
 
 @needs_real
@@ -138,6 +140,28 @@ def test_real_rows_through_the_shipped_config(name: str, count: int) -> None:
     raw = [json.loads(line) for line in real("data", "longbench", f"{name}.jsonl").read_text("utf-8").splitlines()]
     assert (len(data), data.source) == (count, f"{name}.jsonl")
     for example, row in zip(data.examples, raw, strict=True):
-        assert (example.question.id, example.question.text) == (row["_id"], row["input"])
+        assert (example.question.id, example.question.text) == (row["_id"], row["input"] or shipped.options["question"])
         assert example.gold.answers == tuple(dict.fromkeys(row["answers"]))
         assert data.documents[example.question.document_ids[0]].text == row["context"]
+
+
+def test_a_question_is_asked_where_a_row_asks_nothing(tmp_path: Path) -> None:
+    shipped = _shipped("gov_report", write_lines(tmp_path / "gov_report.jsonl", [longbench(1, input="", dataset=None)]))
+    (example,) = load(shipped).examples
+    assert example.question.text == shipped.options["question"]
+    with pytest.raises(DataError, match="field 'input': is empty"):
+        load(shipped.model_copy(update={"options": {}}))
+
+
+@pytest.mark.parametrize(
+    ("name", "reply", "score"),
+    [
+        ("trec", "Date\nType: Number", 1.0),
+        ("lsht", "\nDate or Number\nDate", 0.5),
+        ("samsum", "Ada came home.\nDialogue: more", 1.0),
+    ],
+)
+def test_the_first_line_of_a_few_shot_reply_is_scored(name: str, reply: str, score: float) -> None:
+    gold = Gold(("Ada came home.",) if name == "samsum" else ("Date",), extra={"all_classes": ["Date", "Number"]})
+    first, *_ = _shipped(name, Path()).scorers
+    assert scorers.score_record([first], reply, (), gold).scores[first] == pytest.approx(score)

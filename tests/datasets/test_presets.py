@@ -19,7 +19,7 @@ from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.config.schema import DatasetConfig
 from harness.datasets import formats, option_fields, option_names
-from harness.scorers.longbench_eval import DATASETS
+from harness.scorers.longbench_eval import _FIRST_LINE, DATASETS
 
 FOLDER = Path(__file__).parents[2] / "configs" / "datasets"
 NAMES = sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.yaml"))
@@ -30,6 +30,8 @@ RETRIEVED = {"nq", "triviaqa", "popqa", "asqa", "eli5"}
 TWINNED = {"musique", "hotpotqa", "2wikimultihopqa", "narrativeqa", "qasper", "quality"}
 # Answer caps: LongBench's, which the papers' follow; ALCE's for long answers; an option of QuALITY is a sentence.
 CAPS = {"narrativeqa": 128, "qasper": 128, "dureader": 128, "multifieldqa_en": 64, "multifieldqa_zh": 64}
+CAPS |= dict.fromkeys(("gov_report", "qmsum", "multi_news", "vcsum"), 512) | {"samsum": 128}
+CAPS |= dict.fromkeys(("trec", "lsht", "lcc", "repobench-p"), 64)
 OWN_CAPS = {"quality": 128, "qasper-hints": 128, "asqa": 300, "eli5": 300}
 HEADLINES = {
     "quality": "quality.accuracy",
@@ -38,9 +40,10 @@ HEADLINES = {
     "nq": "flashrag.acc",
     "triviaqa": "flashrag.acc",
     "popqa": "flashrag.acc",
-    "longbench/triviaqa": "longbench.qa_f1_score.first_line",
-    "longbench/multifieldqa_zh": "longbench.qa_f1_zh_score",
-    "longbench/dureader": "longbench.rouge_zh_score",
+    **{
+        f"longbench/{name}": f"longbench.{metric.__name__}{'.first_line' if name in _FIRST_LINE else ''}"
+        for name, metric in DATASETS.items()
+    },
 }
 # Qasper's own scorer is the same metric under the data set's name.
 HEADLINES["qasper"] = HEADLINES["qasper-hints"] = "qasper.token_f1_score"
@@ -53,10 +56,8 @@ def fields_of(name: str) -> dict[str, Any]:
 
 def test_the_list_is_complete() -> None:
     assert {name for name in FETCHED if "/" not in name} == RETRIEVED | TWINNED | {"qasper-hints"}
-    plain = {"narrativeqa", "qasper", "hotpotqa", "musique", "2wikimqa", "triviaqa"}
-    asked = plain | {"multifieldqa_en", "multifieldqa_zh", "dureader"}
     extended = {"qasper_e", "hotpotqa_e", "2wikimqa_e", "multifieldqa_en_e", "triviaqa_e"}
-    assert {name.partition("/")[2] for name in LONGBENCH} == asked | extended
+    assert {name.partition("/")[2] for name in LONGBENCH} == DATASETS.keys() | extended
     assert set(NAMES) <= set(presets.names("datasets"))
 
 
@@ -76,7 +77,6 @@ def test_config_files(name: str) -> None:
     assert config.name == name.removesuffix("-hints")  # it takes what methods set for qasper
     assert config.max_answer_tokens == (OWN_CAPS.get(name) or CAPS.get(stem, 32))
     assert config.scorers[0] == HEADLINES.get(name.removesuffix("_e"), "longbench.qa_f1_score")
-    assert {"longbench.qa_f1_score", "longbench.qa_f1_zh_score"} & set(config.scorers)
     assert [p for p in scorers.problems(config.scorers) if "pip install jieba" not in p] == []
     assert len(set(config.scorers)) == len(config.scorers)
     assert config.format in formats()
@@ -84,7 +84,8 @@ def test_config_files(name: str) -> None:
     assert config.data is None
     assert config.revision is None
     original = config.options.get("support", "musique")
-    assert {**config.options, "support": original} == {"support": presets.find("datasets", original)}
+    asked = {"question": config.options["question"]} if "question" in config.options else {}
+    assert {**config.options, "support": original} == {"support": presets.find("datasets", original), **asked}
 
 
 @pytest.mark.parametrize("name", LONGBENCH)
@@ -92,12 +93,17 @@ def test_longbench_is_scored_by_its_own_metric_and_takes_its_own_file(name: str)
     config = DatasetConfig.model_validate(fields_of(name))
     subset = name.partition("/")[2]
     assert (config.format, config.subset, config.split) == ("longbench", subset, "test")
-    prediction, references = "Ada\nBert, a miller", ["Ada"]
     official = DATASETS[subset.removesuffix("_e")]
-    shown = prediction.split("\n")[0] if subset.startswith("triviaqa") else prediction
+    answer = {"retrieval_score": "Paragraph 2", "retrieval_zh_score": "段落2"}.get(official.__name__, "Ada")
+    prediction, references = f"{answer}\nBert, a miller", [answer]
+    shown = prediction.split("\n")[0] if ".first_line" in config.scorers[0] else prediction
+    assert (".first_line" in config.scorers[0]) == (subset.removesuffix("_e") in _FIRST_LINE)
+    more = {"all_classes": ["Ada", "Bert"]} if official.__name__ == "classification_score" else {}
     if "zh" in config.scorers[0]:
         pytest.importorskip("jieba")
-    assert scorers.score(config.scorers[0], prediction, references) == pytest.approx(official(shown, references))
+    assert scorers.score(config.scorers[0], prediction, references, **more) == pytest.approx(
+        official(shown, references, **more)
+    )
     assert "evidence_recall" not in config.scorers
     assert ("unanswerable" in config.instruction) == (subset.removesuffix("_e") == "qasper")
     by_length = [f"{config.scorers[0]}.{bucket}" for bucket in ("0-4k", "4-8k", "8k+")]
