@@ -261,6 +261,7 @@ class Method(abc.ABC):
     summary         one line for `harness list`
     needs           role -> capabilities its model must have (see harness.models.CAPABILITIES)
     encoders        roles of sentence encoders it uses
+    reads_documents whether it reads any text: one that does not answers questions without documents, too
     scope           what an index belongs to: "document", "question" (a document and a question), or "none"
     one_document    True: several documents are joined in order into one, and the record says so
     index_roles     roles whose model or encoder changes the index
@@ -279,6 +280,7 @@ class Method(abc.ABC):
     summary: ClassVar[str] = ""
     needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset()}
     encoders: ClassVar[tuple[str, ...]] = ()
+    reads_documents: ClassVar[bool] = True
     scope: ClassVar[Literal["document", "question", "none"]] = "none"
     one_document: ClassVar[bool] = True
     index_roles: ClassVar[tuple[str, ...]] = ()

@@ -176,6 +176,7 @@ class ClosedBook(Method):
     """The question alone: the floor that reading must beat."""
 
     summary = "the question alone, without any text: the floor"
+    reads_documents = False
 
     def templates(self) -> Sequence[Prompt]:
         """The shared reading prompts."""

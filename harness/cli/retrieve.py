@@ -34,7 +34,8 @@ def retrieve(
         str, choice("--dataset -d NAME", "Data set of open questions (nq, triviaqa, popqa ...).", complete="datasets")
     ],
     corpus: Annotated[
-        str, choice("--corpus FILE", "Wikipedia in FlashRAG's or KILT's form: JSON lines, also gzipped (.gz).")
+        str,
+        choice("--corpus FILE", "Wikipedia in FlashRAG's or KILT's form (JSON lines) or DPR's table, also gzipped."),
     ],
     retriever: Annotated[
         str,

@@ -16,6 +16,7 @@ import hashlib
 import importlib
 import io
 import json
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -32,6 +33,7 @@ from harness.storage.limits import check_ratio, limit, lines_of, nesting_problem
 # QuALITY's official files are JSON lines named after their split (QuALITY.v1.0.1.htmlstripped.dev).
 _SPLITS = (".dev", ".train", ".test")
 SUFFIXES = (".jsonl", ".json", ".jsonl.gz", ".json.gz", ".parquet", ".tsv", *_SPLITS)
+_WRAPPED = re.compile(rb'\{\s*(?:"\w+"\s*:\s*(?:"[^"]*"|[\w.]+)\s*,\s*)*"data"\s*:\s*\[')
 _PEEK = 4096
 _Stream = IO[bytes]
 _Rows = Iterator[tuple["Place", "dict[str, Any] | Broken"]]
@@ -299,8 +301,8 @@ def read_rows(source: Path | Member, row_keys: Collection[str] = ()) -> _Rows:
     """The rows of one file in order, streamed; blank lines hold no row.
 
     row_keys: the keys of a row; given, a file that starts with an object whose first key is none of them holds one
-    object {id: row, ...}. Raises DataError for a file that cannot be read on: not the format its name says, not UTF-8,
-    broken list.
+    object {id: row, ...}. A file {"data": [row, ...]}, with a version or a name before it, holds that list. Raises
+    DataError for a file that cannot be read on: not the format its name says, not UTF-8, broken list.
     """
     if kind_of(source) == "parquet":
         if isinstance(source, Member):
@@ -314,6 +316,9 @@ def read_rows(source: Path | Member, row_keys: Collection[str] = ()) -> _Rows:
             return
         head = stream.read(_PEEK).removeprefix(codecs.BOM_UTF8).lstrip()
         stream.seek(0)
+        if _WRAPPED.match(head):
+            yield from ((Place(name, row=n), _object(row)) for n, row in enumerate(whole(source)["data"], start=1))
+            return
         keyed = bool(row_keys) and head.startswith(b"{") and _first_key(head) not in (None, *row_keys)
         read = _read_list if head.startswith(b"[") else _read_mapping if keyed else _read_lines
         yield from read(name, stream)

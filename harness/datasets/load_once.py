@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.config import presets, registry
+from harness.config.method_settings import method_class
 from harness.config.resolve import Resolution
 from harness.config.schema import DatasetConfig, canonical
 from harness.datasets.kinds import drawn, unlike
+from harness.datasets.retrieved import NONE
 from harness.errors import CannotRun, HarnessError, Missing
 from harness.storage.code_version import own_code
 
@@ -57,12 +59,19 @@ def load_once(config: DatasetConfig, limit: int | None) -> Dataset:
 def asked(r: Resolution) -> Dataset:
     """The rows of a resolved run within its limit, or its sample; warns where the first rows are not like the rest.
 
+    Questions without documents are loaded for a method that reads none; the run's settings then say documents: [].
     Raises as load_once does.
     """
     config, limit, sample = r.parts["dataset"], r.parts.get("limit"), r.parts.get("sample")
+    try:
+        dataset = load_once(config, None if sample else limit)
+    except HarnessError as error:
+        if NONE not in str(error) or method_class(r.parts["method"].implementation).reads_documents:
+            raise
+        config = r.parts["dataset"] = config.model_copy(update={"options": {**config.options, "documents": ()}})
+        dataset = load_once(config, None if sample else limit)
     if sample:
-        return drawn(load_once(config, None), config.format, sample, r.parts["sample_seed"])
-    dataset = load_once(config, limit)
+        return drawn(dataset, config.format, sample, r.parts["sample_seed"])
     if limit and (warning := unlike(dataset, limit)):
         r.warnings.append(warning)
     return dataset

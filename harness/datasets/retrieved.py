@@ -43,7 +43,8 @@ class Options(FileOptions):
     """Those of every data set that is read from files, and what is taken of the retrieved documents."""
 
     documents: str | tuple[str, ...] | None = Field(
-        default=None, description="file or folder with the retrieved documents, or several; null: the rows bring them"
+        default=None,
+        description="file or folder with the retrieved documents, or several; null: those in the rows; []: none",
     )
     top: StrictInt | None = Field(default=None, ge=1, description="keep the best so many of each question; null: all")
 
@@ -69,14 +70,15 @@ class _Parser:
 
     store: Store | None
     top: int | None
+    bare: bool = False
 
     def __call__(self, raw: dict[str, Any]) -> Retrieved | Skip:
         row = parse_question(raw)
         entries = found_in(raw) if self.store is None else self.store.find(raw, row.id, row.question)
-        if not entries:
+        if not entries and not self.bare:
             return Skip(NONE)
         kept: dict[str, tuple[Document, bool]] = {}
-        for document, marked in entries:  # one that comes twice keeps its better rank
+        for document, marked in () if self.bare else entries or ():  # one that comes twice keeps its better rank
             kept.setdefault(document.id, (document, marked))
         best = list(kept.values())[: self.top]
         documents = tuple(document for document, _ in best)
@@ -165,7 +167,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     source = find(config, tuple(Options.model_fields))
     documents_at = options.documents or _evidence(config)
     store = open_store(documents_at) if documents_at else None
-    checker = Checker(_Parser(store, options.top))
+    checker = Checker(_Parser(store, options.top, options.documents == ()))
     rows: Iterable[tuple[Place, dict[str, Any] | Broken]] = (
         row for file in source.files for row in _rows(file, config.split)
     )

@@ -1,14 +1,16 @@
-"""The rows of a corpus, streamed from JSON lines (or gzipped ones) in one of two published forms.
+"""The rows of a corpus, streamed from a file (gzipped or not) in one of three published forms.
 
     FlashRAG   {"id": "0", "contents": "\\"Aaron\\"\\nAaron was a prophet ..."}                a passage of 100 words
+    DPR        id <tab> text <tab> title, the first line of psgs_w100.tsv                     the same passages
     KILT       {"wikipedia_id": "290", "wikipedia_title": "A", "text": ["A\\n", "Section::::Use.", ..]}     a page
 
-Rows of FlashRAG's form that share a title are one document; in KILT's form each row is one. The words of a page are cut
-into passages; a row of FlashRAG's form is one passage unless it is longer than two.
+In KILT's form each row is a document, whose words are cut into passages. In the others the rows that share a title are
+one document; a row is one passage unless it is longer than two.
 """
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +23,10 @@ from harness.datasets.rows import type_name
 from harness.errors import DataError
 from harness.storage.limits import lines_of
 
-_KNOWN = "FlashRAG's rows have id and contents, KILT's have wikipedia_id, wikipedia_title and text"
+_KNOWN = (
+    "FlashRAG's rows have id and contents, KILT's wikipedia_id, wikipedia_title and text, DPR's table id, text, title"
+)
+_TABLE = b"id\ttext\ttitle"  # the first line of DPR's psgs_w100.tsv
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +40,21 @@ class Page:
 
 
 class Corpus:
-    """A file of pages or passages. form: "flashrag" or "kilt"; words: the length of a passage cut here."""
+    """A file of pages or passages. form: "flashrag", "dpr" or "kilt"; words: the length of a passage cut here."""
 
     def __init__(self, path: Path, words: int) -> None:
         """Raises DataError for a file without rows or in another form."""
         self.path, self.words, self.name = path, words, path.name
-        if path.name.lower().endswith((".zip", ".tar", ".parquet", ".tsv")):
-            raise DataError(path, None, None, "a corpus is a file of JSON lines (also .gz); unpack or convert it")
+        if path.name.lower().endswith((".zip", ".tar", ".parquet")):
+            raise DataError(path, None, None, f"a corpus is a file of lines (also .gz); unpack or convert it; {_KNOWN}")
         self.form = self._form()
 
     def _form(self) -> str:
         number, line = next(self.lines(), (0, b""))
         if not line:
             raise DataError(self.path, None, None, "the corpus has no rows")
+        if line == _TABLE:
+            return "dpr"
         row = parse_line(line)
         if isinstance(row, Broken):
             raise DataError(self.path, number + 1, None, f"not a row of a corpus ({row.problem}); {_KNOWN}")
@@ -58,29 +65,32 @@ class Corpus:
         raise DataError(self.path, number + 1, None, f"an unknown form of corpus ({', '.join(row)[:80]}); {_KNOWN}")
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield (number from 0, line) of the lines that are not blank. Raises DataError."""
+        """Yield (number from 0, line) of the lines with a row. Raises DataError."""
         with opened(self.path) as stream:
             for number, line in lines_of(self.name, stream):
                 line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-                if not line.isspace():
+                if not line.isspace() and (number > 1 or getattr(self, "form", "") != "dpr"):
                     yield number - 1, line.strip()
 
     def page(self, number: int, line: bytes) -> Page:
         """The row of a line. Raises DataError with the line and the field."""
-        row = parse_line(line)
         place = Place(self.name, line=number + 1)
+        if self.form == "dpr":
+            return _dpr(line, place)
+        row = parse_line(line)
         if isinstance(row, Broken):
             raise place.error(None, row.problem)
         return _kilt(row, place) if self.form == "kilt" else _flashrag(row, place)
 
     def passages(self, page: Page) -> list[str]:
         """The text of a page as passages of `words` words, the last one shorter; [] for a page without text."""
-        most = self.words if self.form == "kilt" else 2 * self.words
+        whole = self.form != "kilt"
+        most = 2 * self.words if whole else self.words
         # A text with fewer spaces needs no splitting, which for 21 million passages is most of the time.
-        if self.form == "flashrag" and page.text.count(" ") < most:
+        if whole and page.text.count(" ") < most:
             return [page.text]
         words = page.text.split()
-        if self.form == "flashrag" and len(words) <= most:
+        if whole and len(words) <= most:
             return [page.text]
         return [" ".join(words[at : at + self.words]) for at in range(0, len(words), self.words)]
 
@@ -97,6 +107,16 @@ def _string(row: Mapping[str, Any], key: str, place: Place) -> str:
     if not isinstance(value, str):
         raise place.error(key, "is missing" if key not in row else f"should be a string, is {type_name(value)}")
     return value
+
+
+def _dpr(line: bytes, place: Place) -> Page:
+    """A line of the table: id, text in quotes, title. Raises DataError."""
+    try:
+        (columns,) = csv.reader([line.decode("utf-8")], delimiter="\t")
+        number, text, title = columns
+    except (ValueError, csv.Error):
+        raise place.error(None, "should have three columns: id, text, title") from None
+    return Page(number, f"title {title}" if title else f"row {number}", title, text.strip())
 
 
 def _flashrag(row: Mapping[str, Any], place: Place) -> Page:

@@ -127,7 +127,9 @@ def longbench() -> dict[str, bytes]:
     """
     made = {}
     for name, sizes in LONGBENCH.items():
-        answer = {"passage_retrieval_en": "Paragraph 1", "passage_retrieval_zh": "段落1", "passage_count": "2"}.get(name)
+        answer = {"passage_retrieval_en": "Paragraph 1", "passage_retrieval_zh": "段落1", "passage_count": "2"}.get(
+            name
+        )
         more: dict[str, Any] = {"answers": [answer]} if answer else {}
         more |= {"all_classes": ["Ada", "Bo"]} if name in ("trec", "lsht") else {}
         made_up = [support.longbench(n, dataset=name, length=n, **more) for n in range(2)]

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from harness import scorers
+from harness.config.layers import Choices
 from harness.datasets import load
 from harness.datasets.base import Dataset
 from harness.datasets.open_rows import parse_question
 from harness.datasets.retrieved import NONE
 from harness.datasets.rows import RowError
-from harness.errors import CannotRun, ConfigError, DataError
+from harness.engine.plan import plan_choices
+from harness.errors import CannotRun, ConfigError, DataError, HarnessError
 from tests.datasets.support import config, needs_real, parquet, real, write_lines
 
 DOCS = [{"title": "Mills", "text": "Ada built the mill."}, {"id": "7", "contents": "Ships\nBert built the ship."}]
@@ -285,6 +287,22 @@ def test_questions_alone_say_how_to_give_documents(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(retrieved, "find", lambda *_: Source((path,), "owner/name (nq/test.jsonl)", "c0ffee"))
     with pytest.raises(CannotRun, match="the 2 questions come without retrieved documents"):
         load(config("retrieved", hub="owner/name"))
+
+
+def test_questions_alone_are_enough_for_a_method_that_reads_nothing(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "r.jsonl", [question(1), question(2)])
+    plan = plan_choices(Choices(method="closed-book", dataset="nq", data=str(path), profile="pocket"))
+    assert [e.question.document_ids for e in plan.dataset.examples] == [(), ()]
+    assert plan.config.dataset.options["documents"] == ()
+    with pytest.raises(HarnessError, match="the 2 questions come without retrieved documents"):
+        plan_choices(Choices(method="bm25", dataset="nq", data=str(path), profile="pocket"))
+
+
+@pytest.mark.parametrize("before", ["", '"version": "v2.0", ', '"name": "x", "version": 1.1, '])
+def test_rows_in_a_list_named_data_are_read(tmp_path: Path, before: str) -> None:
+    rows = [question(1, ctxs=DOCS), question(2, ctxs=DOCS)]
+    (tmp_path / "r.json").write_text(f'{{{before}"data": {json.dumps(rows)}, "more": 1}}')
+    assert _load(tmp_path / "r.json").fingerprint == _load(write_lines(tmp_path / "r.jsonl", rows)).fingerprint
 
 
 def test_options_are_checked(tmp_path: Path) -> None:

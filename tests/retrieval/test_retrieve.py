@@ -228,6 +228,25 @@ def test_real_pages_come_back_whole(tmp_path: Path) -> None:
     assert [doc["text"] for doc in found[0]["docs"]] == [texts[doc["title"]] for doc in found[0]["docs"]]
 
 
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_dprs_table_gives_what_the_same_passages_give_in_flashrags_form(tmp_path: Path, suffix: str) -> None:
+    lines = [
+        "id\ttext\ttitle",
+        *(f'{n}\t"{text} He said ""yes""."\t{title}' for n, (title, text) in enumerate(passages())),
+    ]
+    table = tmp_path / f"psgs_w100.tsv{suffix}"
+    text = ("\n".join(lines) + "\n").encode()
+    table.write_bytes(gzip.compress(text) if suffix else text)
+    quoted = [(title, f'{text} He said "yes".') for title, text in passages()]
+    assert run(tmp_path, table) == run(tmp_path, flashrag(tmp_path / "c.jsonl", quoted))
+
+
+def test_a_broken_line_of_dprs_table_is_named(tmp_path: Path) -> None:
+    (tmp_path / "psgs_w100.tsv").write_text("id\ttext\ttitle\n1\tAda built it.\n")
+    with pytest.raises(DataError, match="line 2: should have three columns: id, text, title"):
+        run(tmp_path, tmp_path / "psgs_w100.tsv")
+
+
 BAD_ROWS = {
     "an unknown form of corpus (text); FlashRAG's rows have id and contents": [{"text": "x"}],
     "field 'contents': should be a string, is a number": [{"id": "0", "contents": "A\nb"}, {"id": "1", "contents": 3}],
