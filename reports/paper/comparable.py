@@ -258,10 +258,10 @@ def _data(value: Value, run: StoredRun, rule: DatasetRule, paper: Settings) -> F
 def _settings(config: Mapping[str, Any], paper: Settings) -> list[str]:
     """Differences of the data set's settings and options; an option that is not there is not set.
 
-    Where the rows come from is not compared for those of a file of the user's.
+    Where the rows come from is not compared for those of a file of the user's, and no revision is: the rows decide.
     """
     options = dict(config.get("options") or {})
-    places = ("hub", "subset", "revision") if config.get("data") else ()
+    places = ("hub", "subset", "revision") if config.get("data") else ("revision",)
     wanted = {key: one for key, one in paper.dataset.items() if key not in ("split", *places)}
     fields = DatasetConfig.model_fields
     own = {**dict.fromkeys(key for key in wanted if key not in fields), **config, **options}

@@ -1,0 +1,226 @@
+"""Runs fabricated by seed, dishonest and honest ones, judged as the tables and certificates judge them.
+
+A dishonest run must have a reason against its verdict, an honest one none. Each kind draws its details anew.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.config.layers import Choices
+from harness.engine.manifest import describe
+from harness.engine.plan import plan_choices
+from harness.stats.rng import Dice
+from harness.storage.run_folder import StoredRun
+from pocket.random_model import save
+from reports.paper.beside import _measured_notes
+from reports.paper.comparable import judged
+from reports.paper.printed import Value, load
+from tests.llm.conftest import SIZES, WORDS
+from tests.reports.paper_runs import paper_run
+from tests.reports.test_paper_published import CLOSING, F1, IDS, OPENING, official, question
+
+SEEDS = (1, 2)
+PAPER = "meta-llama/Llama-3.1-8B-Instruct"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+Change = Callable[[StoredRun, Dice], Any]
+
+
+def value(preset: str = "bm25", label: str = "F1") -> Value:
+    return next(v for v in load() if v.entry.preset == preset and v.rules[0].dataset == "musique" and v.label == label)
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> dict[str, StoredRun]:
+    folder = tmp_path_factory.mktemp("runs")
+    return {preset: paper_run(folder / preset, preset, "musique", official()) for preset in ("bm25", "sbert")}
+
+
+def reader(run: StoredRun) -> dict[str, Any]:
+    found: dict[str, Any] = run.manifest["models"]["reader"]
+    return found
+
+
+def local(run: StoredRun, source: str) -> None:
+    run.config["model"]["source"] = source
+    reader(run)["weights"] = {"files": "ab" * 32}
+    run.manifest["dataset"] = {"fingerprint": "f"}
+
+
+def other_sizes(run: StoredRun, dice: Dice) -> None:
+    local(run, f"/models/{dice.pick(('a', 'b'))}/Llama-3.1-8B-Instruct")
+    key = dice.pick(("layers", "width", "heads", "vocab", "mlp"))
+    run.manifest["shapes"]["reader"] = {**run.manifest["shapes"]["reader"], key: dice.between(1, 100)}
+
+
+def prompted(run: StoredRun, text: str, ids: list[int] = IDS) -> None:
+    run.manifest["first_prompts"] = {"reader": {"text": text, "ids": ids}}
+
+
+def rows(run: StoredRun, count: int, change: Callable[[int, dict[str, Any]], dict[str, Any]]) -> None:
+    run.records[:count] = [change(i, row) for i, row in enumerate(run.records[:count])]
+
+
+def failing(run: StoredRun, count: int) -> None:
+    rows(run, count, lambda _, row: {**row, "error": {"type": "T", "message": ""}, "usage": {}})
+
+
+def hub(run: StoredRun, name: str) -> None:
+    run.config["model"]["source"] = name
+    reader(run)["weights"] = {"hub": name, "commit": COMMIT}
+
+
+END = "Question: Who?\nAnswer:"
+DISHONEST: dict[str, Change] = {
+    "weights of other sizes in a folder of the paper's name": other_sizes,
+    "another owner's repository": lambda run, dice: hub(run, f"{dice.pick(('me', 'unsloth', 'x'))}/Llama-3.1-8B-Instruct"),
+    "another model": lambda run, dice: hub(run, dice.pick(("Qwen/Qwen2.5-7B-Instruct", "meta-llama/Llama-3.1-8B"))),
+    "another chat template": lambda run, dice: prompted(run, f"<s>[INST] {dice.random()} {END}{CLOSING}"),
+    "words added by the template": lambda run, dice: prompted(run, f"{OPENING}{END} Think {dice.random()}.{CLOSING}"),
+    "another tokenizer": lambda run, dice: prompted(run, f"{OPENING}{END}{CLOSING}", [dice.between(1, 999) for _ in IDS]),
+    "a quantised file": lambda run, dice: reader(run).update(weights={"gguf": str(dice.random())}),
+    "weights that are not recorded": lambda run, _: reader(run).update(weights=None),
+    "another precision": lambda run, dice: reader(run).update(dtype=dice.pick(("float16", "float32"))),
+    "thinking": lambda run, dice: run.config["model"].update(thinking={"tokens": dice.between(9, 99)}),
+    "code of the repository": lambda run, _: run.config["model"].update(trust_remote_code=True),
+    "an adapter": lambda run, dice: run.config["model"].update(adapter=f"/adapters/{dice.random()}"),
+    "54 rows again and again": lambda run, dice: rows(
+        run, 2417, lambda i, _: question(i % dice.between(20, 200), 2, question_id=f"2hop__{i}_{i}")
+    ),
+    "another data set's ids": lambda run, dice: rows(
+        run, dice.between(30, 2417), lambda i, row: {**row, "question_id": f"{i:024x}"}
+    ),
+    "a training row": lambda run, dice: rows(run, dice.between(1, 9), lambda i, row: {
+        **row, "question_id": "2hop__205146_62031" + ("" if i == 0 else f"#{i}")}),
+    "fewer questions": lambda run, dice: run.records.__delitem__(slice(dice.between(100, 2416), None)),
+    "easy questions alone": lambda run, dice: rows(run, 2417, lambda i, row: question(i, dice.pick((2, 2, 3)))),
+    "made-up data": lambda run, _: run.config["dataset"].update(name="pocket/musique"),
+    "another split": lambda run, _: run.config["dataset"].update(split="train"),
+    "another instruction": lambda run, dice: run.config["dataset"].update(instruction=f"Answer {dice.random()}."),
+    "failed questions": lambda run, dice: failing(run, dice.between(40, 2200)),
+    "answers without a score": lambda run, dice: rows(run, dice.between(1, 2000), lambda _, row: {**row, "scores": {}}),
+    "an end that did not come": lambda run, dice: run.summary.update(state=dice.pick(("interrupted", "running"))),
+    "two experiments in one": lambda run, dice: run.manifest.update(
+        starts=[{}, {"changed": {dice.pick(("models", "prompts", "scorers", "seed", "code")): {}}}]
+    ),
+    "another version of the scorer": lambda run, dice: run.manifest.update(scorers={F1: f"0.{dice.between(0, 9)}"}),
+    "failed questions left out": lambda run, _: (run.config.update(failed="skip"), failing(run, 3)),
+    "a number from a run elsewhere": lambda run, dice: run.manifest.update(
+        amounts={"k": {"run": f"there/{dice.random()}", "questions": 2417}}
+    ),
+    "other parameters": lambda run, dice: run.config["method"]["params"].update(k=dice.between(6, 60)),
+    "another prompt": lambda run, dice: run.manifest["prompts"].update(answer=f"{{text}} {dice.random()}"),
+    "contexts that were cut": lambda run, dice: rows(run, dice.between(1, 999), lambda _, row: {**row, "truncated": {}}),
+}  # fmt: skip
+
+HONEST: dict[str, Change] = {
+    "as the README says": lambda run, _: None,
+    "a pinned revision": lambda run, _: run.config["model"].update(revision=COMMIT),
+    "the hub's older name": lambda run, _: hub(run, "meta-llama/Meta-Llama-3.1-8B-Instruct"),
+    "dtype auto that became bfloat16": lambda run, _: (
+        run.config["model"].update(dtype="auto"), reader(run).update(dtype="bfloat16")),
+    "a snapshot of the hub": lambda run, dice: local(
+        run, f"/home/u/.cache/huggingface/hub/models--meta-llama--Llama-3.1-8B-Instruct/snapshots/{dice.random()}"
+    ),
+    "a local path": lambda run, dice: local(run, f"/models/{dice.pick(('llama', 'Llama-3.1-8B-Instruct', 'x/8b'))}"),
+    "a larger window": lambda run, dice: (
+        run.config["model"].update(window=None), reader(run).update(window=131072 + dice.between(0, 10**6))),
+    "another device": lambda run, dice: run.config["model"].update(
+        device=dice.pick(("cuda", "cpu")), prefill_chunk=dice.between(9, 9999), memory_fraction=0.5
+    ),
+    "a file of the official rows": lambda run, _: (
+        run.config["dataset"].update(data="/data/musique.jsonl"), run.manifest.update(dataset={"fingerprint": "f"})),
+    "a pinned data set": lambda run, _: run.config["dataset"].update(revision=COMMIT, hub="dgslibisey/MuSiQue"),
+    "a failed question or two": lambda run, dice: failing(run, dice.between(1, 24)),
+    "a run that was resumed": lambda run, dice: run.manifest.update(
+        starts=[{}, {"changed": {dice.pick(("cpus", "packages", "gpu")): {}}}]
+    ),
+    "the published template": lambda run, _: prompted(run, f"{OPENING}{END}{CLOSING}"),
+}  # fmt: skip
+
+
+def copied(run: StoredRun) -> StoredRun:
+    whole = {key: copy.deepcopy(getattr(run, key)) for key in ("config", "manifest", "summary")}
+    return replace(run, records=list(run.records), **whole)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("kind", DISHONEST)
+def test_a_dishonest_run_has_no_verdict(honest: dict[str, StoredRun], kind: str, seed: int) -> None:
+    run = copied(honest["bm25"])
+    DISHONEST[kind](run, Dice("fabricated", kind, seed))
+    assert judged(value(), run).reasons, f"certified: {kind}"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("kind", HONEST)
+def test_an_honest_run_has_one(honest: dict[str, StoredRun], kind: str, seed: int) -> None:
+    run = copied(honest["bm25"])
+    HONEST[kind](run, Dice("fabricated", kind, seed))
+    assert judged(value(), run).reasons == []
+
+
+def test_a_small_llama_that_is_really_loaded_is_not_the_papers(honest: dict[str, StoredRun], tmp_path: Path) -> None:
+    folder = tmp_path / "Llama-3.1-8B-Instruct"
+    save(folder, [WORDS * 3], seed=1, **{**SIZES, "hidden_size": 32, "num_hidden_layers": 1})
+    sets = {"model.dtype": "bfloat16", "model.window": 1024, "dataset.tokens": 300}
+    plan = plan_choices(Choices(method="bm25", dataset="pocket/musique", model=str(folder), limit=1, sets=sets))
+    told, run = describe(plan), copied(honest["bm25"])
+    run.config["model"].update(source=str(folder))
+    run.manifest["models"], run.manifest["shapes"] = told["models"], told["shapes"]
+    found = judged(value(), run)
+    assert any("other sizes than Llama-3.1-8B-Instruct" in reason for reason in found.reasons), found.reasons
+
+
+@pytest.mark.parametrize(
+    ("change", "certified"),
+    [
+        ({"revision": COMMIT}, True),
+        ({"source": "/models/all-MiniLM-L6-v2"}, False),
+        ({"source": "me/multi-qa-mpnet-base-cos-v1"}, False),
+    ],
+)
+def test_an_encoder_is_known_by_its_content(
+    honest: dict[str, StoredRun], change: dict[str, Any], certified: bool
+) -> None:
+    run = copied(honest["sbert"])
+    run.config["encoder"].update(change)
+    if not certified:
+        source = change["source"]
+        weights = {"files": "ab"} if source.startswith("/") else {"hub": source, "commit": COMMIT}
+        run.manifest["models"]["encoder"] = {"weights": weights}
+        run.manifest["shapes"]["encoder"] = {"layers": 6, "width": 384}
+    assert (judged(value("sbert"), run).reasons == []) == certified
+
+
+def test_costs_that_were_counted_otherwise_have_no_verdict(honest: dict[str, StoredRun]) -> None:
+    printed = value(label="TFLOPs")
+    assert judged(printed, honest["bm25"]).reasons == []
+    asked = replace(printed, metric=printed.metric.model_copy(update={"asked": "executed"}))
+    assert judged(asked, honest["bm25"]).reasons
+    failed = copied(honest["bm25"])
+    failing(failed, 2017)
+    assert judged(printed, failed).reasons
+
+
+def test_what_a_construction_cost_over_few_documents_has_no_verdict(tmp_path: Path) -> None:
+    run = paper_run(tmp_path, "pecan", "musique", official())
+    printed = next(
+        v for v in load() if v.entry.preset == "pecan" and v.rules[0].dataset == "musique" and v.entry.per_document
+    )
+    for count, told in ((2417, []), (3, ["run: the cost of 3 of 2417 indexes is known"])):
+        run.documents[:] = [{"document_id": f"d{i}", "status": "built", "usage": {}} for i in range(count)]
+        assert judged(printed, run).reasons == told
+
+
+def test_a_dirty_checkout_is_told_beside_the_verdict(honest: dict[str, StoredRun]) -> None:
+    run = copied(honest["bm25"])
+    assert _measured_notes(((value(), run),)) == []
+    run.manifest["git"]["dirty"] = True
+    assert _measured_notes(((value(), run),)) == ["the run's code had changes that no commit holds"]
