@@ -109,19 +109,9 @@ class Selection(RowOptions):
         from harness.config import suites
         from harness.config.layers import Choices
 
-        return Choices(
-            method=method,
-            dataset=dataset,
-            data=self.data,
-            model=self.model,
-            profile=self.profile,
-            limit=self.limit,
-            sample=self.sample,
-            seed=self.seed,
-            sets=sets_of(self.sets),
-            files=tuple(self.config),
-            suite=suites.chosen(self.suite, split(self.unset)),
-        )
+        alike = {key: getattr(self, key) for key in ("data", "model", "profile", "limit", "sample", "seed")}
+        sets, suite = sets_of(self.sets), suites.chosen(self.suite, split(self.unset))
+        return Choices(method, dataset, sets=sets, files=tuple(self.config), suite=suite, **alike)
 
     def rows(self, swept: Iterable[str] | None = None, repeat: int | None = None) -> list[Choices]:
         """A row for every method on every data set at each point of the sweep, with each seed. Raises UserError."""

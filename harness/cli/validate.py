@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import itertools
 import json as json_
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.cli.options import Json, Repeat, Selection, Sweep
 from harness.cli.output import say
-from harness.config import presets, registry
+from harness.cli.show import one
+from harness.config import presets, registry, suites
+from harness.config.layers import Choices
+from harness.config.named_settings import parameters
+from harness.config.resolve import resolve, resolve_part
+from harness.config.schema import DatasetConfig
+from harness.engine.plan import Plan, make_method
 from harness.engine.rows import plan_all
-from harness.errors import ConfigError, HarnessError, UnknownName, attempt, raise_all
-
-if TYPE_CHECKING:
-    from harness.engine.plan import Plan
+from harness.errors import ConfigError, HarnessError, UnknownName, attempt, raise_all, unknown
 
 
 def validate(selection: Selection, sweep: Sweep = None, repeat: Repeat = None, json: Json = False) -> int:
@@ -78,17 +81,16 @@ def check(kind: str, name: str) -> None:
         _check_suite(name)
     elif kind == "profiles":
         _check_profile(name)
+    elif kind == "methods":
+        _check_method(name)
     else:
-        _check_part(kind, name)
+        _, part = one(kind, name)
+        if kind == "datasets":
+            _check_dataset(part)
 
 
 def _check_suite(name: str) -> None:
     """A suite's settings must fit every method and data set it names."""
-    from harness.config import suites
-    from harness.config.layers import Choices
-    from harness.config.resolve import resolve
-    from harness.engine.plan import make_method
-
     suite = suites.read(name)
     problems: list[HarnessError] = []
     for part in suite.parts or (suite,):
@@ -103,20 +105,12 @@ def _check_suite(name: str) -> None:
 
 def _check_profile(name: str) -> None:
     """A profile must fit every method; a key that it sets for all of them ("*") must exist in at least one."""
-    from harness.cli.show import one
-    from harness.config.layers import Choices
-    from harness.config.method_settings import parameters
-    from harness.config.resolve import resolve
-    from harness.engine.plan import make_method
-    from harness.errors import unknown
-
+    known: set[str] = set()
     for method in presets.names("methods"):
         r = resolve(Choices(method=method, dataset=presets.names("datasets")[0], profile=name))
         raise_all(r.problems)
         make_method(r)
-    known: set[str] = set()
-    for method in presets.names("methods"):
-        known |= parameters(str(one("methods", method)[1].implementation))
+        known |= parameters(r.config.method.implementation)
     for origin, values in presets.read("profiles", name):
         for key in (values.get("methods") or {}).get("*") or {}:
             if key not in known:
@@ -125,28 +119,19 @@ def _check_profile(name: str) -> None:
 
 def _check_method(name: str) -> None:
     """A method's parameters must fit it, and those for each data set too."""
-    from harness.config.layers import Choices
-    from harness.config.resolve import resolve_part
-    from harness.engine.plan import make_method
-
     tables = [values.get("by_dataset") or {} for _, values in presets.read("methods", name)]
     for dataset in [None, *dict.fromkeys(key for table in tables for key in table)]:
         make_method(resolve_part("methods", Choices(method=name, dataset=dataset)))
 
 
-def _check_part(kind: str, name: str) -> None:
-    from harness.cli.show import one
+def _check_dataset(config: DatasetConfig) -> None:
+    """Its format and its scorers must be there."""
+    from harness import scorers
+    from harness.datasets import formats
 
-    _, part = one(kind, name)
-    if kind == "methods":
-        _check_method(name)
-    elif kind == "datasets":
-        from harness import scorers
-        from harness.datasets import formats
-
-        if ":" in part.format:
-            registry.load(part.format)
-        elif part.format not in formats():
-            raise UnknownName("format", part.format, formats())
-        if wrong := scorers.problems(part.scorers):
-            raise ConfigError(wrong)
+    if ":" in config.format:
+        registry.load(config.format)
+    elif config.format not in formats():
+        raise UnknownName("format", config.format, formats())
+    if problems := scorers.problems(config.scorers):
+        raise ConfigError(problems)

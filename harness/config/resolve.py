@@ -7,7 +7,7 @@
     resolution.origins["method.params.chunk_tokens"]     "--set"
 
 A profile or config file has the shape of a RunConfig, any part of it; `method`, `dataset`, `model`, `encoder`,
-`reranker` and `roles.<role>` may be just a name. `methods` sets parameters of methods by name (method_settings.py),
+`reranker` and `roles.<role>` may be just a name. `methods` sets parameters of methods by name (named_settings.py),
 `datasets` settings of data sets by name: {datasets: {nq: {documents: FILE}}}, or --set datasets.nq.documents=FILE.
 An encoder given as `encoder: {default: NAME}` is that of methods whose preset names none.
 """
@@ -23,7 +23,7 @@ from pydantic import BaseModel, create_model
 
 from harness.config import presets, registry
 from harness.config.layers import SCALARS, Choices, Layer, read_layers
-from harness.config.method_settings import for_method, method_class, role_models, with_prompts
+from harness.config.named_settings import method_class, of_name, role_models, with_prompts
 from harness.config.schema import ROLES, DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig
 from harness.config.validation import build, gathered
 from harness.config.yaml_tree import Tree, flatten
@@ -147,22 +147,17 @@ def _part(r: Resolution, layers: list[Layer], path: str) -> None:
     tree = Tree()
     defined = any((v.get("name") == name and _defines(kind, v)) or v.get("backend") == "endpoint" for _, v in settings)
     name = _base(tree, kind, str(name), defined, _chosen(layers, "dataset"))
+    implementation = str(tree.values.get("implementation"))
+    # What a layer sets by name is below what it sets for the part that is run, above lower layers.
+    settings = [
+        (origin, each)
+        for origin, values in layers
+        for each in (*of_name(kind, values.get(kind, {}), name, origin, implementation), _at(values, path))
+        if each
+    ]
     if kind == "methods":
-        # A layer's settings for methods by name are below its settings for the method that is run, above lower layers.
-        implementation = str(tree.values.get("implementation"))
-        settings = [
-            (origin, with_prompts(each, origin))
-            for origin, values in layers
-            for each in (*for_method(values.get("methods", {}), name, implementation, origin), _at(values, path))
-            if each
-        ]
+        settings = [(origin, with_prompts(each, origin)) for origin, each in settings]
     if kind == "datasets":
-        settings = [
-            (origin, each)
-            for origin, values in layers
-            for each in (_of_dataset(values.get("datasets", {}), name, origin), _at(values, path))
-            if each
-        ]
         settings = _options(settings, tree)
     for origin, values in settings:
         if "name" in values and presets.fold(str(values["name"])) != presets.fold(str(chosen)):
@@ -201,17 +196,6 @@ def _default_encoder(r: Resolution, layers: list[Layer]) -> list[Layer]:
         r.parts["method"] = method.model_copy(update={"encoder": presets.find("encoders", name)})
         r.origins["method.encoder"] = origin
     return [(o, {**v, "encoder": {k: x for k, x in _at(v, "encoder").items() if k != "default"}}) for o, v in layers]
-
-
-def _of_dataset(table: dict[str, Any], name: str, origin: str) -> dict[str, Any]:
-    """The settings for data set `name` in the mapping `datasets` of a layer; raises UserError for an unknown name."""
-    known = {presets.fold(n): n for n in presets.names("datasets")} if table else {}
-    for key, values in table.items():
-        if presets.fold(key) not in known:
-            raise unknown(f"data set '{key}' ({origin})", key, known.values())
-        if not isinstance(values, dict):
-            raise UserError(f"{origin}: datasets.{key} must be a mapping of settings")
-    return next((v for key, v in table.items() if presets.fold(key) == presets.fold(name)), {})
 
 
 def _options(settings: list[Layer], tree: Tree) -> list[Layer]:

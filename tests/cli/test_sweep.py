@@ -8,7 +8,6 @@ from typing import Any
 
 import yaml
 
-from harness.cli.command import spread_sets
 from tests.cli.conftest import Cli
 
 ROW = ["--dataset", "pocket/musique", "--limit", "1", "--mlflow", "off"]
@@ -17,12 +16,6 @@ ROW = ["--dataset", "pocket/musique", "--limit", "1", "--mlflow", "off"]
 def configs_of(done: Any) -> list[dict[str, Any]]:
     folders = [Path(json.loads(line)["run"]) for line in done.stdout.splitlines()]
     return [yaml.safe_load((folder / "run.yaml").read_text())["config"] for folder in folders]
-
-
-def test_several_assignments_follow_one_flag() -> None:
-    words = ["--sweep", "a=1,2", "b=3", "--set", "c=4", "d=5", "--json", "e=6"]
-    flags = ["--sweep", "a=1,2", "--sweep", "b=3", "--set", "c=4", "--set", "d=5", "--json", "e=6"]
-    assert spread_sets(words) == flags
 
 
 def test_each_combination_is_a_run_and_the_report_has_its_values_as_columns(here: Cli) -> None:

@@ -29,6 +29,7 @@ ROW = ["--dataset", "pocket/musique", "--mlflow", "off"]
         (["--set", "a=1", "pecan"], ["--set", "a=1", "pecan"]),
         (["--set", "a=1", "pecan", "b=2"], ["--set", "a=1", "pecan", "b=2"]),
         (["--set", "a=1", "b=2", "--limit", "3", "c=4"], ["--set", "a=1", "--set", "b=2", "--limit", "3", "c=4"]),
+        (["--sweep", "a=1,2", "b=3", "--set", "c=4"], ["--sweep", "a=1,2", "--sweep", "b=3", "--set", "c=4"]),
         (["show", "a=1"], ["show", "a=1"]),
         (["--set"], ["--set"]),
     ],

@@ -1,9 +1,11 @@
-"""What a profile or config file sets for methods by name.
+"""What a profile or config file sets for methods and data sets by name.
 
 methods:
   "*": {chunk_tokens: 200}                            every method that has the parameter
   pecan: {t_p: 0.6, roles: {builder: small}}          one method, with models for its roles
   bm25: {prompts: own-prompts.yaml}                   prompts: a mapping, or a file with one
+datasets:
+  nq: {documents: retrieved.jsonl}
 """
 
 from __future__ import annotations
@@ -34,17 +36,20 @@ def parameters(implementation: str) -> set[str]:
     return set(method_class(implementation).Config.model_fields)
 
 
-def for_method(table: dict[str, Any], name: str, implementation: str, origin: str) -> list[dict[str, Any]]:
-    """The settings for method `name` in the mapping `methods` of a layer: those under "*", then its own.
+def of_name(kind: str, table: dict[str, Any], name: str, origin: str, implementation: str = "") -> list[dict[str, Any]]:
+    """The settings for `name` in the mapping `kind` of a layer; of a method, those under "*" before its own.
 
-    Raises UserError for an unknown method, and for what is no mapping of parameters.
+    Raises UserError for an unknown name, and for what is no mapping of settings.
     """
-    known = {presets.fold(n): n for n in presets.names("methods")} if table else {}
+    known = {presets.fold(n): n for n in presets.names(kind)} if table else {}
     for key, params in table.items():
-        if key != "*" and presets.fold(key) not in known:
-            raise unknown(f"method '{key}' ({origin})", key, known.values())
+        if (kind, key) != ("methods", "*") and presets.fold(key) not in known:
+            raise unknown(f"{presets.singular(kind)} '{key}' ({origin})", key, known.values())
         if not isinstance(params, dict):
-            raise UserError(f"{origin}: methods.{key} must be a mapping of parameters")
+            raise UserError(f"{origin}: {kind}.{key} must be a mapping of its settings")
+    own = [params for key, params in table.items() if presets.fold(key) == presets.fold(name)]
+    if kind != "methods":
+        return own
     settings: list[dict[str, Any]] = []
     if "*" in table:
         if "roles" in table["*"]:
@@ -54,8 +59,7 @@ def for_method(table: dict[str, Any], name: str, implementation: str, origin: st
         if "prompts" in general:
             general["prompts"] = _existing_prompts(_replacements(general["prompts"], origin), implementation)
         settings.append(general)
-    settings += [params for key, params in table.items() if presets.fold(key) == presets.fold(name)]
-    return [{"params": {k: v for k, v in params.items() if k != "roles"}} for params in settings]
+    return [{"params": {k: v for k, v in params.items() if k != "roles"}} for params in [*settings, *own]]
 
 
 def role_models(layers: list[Layer], method: MethodChoice | None, problems: list[HarnessError]) -> list[Layer]:
