@@ -149,7 +149,7 @@ def begun(before: dict[str, Any], described: dict[str, Any], command: list[str],
     command = [masked(word) for word in words_without_home(command)]
     start: dict[str, Any] = {"command": command, "started": now(), "finished": None, "state": "running"}
     start["parallel"] = parallel
-    if not before:
+    if "starts" not in before:  # the first start, or what a killed merge of an earlier version left
         return {"command": command, "started": start["started"], "finished": None, "starts": [start], **described}
     known = {
         k: v for k, v in described.items() if k in before or k != "shapes"

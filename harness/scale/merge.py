@@ -123,9 +123,10 @@ class _Merge:
         state = "finished" if numbers["n_total"] >= asked else "interrupted"
         summary = {"state": state, "n_asked": asked, **numbers}
         manifest.pop("shard", None)
-        ends = [start["finished"] for start in manifest["starts"] if start.get("finished")]
-        manifest["finished"] = max(ends, default=None) if state == "finished" else None
-        self._write(MANIFEST, manifest)
+        if manifest:  # without any, as after a kill of all workers, the next start begins one
+            ends = [start["finished"] for start in manifest["starts"] if start.get("finished")]
+            manifest["finished"] = max(ends, default=None) if state == "finished" else None
+            self._write(MANIFEST, manifest)
         self._write(SUMMARY, summary)
         self._remove(state == "finished" and not unscored)
         for line in notes:

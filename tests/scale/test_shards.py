@@ -164,6 +164,23 @@ def test_a_merge_that_was_killed_is_repeated(tmp_path: Path, monkeypatch: pytest
     assert len(list(read_lines(folder / DOCUMENTS, "document_id"))) == 5
 
 
+@pytest.mark.parametrize("lost", [("manifest.1.json", "manifest.2.json"), ("manifest.1.json", "documents.1.jsonl")])
+def test_shards_whose_manifests_are_lost_are_merged_and_the_run_goes_on(lost: tuple[str, ...], tmp_path: Path) -> None:
+    alone = go(make_plan(WORLD.dataset()), tmp_path / "alone")
+    for number in (1, 2):
+        folder = shard(tmp_path / "parts", number)[0].folder
+    for name in lost:
+        (folder / name).unlink()
+    merge(folder, lambda _: None)
+    for number in (1, 2, 3):
+        shard(tmp_path / "parts", number)
+    merge(folder, lambda _: None)
+    assert records(folder) == records(alone.folder)
+    assert read_run(folder).manifest["starts"]
+    go(make_plan(WORLD.dataset()), tmp_path / "parts")
+    assert records(folder) == records(alone.folder)
+
+
 def test_a_question_that_is_given_up_is_recorded_as_failed(tmp_path: Path) -> None:
     plan = make_plan(WORLD.dataset())
     part = Part(1, 1, frozenset({"q0", "q1"}), given_up=frozenset({"q1"}))

@@ -1,4 +1,7 @@
-"""A disk that fails, or a kill, at every file operation of a short run: the same command then ends with equal records."""
+"""A disk that fails, or a kill, at every file operation of a short run: the same command then ends with equal records.
+
+A run of one process, and one of two shards with their merge, at every fifth operation (HARNESS_EVERY_OPERATION=1: at all).
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,20 @@ from typing import Any
 
 import pytest
 
+from harness.engine.plan import Plan
+from harness.engine.progress import Silent
 from harness.errors import SaveError
 from harness.llm import load
+from harness.scale.merge import merge
+from harness.scale.shard import run_shard
 from harness.storage.run_folder import read_run
 from tests.engine import fakes
 from tests.engine.fakes import World, comparable, go, make_plan
 from tests.engine.quiet import Quiet
 
 ROOT = Path(__file__).resolve().parents[2]
-OPERATIONS = ("open", "write", "fsync", "replace", "ftruncate", "rename", "mkdir")
+OPERATIONS = ("open", "write", "fsync", "replace", "ftruncate", "rename", "mkdir", "unlink")
+STEP = 1 if os.environ.get("HARNESS_EVERY_OPERATION") else 5
 
 
 @pytest.fixture(autouse=True)
@@ -30,9 +38,24 @@ def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.llm.load.load_model", fakes.FakeModel)
 
 
-def _run(out: Path) -> Path:
+def _plan() -> Plan:
     data = World(questions=3, documents=2, words=("a", "bug", "b"), filler=" more" * 100).dataset()
-    return go(make_plan(data, Quiet(Quiet.Config())), out).folder
+    return make_plan(data, Quiet(Quiet.Config()))
+
+
+def _run(out: Path) -> Path:
+    return go(_plan(), out).folder
+
+
+def _shards(out: Path) -> Path:
+    """Both shards, the last of which merges; what a killed merge left is merged."""
+    for number in (1, 2):
+        folder = run_shard(_plan(), out, number, 2, progress=Silent(), command=["harness", "run"])[0].folder
+    merge(folder, lambda _: None)
+    return folder
+
+
+RUNS = {"one process": (_run, 1), "shards": (_shards, STEP)}
 
 
 def _patched(patch: pytest.MonkeyPatch, root: Path, fault: Callable[[int, str], None]) -> list[int]:
@@ -58,12 +81,12 @@ def _patched(patch: pytest.MonkeyPatch, root: Path, fault: Callable[[int, str], 
     return count
 
 
-def _operations(tmp_path: Path) -> tuple[int, list[dict[str, Any]]]:
+def _operations(tmp_path: Path, run: Callable[[Path], Path] = _run) -> tuple[int, list[dict[str, Any]]]:
     """How many operations a run takes, and its records."""
     with pytest.MonkeyPatch.context() as patch:
         count = _patched(patch, tmp_path.resolve(), lambda *_: None)
         patch.setenv("HARNESS_CACHE", str(tmp_path / "first"))
-        folder = _run(tmp_path / "whole")
+        folder = run(tmp_path / "whole")
     return count[0], _records(folder)
 
 
@@ -92,13 +115,14 @@ def test_after_a_disk_error_at_any_operation_the_same_command_ends_alike(code: i
         assert _records(_run(out)) == whole, f"operation {n} of {total}"
 
 
-def killed(root: Path, total: int) -> None:
+def killed(root: Path, total: int, how: str) -> None:
     """Kill a run at each of its operations, in the folders root/1, root/2, ... Raises AssertionError if one goes on."""
+    run, step = RUNS[how]
     os.fsync = lambda fd: None  # as in the tests
     load.load_model = fakes.FakeModel  # type: ignore[assignment]
     os.environ["HARNESS_CACHE"] = str(root / "before")
-    _run(root / "imports")  # once, not in each child
-    for n in range(1, total + 1):
+    run(root / "imports")  # once, not in each child
+    for n in range(1, total + 1, step):
         out = root / str(n)
 
         def kill(at: int, _: str, n: int = n) -> None:
@@ -110,20 +134,22 @@ def killed(root: Path, total: int) -> None:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setenv("HARNESS_CACHE", str(out / "cache"))
                 _patched(patch, root.resolve(), kill)
-                _run(out)
+                run(out)
             os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9, f"operation {n} was not reached"
 
 
-def test_after_a_kill_at_any_operation_the_same_command_ends_alike(tmp_path: Path) -> None:
-    total, whole = _operations(tmp_path)
+@pytest.mark.parametrize("how", RUNS)
+def test_after_a_kill_at_any_operation_the_same_command_ends_alike(how: str, tmp_path: Path) -> None:
+    run, step = RUNS[how]
+    total, whole = _operations(tmp_path, run)
     # Forking a process of all tests takes 0.1 s.
-    code = f"from pathlib import Path; from tests.security.test_faults import killed; killed(Path({str(tmp_path)!r}), {total})"
+    code = f"from pathlib import Path; from tests.security.test_faults import killed; killed(Path({str(tmp_path)!r}), {total}, {how!r})"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
-    for n in range(1, total + 1):
+    for n in range(1, total + 1, step):
         out = tmp_path / str(n)
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("HARNESS_CACHE", str(out / "cache"))
-            folder = _run(out)
+            folder = run(out)
         assert _records(folder) == whole, f"operation {n} of {total}"
-        assert not [*folder.glob(".*"), *folder.glob("answered.jsonl")]
+        assert not [*folder.glob(".*"), *folder.glob("answered*.jsonl"), *folder.glob("records.*.jsonl")]
