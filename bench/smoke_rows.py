@@ -45,15 +45,19 @@ DATA: dict[str, Rows] = {
     "qasper": Rows("qasper/qasper-train-v0.3-sample.json", 2900),
     **_longbench("qasper", 2900),
     **_longbench("multifieldqa_zh", 4000),
+    **_longbench("passage_retrieval_zh", 4000),
     **_longbench("multifieldqa_en", 4400),
     **_longbench("2wikimqa", 5500),
     "triviaqa": Rows(
         "triviaqa/wikipedia-sample.json", 6000, {"dataset.documents": "{data}/triviaqa/evidence_wikipedia.jsonl"}
     ),
+    **_longbench("trec", 7000),
     **_longbench("dureader", 8000),
     **_longbench("triviaqa", 8300),
     **_longbench("hotpotqa", 9000),
+    **_longbench("passage_retrieval_en", 9300),
     **_longbench("musique", 10500),
+    **_longbench("passage_count", 12100),
     **_longbench("narrativeqa", 25000),
     "narrativeqa": Rows("narrativeqa", 46000),
 }

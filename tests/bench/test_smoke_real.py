@@ -25,10 +25,15 @@ def answered(out: Path, method: str, dataset: str, seconds: float, questions: in
     return write_run(out, rows, method=method, dataset=dataset, model=model)
 
 
+# Sets of LongBench without rows at hand: their licences are restrictive or not clear.
+NO_ROWS = {
+    f"longbench/{n}" for n in ["gov_report", "qmsum", "multi_news", "vcsum", "samsum", "lsht", "lcc", "repobench-p"]
+}
+
+
 def test_every_data_set_that_is_fetched_has_rows() -> None:
-    assert set(DATA) == {name for name in presets.names("datasets") if not name.startswith("pocket/")} - {
-        "qasper-hints"
-    }
+    fetched = {name for name in presets.names("datasets") if not name.startswith("pocket/")}
+    assert set(DATA) == fetched - {"qasper-hints"} - NO_ROWS
     words = [rows.words for rows in DATA.values()]
     assert words == sorted(words)
 
