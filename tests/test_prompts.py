@@ -76,9 +76,9 @@ def scenes_of(kind: str, name: str) -> list[Scene]:
 
 @cache
 def teacher() -> Teacher:
-    from harness.llm.light import LightTokenizer
+    from harness.llm.fast_tokenizer import FastTokenizer
 
-    return Teacher(LightTokenizer(cards.EMBEDDED), window=10**6)
+    return Teacher(FastTokenizer(cards.EMBEDDED), window=10**6)
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from harness.config.layers import Choices
     from harness.engine.plan import Plan
     from harness.engine.progress import Progress
-    from harness.tracking.trackers import Trackers
+    from harness.tracking.background import BackgroundTracking
 
 
 MethodName = str | type[Method]
@@ -107,8 +107,8 @@ def run(
     from harness.config.sweep import checked
     from harness.engine.progress import Silent, suitable
     from harness.engine.rows import rows, with_seeds
+    from harness.tracking.background import BackgroundTracking
     from harness.tracking.track import MOST_TRACES
-    from harness.tracking.trackers import Trackers
 
     single = (
         isinstance(method, str | type) and isinstance(dataset, str) and suite is None and not sweep and repeat is None
@@ -132,7 +132,7 @@ def run(
     wanted = rows(shared, _names(method), _names(dataset), axes, show.note)
     wanted = _recording(wanted, {"record_stops": record_stops, "record_t_p": record_t_p}, show)
     folder = working_copy(out)
-    trackers = Trackers(folder, mlflow, suite, MOST_TRACES if traces is None else traces)
+    trackers = BackgroundTracking(folder, mlflow, suite, MOST_TRACES if traces is None else traces)
     options = {"parallel": parallel, "retry_failed": retry_failed, "fail_fast": fail_fast}
     runs = _run_rows(wanted, folder, trackers, suitable if progress else Silent, options, single)
     for problem in (missed := tuple(trackers.missed())):
@@ -143,7 +143,7 @@ def run(
 def _run_rows(
     wanted: Sequence[Choices],
     out: Path,
-    trackers: Trackers,
+    trackers: BackgroundTracking,
     make_progress: Callable[[], Progress],
     options: Mapping[str, Any],
     single: bool,

@@ -112,9 +112,9 @@ def _tokenizer(config: ModelConfig) -> Callable[[str], int]:
     with offline():
         folder = place(config, local_folder(config)[0])
     if config.package and not config.tokenizer:
-        from harness.llm.light import LightTokenizer
+        from harness.llm.fast_tokenizer import FastTokenizer
 
-        text = Text(LightTokenizer(folder), config.name)
+        text = Text(FastTokenizer(folder), config.name)
     else:
         from transformers import AutoTokenizer
 

@@ -36,8 +36,8 @@ from harness.errors import FirstFailure, HarnessError, UnknownName, UserError
 from harness.parallel.signals import interrupt_on_signals
 from harness.storage.home import check_home
 from harness.storage.remote_runs import working_copy
+from harness.tracking.background import BackgroundTracking
 from harness.tracking.track import MOST_TRACES
-from harness.tracking.trackers import Trackers
 
 if TYPE_CHECKING:
     from harness.config.layers import Choices
@@ -138,7 +138,7 @@ class Job:
     """
 
     options: Execution
-    trackers: Trackers
+    trackers: BackgroundTracking
     command: list[str]
     several: bool
     shard: tuple[int, int] | None = None
@@ -196,7 +196,7 @@ def _run_all(
     if options.plan:
         return _only_plan(wanted, options, scaling, selection.suite)
     check_home()
-    trackers = Trackers(options.folder, options.mlflow, selection.suite, options.traces)
+    trackers = BackgroundTracking(options.folder, options.mlflow, selection.suite, options.traces)
     first = plan_all(wanted, say)
     planned, lost, code = first.plans, first.lost, first.code
     for line in dict.fromkeys(model_warnings.ticket(p.config.model) for p in planned if p.config.model.embedded):

@@ -9,14 +9,14 @@ from typing import Any
 
 from harness.config.resolve import DEFAULTS
 from harness.config.schema import EncoderConfig, ModelConfig
-from harness.embed.towers import disagreement, pooling_of
 from harness.errors import CannotRun, Missing
 from harness.llm.model_info import hash_files, local_folder
 from harness.storage.file_hash import file_hash
 from harness.storage.hub import weights_of
 from harness.storage.paths import inside
-from harness.storage.received import package_folder, read_object
+from harness.storage.received import package_folder, parse_json, read_object, read_plain
 
+MODULES = "modules.json"  # of a folder of sentence-transformers
 _NO_LIMIT = 10**6  # transformers writes 1e30 for a tokenizer without a limit
 _LONGER = ("mpnet", 512)
 """The encoder of the profile `paper`, and the tokens that it reads."""
@@ -151,3 +151,61 @@ def _folder(config: EncoderConfig, key: str) -> Path:
     here = f", or choose an encoder that is here: {DEFAULTS['encoder']}" if key.startswith("encoder.") else ""
     model = ModelConfig(name=config.name, source=config.source, revision=config.revision)
     return local_folder(model, weights_of(key, here))[0]
+
+
+def pooling_of(folder: Path) -> str | None:
+    """How the folder itself says its tokens become one vector ("mean", "cls", ...); None where it says nothing.
+
+    Raises CannotRun for a file about it that cannot be read.
+    """
+    for module in _modules(folder):
+        path = folder / module.get("path", "") / "config.json"
+        if str(module.get("type", "")).endswith(".Pooling") and path.exists():
+            pooling: dict[str, Any] = _read(path, dict)
+            if "pooling_mode" in pooling:
+                modes = pooling["pooling_mode"]
+                return modes if isinstance(modes, str) else "+".join(modes)
+            # The older form: one flag for each way.
+            flags = [key for key, on in pooling.items() if key.startswith("pooling_mode_") and on is True]
+            short = (f.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token") for f in flags)
+            return "+".join(short) or "mean"
+    return None
+
+
+def disagreement(folder: Path, config: EncoderConfig) -> str | None:
+    """Why `config` and the folder cannot both be right, as a sentence; None where they agree. Raises as pooling_of."""
+    own = pooling_of(folder)
+    if config.pooling is not None and own is not None and own != config.pooling:
+        return (
+            f"encoder '{config.name}' is set to pool by {config.pooling}, but its folder's own pooling is {own}; name "
+            "the right folder, or take its word with --set encoder.pooling=null"
+        )
+    normalises = any(str(module.get("type", "")).endswith(".Normalize") for module in _modules(folder))
+    if config.similarity == "dot" and normalises:
+        return (
+            f"encoder '{config.name}' is set to compare by dot product, but its folder normalises every vector; say "
+            "--set encoder.similarity=cosine"
+        )
+    return None
+
+
+def _modules(folder: Path) -> list[dict[str, Any]]:
+    path = folder / MODULES
+    modules = list(_read(path, list)) if path.exists() else []
+    if not all(isinstance(module, dict) for module in modules):
+        raise CannotRun(_broken(path, "it does not list modules"))
+    return modules
+
+
+def _read(path: Path, kind: type) -> Any:
+    try:
+        content = parse_json(read_plain(path))
+    except (OSError, ValueError) as error:
+        raise CannotRun(_broken(path, str(error))) from error
+    if not isinstance(content, kind):
+        raise CannotRun(_broken(path, f"it holds a {type(content).__name__} where a {kind.__name__} belongs"))
+    return content
+
+
+def _broken(path: Path, why: str) -> str:
+    return f"the encoder's file {path} cannot be read ({why}); download the folder again, or name another"

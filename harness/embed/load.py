@@ -1,9 +1,15 @@
-"""Sentence encoders through sentence-transformers: loaded once a process, bound to a meter for every use."""
+"""Sentence encoders through sentence-transformers: loaded once a process, bound to a meter for every use.
+
+folder of sentence-transformers (modules.json)   built as it says; a configuration that says otherwise is refused
+folder of transformers alone (config.json)       its network with the pooling of the configuration, else the mean
+
+"dragon":  question ──► query network ──► q          passage ──► passage network ──► p          score = q . p
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,19 +19,46 @@ from harness.config.schema import EncoderConfig
 from harness.cost.events import Event
 from harness.cost.flops import ModelShape, shape_of
 from harness.cost.meter import Meter
-from harness.embed.encoder_info import query_folder
-from harness.embed.once import loaded, one_at_a_time
-from harness.embed.towers import Towers, build
-from harness.errors import ModelOutputError
+from harness.embed.encoder_info import MODULES, encoder_facts, encoder_folder, query_folder
+from harness.errors import CannotRun, ModelOutputError, importable
+from harness.parallel.scheduler import in_forward_thread
+
+_kept: dict[tuple[str, str], Any] = {}
+
+
+def loaded(config: EncoderConfig, what: str, load: Callable[[str, str | None], Any]) -> tuple[Any, dict[str, Any]]:
+    """The network of `config` as load(folder, device) makes it, and its identity; `what` is how messages call it.
+
+    Raises CannotRun when it is missing, is not what it says, or cannot be loaded.
+    """
+    with importable():
+        import transformers
+
+    facts = encoder_facts(config)
+    if facts.problems:
+        raise CannotRun(facts.problems[0])
+    key = (what, config.model_dump_json())
+    if key not in _kept:
+        transformers.logging.disable_progress_bar()
+        device = None if config.device == "auto" else config.device
+        try:
+            with importable():
+                _kept[key] = load(str(encoder_folder(config)), device)
+        except (OSError, ValueError, KeyError, RuntimeError) as e:
+            raise CannotRun(f"cannot load {what} '{config.name}': {str(e).splitlines()[0]}") from e
+    return _kept[key], facts.identity
 
 
 class SentenceEncoder:
     """An encoder bound to a meter; see harness.embed.base.Encoder."""
 
-    def __init__(self, config: EncoderConfig, nets: Towers, identity: dict[str, Any], meter: Meter, role: str) -> None:
+    def __init__(
+        self, config: EncoderConfig, nets: tuple[Any, Any], identity: dict[str, Any], meter: Meter, role: str
+    ) -> None:
+        """nets: the SentenceTransformers for passages and for questions, the same one where the encoder has one."""
         self.name, self.identity = config.name, identity
         self._config, self._meter, self._role = config, meter, role
-        self._net, self._query_net = nets.passage, nets.query
+        self._net, self._query_net = nets
 
     def encode(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> np.ndarray:
         """Vectors [len(texts), width], float32, normalised for cosine. Raises ModelOutputError on NaN."""
@@ -35,7 +68,7 @@ class SentenceEncoder:
         prefix = self._config.query_prefix if kind == "query" else self._config.passage_prefix
         net = self._query_net if kind == "query" else self._net
         whole = [prefix + t for t in texts]
-        vectors, lengths = one_at_a_time(lambda: self._run(net, whole))
+        vectors, lengths = in_forward_thread(lambda: self._run(net, whole))
         if not np.isfinite(vectors).all():
             raise ModelOutputError(f"encoder '{self.name}' gave NaN or infinite embeddings; check its weights")
         self._book(net, lengths, time.perf_counter() - began)
@@ -82,10 +115,26 @@ class SentenceEncoder:
 def load_encoder(config: EncoderConfig, meter: Meter, role: str) -> SentenceEncoder:
     """Bind the encoder that `config` names to `meter`; loads it once a process. Raises CannotRun."""
 
-    def load(folder: str, device: str | None) -> Towers:
-        passage = build(Path(folder), config, device)
-        query = passage if config.query_source is None else build(query_folder(config), config, device)
-        return Towers(passage, query)
+    def load(folder: str, device: str | None) -> tuple[Any, Any]:
+        passage = _network(Path(folder), config, device)
+        query = passage if config.query_source is None else _network(query_folder(config), config, device)
+        return passage, query
 
     nets, identity = loaded(config, "encoder", load)
     return SentenceEncoder(config, nets, identity, meter, role)
+
+
+def _network(folder: Path, config: EncoderConfig, device: str | None) -> Any:
+    """One SentenceTransformer. Raises what the libraries raise for a folder that they cannot read."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    if (folder / MODULES).exists():
+        net = SentenceTransformer(str(folder), device=device, local_files_only=True)
+    else:
+        words = Transformer(str(folder))
+        width = words.get_embedding_dimension()
+        net = SentenceTransformer(modules=[words, Pooling(width, config.pooling or "mean")], device=device)
+    if config.max_length:
+        net.max_seq_length = config.max_length
+    return net

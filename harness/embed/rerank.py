@@ -13,8 +13,9 @@ from harness.config.schema import EncoderConfig
 from harness.cost.events import Event
 from harness.cost.flops import ModelShape, shape_of
 from harness.cost.meter import Meter
-from harness.embed.once import loaded, one_at_a_time
+from harness.embed.load import loaded
 from harness.errors import CannotRun, ModelOutputError
+from harness.parallel.scheduler import in_forward_thread
 
 
 class CrossEncoderReranker:
@@ -35,7 +36,7 @@ class CrossEncoderReranker:
         began = time.perf_counter()
         question = self._config.query_prefix + query
         pairs = [(question, self._config.passage_prefix + p) for p in passages]
-        scores, lengths = one_at_a_time(lambda: self._run(pairs))
+        scores, lengths = in_forward_thread(lambda: self._run(pairs))
         if not np.isfinite(scores).all():
             raise ModelOutputError(f"reranker '{self.name}' gave NaN or infinite scores; check its weights")
         self._book(lengths, time.perf_counter() - began)

@@ -22,8 +22,8 @@ from tokenizers import Tokenizer
 from harness.config.schema import ModelConfig
 from harness.errors import CannotRun
 from harness.llm.endings import KNOWN, OPENING, markers_of
-from harness.llm.markers import break_in_text, spelled
 from harness.llm.template import PLAIN, Pieces, bounded, cut, named
+from harness.llm.template_tokens import break_in_text, spelled
 from harness.llm.text import Text
 from harness.llm.tokenizer_files import try_tokenizer
 from harness.storage.received import read_object, read_plain

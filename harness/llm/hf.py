@@ -24,6 +24,7 @@ from harness.cost.free_memory import available, free_cores
 from harness.cost.meter import Meter
 from harness.errors import CannotRun
 from harness.llm import capture, families, merged_adapter
+from harness.llm.batched_forward import THREADS, TOLERANCE, Ask, ForwardLane, cache_problem, pack_problem, rows_hold
 from harness.llm.endings import markers_of, pattern
 from harness.llm.graphs import Steps
 from harness.llm.kernels import VarlenKernel
@@ -33,7 +34,6 @@ from harness.llm.model_info import memory_problem
 from harness.llm.session import HFSession
 from harness.llm.template import PLAIN, Pieces, cut, no_system
 from harness.llm.text import Text
-from harness.llm.together import THREADS, TOLERANCE, Ask, ForwardLane, cache_problem, pack_problem, rows_hold
 from harness.llm.tokenizer_files import place
 from harness.models import LanguageModel
 from harness.parallel.scheduler import current

@@ -14,6 +14,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,6 +26,7 @@ from harness.cost.events import Event, Kind
 from harness.cost.flops import ModelShape
 from harness.cost.meter import Meter
 from harness.errors import ModelOutputError
+from harness.llm.batched_forward import Ask
 from harness.llm.capture import BLOCK, FeedCapture, WriteCapture
 from harness.llm.endings import reply_end
 from harness.llm.kv import Arena, kept_tail, rewind, slot_of
@@ -33,9 +35,8 @@ from harness.llm.sampling import Sampler
 from harness.llm.template import Framed, Pieces, opening
 from harness.llm.text import Text
 from harness.llm.thinking import begins
-from harness.llm.together import Ask
 from harness.models import Decoding, Probe, Session, Span, Written
-from harness.parallel.scheduler import current
+from harness.parallel.scheduler import in_forward_thread
 
 
 @dataclass
@@ -348,19 +349,12 @@ class HFSession(Session):
                     logits = self._forward(cost, [token], capture=capture)
                     self._cached += 1
                     if capture is not None and capture.waiting() >= BLOCK:
-                        self._reduce(capture)
+                        in_forward_thread(partial(capture.reduce, self._model.layers))
             if capture is not None:
-                self._reduce(capture)
+                in_forward_thread(partial(capture.reduce, self._model.layers))
             written = self._written(start, how.stop, finish, capture.result().numpy() if capture else None)
             cost.endings = int(written.ending)
         return written
-
-    def _reduce(self, capture: WriteCapture) -> None:
-        scheduler = current()
-        if scheduler is None:
-            capture.reduce(self._model.layers)
-        else:
-            scheduler.call(lambda: capture.reduce(self._model.layers))
 
     def _stops(self, start: int, stop: Sequence[str]) -> bool:
         """Whether what was written from token `start` on ends in a stop string, give or take the newest token."""

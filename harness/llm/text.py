@@ -1,8 +1,8 @@
 """Tokenizer in, tokens out: plain text can never forge a turn, and spans know their characters.
 
 `Text.plain` encodes with a copy of the tokenizer that knows no added tokens, so "<|eot_id|>" in a document becomes the
-ordinary tokens of that string; a marker that is left in them is broken up (markers.py). `Text.trusted` encodes the
-template's own pieces, where they are control tokens.
+ordinary tokens of that string; a marker that is left in them is broken up (template_tokens.py). `Text.trusted` encodes
+the template's own pieces, where they are control tokens.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
 from harness.errors import CannotRun
-from harness.llm.markers import Guard, Token
 from harness.llm.template import PLAIN, Pieces
+from harness.llm.template_tokens import Guard, Token
 
 
 class Text:

@@ -81,6 +81,14 @@ def current() -> Scheduler | None:
     return scheduler
 
 
+def in_forward_thread(fn: Callable[[], R]) -> R:
+    """fn(), with several questions in flight in the thread of the forward passes: the libraries' tokenizers change
+    their own settings with every call, and a pool of threads for each question would slow all of them down.
+    """
+    scheduler = current()
+    return fn() if scheduler is None else scheduler.call(fn)
+
+
 def _openmp(function: str, *numbers: int) -> None:
     """Call a function of the OpenMP library that torch has loaded; without effect where there is none."""
     if "torch" in sys.modules:

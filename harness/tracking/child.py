@@ -30,7 +30,7 @@ _POLL = 0.2  # seconds between two looks at the parent
 _INTERVAL = 2.0  # seconds between two passes, at least
 _SHARE = 0.05  # of a core's time that passes take, at most
 _TRACING = 1.0  # seconds for traces in a pass while runs go on
-_LAST_TRACING = 40.0  # seconds for them in the last pass: the command waits for it (trackers.py)
+_LAST_TRACING = 40.0  # seconds for them in the last pass: the command waits for it (background.py)
 _LONGEST_PAUSE = 60.0  # seconds; a store that fails is tried again after 4, 8, ... of them
 _LONGEST_END = 600  # seconds of the last pass: no store keeps an orphan alive
 # A store that let two runs down one after the other is not asked for the others of that pass.

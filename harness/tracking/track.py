@@ -2,7 +2,7 @@
 
 problems(uri)          what stands in the way, before anything runs (cheap, imports no MLflow)
 track(folder, uri)     fill, refill or bring up to date one run, as often as wanted
-trackers.Trackers      a child process that repeats `track` over the runs of a command while they go on
+background.BackgroundTracking   a child process that repeats `track` over the runs of a command while they go on
 
 experiment  the data set, with a saved view "Comparison" and a guide as its description
 parent      the suite: its description is the table of its runs, its metrics their sums and the best score

@@ -1,6 +1,6 @@
 """A training in MLflow: one run, a point for each number in a line of log.jsonl.
 
-log = TrainingLog(out, uri, params, warn)     a child process logs while the training goes on (trackers.py)
+log = TrainingLog(out, uri, params, warn)     a child process logs while the training goes on (background.py)
 log.close("FINISHED")                         waits for the last numbers, not for ever
 track_training(out, uri)                      what the child repeats; as often as wanted
 
@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.storage.home import read_lock, write_json
+from harness.tracking.background import BackgroundTracking
 from harness.tracking.track import TRAINING, attempt
-from harness.tracking.trackers import Trackers
 from harness.tracking.uri import unreachable
 
 EXPERIMENT = "pocket training"
@@ -58,7 +58,7 @@ class TrainingLog:
         self._warned = False
         if reason := unreachable(uri, 2.0):
             self._say(f"not logged to MLflow ({reason}); the training goes on, its numbers are in {LOG}")
-        self._trackers = Trackers(out, uri)
+        self._trackers = BackgroundTracking(out, uri)
         self._trackers.add(out)
 
     def _say(self, sentence: str) -> None:

@@ -21,9 +21,9 @@ from harness.config.schema import ModelConfig
 from harness.cost.events import Event
 from harness.cost.flops import shape_of
 from harness.cost.meter import Meter
-from harness.embed.once import one_at_a_time
 from harness.errors import CannotRun, Missing, ModelOutputError
 from harness.llm.model_info import hash_files, local_folder
+from harness.parallel.scheduler import in_forward_thread
 from harness.storage.hub import weights_of
 
 KEEP = 1  # the class of tokens that are kept
@@ -107,7 +107,7 @@ class TokenClassifier:
 
     def tokenize(self, text: str) -> Tokenized:
         """The tokens of a text of any length, without special ones."""
-        encoding = one_at_a_time(
+        encoding = in_forward_thread(
             lambda: self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
         )
         tokens = self._tokenizer.convert_ids_to_tokens(encoding["input_ids"])
@@ -118,7 +118,7 @@ class TokenClassifier:
         began = time.perf_counter()
         ids = self._tokenizer.convert_tokens_to_ids(list(tokens))
         row = [self._ends[0], *ids, self._ends[1]]
-        probabilities = one_at_a_time(lambda: self._run(row))
+        probabilities = in_forward_thread(lambda: self._run(row))
         if np.isnan(probabilities).any():
             raise ModelOutputError(f"the classifier '{self.name}' gave NaN probabilities; check its weights")
         event = Event(

@@ -128,10 +128,10 @@ def _fingerprint(skill: Skill, folder: Path, tokenizer: str) -> str:
 
 @lru_cache(maxsize=4)
 def _teacher(folder: Path, tokenizer: str) -> Teacher:  # noqa: ARG001 - the hash tells a folder from a later one
-    from harness.llm.light import LightTokenizer
+    from harness.llm.fast_tokenizer import FastTokenizer
     from harness.training.teacher import Teacher
 
-    return Teacher(LightTokenizer(folder), NAME)
+    return Teacher(FastTokenizer(folder), NAME)
 
 
 def _scenes(skill: Skill) -> list[Scene]:

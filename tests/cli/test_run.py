@@ -18,7 +18,7 @@ import yaml
 from harness.cli import run as run_verb
 from harness.engine.runner import RunResult
 from harness.errors import CannotRun
-from harness.tracking.trackers import Trackers
+from harness.tracking.background import BackgroundTracking
 from harness.types import Answer, Question
 from tests.cli.conftest import Cli
 from tests.cli.fakes import Echo
@@ -221,11 +221,11 @@ def test_mlflow_logs_and_counts_only_where_it_was_asked_for(
 ) -> None:
     started: list[tuple[str, str, str | None]] = []
 
-    def add(self: Trackers, folder: Path) -> None:
+    def add(self: BackgroundTracking, folder: Path) -> None:
         started.append((folder.name.partition("--")[0], self._uri.rpartition("/")[2], self._suite))
 
-    monkeypatch.setattr(Trackers, "add", add)
-    monkeypatch.setattr(Trackers, "missed", lambda self: missed if self._uri else [])
+    monkeypatch.setattr(BackgroundTracking, "add", add)
+    monkeypatch.setattr(BackgroundTracking, "missed", lambda self: missed if self._uri else [])
     monkeypatch.setenv("MLFLOW_TRACKING_URI", variable)
     done = here("run", "--method", "echo", "--dataset", "pocket/musique", "--limit", "1", *mlflow)
     assert done.returncode == code, done.stderr

@@ -7,11 +7,11 @@ import torch
 
 from harness.cli.run import Execution
 from harness.config.schema import ModelConfig
-from harness.llm import together
+from harness.llm import batched_forward
 from harness.llm.kv import Arena
 from harness.llm.load import load_model
 from harness.llm.model_info import model_facts
-from tests.llm.test_together import SCRIPTS, play, side_by_side
+from tests.llm.test_batched_forward import SCRIPTS, play, side_by_side
 
 ROWS = 8
 
@@ -24,13 +24,13 @@ def _no_early_pass(monkeypatch):
 @pytest.fixture
 def sizes(monkeypatch):
     """Tokens of each packed pass, and how many contexts it held."""
-    seen, real = [], together.together
+    seen, real = [], batched_forward.together
 
     def spy(net, device, asks, *more):
         seen.append((sum(len(ask.ids) for ask in asks), len(asks)))
         return real(net, device, asks, *more)
 
-    monkeypatch.setattr(together, "together", spy)
+    monkeypatch.setattr(batched_forward, "together", spy)
     return seen
 
 
@@ -52,11 +52,11 @@ def test_contexts_in_flight_equal_themselves_alone_to_the_bit(tiny_folder, sizes
 def test_it_does_not_matter_how_many_threads_another_library_left(tiny_folder):
     model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), dtype="float32", deterministic=True))
     usual = play(model, SCRIPTS[0])
-    torch.set_num_threads(together.THREADS + 1)
+    torch.set_num_threads(batched_forward.THREADS + 1)
     try:
         assert play(model, SCRIPTS[0]) == usual
     finally:
-        torch.set_num_threads(together.THREADS)
+        torch.set_num_threads(batched_forward.THREADS)
 
 
 @pytest.mark.parametrize("by_place", [True, False])
@@ -73,14 +73,14 @@ def test_a_trial_finds_rows_that_depend_on_their_pass(tiny, by_place):
             out.logits = out.logits + noise * 1e-4
             return out
 
-    assert together.rows_hold(tiny.net, tiny.device, tiny.layers, ROWS)
-    assert not together.rows_hold(Net(), tiny.device, tiny.layers, ROWS)
+    assert batched_forward.rows_hold(tiny.net, tiny.device, tiny.layers, ROWS)
+    assert not batched_forward.rows_hold(Net(), tiny.device, tiny.layers, ROWS)
 
 
 def test_a_pass_that_cannot_be_shared_runs_alone(tiny_folder, sizes):
     model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), attention="eager", deterministic=True))
     assert model.fixed_rows == 0
-    assert model.forward(together.Ask([1, 2], Arena(model.layers).cache(), 1), None).shape[0] == 1
+    assert model.forward(batched_forward.Ask([1, 2], Arena(model.layers).cache(), 1), None).shape[0] == 1
     assert not sizes
 
 

@@ -21,7 +21,7 @@ from harness.errors import CannotRun, ModelOutputError, RequestFailed, WindowExc
 from harness.llm import endpoint_http
 from harness.llm.endpoint_info import sizes
 from harness.llm.endpoint_tokens import ALLOWANCE, Tokens
-from harness.llm.light import LightTokenizer
+from harness.llm.fast_tokenizer import FastTokenizer
 from harness.llm.model_info import model_facts
 from harness.llm.template import cut
 from harness.llm.text import Text
@@ -96,7 +96,7 @@ def _tokens(found: list[Tokens] = []) -> Tokens:  # noqa: B006 - read once
 
 
 def test_counts_are_those_of_the_model_loaded_here() -> None:
-    light = LightTokenizer(POCKET)
+    light = FastTokenizer(POCKET)
     text, pieces = Text(light, "m"), cut(light.apply_chat_template, "m", "26 Jul 2024")
     with Loopback() as loopback:
         model = loaded(loopback)

@@ -18,12 +18,12 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm import capture, graphs
+from harness.llm.batched_forward import Ask, ForwardLane, alone, together
 from harness.llm.capture import FeedCapture, WriteCapture
 from harness.llm.graphs import Steps
 from harness.llm.kernels import VarlenKernel
 from harness.llm.kv import BLOCK, Arena, slot_of
 from harness.llm.load import load_model, unload
-from harness.llm.together import Ask, ForwardLane, alone, together
 from harness.parallel.scheduler import Scheduler
 
 

@@ -8,10 +8,10 @@ from itertools import pairwise
 import pytest
 import torch
 
+from harness.llm.batched_forward import Ask, alone, pack_problem, together
 from harness.llm.capture import FeedCapture, WriteCapture, block_weights, column_weights
 from harness.llm.kernels import VarlenKernel, cpu_attention, one_row
 from harness.llm.kv import Arena
-from harness.llm.together import Ask, alone, pack_problem, together
 
 
 @pytest.fixture

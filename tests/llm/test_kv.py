@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
+from harness.llm.batched_forward import Ask, ForwardLane
 from harness.llm.kv import BLOCK, Arena, kept_tail, packed_cache, rewind, slot_of
 from harness.llm.load import load_model
 from harness.llm.prefixes import names
-from harness.llm.together import Ask, ForwardLane
 from tests.llm.conftest import WORDS
-from tests.llm.test_together import SCRIPTS, play, same, side_by_side
+from tests.llm.test_batched_forward import SCRIPTS, play, same, side_by_side
 
 LAYERS, HEADS, SIZE = 2, 2, 4
 STEPS = st.lists(
@@ -260,7 +260,9 @@ def test_a_pass_that_fails_after_a_copy_leaves_the_context_as_it_was(counted, mo
         s.user(DOCUMENTS[0])
         s.feed("Where?")
         with monkeypatch.context() as broken:
-            broken.setattr("harness.llm.together._make_room", lambda asks: (_ for _ in ()).throw(MemoryError("full")))
+            broken.setattr(
+                "harness.llm.batched_forward._make_room", lambda asks: (_ for _ in ()).throw(MemoryError("full"))
+            )
             with pytest.raises(MemoryError):
                 s.flush()
         assert (s._cache.get_seq_length(), slot_of(s._cache).names) == (0, [])

@@ -13,7 +13,7 @@ import pytest
 from harness.cli.main import main
 from harness.errors import SaveError
 from harness.tracking import track as tracking
-from harness.tracking.trackers import Trackers
+from harness.tracking.background import BackgroundTracking
 from harness.tracking.uri import sqlite_path
 from tests.reports.build import record, write_run
 
@@ -42,8 +42,10 @@ def test_a_run_in_a_folder_that_is_not_utf8(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its database and artifacts are in it like any other's; nothing is written beside it."""
-    missed = Trackers.missed
-    monkeypatch.setattr(Trackers, "missed", lambda self: missed(self, 600))  # a busy machine may take its time
+    missed = BackgroundTracking.missed
+    monkeypatch.setattr(
+        BackgroundTracking, "missed", lambda self: missed(self, 600)
+    )  # a busy machine may take its time
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
     out = os.fsdecode(b"a\xffb")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.storage.paths import masked
+from harness.tracking.background import BackgroundTracking
 from harness.tracking.track import StoreError, problems
-from harness.tracking.trackers import Trackers
 from harness.tracking.uri import own_place, unreachable
 
 SECRETS = [
@@ -57,7 +57,7 @@ def test_sentences_about_a_store_hold_no_secret() -> None:
 
 def test_the_child_process_does_not_show_the_uri(tmp_path: Path) -> None:
     pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
-    trackers = Trackers(tmp_path, "postgresql://bob:hunter2@127.0.0.1:9/runs")
+    trackers = BackgroundTracking(tmp_path, "postgresql://bob:hunter2@127.0.0.1:9/runs")
     trackers.add(tmp_path / "nothing")
     assert trackers.process is not None
     arguments = Path(f"/proc/{trackers.process.pid}/cmdline")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.tracking.trackers import Trackers
+from harness.tracking.background import BackgroundTracking
 from harness.tracking.training_log import EXPERIMENT, TrainingLog, points, track_training
 
 LINE = {"step": 50, "stage": "first", "loss": 2.5, "right": {"0 answer": 0.25}, "minutes": 0.5, "tokens_per_s": 900}
@@ -43,8 +43,10 @@ def test_the_numbers_of_a_line() -> None:
 
 def test_one_run_a_training_and_a_point_a_line(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A dead store is warned of once; what it missed is logged to one that lives when the training goes on."""
-    missed = Trackers.missed
-    monkeypatch.setattr(Trackers, "missed", lambda self: missed(self, 600))  # a busy machine may take its time
+    missed = BackgroundTracking.missed
+    monkeypatch.setattr(
+        BackgroundTracking, "missed", lambda self: missed(self, 600)
+    )  # a busy machine may take its time
     monkeypatch.chdir(tmp_path)
     out = tmp_path / "out"
     write(out, 50)
@@ -88,8 +90,8 @@ def test_a_log_that_was_cut_on_resuming_is_not_logged_twice(uri: str, tmp_path: 
 def test_a_store_that_hangs_holds_nothing_for_ever(
     bad_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    missed = Trackers.missed
-    monkeypatch.setattr(Trackers, "missed", lambda self: missed(self, 0.05))
+    missed = BackgroundTracking.missed
+    monkeypatch.setattr(BackgroundTracking, "missed", lambda self: missed(self, 0.05))
     (warning,) = train(tmp_path, bad_server)
     assert warning.startswith("not logged to MLflow: tracking failed at http://127.0.0.1:")
     assert warning.endswith(f"The numbers of the training are in {tmp_path}/log.jsonl; the same command logs them")

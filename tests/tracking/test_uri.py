@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import CannotRun, UserError
+from harness.tracking.background import BackgroundTracking
 from harness.tracking.track import default_uri, problems, track
-from harness.tracking.trackers import Trackers
 from tests.reports.build import record, write_run
 
 pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
@@ -83,7 +83,7 @@ class TestUri:
         with pytest.raises(CannotRun, match=sentence):
             track(run_folder(tmp_path), uri)
         with pytest.raises(UserError, match=sentence):
-            Trackers(tmp_path, uri)
+            BackgroundTracking(tmp_path, uri)
 
     @pytest.mark.parametrize(
         "uri", ["sqlite:///a.db", "http://h:5000", "https://h", "databricks", "postgresql+psycopg2://u:p@h/d"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from harness.config.yaml_tree import Raw
 from harness.cost.flops import ModelShape
 from harness.errors import ConfigError, UserError
-from harness.llm.light import LightTokenizer
+from harness.llm.fast_tokenizer import FastTokenizer
 from harness.method import Scene, Task
 from harness.stats.rng import Dice
 from harness.training.need import Need, adapter_parameters, need, problem
@@ -34,7 +34,7 @@ def scene(**more: object) -> Scene:
 
 
 def test_a_reply_and_a_label_are_the_only_targets() -> None:
-    teacher = Teacher(LightTokenizer(EMBEDDED))
+    teacher = Teacher(FastTokenizer(EMBEDDED))
     analysis, _, selection = SKILLS
     decode = teacher.text.tokenizer.backend_tokenizer.decode
     (row,) = rows(selection, [scene(texts=("T", "A", "\nSection1: B"), replies=("['B']",))], teacher, 500).rows

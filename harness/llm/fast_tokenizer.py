@@ -1,6 +1,6 @@
 """A saved tokenizer without transformers, and so without torch: what laying out prompts needs of one, in 0.1 seconds.
 
-    tokenizer = LightTokenizer(folder)
+    tokenizer = FastTokenizer(folder)
     Teacher(tokenizer)                        the same tokens as with transformers' AutoTokenizer
 
 For models of this project alone: it reads tokenizer.json, tokenizer_config.json and chat_template.jinja as
@@ -18,7 +18,7 @@ from harness.errors import CannotRun
 from harness.storage.received import read_object, read_plain
 
 
-class LightTokenizer:
+class FastTokenizer:
     """Replaces a fast tokenizer of transformers. Raises CannotRun where a file is missing or cannot be read."""
 
     is_fast = True
@@ -46,7 +46,7 @@ class LightTokenizer:
     def apply_chat_template(self, messages: list[dict[str, str]], *, tokenize: bool, **variables: Any) -> str:
         """The messages as the template lays them out. Raises ValueError for tokenize=True."""
         if tokenize:
-            raise ValueError("a light tokenizer renders a template as text only")
+            raise ValueError("a fast tokenizer renders a template as text only")
         from jinja2.sandbox import ImmutableSandboxedEnvironment
 
         environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)

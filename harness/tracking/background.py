@@ -1,6 +1,6 @@
 """Log the runs of one command to MLflow while they go on, in one child process (harness/tracking/child.py).
 
-trackers = Trackers(out, mlflow, suite)
+trackers = BackgroundTracking(out, mlflow, suite)
 with trackers.follow(folder): runner.run(...)
 trackers.missed()                      waits for the last pass; a sentence for what was not logged
 
@@ -25,7 +25,7 @@ from harness.tracking.uri import own_place
 _NICE = 19  # 1.5 % of a core that it shares with the run: the scheduler's weights are 15 and 1024
 
 
-class Trackers:
+class BackgroundTracking:
     """Logs the runs of a command. mlflow: a URI, "off", or None for the default, whose failure only warns.
 
     suite: name of the parent run that holds them; traces: of each run, at most. Raises ConfigError for an MLflow that

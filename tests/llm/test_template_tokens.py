@@ -6,8 +6,8 @@ import pytest
 
 from harness.cost.meter import Meter
 from harness.llm.endings import KNOWN, OPENING
-from harness.llm.markers import break_in_text, spelled
 from harness.llm.template import PLAIN, Pieces
+from harness.llm.template_tokens import break_in_text, spelled
 from tests.llm.endpoints import loaded
 from tests.llm.loopback import Loopback
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.errors import CannotRun
-from harness.llm import together
+from harness.llm import batched_forward
 from harness.llm.kv import Arena
 from harness.llm.load import load_model
 from harness.parallel.scheduler import Scheduler
@@ -91,13 +91,13 @@ def _no_early_pass(monkeypatch):
 @pytest.fixture
 def passes(monkeypatch):
     """How many contexts each packed pass held."""
-    sizes, real = [], together.together
+    sizes, real = [], batched_forward.together
 
     def spy(net, device, asks, *more):
         sizes.append(len(asks))
         return real(net, device, asks, *more)
 
-    monkeypatch.setattr(together, "together", spy)
+    monkeypatch.setattr(batched_forward, "together", spy)
     return sizes
 
 
@@ -142,14 +142,14 @@ def test_logits_of_a_packed_pass_equal_those_alone(tiny):
     own, caches = [arena.cache() for _ in texts], [arena.cache() for _ in texts]
     for cache, text, cut in [*zip(own, texts, cuts, strict=True), *zip(caches, texts, cuts, strict=True)]:
         if cut:
-            together.alone(tiny.net, tiny.device, together.Ask(text[:cut], cache))
+            batched_forward.alone(tiny.net, tiny.device, batched_forward.Ask(text[:cut], cache))
     rest = [text[cut:] for text, cut in zip(texts, cuts, strict=True)]
     alone = [
-        together.alone(tiny.net, tiny.device, together.Ask(ids, cache, rows))
+        batched_forward.alone(tiny.net, tiny.device, batched_forward.Ask(ids, cache, rows))
         for ids, cache, rows in zip(rest, own, wanted, strict=True)
     ]
-    asks = [together.Ask(ids, cache, rows) for ids, cache, rows in zip(rest, caches, wanted, strict=True)]
-    packed = together.together(tiny.net, tiny.device, asks)
+    asks = [batched_forward.Ask(ids, cache, rows) for ids, cache, rows in zip(rest, caches, wanted, strict=True)]
+    packed = batched_forward.together(tiny.net, tiny.device, asks)
     assert packed[3] is None
     for rows, a, b in zip(wanted[:3], alone, packed, strict=False):
         assert b.shape == (rows, tiny.net.config.vocab_size)
@@ -163,7 +163,7 @@ def test_a_pass_that_fails_is_taken_back_and_run_context_by_context(tiny_folder,
     model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), prefill_chunk=990))
     scripts = SCRIPTS[:3]
     alone = [play(model, actions) for actions in scripts]
-    real, failed = together.together, []
+    real, failed = batched_forward.together, []
 
     def breaks(net, device, asks, *more):
         real(net, device, asks, *more)  # caches and captures have seen the tokens when it fails
@@ -171,14 +171,14 @@ def test_a_pass_that_fails_is_taken_back_and_run_context_by_context(tiny_folder,
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
     assert model.pack_problem is None
-    monkeypatch.setattr(together, "together", breaks)
+    monkeypatch.setattr(batched_forward, "together", breaks)
     for one, other in zip(alone, side_by_side([lambda a=a: play(model, a) for a in scripts]), strict=True):
         same(one, other)
     assert failed
 
 
 def test_an_error_is_that_of_the_context_that_causes_it(tiny, monkeypatch):
-    real, dragon = together.alone, tiny.text.plain("\U0001f409")[-1]
+    real, dragon = batched_forward.alone, tiny.text.plain("\U0001f409")[-1]
 
     def no_dragons(ids):
         if dragon in ids:
@@ -198,8 +198,8 @@ def test_an_error_is_that_of_the_context_that_causes_it(tiny, monkeypatch):
             return s.probe(["Yes", "No"]).mass["Yes"]
 
     expected = written(NODES[0])
-    monkeypatch.setattr(together, "alone", alone)
-    monkeypatch.setattr(together, "together", packed)
+    monkeypatch.setattr(batched_forward, "alone", alone)
+    monkeypatch.setattr(batched_forward, "together", packed)
     fine, broken = side_by_side([lambda: written(NODES[0]), lambda: written("\U0001f409")])
     assert fine == pytest.approx(expected, rel=1e-5)
     assert (type(broken), str(broken)) == (MemoryError, "no room for a dragon")
@@ -220,8 +220,8 @@ def test_a_pass_takes_what_writes_then_the_oldest_prefills_within_its_budget(lim
     class Model:
         prefill_chunk, pack_problem, fixed_rows = limit, None, None
 
-    asks = [together.Ask(range(n), None) for n in lengths]
-    assert together.ForwardLane(Model(), None).take(asks) == taken
+    asks = [batched_forward.Ask(range(n), None) for n in lengths]
+    assert batched_forward.ForwardLane(Model(), None).take(asks) == taken
 
 
 @settings(max_examples=25, deadline=None)
@@ -236,12 +236,12 @@ def test_each_ask_is_answered_once_and_none_waits_longer_than_there_are_asks_bef
     class Model:
         prefill_chunk = limit
 
-    lane, left, queue, answered = together.ForwardLane(Model(), None), [list(each) for each in lengths], [], []
+    lane, left, queue, answered = batched_forward.ForwardLane(Model(), None), [list(each) for each in lengths], [], []
 
     def ask_again(members):
         for member in draws.sample(members, len(members)):
             if left[member]:
-                queue.append([member, together.Ask(range(left[member].pop()), None), len(queue)])
+                queue.append([member, batched_forward.Ask(range(left[member].pop()), None), len(queue)])
 
     ask_again(list(range(len(lengths))))
     while queue:
@@ -295,7 +295,7 @@ def _refusing(given):
     [(lambda given: given, None), (_no_positions, "gave other logits"), (_refusing, r"failed \(TypeError\)")],
 )
 def test_a_trial_finds_out_what_cannot_be_packed(tiny, change, why):
-    found = together.pack_problem(_Net(tiny.net, change), tiny.device, "float32", tiny.layers)
+    found = batched_forward.pack_problem(_Net(tiny.net, change), tiny.device, "float32", tiny.layers)
     if why is None:
         assert found is None
     else:
@@ -314,14 +314,14 @@ def test_a_trial_finds_out_what_cannot_be_packed(tiny, change, why):
 )
 def test_what_a_short_trial_cannot_see_is_refused_by_name(tiny, monkeypatch, name, value, why):
     monkeypatch.setattr(tiny.net.config, name, value, raising=False)
-    assert why in together.pack_problem(tiny.net, tiny.device, "float32", tiny.layers)
+    assert why in batched_forward.pack_problem(tiny.net, tiny.device, "float32", tiny.layers)
 
 
 def test_a_trial_finds_a_cache_that_cannot_be_rolled_back(tiny, monkeypatch):
     asked = (tiny.net, tiny.device, "float32", tiny.layers)
-    assert together.cache_problem(*asked) is None
-    monkeypatch.setattr(together, "rewind", lambda _cache, _length: None)
-    assert "gave other logits than one pass" in together.cache_problem(*asked)
+    assert batched_forward.cache_problem(*asked) is None
+    monkeypatch.setattr(batched_forward, "rewind", lambda _cache, _length: None)
+    assert "gave other logits than one pass" in batched_forward.cache_problem(*asked)
 
 
 def test_bfloat16_packs_too(tiny_folder, passes):
@@ -365,8 +365,8 @@ def test_labels_of_a_plain_narrow_head_alone_are_computed_in_float32(factor, in_
     net = Scaled(factor, in_place, getattr(torch, dtype))
     hidden = torch.randn(1, 4, 16).to(net.head.weight.dtype)
     with torch.inference_mode():
-        ordinary = together._logits(net, {"hidden": hidden}, 3, [[], [], []])
-        found = together._logits(net, {"hidden": hidden}, 3, [[], [7, 9], []])
+        ordinary = batched_forward._logits(net, {"hidden": hidden}, 3, [[], [], []])
+        found = batched_forward._logits(net, {"hidden": hidden}, 3, [[], [7, 9], []])
         expected = hidden[0, 2].float() @ net.head.weight[[7, 9]].float().T + net.head.bias[[7, 9]].float()
     assert torch.equal(found, ordinary) is not exact
     if exact:
@@ -425,10 +425,13 @@ def with_adapter(tiny_folder, tmp_path):
 
 def test_a_trial_before_a_pass_leaves_the_adapter_in_use(with_adapter):
     model, texts = with_adapter, ([1, 2, 3], [4, 5])
-    found = together.ForwardLane(model, "one").run([together.Ask(text, model.arena.cache(), 1) for text in texts])
+    found = batched_forward.ForwardLane(model, "one").run(
+        [batched_forward.Ask(text, model.arena.cache(), 1) for text in texts]
+    )
     with model.adapter("one"):
         expected = [
-            together.alone(model.net, model.device, together.Ask(text, model.arena.cache(), 1)) for text in texts
+            batched_forward.alone(model.net, model.device, batched_forward.Ask(text, model.arena.cache(), 1))
+            for text in texts
         ]
     for one, other in zip(expected, found, strict=True):
         assert (one - other).abs().max() < 1e-5

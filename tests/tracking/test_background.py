@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.tracking import child
-from harness.tracking.trackers import Trackers
+from harness.tracking.background import BackgroundTracking
 from tests.tracking.store import SCORE, SCORES, append, artifacts, client, history, only_run, row, run_folder
 
 pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
@@ -29,7 +29,7 @@ def until(condition: Callable[[], bool], seconds: float = 120.0) -> bool:
 
 def logged(uri: str, folders: list[Path], suite: str | None = None, timeout: float = 240) -> list[str]:
     """What `missed` says of a command that ran and ended at once."""
-    trackers = Trackers(Path("results"), uri, suite)
+    trackers = BackgroundTracking(Path("results"), uri, suite)
     for folder in folders:
         trackers.add(folder)
     return trackers.missed(timeout)
@@ -37,7 +37,7 @@ def logged(uri: str, folders: list[Path], suite: str | None = None, timeout: flo
 
 def test_the_child_logs_a_run_while_it_goes_on_and_ends_with_it(uri: str, tmp_path: Path) -> None:
     folder = tmp_path / "results" / "musique" / "pecan--tiny--0123abcd"
-    trackers = Trackers(tmp_path, uri)
+    trackers = BackgroundTracking(tmp_path, uri)
     trackers.add(folder)
     ready = run_folder(tmp_path / "other", 3, summary={})
     shutil.copytree(ready, folder)
@@ -83,8 +83,8 @@ def test_the_child_of_a_killed_command_logs_what_there_is_and_ends(uri: str, tmp
     code = f"""
         import os, signal
         from pathlib import Path
-        from harness.tracking.trackers import Trackers
-        trackers = Trackers(Path("results"), {uri!r})
+        from harness.tracking.background import BackgroundTracking
+        trackers = BackgroundTracking(Path("results"), {uri!r})
         trackers.add(Path({str(folder)!r}))
         print(trackers.process.pid, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
@@ -100,7 +100,7 @@ def test_a_dead_server_is_one_sentence_for_all_runs(tmp_path: Path) -> None:
     folders = [run_folder(tmp_path, method=method) for method in ("a", "b", "c", "d")]
     before = [(folder / "records.jsonl").read_bytes() for folder in folders]
     begun = time.monotonic()
-    trackers = Trackers(tmp_path, "http://127.0.0.1:9")
+    trackers = BackgroundTracking(tmp_path, "http://127.0.0.1:9")
     for folder in folders:
         trackers.add(folder)
     called = time.monotonic() - begun
@@ -114,7 +114,7 @@ def test_a_dead_server_is_one_sentence_for_all_runs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bad_server", [0], indirect=True)
 def test_a_server_that_never_answers_cannot_hold_the_end(bad_server: str, tmp_path: Path) -> None:
-    trackers = Trackers(tmp_path, bad_server)
+    trackers = BackgroundTracking(tmp_path, bad_server)
     trackers.add(run_folder(tmp_path))
     begun = time.monotonic()
     (sentence,) = trackers.missed(1)
@@ -126,7 +126,7 @@ def test_a_server_that_never_answers_cannot_hold_the_end(bad_server: str, tmp_pa
 
 def test_a_child_that_dies_is_reported_with_its_exit_code(uri: str, tmp_path: Path) -> None:
     folder = run_folder(tmp_path)
-    trackers = Trackers(tmp_path, uri)
+    trackers = BackgroundTracking(tmp_path, uri)
     trackers.add(folder)
     assert trackers.process is not None
     trackers.process.kill()
@@ -145,7 +145,7 @@ def test_a_child_that_cannot_be_started_is_reported_and_does_not_stop_the_comman
 
 
 def test_off_starts_no_process(tmp_path: Path) -> None:
-    trackers = Trackers(tmp_path, "off")
+    trackers = BackgroundTracking(tmp_path, "off")
     with trackers.follow(run_folder(tmp_path)):
         pass
     assert (trackers.process, trackers.missed()) == (None, [])

@@ -1,4 +1,4 @@
-"""The light tokenizer lays prompts out token for token as transformers' own does."""
+"""The fast tokenizer lays prompts out token for token as transformers' own does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import CannotRun
-from harness.llm.light import LightTokenizer
+from harness.llm.fast_tokenizer import FastTokenizer
 from harness.training.teacher import Teacher
 
 MESSAGES = [{"role": "user", "content": " <|end|> a "}, {"role": "assistant", "content": "b\n\nc"}]
@@ -30,7 +30,7 @@ def folder() -> Path:
 def both(folder: Path) -> tuple[Teacher, Teacher]:
     from transformers import AutoTokenizer
 
-    return Teacher(LightTokenizer(folder)), Teacher(AutoTokenizer.from_pretrained(str(folder)))
+    return Teacher(FastTokenizer(folder)), Teacher(AutoTokenizer.from_pretrained(str(folder)))
 
 
 @given(text=st.text() | st.sampled_from(["<|end|>", "<|begin|><|user|>x", "a\n\nb", " "]))
@@ -65,16 +65,16 @@ def test_a_file_that_is_missing_or_broken_is_one_sentence(name: str, folder: Pat
     copy = shutil.copytree(folder, tmp_path / "copy")
     (copy / name).write_bytes(b"\xff{")
     with pytest.raises(CannotRun, match="the tokenizer in .*copy cannot be read: "):
-        LightTokenizer(copy)
+        FastTokenizer(copy)
     (copy / name).unlink()
     with pytest.raises(CannotRun, match="the tokenizer in .*copy cannot be read: "):
-        LightTokenizer(copy)
+        FastTokenizer(copy)
 
 
 def test_it_imports_neither_transformers_nor_torch(folder: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from harness.llm.light import LightTokenizer; "
-        "from harness.training.teacher import Teacher; Teacher(LightTokenizer(Path(sys.argv[1]))); "
+        "import sys; from pathlib import Path; from harness.llm.fast_tokenizer import FastTokenizer; "
+        "from harness.training.teacher import Teacher; Teacher(FastTokenizer(Path(sys.argv[1]))); "
         "print([m for m in ('torch', 'transformers') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True)
