@@ -1,24 +1,40 @@
 """A model behind an OpenAI-compatible server: chat, and probes where the server gives log-probabilities.
 
     model = EndpointModel(config, facts)        one look whether a server answers; nothing is loaded
-    model.session(meter)                        a conversation (endpoint_session.py)
+    model.session(meter)                        a conversation, kept here as text and sent again with every request
 
-endpoint_facts.py   names, numbers and files, checked before a run       endpoint_http.py    retries, waits, the key
-endpoint_tokens.py  tokens counted here, for budgets                     endpoint_reply.py   what a server says
+    user, feed, feed ─► text of the open turn ─► write: POST /chat/completions with all turns so far ─► reply, usage
+                                              └► probe: the same with max_tokens 1 and logprobs; the turns stay open
+
+endpoint_info.py    names, numbers and files, checked before a run       endpoint_http.py    retries, waits, the key
+endpoint_tokens.py  tokens counted here, for budgets                     endpoint_reply.py   parses a reply
+
+A server keeps nothing that we may count on, so every write and probe reads the whole context again: that is what it
+costs, and what is booked. What a server finds in its prefix cache depends on the order of the questions, on what runs
+beside them and on earlier runs, so it is told apart (`Event.reused`) and taken off no cost. Token counts are the
+server's own (`usage`), and the local tokenizer's where it sends none, or one that cannot be true (`Event.recounted`).
+Spans, room and budgets are counted with the local tokenizer.
 """
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
 from harness.config.schema import ModelConfig
+from harness.cost.events import Event, Kind
 from harness.cost.meter import Meter
-from harness.errors import CannotRun
+from harness.errors import CannotRun, ModelOutputError
 from harness.llm.endings import KNOWN, pattern
-from harness.llm.endpoint_http import Patience, Server
+from harness.llm.endpoint_http import RetryPolicy, Server, Tries
 from harness.llm.endpoint_info import key_of, sizes, tokenizer_folder
-from harness.llm.endpoint_session import EndpointSession, conversation
+from harness.llm.endpoint_reply import Reply, complete
 from harness.llm.endpoint_tokens import Tokens
 from harness.llm.model_facts import ModelFacts
-from harness.models import LanguageModel
+from harness.models import Decoding, LanguageModel, Probe, Session, Span, Written
 
 
 class EndpointModel(LanguageModel):
@@ -33,8 +49,8 @@ class EndpointModel(LanguageModel):
         self.served = config.source or config.name
         self.tokens = Tokens(tokenizer_folder(config)[0], config.name)
         self.endings = pattern({*KNOWN, *self.tokens.markers})
-        patience = Patience(config.timeout, config.retries)
-        self.server = Server(config.base_url, key_of(config), patience, config.api_key_env)
+        policy = RetryPolicy(config.timeout, config.retries)
+        self.server = Server(config.base_url, key_of(config), policy, config.api_key_env)
         self.server.alive()
 
     def session(self, meter: Meter, role: str = "reader", adapter: str | None = None) -> EndpointSession:
@@ -59,3 +75,172 @@ class EndpointModel(LanguageModel):
         """Keep the first conversation that `role` sent, for the manifest; its token ids are the server's affair."""
         if role not in self.first_prompts:
             self.first_prompts[role] = {"text": conversation(messages), "ids": []}
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """One turn of the conversation."""
+
+    role: str
+    text: str
+
+
+class EndpointSession(Session):
+    """One conversation; see harness.models for what each call means."""
+
+    can_begin_replies = False  # a chat has no way to begin a reply for the model
+
+    def __init__(self, model: EndpointModel, meter: Meter, role: str) -> None:
+        super().__init__(model.name, model.window, meter, role)
+        self._model = model
+        self._turns: list[_Turn] = []
+        self._length = 0
+
+    # -- the conversation ----------------------------------------------------------------------------------------------
+
+    def _grow(self, tokens: int) -> Span:
+        self._check_window(tokens)
+        self._length += tokens
+        return Span(self._length - tokens, self._length)
+
+    def _open(self, turn: str) -> None:
+        if turn != "reply":  # whose frame is counted with the user turn's
+            self._grow(self._model.turn_tokens())
+        self._turns.append(_Turn("assistant" if turn == "reply" else turn, ""))
+
+    def _append(self, text: str) -> Span:
+        span = self._grow(self._model.tokens.count(text))
+        last = self._turns[-1]
+        self._turns[-1] = _Turn(last.role, last.text + text)
+        return span
+
+    def _save(self) -> tuple[list[_Turn], int]:
+        return list(self._turns), self._length
+
+    def _restore(self, state: tuple[list[_Turn], int]) -> None:
+        self._turns, self._length = state
+
+    def _require(self, capability: str) -> None:
+        if capability not in self._model.capabilities:
+            raise CannotRun(
+                f"'{self._model.name}' runs behind a server and has no capability '{capability}'; use a model that is "
+                "loaded here"
+            )
+
+    def _text(self) -> str:
+        return conversation(self._messages()[0])
+
+    # -- asking --------------------------------------------------------------------------------------------------------
+
+    def _messages(self) -> tuple[list[dict[str, str]], int]:
+        """The conversation as a server gets it, and the number of markers of turns that were broken up in it."""
+        turns = self._turns[:-1] if self._turn == "reply" else self._turns  # the reply's turn is still to be filled
+        broken = [(turn.role, *self._model.tokens.broken(turn.text)) for turn in turns]
+        return [{"role": role, "content": text} for role, text, _ in broken], sum(count for *_, count in broken)
+
+    def _ask(self, kind: Kind, body: dict[str, Any], stop: Sequence[str] = ()) -> Reply:
+        """Send the conversation; book what it cost, a failure too. The reply is the answer, up to one of `stop`."""
+        messages, markers = self._messages()
+        self._model.remember_first_prompt(self._role, messages)
+        began, reply, tries = time.perf_counter(), None, Tries()
+        try:
+            reply = complete(self._model.server, {"model": self._model.served, "messages": messages, **body}, tries)
+            reply = reply.answer(self._model.thinking).cut(stop, self._model.endings)
+        finally:
+            self._book(kind, reply, time.perf_counter() - began, tries.again, markers)
+        return reply
+
+    def _book(self, kind: Kind, reply: Reply | None, seconds: float, retries: int, markers: int) -> None:
+        """One request, however often it was sent; for a reply also its tokens, whose first came out of the prefill."""
+        role, name, phase = self._role, self._model.name, self._meter.current_phase
+        spent: dict[str, Any] = {"requests": 1, "seconds": seconds, "retries": retries, "markers": markers}
+        if reply is None:
+            self._meter.record(Event(role, name, phase, kind, 0, **spent), self._model.shape)
+            return
+        read = self._length if reply.tokens_in is None else reply.tokens_in
+        reused = min(reply.tokens_cached, read)
+        spent |= {"reused": reused, "endings": int(reply.ending), "recounted": reply.counts_refused}
+        event = Event(role, name, phase, kind, read, logits=1, pairs=read * (read + 1) // 2, **spent)
+        self._meter.record(event, self._model.shape)
+        if kind == "prefill":
+            self._book_writing(reply, read)
+
+    def _book_writing(self, reply: Reply, read: int) -> None:
+        """The tokens that were written behind `read` others, the thinking and the answer each as an event."""
+        count = self._model.tokens.count
+        thought = count(reply.thinking) if reply.thinking_tokens is None else reply.thinking_tokens
+        out = thought + count(reply.text) if reply.tokens_out is None else reply.tokens_out
+        thought = min(thought, out)
+        first = 1  # the first token came out of the prefill
+        for part, thinking in ((thought, thought), (out - thought, 0)):
+            if part:
+                new = part - first
+                pairs = new * read + new * (new + 1) // 2
+                unclosed = int(reply.unclosed) if thinking else 0
+                wrote = Event(
+                    self._role,
+                    self._model.name,
+                    self._meter.current_phase,
+                    "decode",
+                    new,
+                    read,
+                    logits=new,
+                    pairs=pairs,
+                    out=part,
+                    thinking=thinking,
+                    unclosed=unclosed,
+                )
+                self._meter.record(wrote, self._model.shape)
+                read, first = read + new, 0
+
+    def _first_token(self, label: str) -> str | None:
+        return self._model.tokens.first(label) or None
+
+    def _probe(self, labels: Sequence[str], firsts: Sequence[str], after: str) -> Probe:
+        """The labels' part of the tokens that the server lists; 0 for a label that is not among them."""
+        body = {"max_tokens": 1, "temperature": 0.0, "logprobs": True, "top_logprobs": self._model.logprobs}
+        listed = self._ask("probe", body).first_token
+        if not listed:
+            raise CannotRun(
+                f"the server of '{self._model.name}' gives no log-probabilities; set model.logprobs=0 and choose a "
+                "method that needs no probe"
+            )
+        weights: dict[str, float] = {}
+        for token, logprob in listed:
+            weights[token] = weights.get(token, 0.0) + math.exp(min(logprob, 0.0))
+        mass = {label: weights.get(first, 0.0) for label, first in zip(labels, firsts, strict=True)}
+        best = max(weights, key=lambda token: weights[token])
+        return Probe.of(mass, labels[firsts.index(best)] if best in firsts else None)
+
+    def _write(self, how: Decoding, watch: Sequence[Span]) -> Written:
+        """Raises RequestFailed if the server gives no usable reply."""
+        thinking = self._model.thinking
+        body: dict[str, Any] = {
+            "max_tokens": how.max_tokens + (thinking.tokens if thinking else 0),
+            "temperature": how.temperature,
+            "seed": how.seed % 2**31,
+            **({"top_p": how.top_p} if how.temperature > 0 else {}),
+            # A stop string would end the thinking of a reasoning model too; its answer is cut here.
+            **({"stop": list(how.stop)} if how.stop and not thinking else {}),
+        }
+        reply = self._ask("prefill", body, how.stop)
+        if reply.finish == "content_filter":
+            raise ModelOutputError(f"the server of '{self._model.name}' withheld the reply (content_filter)")
+        text, finish = reply.text, reply.finish
+        if thinking and (beyond := self._model.offsets(text)[how.max_tokens :]):
+            text, finish = text[: beyond[0][0]], "length"
+        self._turns[-1] = _Turn("assistant", text)
+        offsets = tuple(self._model.offsets(text))
+        span = Span(self._length, self._length + len(offsets))
+        self._length = span.end  # what was written is in the context, even where it is a token more than was allowed
+        finish = "length" if finish == "length" else "stop"
+        return Written(text, span, finish, offsets, ending=reply.ending, thinking=reply.thinking)
+
+    def length(self) -> int:
+        """Tokens in the context, by the local tokenizer, the frames of its turns included."""
+        return self._length
+
+
+def conversation(messages: Sequence[Mapping[str, str]]) -> str:
+    """Messages as one text, each below the name of who speaks."""
+    return "\n".join(f"[{message['role']}]\n{message['content']}" for message in messages)

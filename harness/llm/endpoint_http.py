@@ -1,6 +1,6 @@
 """Requests to an OpenAI-compatible server that outlast its bad moments.
 
-    server = Server(base_url, key, Patience(timeout=120, retries=4))
+    server = Server(base_url, key, RetryPolicy(timeout=120, retries=4))
     server.post("/chat/completions", body, check, most, tries := Tries())   the parsed reply, which `check` accepted
     tries.again                                                             number of retries, failed or not
 
@@ -15,7 +15,7 @@
 The wait before try n + 1 is 0.5 * 2^n seconds, at most 30, half of it drawn at random so that questions in flight do
 not come back together; a server that says how long to wait (Retry-After) is taken at its word, by all requests alike,
 for 300 seconds a wish and an hour a run.
-Nothing here prints, and no message holds the key: what a server says is shown with the key blotted out
+Nothing here prints, and no message holds the key: what a server says is shown without the key
 (endpoint_secret.py). `timeout` bounds a whole try (endpoint_wire.py).
 """
 
@@ -36,7 +36,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.errors import CannotRun, RequestFailed
-from harness.llm.endpoint_secret import Blot
+from harness.llm.endpoint_secret import KeyMask
 from harness.llm.endpoint_wire import opener_for
 from harness.parallel.scheduler import current
 from harness.storage.limits import nesting_problem
@@ -54,7 +54,7 @@ _SILENT = "nothing came back"
 _SLICE = 0.1  # seconds between two looks whether the run ends
 
 
-class _BadMoment(Exception):
+class _Retryable(Exception):
     """A try that failed and may succeed later. wait: seconds that the server asks for, by all requests."""
 
     def __init__(self, why: str, wait: float | None = None) -> None:
@@ -63,7 +63,7 @@ class _BadMoment(Exception):
 
 
 @dataclass(frozen=True)
-class Patience:
+class RetryPolicy:
     """How long to wait, in seconds: for a reply, before the first retry, before any, and at a server's own wish.
 
     obey: for one wish; obey_total: for all wishes of a run together.
@@ -76,7 +76,7 @@ class Patience:
     obey: float = 300.0
     obey_total: float = 3600.0
 
-    def before(self, retry: int, draw: float) -> float:
+    def wait_before(self, retry: int, draw: float) -> float:
         """Seconds before retry 1, 2, ...; draw in [0, 1) decides over the second half of them."""
         # Beyond 2^30 the cap holds in any case, and a float would overflow at some point.
         whole = min(self.longest, self.first * 2.0 ** min(retry - 1, 30))
@@ -101,14 +101,14 @@ class Server:
 
     base_url: str
     key: str | None = field(default=None, repr=False)
-    patience: Patience = Patience()
+    policy: RetryPolicy = RetryPolicy()
     key_env: str | None = None
     asked: int = 0
     retried: int = 0
 
     def __post_init__(self) -> None:
         self._opener = opener_for(self.base_url)
-        self.blotted = Blot(self.key)
+        self.mask_key = KeyMask(self.key)
         self._lock = threading.Lock()
         self._closed_until = 0.0  # what a 429 says holds for every thread
         self._obeyed = 0.0  # seconds that the server was left alone at its wish
@@ -130,15 +130,15 @@ class Server:
         tries = Tries() if tries is None else tries
         content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         why = ""
-        for n in range(self.patience.retries + 1):
+        for n in range(self.policy.retries + 1):
             self._wait(n)
             tries.made += 1
             try:
-                reply = self._once(path, content, self.patience.timeout, most)
+                reply = self._once(path, content, self.policy.timeout, most)
                 if problem := check(reply):
-                    raise _BadMoment(problem)
+                    raise _Retryable(problem)
                 return dict(reply)
-            except _BadMoment as e:
+            except _Retryable as e:
                 why = str(e)
                 self._set_back(e.wait)
         sent = "1 try" if tries.made == 1 else f"{tries.made} tries"
@@ -147,14 +147,14 @@ class Server:
     def alive(self, timeout: float = 10.0) -> None:
         """Return when a server answers, whatever it says but that it does not know us. Raises CannotRun."""
         why = ""
-        for n in range(self.patience.retries + 1):
+        for n in range(self.policy.retries + 1):
             self._wait(n)
             try:
-                self._once("/models", None, min(timeout, self.patience.timeout), _MOST_BYTES)
+                self._once("/models", None, min(timeout, self.policy.timeout), _MOST_BYTES)
                 return
             except RequestFailed:
                 return
-            except _BadMoment as e:
+            except _Retryable as e:
                 why = str(e)
                 if not why.startswith(_SILENT):
                     return
@@ -175,19 +175,19 @@ class Server:
                 contextlib.nullcontext() if scheduler is None else scheduler.outside(),
                 self._opener.open(request, timeout=timeout) as reply,
             ):
-                kind = " ".join(self.blotted(reply.headers.get_content_type()).split())[:_SAID]
+                kind = " ".join(self.mask_key(reply.headers.get_content_type()).split())[:_SAID]
                 return _parsed(kind, _read(reply, most, timeout))
         except urllib.error.HTTPError as e:
             with e:
                 raise self._refused(e, content) from None
         except TimeoutError:
-            raise _BadMoment(f"{_SILENT} within {timeout:g} seconds") from None
+            raise _Retryable(f"{_SILENT} within {timeout:g} seconds") from None
         except urllib.error.URLError as e:
             if isinstance(e.reason, TimeoutError):
-                raise _BadMoment(f"{_SILENT} within {timeout:g} seconds") from None
-            raise _BadMoment(f"{_SILENT}: {self.blotted(str(e.reason))}") from None
+                raise _Retryable(f"{_SILENT} within {timeout:g} seconds") from None
+            raise _Retryable(f"{_SILENT}: {self.mask_key(str(e.reason))}") from None
         except (http.client.HTTPException, OSError) as e:
-            raise _BadMoment(f"the reply was cut off ({type(e).__name__})") from None
+            raise _Retryable(f"the reply was cut off ({type(e).__name__})") from None
 
     def _refused(self, e: urllib.error.HTTPError, content: bytes | None) -> Exception:
         """The outcome of a try by its HTTP status; content: the request's, None for a GET."""
@@ -210,15 +210,15 @@ class Server:
                     "correct model.base_url or model.source"
                 )
         if e.code in _AGAIN or e.code >= 500:
-            return _BadMoment(status, _retry_after(e.headers.get("Retry-After") or ""))
+            return _Retryable(status, _retry_after(e.headers.get("Retry-After") or ""))
         return RequestFailed(f"{self.base_url} refused the request: {status}")
 
     def _offered(self) -> list[str]:
         """Names of the models that the server lists; none where it has no list."""
         try:
-            rows = self._once("/models", None, min(10.0, self.patience.timeout), _MOST_BYTES)["data"]
-            names = [self.blotted(row["id"]) for row in rows if isinstance(row["id"], str)]
-        except (CannotRun, RequestFailed, _BadMoment, LookupError, TypeError):
+            rows = self._once("/models", None, min(10.0, self.policy.timeout), _MOST_BYTES)["data"]
+            names = [self.mask_key(row["id"]) for row in rows if isinstance(row["id"], str)]
+        except (CannotRun, RequestFailed, _Retryable, LookupError, TypeError):
             return []
         return [name for name in names if name.isprintable() and len(name) <= _SAID]
 
@@ -233,7 +233,7 @@ class Server:
             text = str(body.get("message", body) if isinstance(body, dict) else body)
         except (ValueError, RecursionError):
             pass
-        text = " ".join(self.blotted(text).split())
+        text = " ".join(self.mask_key(text).split())
         return f": {text[:_SAID]}" if text else ""
 
     # -- waiting -----------------------------------------------------------------------------------------------------
@@ -245,19 +245,19 @@ class Server:
         """
         if wait is None:
             return
-        if wait > self.patience.obey:
+        if wait > self.policy.obey:
             raise RequestFailed(
-                f"{self.base_url} asks to wait {wait:.0f} seconds, longer than the {self.patience.obey:.0f} a question "
+                f"{self.base_url} asks to wait {wait:.0f} seconds, longer than the {self.policy.obey:.0f} a question "
                 "waits; ask again later with --retry-failed"
             )
         with self._lock:
             now = time.monotonic()
             self._obeyed += max(now + wait - max(self._closed_until, now), 0.0)
             self._closed_until = max(self._closed_until, now + wait)
-        if self._obeyed > self.patience.obey_total:
+        if self._obeyed > self.policy.obey_total:
             raise CannotRun(
                 f"{self.base_url} has asked to wait {self._obeyed:.0f} seconds in this run, more than the "
-                f"{self.patience.obey_total:.0f} that a run waits; run the same command again later"
+                f"{self.policy.obey_total:.0f} that a run waits; run the same command again later"
             )
 
     def _wait(self, retry: int) -> None:
@@ -266,7 +266,7 @@ class Server:
         if retry:
             with self._lock:
                 self.retried += 1
-                until += self.patience.before(retry, self._draw.random())
+                until += self.policy.wait_before(retry, self._draw.random())
         while True:
             left = max(until, self._closed_until) - time.monotonic()
             scheduler = current()
@@ -286,24 +286,24 @@ def _read(reply: Any, most: int, timeout: float) -> bytes:
             parts.append(piece)
             size += len(piece)
             if size > most:
-                raise _BadMoment(f"the reply was cut at {most:,} bytes, more than the tokens asked for can take")
+                raise _Retryable(f"the reply was cut at {most:,} bytes, more than the tokens asked for can take")
     except TimeoutError:
-        raise _BadMoment(f"the reply was not whole within {timeout:g} seconds") from None
+        raise _Retryable(f"the reply was not whole within {timeout:g} seconds") from None
     if reply.length:  # read1 ends quietly where fewer bytes came than were announced
         missing = reply.length if reply.length < 10**12 else "countless"
-        raise _BadMoment(f"the reply was cut off, {missing} bytes are missing")
+        raise _Retryable(f"the reply was cut off, {missing} bytes are missing")
     return b"".join(parts)
 
 
 def _parsed(kind: str, body: bytes) -> Any:
     if kind != "application/json" and not kind.endswith("+json"):
-        raise _BadMoment(f"the reply is {kind} instead of application/json")
+        raise _Retryable(f"the reply is {kind} instead of application/json")
     try:
         return parse_json(body)
     except ValueError as e:
         deep = str(e) == nesting_problem()
         why = "JSON that is nested too deeply" if deep else "no JSON, so it was cut off or garbled"
-        raise _BadMoment(f"the reply of {len(body)} bytes is {why}") from None
+        raise _Retryable(f"the reply of {len(body)} bytes is {why}") from None
 
 
 def _retry_after(text: str) -> float | None:

@@ -66,7 +66,7 @@ def complete(server: Server, body: Mapping[str, Any], tries: Tries | None = None
     most = _FRAME + _TOKEN_BYTES * max_tokens * (1 + int(body.get("top_logprobs") or 0))
     parsed = server.post("/chat/completions", body, _problem, most, tries)
     choice = parsed["choices"][0]
-    text = server.blotted(choice["message"].get("content") or "")
+    text = server.mask_key(choice["message"].get("content") or "")
     usage_sent = parsed.get("usage")
     usage: dict[str, Any] = usage_sent if isinstance(usage_sent, dict) else {}
     details = usage.get("prompt_tokens_details")
@@ -83,14 +83,14 @@ def complete(server: Server, body: Mapping[str, Any], tries: Tries | None = None
     apart = choice["message"].get("reasoning_content") or choice["message"].get("reasoning")
     return Reply(
         text=text,
-        thinking=server.blotted(apart) if isinstance(apart, str) else "",
+        thinking=server.mask_key(apart) if isinstance(apart, str) else "",
         thinking_tokens=_count(more.get("reasoning_tokens") if isinstance(more, dict) else None, 0, tokens_out or 0),
-        finish=server.blotted(str(choice.get("finish_reason") or "stop")),
+        finish=server.mask_key(str(choice.get("finish_reason") or "stop")),
         tokens_in=tokens_in,
         tokens_cached=_count(cached, 0, tokens_in or 0) or 0,
         tokens_out=tokens_out,
         counts_refused=refused,
-        first_token=tuple((server.blotted(token), p) for token, p in _listed(choice.get("logprobs"))),
+        first_token=tuple((server.mask_key(token), p) for token, p in _listed(choice.get("logprobs"))),
     )
 
 

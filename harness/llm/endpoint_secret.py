@@ -1,7 +1,7 @@
-r"""A key blotted out of what a server says, also where the server escaped it, whole or in part.
+r"""Remove API keys from server replies, also where the server escaped the key, whole or in part.
 
-    blot = Blot("sk-Very.Secret/0123")
-    blot("your key is SK-VERY%2ESE\nCRET\/0123")      "your key is [key]"
+    mask_key = KeyMask("sk-Very.Secret/0123")
+    mask_key("your key is SK-VERY%2ESE\nCRET\/0123")      "your key is [key]"
 
 A server that echoes headers may wrap, fold or escape them. This keeps its carelessness out of records and logs; a
 server that wants to publish a key has it anyway, so nothing is done about a key in base64 or back to front.
@@ -12,13 +12,13 @@ from __future__ import annotations
 import html
 import re
 
-_SHORTEST = 8  # a shorter key would blot out words
+_SHORTEST = 8  # a shorter key would mask words
 _RANDOM = 24  # characters of a key that is no word, even without a digit
 # What may break a key over lines: white space, control and invisible characters, and line ends spelt as escapes.
 _BREAK = r"(?:\\{1,16}[nrt]|[\s\x00-\x1f\x7f-\xa0\xad\u200b-\u200f\u2028-\u202e\u2060\ufeff])*"
 
 
-class Blot:
+class KeyMask:
     """Replaces `key` by "[key]" in a text; without a key, or with one too short to be a secret, it changes nothing."""
 
     def __init__(self, key: str | None) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from harness.llm.adapters import Base, check
 from harness.llm.model_facts import ModelFacts
 from harness.llm.thinking import thinking_room
 from harness.storage.file_hash import hash_named
-from harness.storage.hub import MODELS, Kind
+from harness.storage.hub import MODELS, Kind, download, resolve
 from harness.storage.paths import inside
 from harness.storage.received import check_files, package_folder, read_object, read_plain
 
@@ -39,6 +40,10 @@ _SIZES = (
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
+# Of a model on the hub: no pickles, no code. Sub-folders hold other formats of the same weights, or a sentence
+# encoder's pooling settings.
+_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "tokenizer.model")
+_SETTINGS = "*/config.json"
 _MOVED = {"harness.pocket": "pocket"}  # the package that runs of the first edition name
 
 
@@ -159,10 +164,24 @@ def local_folder(config: ModelConfig, kind: Kind = MODELS) -> tuple[Path, Any]:
         if source.startswith(("http://", "https://")):
             raise CannotRun(f"'{source}' is an address; for a server: --model endpoint --set model.base_url={source}")
         raise CannotRun(f"no model folder '{source}' (and it is no hub id of the form owner/name)")
-    from harness.llm.hub_files import snapshot
-
-    path, commit = snapshot(source, config.revision, kind)
+    path, commit = _snapshot(source, config.revision, kind)
     return path, {"hub": source, "commit": commit}
+
+
+def _snapshot(repo: str, revision: str | None, kind: Kind) -> tuple[Path, str]:
+    """Folder and commit of a hub model; downloads what is missing. kind: for messages, where it is no reader.
+
+    Raises CannotRun when the hub cannot be reached, or has no such model, or none in safetensors.
+    """
+    commit, files = resolve(kind, repo, revision)
+    safe_files = [f for f in files if any(fnmatch(f, p) for p in ((_SETTINGS,) if "/" in f else _FILES))]
+    if not any(f.endswith(".safetensors") for f in safe_files):
+        raise CannotRun(
+            f"the model '{repo}' on the hub has no *.safetensors file; weights in other formats are not loaded (they "
+            "can run code)"
+        )
+    paths = [download(kind, repo, commit, name) for name in safe_files]
+    return paths[safe_files.index("config.json")].parent if "config.json" in safe_files else paths[0].parent, commit
 
 
 def to_convert(config: ModelConfig) -> bool:
@@ -176,15 +195,18 @@ def to_convert(config: ModelConfig) -> bool:
 
 
 def _gguf_file(source: str, revision: str | None) -> Path:
-    """A file of this machine, or owner/name/file.gguf of the hub."""
+    """A file of this machine, or owner/name/file.gguf of the hub at the locked commit. Raises CannotRun."""
     path = Path(source).expanduser()
     owner, _, rest = source.partition("/")
-    repo, _, name = rest.partition("/")
+    short, _, name = rest.partition("/")
     if path.exists() or path.is_absolute() or owner.startswith((".", "~")) or not name:
         return path
-    from harness.llm.hub_files import single
-
-    return single(f"{owner}/{repo}", name, revision)
+    repo = f"{owner}/{short}"
+    commit, files = resolve(MODELS, repo, revision)
+    if name not in files:
+        some = ", ".join(sorted(f for f in files if f.endswith(Path(name).suffix))) or "none of that kind"
+        raise CannotRun(f"the model '{repo}' on the hub has no file '{name}'; it has: {some}")
+    return download(MODELS, repo, commit, name)
 
 
 def _packaged(config: ModelConfig) -> tuple[Path, Any]:

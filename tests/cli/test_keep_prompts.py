@@ -15,7 +15,7 @@ import pytest
 
 from harness.cost.events import Request
 from harness.errors import DataError
-from harness.llm.endpoint_session import conversation
+from harness.llm.endpoint import conversation
 from harness.storage.kept_requests import lines_of, read_requests
 from harness.storage.packed_lines import append_packed, repair_packed
 from harness.storage.run_folder import StoredRun, read_run

@@ -224,7 +224,7 @@ def test_a_request_that_failed_is_booked_too() -> None:
 def test_tries_are_booked_beside_the_request_they_belong_to(
     moods: list[str], told: str | None, retries: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endpoint_http.Patience, "before", lambda *_: 0.0)
+    monkeypatch.setattr(endpoint_http.RetryPolicy, "wait_before", lambda *_: 0.0)
     with Loopback(moods) as loopback:
         meter = Meter()
         s = loaded(loopback).session(meter)
