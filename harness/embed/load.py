@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from harness.config.schema import EncoderConfig
 from harness.cost.events import Event
-from harness.cost.flops import ModelShape, shape_of
+from harness.cost.flops import shape_of
 from harness.cost.meter import Meter
 from harness.embed.encoder_info import MODULES, encoder_facts, encoder_folder, query_folder
 from harness.errors import CannotRun, ModelOutputError, importable
@@ -49,6 +50,16 @@ def loaded(config: EncoderConfig, what: str, load: Callable[[str, str | None], A
     return _kept[key], facts.identity
 
 
+def with_lengths(event: Event, lengths: Sequence[int], limit: int) -> Event:
+    """`event` as that of one batch of texts of so many tokens, of which the network reads `limit` at most.
+
+    Real lengths count: padding inside a batch is an accident of batching, not a cost of the method.
+    """
+    read = [min(n, limit) for n in lengths]
+    cut = sum(n > limit for n in lengths)
+    return replace(event, new=sum(read), pairs=sum(n * n for n in read), requests=1, texts=len(lengths), cut=cut)
+
+
 class SentenceEncoder:
     """An encoder bound to a meter; see harness.embed.base.Encoder."""
 
@@ -71,7 +82,19 @@ class SentenceEncoder:
         vectors, lengths = in_forward_thread(lambda: self._run(net, whole))
         if not np.isfinite(vectors).all():
             raise ModelOutputError(f"encoder '{self.name}' gave NaN or infinite embeddings; check its weights")
-        self._book(net, lengths, time.perf_counter() - began)
+        network = net[0].auto_model
+        # sentence-transformers runs BERT's pooler even where mean pooling ignores it.
+        logits = len(lengths) if getattr(network, "pooler", None) is not None else 0
+        batch = Event(
+            self._role,
+            self.name,
+            self._meter.current_phase,
+            "embed",
+            0,
+            logits=logits,
+            seconds=time.perf_counter() - began,
+        )
+        self._meter.record(with_lengths(batch, lengths, net.max_seq_length), shape_of(network.config))
         return vectors
 
     def _run(self, net: Any, texts: list[str]) -> tuple[np.ndarray, list[int]]:
@@ -85,27 +108,6 @@ class SentenceEncoder:
         )
         ids = net.tokenizer(texts, truncation=False, verbose=False)["input_ids"]
         return np.asarray(vectors, dtype=np.float32), [len(i) for i in ids]
-
-    def _book(self, net: Any, lengths: list[int], seconds: float) -> None:
-        """Count real lengths: padding inside a batch is an accident of batching, not a cost of the method."""
-        limit = net.max_seq_length
-        shape: ModelShape = shape_of(net[0].auto_model.config)
-        kept = [min(n, limit) for n in lengths]
-        event = Event(
-            role=self._role,
-            model=self.name,
-            phase=self._meter.current_phase,
-            kind="embed",
-            new=sum(kept),
-            # sentence-transformers runs BERT's pooler even where mean pooling ignores it.
-            logits=len(lengths) if getattr(net[0].auto_model, "pooler", None) is not None else 0,
-            pairs=sum(n * n for n in kept),
-            requests=1,
-            seconds=seconds,
-            texts=len(lengths),
-            cut=sum(n > limit for n in lengths),
-        )
-        self._meter.record(event, shape)
 
     def similarity(self, query: np.ndarray, passages: np.ndarray) -> np.ndarray:
         """Scores [passages]; cosine vectors are normalised already, so both measures are dot products."""

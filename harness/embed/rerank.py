@@ -13,7 +13,7 @@ from harness.config.schema import EncoderConfig
 from harness.cost.events import Event
 from harness.cost.flops import ModelShape, shape_of
 from harness.cost.meter import Meter
-from harness.embed.load import loaded
+from harness.embed.load import loaded, with_lengths
 from harness.errors import CannotRun, ModelOutputError
 from harness.parallel.scheduler import in_forward_thread
 
@@ -39,39 +39,20 @@ class CrossEncoderReranker:
         scores, lengths = in_forward_thread(lambda: self._run(pairs))
         if not np.isfinite(scores).all():
             raise ModelOutputError(f"reranker '{self.name}' gave NaN or infinite scores; check its weights")
-        self._book(lengths, time.perf_counter() - began)
+        limit = self._net.max_length or self._net.tokenizer.model_max_length
+        phase, seconds = self._meter.current_phase, time.perf_counter() - began
+        batch = Event(self._role, self.name, phase, "rerank", 0, logits=len(lengths), seconds=seconds)
+        self._meter.record(with_lengths(batch, lengths, limit), self._shape)
         return scores
 
     def _run(self, pairs: list[tuple[str, str]]) -> tuple[np.ndarray, list[int]]:
         """Scores and the length of each pair in tokens."""
         logits = self._net.predict(
-            pairs, batch_size=self._config.batch_size, activation_fn=_identity, show_progress_bar=False
+            pairs, batch_size=self._config.batch_size, activation_fn=lambda logits: logits, show_progress_bar=False
         )
         encoded = self._net.tokenizer([a for a, _ in pairs], [b for _, b in pairs], truncation=False, verbose=False)
         scores = np.asarray(logits, dtype=np.float32).reshape(len(pairs))
         return scores, [len(ids) for ids in encoded["input_ids"]]
-
-    def _book(self, lengths: list[int], seconds: float) -> None:
-        limit = self._net.max_length or self._net.tokenizer.model_max_length
-        kept = [min(n, limit) for n in lengths]
-        event = Event(
-            role=self._role,
-            model=self.name,
-            phase=self._meter.current_phase,
-            kind="rerank",
-            new=sum(kept),
-            logits=len(lengths),
-            pairs=sum(n * n for n in kept),
-            requests=1,
-            seconds=seconds,
-            texts=len(lengths),
-            cut=sum(n > limit for n in lengths),
-        )
-        self._meter.record(event, self._shape)
-
-
-def _identity(logits: Any) -> Any:
-    return logits
 
 
 def load_reranker(config: EncoderConfig, meter: Meter, role: str) -> CrossEncoderReranker:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from tokenizers import Tokenizer
 from harness.config.schema import ModelConfig
 from harness.errors import CannotRun
 from harness.llm.endings import KNOWN, OPENING, markers_of
+from harness.llm.fast_tokenizer import render_template
 from harness.llm.template import PLAIN, Pieces, bounded, cut, named
 from harness.llm.template_tokens import break_in_text, spelled
 from harness.llm.text import Text
@@ -61,7 +63,7 @@ class Tokens:
         added = [(token.content, token.special) for token in self._backend.get_added_tokens_decoder().values()]
         template = chat_template(folder)
         self.markers = markers_of(added, template[0] if template else "")
-        rendered = _renderer(*template) if template else None
+        rendered = partial(render_template, *template) if template else None
         key = str(template)
         self.turn = self._turn(rendered, name, key)
         special = {content for content, flagged in added if flagged}
@@ -96,18 +98,6 @@ class Tokens:
             return ALLOWANCE
         before, mark, after = whole.partition(_MARK)
         return len(self._text.trusted(before)) + len(self._text.trusted(after)) if mark else ALLOWANCE
-
-
-def _renderer(template: str, named: dict[str, Any]) -> Callable[..., str]:
-    """render(messages, **variables) of a chat template."""
-
-    def render(messages: list[dict[str, str]], **variables: Any) -> str:
-        from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-        made = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True).from_string(template)
-        return made.render(messages=messages, **named, **variables)
-
-    return render
 
 
 def _pieces(render: Callable[..., str] | None, name: str, key: str) -> Pieces:

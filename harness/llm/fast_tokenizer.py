@@ -47,7 +47,12 @@ class FastTokenizer:
         """The messages as the template lays them out. Raises ValueError for tokenize=True."""
         if tokenize:
             raise ValueError("a fast tokenizer renders a template as text only")
-        from jinja2.sandbox import ImmutableSandboxedEnvironment
+        return render_template(self._template, self._named, messages, **variables)
 
-        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
-        return environment.from_string(self._template).render(messages=messages, **self._named, **variables)
+
+def render_template(template: str, named: dict[str, Any], messages: list[dict[str, str]], **variables: Any) -> str:
+    """Messages as a chat template lays them out. named: the tokens that it may name. Raises what jinja2 raises."""
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(template).render(messages=messages, **named, **variables)

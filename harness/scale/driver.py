@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from harness.config.schema import canonical
 from harness.engine import runner
 from harness.errors import HarnessError, RunLocked
+from harness.scale.follow_file import RecordFollower
 from harness.scale.merge import merge
 from harness.scale.shard import partition
-from harness.scale.tail import Tail
 from harness.scale.worker import Done, Order, raised
 from harness.storage.failures import answered
 from harness.storage.files import read_lines, touch
@@ -90,7 +90,7 @@ class _Row:
     error: HarnessError | None = None
     result: runner.RunResult | None = None
     lock: ExitStack = field(default_factory=ExitStack)
-    tail: Tail | None = None
+    tail: RecordFollower | None = None
 
     @property
     def model(self) -> str:
@@ -161,7 +161,7 @@ class Driver:
         plan, asked = row.plan, row.plan.dataset.examples[: row.plan.config.limit]
         if (row.folder / RUN).exists():
             self._merged(row)
-        row.tail = Tail(row.folder)
+        row.tail = RecordFollower(row.folder)
         recorded = set()
         for record in read_lines(row.folder / RECORDS, "question_id"):
             if answered(record) or not self._retry:

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 from harness.engine import runner
 from harness.errors import CannotRun, HarnessError, RunLocked, UserError
+from harness.scale.follow_file import RecordFollower
 from harness.scale.merge import merge
 from harness.scale.shard import partition, run_shard
-from harness.scale.tail import Tail
 from harness.scale.worker import Done, Log, failed, planned, raised
 from harness.storage.files import read_lines
 from harness.storage.parts import TRIES, part_name
@@ -83,7 +83,7 @@ class _Row:
     tries: dict[int, int] = field(default_factory=dict)
     tasks: dict[int, ShardTask] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
-    tail: Tail | None = None
+    tail: RecordFollower | None = None
 
 
 class SlurmDriver:
@@ -125,7 +125,7 @@ class SlurmDriver:
             )
         if row.tasks:
             row.jobs = _submitted(self._executor, row.tasks)
-        row.tail = Tail(row.folder)
+        row.tail = RecordFollower(row.folder)
         row.tail.parts = [part_name(RECORDS, number) for number in open_shards]
         if not self._shown:
             self._progress.start(0, plan.config.dataset.scorers[0])

@@ -14,7 +14,7 @@ import hashlib
 import itertools
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from harness.storage.shapes import JUDGES
@@ -58,7 +58,8 @@ class MlflowTraces:
             while until is None or time.monotonic() < until:
                 if not (batch := list(itertools.islice(ready, _BATCH))):
                     break
-                self._replace([info for trace in batch if (info := stored.get(trace.question_id))])
+                if old := [stored[trace.question_id].trace_id for trace in batch if trace.question_id in stored]:
+                    self._client.delete_traces(self._experiment, trace_ids=old)
                 spans = [
                     span
                     for trace in batch
@@ -82,17 +83,14 @@ class MlflowTraces:
             if not (token := page.token):
                 return
 
-    def _replace(self, old: Sequence[TraceInfo]) -> None:
-        if old:
-            self._client.delete_traces(self._experiment, trace_ids=[info.trace_id for info in old])
-
     def _send(self, trace: Trace, content: str, before: TraceInfo | None) -> list[MlflowSpan]:
         """Send what is known of the trace as a whole; its spans."""
         from mlflow.entities import TraceInfo, TraceLocation, TraceState
 
         trace_id = "tr-" + hashlib.sha256(f"{self._run_id} {trace.question_id}".encode()).hexdigest()[:32]
         same_answer = before is not None and _content(before).partition("-")[0] == content.partition("-")[0]
-        kept = [a for a in before.assessments if not _own(a)] if before is not None and same_answer else []
+        of_people = [a for a in before.assessments if not str(a.source.source_id).startswith(_SENDER)] if before else []
+        kept = of_people if same_answer else []
         about = {
             "mlflow.trace_schema.version": "3",
             "mlflow.sourceRun": self._run_id,
@@ -128,10 +126,6 @@ def _digest(record: dict[str, Any]) -> str:
 def _content(info: TraceInfo) -> str:
     """What a trace in the store was made of; nothing for one whose spans never came."""
     return str(info.trace_metadata.get(_DIGEST, "")) if _COMPLETE in info.tags else ""
-
-
-def _own(assessment: Assessment) -> bool:
-    return str(assessment.source.source_id).startswith(_SENDER)
 
 
 def _assessments(trace: Trace, trace_id: str) -> list[Assessment]:

@@ -283,7 +283,8 @@ class _Question:
     def _piece(self, piece: Mapping[str, Any]) -> dict[str, Any]:
         text = piece.get("text") or self.texts.get(piece.get("text_sha256") or "")
         span = piece["kind"] == "span"
-        place = _place(piece) if span else piece.get("document_id", "")
+        place = piece.get("document_id", "")
+        place += f"[{piece['start']}:{piece['end']}]" if span else ""
         support = {"supporting": any(_overlap(piece, mark) for mark in self.support)} if span and self.support else {}
         about = {**support, "kind": piece["kind"], "doc_uri": place}
         return {"page_content": shortened(text or f"characters of {place}", _LONGEST_PIECE), "metadata": about}
@@ -300,10 +301,6 @@ def _moves(steps: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
         else:
             moves.append([step])
     return moves
-
-
-def _place(piece: Mapping[str, Any]) -> str:
-    return f"{piece['document_id']}[{piece['start']}:{piece['end']}]"
 
 
 def _overlap(piece: Mapping[str, Any], mark: Mapping[str, Any]) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 
-class Tail:
+class RecordFollower:
     """The records of a row's parts as they come. parts: names of the files; first: records that were there before."""
 
     def __init__(self, folder: Path) -> None:
