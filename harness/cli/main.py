@@ -12,9 +12,11 @@ tracked · 4 a declared check failed · 130 interrupted.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib
 import os
+import signal
 import sys
 import traceback
 from typing import Annotated, Any
@@ -23,6 +25,7 @@ import typer
 
 from harness import __version__
 from harness.cli.command import CONTEXT, Group
+from harness.cli.stopping import INTERRUPTED, say_again
 from harness.errors import CannotRun, SaveError, UserError, guarded, printable
 
 COMMANDS = {
@@ -152,9 +155,26 @@ def main(arguments: list[str] | None = None) -> None:
     if sys.stdout is None:
         sys.stderr.write("error: stdout is closed, so nothing can be printed; send it to a file or to /dev/null\n")
         sys.exit(2)
-    with guarded():
-        code = _main(sys.argv[1:] if arguments is None else arguments)
+    try:
+        with guarded():
+            code = _main(sys.argv[1:] if arguments is None else arguments)
+    except KeyboardInterrupt:  # one more Ctrl-C, on the way out
+        code = INTERRUPTED
+        if arguments is None:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        say_again("interrupted", ["harness", *sys.argv[1:]])
+    if code == INTERRUPTED and arguments is None:
+        _leave(code)
     sys.exit(code)
+
+
+def _leave(code: int) -> None:
+    """End the process without Python's own end, which aborts (exit 134) where threads of a run still compute."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            stream.flush()
+    os._exit(code)
 
 
 def _main(arguments: list[str]) -> int:

@@ -15,6 +15,9 @@ from harness.cli.output import say
 from harness.parallel.signals import on_signals
 from harness.storage.paths import masked
 
+INTERRUPTED = 130
+"""The exit code of a command that Ctrl-C or SIGTERM ended."""
+
 
 def say_again(what: str, command: Sequence[str]) -> None:
     """Print `what` became of the work, and the command that resumes it with its passwords masked."""

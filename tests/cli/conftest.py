@@ -71,6 +71,7 @@ def here(
     for name in ("HARNESS_CONFIGS", "HARNESS_HOME", "HARNESS_CACHE", "HF_ENDPOINT"):
         monkeypatch.setenv(name, environment[name])
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("harness.cli.main._leave", sys.exit)
 
     def call(*arguments: str) -> Ended:
         monkeypatch.setattr(sys, "argv", ["harness", *arguments])
