@@ -163,8 +163,8 @@ def _run_rows(
             before[key(plan.choices)] = ready = settled(plan, before, out)
             for warning in dict.fromkeys(ready.warnings):
                 note(f"warning: {warning}")
-            with trackers.follow(out / ready.folder):
-                result = runner.run(ready, out, command=[*_COMMAND], progress=make_progress(), **options)
+            trackers.add(out / ready.folder)
+            result = runner.run(ready, out, command=[*_COMMAND], progress=make_progress(), **options)
         except HarnessError as e:
             if single or options["fail_fast"]:
                 raise

@@ -389,9 +389,8 @@ def execute(plan: Plan, job: Job, choices: Sequence[Choices] = ()) -> RunResult:
 
         result, whole = run_shard(plan, folder, *job.shard, progress=progress, **how)
     else:
-        with job.trackers.follow(folder / plan.folder):
-            return runner.run(plan, folder, progress=progress, **how)
+        job.trackers.add(folder / plan.folder)
+        return runner.run(plan, folder, progress=progress, **how)
     if whole:  # MLflow has one writer: who merged
-        with job.trackers.follow(result.folder):
-            pass
+        job.trackers.add(result.folder)
     return result

@@ -1,30 +1,38 @@
-"""LoRA adapters before they are loaded: whether a folder holds one, whether it is whole, and whether it fits the base.
+"""LoRA adapters: whether a folder holds one, whether it is whole and fits the base; and one merged into the weights.
 
     result = check("analysis", Path("trained/adapters/analysis"), base)
     result.problems, result.warnings        sentences
+    merge(net, adapter_folder("package:configs/models/smollm2-135m-reader"))
 
-Only headers of the safetensors files are read: no torch, no weights. An adapter that `harness train` wrote has a card
-that says of which weights it is; of the same model with other weights it is stale, of another model it is refused.
+A check reads only headers of the safetensors files: no torch, no weights. An adapter that `harness train` wrote has a
+card that says of which weights it is; of the same model with other weights it is stale, of another model it is refused.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.config.schema import ModelConfig, canonical, digest
 from harness.errors import CannotRun
 from harness.storage.paths import inside
 from harness.storage.received import as_object, package_folder, plain, read_object
 
+if TYPE_CHECKING:
+    import torch
+
 CARD = "card.json"
 WEIGHTS = "adapter_model.safetensors"
 SETTINGS = "adapter_config.json"
-_HEAD = "base_model.model."
+_PACKAGE = "package:"
+_HEAD, _A, _B = "base_model.model.", ".lora_A.weight", ".lora_B.weight"
+# Kinds of adapters of peft whose sum with the weights is not W + alpha / rank x B A.
+_OTHER = ("use_dora", "fan_in_fan_out", "lora_bias", "modules_to_save", "rank_pattern", "alpha_pattern")
 _HEADER = 100_000_000  # bytes: the most that the library safetensors reads, too
 Shapes = dict[str, tuple[int, ...]]
 
@@ -238,3 +246,39 @@ def _contestants(name: str, base: Base, trained: Any) -> list[str]:
     shares = [f"{method} {100 * n / rows:.0f} %" for method, n in sorted(methods.items(), key=lambda item: -item[1])]
     own = f"the adapter '{name}' of '{base.name}' was trained on methods' own prompts"
     return [f"{own}, in the last course {', '.join(shares)} of the rows"] if shares else []
+
+
+def adapter_folder(named: str) -> Path:
+    """The folder that model.adapter names. Raises CannotRun where a package is not installed or has no such folder."""
+    if not named.startswith(_PACKAGE):
+        return Path(named)
+    package, _, inner = named.removeprefix(_PACKAGE).partition("/")
+    root = package_folder(package)
+    if root is None:
+        raise CannotRun(f"model.adapter '{named}': there is no package '{package}'")
+    return inside(root, inner)
+
+
+def merge(net: torch.nn.Module, folder: Path) -> None:
+    """Add the adapter in `folder` to the weights of `net`, for good: W + alpha / rank x B A for every matrix.
+
+    So a session runs as fast as on the base alone, and needs no peft. The sum is taken in float32 and rounded to the
+    model's type: nothing is lost beyond the rounding that every weight has in that type anyway.
+
+    Raises CannotRun for an adapter of another kind than plain LoRA, or of another base.
+    """
+    from safetensors.torch import load_file
+
+    settings = read_object(folder / SETTINGS)
+    if settings.get("peft_type") != "LORA" or any(settings.get(key) for key in _OTHER):
+        raise CannotRun(f"the adapter '{folder.name}' is not plain LoRA, so it cannot be merged; use model.adapters")
+    scale = settings["lora_alpha"] / (math.sqrt(settings["r"]) if settings.get("use_rslora") else settings["r"])
+    tensors = load_file(str(folder / WEIGHTS))
+    weights = dict(net.named_parameters())
+    for key, a in tensors.items():
+        if not key.endswith(_A):
+            continue
+        module = key.removeprefix(_HEAD).removesuffix(_A)
+        weight, b = weights[f"{module}.weight"], tensors[key.removesuffix(_A) + _B]
+        change = scale * (b.to(weight.device).float() @ a.to(weight.device).float())
+        weight.data = (weight.data.float() + change).to(weight.dtype)

@@ -23,7 +23,8 @@ from harness.cost.flops import ModelShape, shape_of
 from harness.cost.free_memory import available, free_cores
 from harness.cost.meter import Meter
 from harness.errors import CannotRun
-from harness.llm import capture, families, merged_adapter
+from harness.llm import capture, families
+from harness.llm.adapters import adapter_folder, merge
 from harness.llm.batched_forward import THREADS, TOLERANCE, Ask, ForwardLane, cache_problem, pack_problem, rows_hold
 from harness.llm.endings import markers_of, pattern
 from harness.llm.graphs import Steps
@@ -116,7 +117,7 @@ class HFModel(LanguageModel):
                 f"or of another shape, {wrong[0]} first; copy the model's folder again"
             )
         if config.adapter:
-            merged_adapter.merge(net, merged_adapter.place(config.adapter))
+            merge(net, adapter_folder(config.adapter))
         _load_adapters(net, config)
         return net.eval() if config.device_map else net.to(self.device).eval()
 

@@ -15,8 +15,8 @@ from harness.config import registry
 from harness.config.schema import ModelConfig
 from harness.cost.free_memory import available
 from harness.errors import CannotRun, Missing
-from harness.llm import families, gguf, merged_adapter, tokenizer_files
-from harness.llm.adapters import Base, check
+from harness.llm import families, gguf, tokenizer_files
+from harness.llm.adapters import Base, adapter_folder, check
 from harness.llm.model_facts import ModelFacts
 from harness.llm.thinking import thinking_room
 from harness.storage.file_hash import hash_named
@@ -104,7 +104,7 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
     base = Base(config.name, folder, where)
     checked = {name: check(name, Path(path), base) for name, path in sorted(config.adapters.items())}
     if config.adapter:
-        checked[MERGED] = check(MERGED, merged_adapter.place(config.adapter), base, merged=True)
+        checked[MERGED] = check(MERGED, adapter_folder(config.adapter), base, merged=True)
     for check_ in checked.values():
         problems += check_.problems
     identity = {
@@ -284,7 +284,7 @@ def hash_files(folder: Path) -> str:
 
 
 def _adapter_folder(config: ModelConfig, name: str) -> Path:
-    return merged_adapter.place(config.adapter or "") if name == MERGED else Path(config.adapters[name])
+    return adapter_folder(config.adapter or "") if name == MERGED else Path(config.adapters[name])
 
 
 def system_problem(config: ModelConfig) -> str | None:

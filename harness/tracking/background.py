@@ -1,7 +1,7 @@
 """Log the runs of one command to MLflow while they go on, in one child process (harness/tracking/child.py).
 
 trackers = BackgroundTracking(out, mlflow, suite)
-with trackers.follow(folder): runner.run(...)
+trackers.add(folder); runner.run(...)
 trackers.missed()                      waits for the last pass; a sentence for what was not logged
 
 MLflow is imported in the child only. No call but `missed` waits for anything, and only the first line raises.
@@ -9,12 +9,11 @@ MLflow is imported in the child only. No call but `missed` waits for anything, a
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
@@ -45,15 +44,10 @@ class BackgroundTracking:
                 raise ConfigError(self.unusable)
             self._uri = ""
 
-    @contextlib.contextmanager
-    def follow(self, folder: Path) -> Iterator[None]:
-        """Log the run that the block writes to `folder`."""
-        if self._uri:
-            self.add(folder)
-        yield
-
     def add(self, folder: Path) -> None:
-        """Log the run that is about to write `folder`; the run before it has ended."""
+        """Log the run that is about to write `folder`, unless tracking is off; the run before it has ended."""
+        if not self._uri:
+            return
         self._folders.append(folder)
         if self._problem:
             return

@@ -222,7 +222,8 @@ def test_mlflow_logs_and_counts_only_where_it_was_asked_for(
     started: list[tuple[str, str, str | None]] = []
 
     def add(self: BackgroundTracking, folder: Path) -> None:
-        started.append((folder.name.partition("--")[0], self._uri.rpartition("/")[2], self._suite))
+        if self._uri:
+            started.append((folder.name.partition("--")[0], self._uri.rpartition("/")[2], self._suite))
 
     monkeypatch.setattr(BackgroundTracking, "add", add)
     monkeypatch.setattr(BackgroundTracking, "missed", lambda self: missed if self._uri else [])

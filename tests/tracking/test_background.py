@@ -146,8 +146,7 @@ def test_a_child_that_cannot_be_started_is_reported_and_does_not_stop_the_comman
 
 def test_off_starts_no_process(tmp_path: Path) -> None:
     trackers = BackgroundTracking(tmp_path, "off")
-    with trackers.follow(run_folder(tmp_path)):
-        pass
+    trackers.add(run_folder(tmp_path))
     assert (trackers.process, trackers.missed()) == (None, [])
 
 

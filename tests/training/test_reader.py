@@ -16,7 +16,7 @@ import torch
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, UserError
-from harness.llm import merged_adapter
+from harness.llm.adapters import adapter_folder
 from harness.llm.load import load_model, unload
 from harness.llm.model_info import model_facts
 from harness.stats.rng import Dice
@@ -317,7 +317,7 @@ def test_an_adapter_that_cannot_be_merged_is_one_sentence(base: ModelConfig, tra
     (problem,) = model_facts(base.model_copy(update={"adapter": str(tmp_path / "gone")})).problems
     assert "there is no folder" in problem
     with pytest.raises(CannotRun, match="there is no package 'nothing_here'"):
-        merged_adapter.place("package:nothing_here/x")
+        adapter_folder("package:nothing_here/x")
 
 
 def test_it_is_measured_before_and_after_on_rows_it_never_saw(trained: ReaderTraining) -> None:
