@@ -15,14 +15,15 @@
 The wait before try n + 1 is 0.5 * 2^n seconds, at most 30, half of it drawn at random so that questions in flight do
 not come back together; a server that says how long to wait (Retry-After) is taken at its word, by all requests alike,
 for 300 seconds a wish and an hour a run.
-Nothing here prints, and no message holds the key: what a server says is shown without the key
-(endpoint_secret.py). `timeout` bounds a whole try (endpoint_wire.py).
+Nothing here prints, and no message holds the key: KeyMask removes it from what a server says. `timeout` bounds a whole
+try (endpoint_wire.py).
 """
 
 from __future__ import annotations
 
 import contextlib
 import email.utils
+import html
 import http.client
 import json
 import random
@@ -36,7 +37,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.errors import CannotRun, RequestFailed
-from harness.llm.endpoint_secret import KeyMask
 from harness.llm.endpoint_wire import opener_for
 from harness.parallel.scheduler import current
 from harness.storage.limits import nesting_problem
@@ -52,6 +52,10 @@ _SAID = 300  # characters of a server's own words in a message
 _NAMES = 10  # models of a server that a message lists
 _SILENT = "nothing came back"
 _SLICE = 0.1  # seconds between two looks whether the run ends
+_SHORTEST = 8  # a shorter key would mask words
+_RANDOM = 24  # characters of a key that is no word, even without a digit
+# What may break a key over lines: white space, control and invisible characters, and line ends spelt as escapes.
+_BREAK = r"(?:\\{1,16}[nrt]|[\s\x00-\x1f\x7f-\xa0\xad\u200b-\u200f\u2028-\u202e\u2060\ufeff])*"
 
 
 class _Retryable(Exception):
@@ -93,6 +97,38 @@ class Tries:
     def again(self) -> int:
         """Tries beyond the first."""
         return max(self.made - 1, 0)
+
+
+class KeyMask:
+    """Replaces `key` by "[key]" in a text; without a key, or with one too short to be a secret, it changes nothing.
+
+    A server that echoes headers may wrap, fold or escape them, whole or in part: "SK-VERY%2ESE\\nCRET" is found too. A
+    server that wants to publish a key has it anyway, so nothing is done about a key in base64 or back to front.
+    """
+
+    def __init__(self, key: str | None) -> None:
+        self._key = key if key and len(key) >= _SHORTEST else ""
+        # Servers that need no key are given a word ("not-needed"); a reply may well hold that one in another form.
+        no_word = len(self._key) >= _RANDOM or any(c.isdigit() for c in self._key)
+        pattern = _BREAK.join(map(_spelt, self._key)) if no_word else re.escape(self._key)
+        self._pattern = re.compile(pattern, re.IGNORECASE if no_word else 0)
+
+    def __call__(self, text: str) -> str:
+        """`text` without the key."""
+        return self._pattern.sub("[key]", text) if self._key else text
+
+
+def _spelt(sign: str) -> str:
+    """A pattern for one character: itself, or escaped for a URL (also twice), for JSON or for HTML."""
+    code = ord(sign)
+    ways = [
+        rf"%(?:25){{0,3}}{code:02x}",
+        rf"\\{{1,16}}(?:u00|x){code:02x}",
+        rf"&#(?:x0{{0,4}}{code:x}|0{{0,4}}{code});",
+    ]
+    if not sign.isalnum():  # behind a backslash a letter may be another character
+        ways += [r"\\{1,16}" + re.escape(sign), re.escape(html.escape(sign))]
+    return f"(?:{'|'.join([re.escape(sign), *ways])})"
 
 
 @dataclass

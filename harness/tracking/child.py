@@ -14,6 +14,7 @@ All but the last folder of the list have ended: a command runs one after the oth
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import time
@@ -21,8 +22,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.errors import HarnessError
+from harness.storage.paths import masked
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, SUMMARY
-from harness.tracking.track import MOST_TRACES, RUN, TRAINING, StoreError, TracesMissing, begun, track, track_suites
+from harness.tracking.track import MOST_TRACES, RUN, TRAINING, StoreError, begun, track, track_suites
 from harness.tracking.training_log import LOG, track_training
 from harness.tracking.uri import unreachable
 
@@ -100,7 +102,8 @@ class Passes:
                 errors |= dict.fromkeys(logged, error)
         for folder, missing in self._missing.items():
             if missing and folder not in errors:
-                _write(folder, str(TracesMissing(folder, self.uri, missing)))
+                command = f"harness track {shlex.quote(str(folder))} --uri {masked(self.uri)}"
+                _write(folder, f"{missing} questions of {folder} have no trace in MLflow yet; log them with: {command}")
         alike: dict[str, list[Path]] = {}  # one sentence for all the runs with the same reason
         for folder, problem in errors.items():
             if isinstance(problem, StoreError):

@@ -66,16 +66,6 @@ class StoreError(SaveError):
         super().__init__(f"tracking failed at {masked(uri)} ({self.reason}). {rest}")
 
 
-class TracesMissing(SaveError):
-    """Some questions have no trace yet, because there was no time for them; names the command that logs them."""
-
-    def __init__(self, folder: Path, uri: str, missing: int) -> None:
-        super().__init__(
-            f"{missing} questions of {folder} have no trace in MLflow yet; log them with: "
-            f"harness track {shlex.quote(str(folder))} --uri {masked(uri)}"
-        )
-
-
 def default_uri(out: Path) -> str:
     """MLFLOW_TRACKING_URI where it is set, else a sqlite file in the results folder `out`."""
     return os.environ.get("MLFLOW_TRACKING_URI") or sqlite_uri(Path(out).resolve() / "mlflow.db")
