@@ -119,8 +119,12 @@ def _legend(means: pd.DataFrame, score: str | None, datasets: Sequence[str]) -> 
 
 
 def _notes(own: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The notes of a method's runs on scores: those of every run once, the others with the data set."""
-    texts = dict.fromkeys(note for run in own.values() for note in run["notes"] if not note.startswith(facts.PROBES))
+    """The notes of a method's runs on scores: those of every run once, the others with the data set.
+
+    Notes on probes, and shares that round to 0 %, stand in the table of each data set alone.
+    """
+    notes = (note for run in own.values() for note in run["notes"])
+    texts = dict.fromkeys(n for n in notes if not n.startswith(facts.PROBES) and "(0 %)" not in n)
     out = []
     for text in texts:
         where = [dataset for dataset, run in own.items() if text in run["notes"]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -100,3 +101,11 @@ def test_the_command(table: Any, tmp_path: Path, capsys: pytest.CaptureFixture[s
     ]:
         code, _, err = call(*more)
         assert (code, sentence in err) == (2, True), err
+
+
+def test_what_rounds_to_nothing_is_noted_in_the_tables_of_the_data_sets_alone(tmp_path: Path) -> None:
+    shares = ("2 of 1558 texts (0 %) were cut", "2 of 8 texts (25 %) were cut")
+    runs = [replace(stored(tmp_path, HIGH, dataset=name), notes=shares) for name in ("musique", "qasper")]
+    (row,) = wide(frame(runs)).to_dict("records")
+    told = " ".join(row["notes"])
+    assert [share in told for share in shares] == [False, True]
