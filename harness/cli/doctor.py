@@ -15,19 +15,16 @@ import os
 import platform
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from harness import __version__
 from harness.cli.options import Json, Out
 from harness.cli.output import columns
 from harness.config import presets
 from harness.storage.received import package_folder
-
-if TYPE_CHECKING:
-    from packaging.requirements import Requirement
 
 _DISTRIBUTION = "longdoc-harness"
 _PURPOSES = {
@@ -70,7 +67,7 @@ def doctor(out: Out = "results", json: Json = False) -> int:
     Each thing that is missing comes with the command that gets it. Loads no model and downloads nothing. The exit code
     is 4 if the default model cannot run.
     """
-    checks = [*_machine(Path(out)), *_libraries(), *_packages(), *_models(), *_encoders(), *_datasets(), *_mlflow()]
+    checks = [*_machine(Path(out)), *_libraries(), *_packages(), *_models(), *_datasets(), *_mlflow()]
     broken = any(check.state == "problem" for check in checks)
     if json:
         print(json_.dumps([asdict(check) for check in checks], indent=2, ensure_ascii=False))
@@ -82,53 +79,40 @@ def doctor(out: Out = "results", json: Json = False) -> int:
 
 
 def _machine(out: Path) -> Iterator[Check]:
+    from harness.cost.free_memory import available, free_cores
+    from harness.storage.home import home, user_home
+    from harness.storage.hub import endpoint, offline
+    from harness.tracking.uri import unreachable
+
     def line(name: str, text: str, state: State = "ok") -> Check:
         return Check("Machine", state, name, text)
 
     yield line("harness", f"{__version__}, Python {platform.python_version()}")
-    from harness.cost.free_memory import available, free_cores
-
     threads = os.environ.get("OMP_NUM_THREADS")
     own = f"{threads} threads (OMP_NUM_THREADS)" if threads else "a model takes as many threads as its size is worth"
     yield line("cores", f"{free_cores()} of {os.cpu_count()} are free; {own}")
-
     free = available()
     yield line("memory", "free memory is unknown here" if free is None else f"{free / 2**30:.1f} GiB free")
-    yield line("GPU", _gpus())
-    yield _hub()
-    from harness.storage.home import home, user_home
-
-    for name, folder in (("HARNESS_HOME", home()), ("converted models", user_home()), ("results", out)):
-        yield _disk(name, folder.expanduser().absolute())
-
-
-def _hub() -> Check:
-    from harness.storage.hub import endpoint, offline
-    from harness.tracking.uri import unreachable
-
-    if offline():
-        return Check("Machine", "ok", "hub", "not asked (HF_HUB_OFFLINE)")
-    reason = unreachable(endpoint(), 2.0)
-    return Check("Machine", "missing" if reason else "ok", "hub", f"{endpoint()}{f': {reason}' if reason else ''}")
-
-
-def _gpus() -> str:
     try:
         import torch
     except ImportError:
-        return "unknown without torch"
-
-    names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
-    return ", ".join(names) or "none; models run on the CPU"
-
-
-def _disk(name: str, folder: Path) -> Check:
-    place = next(path for path in (folder, *folder.parents) if path.exists())
-    if not place.is_dir() or not os.access(place, os.W_OK):
-        return Check("Machine", "problem", name, f"{folder} cannot be written; name another folder")
-    free = shutil.disk_usage(place).free
-    state: State = "ok" if free >= _LEAST_DISK else "missing"
-    return Check("Machine", state, name, f"{folder}, {free / 2**30:.1f} GiB free")
+        yield line("GPU", "unknown without torch")
+    else:
+        names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+        yield line("GPU", ", ".join(names) or "none; models run on the CPU")
+    if offline():
+        yield line("hub", "not asked (HF_HUB_OFFLINE)")
+    else:
+        reason = unreachable(endpoint(), 2.0)
+        yield line("hub", f"{endpoint()}{f': {reason}' if reason else ''}", "missing" if reason else "ok")
+    for name, folder in (("HARNESS_HOME", home()), ("converted models", user_home()), ("results", out)):
+        folder = folder.expanduser().absolute()
+        place = next(path for path in (folder, *folder.parents) if path.exists())
+        if not place.is_dir() or not os.access(place, os.W_OK):
+            yield line(name, f"{folder} cannot be written; name another folder", "problem")
+        else:
+            disk = shutil.disk_usage(place).free
+            yield line(name, f"{folder}, {disk / 2**30:.1f} GiB free", "ok" if disk >= _LEAST_DISK else "missing")
 
 
 def _packages() -> Iterator[Check]:
@@ -140,33 +124,27 @@ def _packages() -> Iterator[Check]:
 
 
 def _extras() -> dict[str, list[str]]:
-    """Extra -> names of the packages that it adds."""
+    """Extra -> names of the packages that it adds, with those of its own extras, as transformers[serving]."""
     from packaging.requirements import Requirement
 
-    missing: dict[str, list[str]] = {}
-    for requirement in map(Requirement, importlib.metadata.requires(_DISTRIBUTION) or ()):
-        for extra in _PURPOSES:
-            if requirement.marker is not None and requirement.marker.evaluate({"extra": extra}):
-                missing.setdefault(extra, []).extend([requirement.name, *_behind(requirement)])
-    return missing
+    def added(package: str, extra: str) -> list[Requirement]:
+        listed = map(Requirement, importlib.metadata.requires(package) or ())
+        return [each for each in listed if each.marker is not None and each.marker.evaluate({"extra": extra})]
 
-
-def _behind(wanted: Requirement) -> list[str]:
-    """Names of the packages that the extras of a requirement add, as transformers[serving] does."""
-    from packaging.requirements import Requirement
-
-    own = importlib.metadata.requires(wanted.name) if wanted.extras and _installed(wanted.name) else None
-    listed = [(r.name, r.marker) for r in map(Requirement, own or ()) if r.marker is not None]
-    return [name for name, marker in listed if any(marker.evaluate({"extra": extra}) for extra in wanted.extras)]
+    names: dict[str, list[str]] = {}
+    for extra in _PURPOSES:
+        for wanted in added(_DISTRIBUTION, extra):
+            inner = [own for more in wanted.extras if _installed(wanted.name) for own in added(wanted.name, more)]
+            names.setdefault(extra, []).extend([wanted.name, *(own.name for own in inner)])
+    return names
 
 
 def _libraries() -> Iterator[Check]:
     """Whether what loads models can be imported: that it is installed does not say so."""
     for package, name in {"torch": "Tensor", "transformers": "AutoModelForCausalLM"}.items():
-        if not _installed(package):
-            continue  # the checks of extras and models say so
         try:
-            getattr(importlib.import_module(package), name)
+            if _installed(package):  # if not, the checks of extras and models say so
+                getattr(importlib.import_module(package), name)
         except Exception as e:  # noqa: BLE001 - a library that is not whole raises anything
             why = (str(e).strip().splitlines() or [type(e).__name__])[-1]
             wish = f"pip install --force-reinstall {package}"
@@ -182,18 +160,13 @@ def _installed(package: str) -> bool:
 
 
 def _models() -> Iterator[Check]:
+    """Models, of which the default ones must be there, and encoders."""
     from harness.config import registry
 
     defaults = set(registry.shipped("readers").values())
     for name in presets.names("models"):
-        values = merged("models", name)
-        check = weights("Models", name, values, "model.source")
-        if check.state != "ok" and name in defaults:
-            check = Check(check.part, "problem", check.name, check.text)
-        yield check
-
-
-def _encoders() -> Iterator[Check]:
+        check = weights("Models", name, merged("models", name), "model.source")
+        yield replace(check, state="problem") if check.state != "ok" and name in defaults else check
     for name in presets.names("encoders"):
         yield weights("Encoders", name, merged("encoders", name), "encoder.source")
 

@@ -50,7 +50,20 @@ def export(
         return _bundle(paths, keep_texts == "yes")
     if keep_texts == "no":
         raise UserError("--keep-texts no belongs to a bundle; the files of another harness hold the texts")
-    return _logs(paths, to, out)
+    if to not in _LOGS:
+        raise UnknownName("form of export", to, _LOGS)
+    if out is None:
+        raise UserError(f"name the folder for the files: harness export {paths[0]} --to {to} --out DIR")
+    from harness.cli.stored_runs import stored_runs
+    from harness.exchange import inspect_logs, lm_eval_samples
+
+    runs, damaged = stored_runs(paths)
+    write = (inspect_logs if to == "inspect" else lm_eval_samples).write
+    for run in runs:
+        print(printable(str(write(run, Path(out)))))
+    if to == "inspect":
+        sys.stderr.write(f"open them with: inspect view --log-dir {printable(out)}\n")
+    return 3 if damaged else 0
 
 
 def _bundle(paths: list[str], keep_texts: bool) -> int:
@@ -71,21 +84,3 @@ def _bundle(paths: list[str], keep_texts: bool) -> int:
     if bare or not keep_texts:
         say("note: texts of the data set are left out; to score answers again, harness verify needs its rows (--data)")
     return 0
-
-
-def _logs(paths: list[str], to: str, out: str | None) -> int:
-    """Write the files of another harness."""
-    if to not in _LOGS:
-        raise UnknownName("form of export", to, _LOGS)
-    if out is None:
-        raise UserError(f"name the folder for the files: harness export {paths[0]} --to {to} --out DIR")
-    from harness.cli.stored_runs import stored_runs
-    from harness.exchange import inspect_logs, lm_eval_samples
-
-    runs, damaged = stored_runs(paths)
-    write = (inspect_logs if to == "inspect" else lm_eval_samples).write
-    for run in runs:
-        print(printable(str(write(run, Path(out)))))
-    if to == "inspect":
-        sys.stderr.write(f"open them with: inspect view --log-dir {printable(out)}\n")
-    return 3 if damaged else 0

@@ -40,28 +40,8 @@ def _short(count: float | None) -> str:
     return f"{count:.0f}"
 
 
-def _tflops(value: float | None) -> str:
+def _number(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.3g}"
-
-
-def _hours(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.3g}"
-
-
-def _line(row: Forecast) -> tuple[str, ...]:
-    left = row.questions - row.done
-    questions = f"{left} of {row.questions}" if row.done else str(row.questions or "unknown")
-    return row.method, row.dataset, questions, _short(row.tokens), _tflops(row.tflops), _hours(row.hours), row.how
-
-
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Names to the left, numbers to the right."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    right = range(2, len(rows[0]) - 1)
-    cells = (
-        [c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True))] for r in rows
-    )
-    return ["  ".join(row).rstrip() for row in cells]
 
 
 def table(
@@ -75,17 +55,27 @@ def table(
     left, tokens, work, hours = _together(rows)
     missing = sum(row.tokens is None or row.tflops is None for row in rows)
     note = f"without the {missing} row{'s'[: missing > 1]} with something unknown" if missing else ""
-    total = ("together", "", str(left), _short(tokens), _tflops(work), _hours(hours), note)
-    cells = [head, *map(_line, rows), total]
+    cells: list[tuple[str, ...]] = [head]
+    for row in rows:
+        asked = f"{row.questions - row.done} of {row.questions}" if row.done else str(row.questions or "unknown")
+        numbers = (_short(row.tokens), _number(row.tflops), _number(row.hours))
+        cells.append((row.method, row.dataset, asked, *numbers, row.how))
+    cells.append(("together", "", str(left), _short(tokens), _number(work), _number(hours), note))
     if hours is None or not any(row.hours for row in rows):  # no run here tells a speed: no column of it
-        cells = [row[:5] + row[6:] for row in cells]
-    lines = [title, *_aligned(cells), NOTES.format(convention)]
+        cells = [each[:5] + each[6:] for each in cells]
+    wide = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    right = range(2, len(wide) - 1)  # numbers stand to the right, names to the left
+    aligned = (
+        [c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(r, wide, strict=True))] for r in cells
+    )
+    lines = [title, *("  ".join(row).rstrip() for row in aligned), NOTES.format(convention)]
     return "\n".join(lines + _time_and_money(rows, hours, workers, price))
 
 
 def _together(rows: Sequence[Forecast]) -> tuple[int, float | None, float | None, float | None]:
-    """Questions to be answered, tokens, TFLOPs, hours of one worker; None where nothing is known."""
-    tokens, work, hours = (_sum([getattr(row, key) for row in rows]) for key in ("tokens", "tflops", "hours"))
+    """Questions to be answered, tokens, TFLOPs, hours of one worker: of what is known; None where nothing is."""
+    known = ([v for row in rows if (v := getattr(row, key)) is not None] for key in ("tokens", "tflops", "hours"))
+    tokens, work, hours = (sum(values) if values or not rows else None for values in known)
     return sum(row.questions - row.done for row in rows), tokens, work, hours
 
 
@@ -93,7 +83,7 @@ def one_line(suite: str, rows: Sequence[Forecast], workers: int) -> str:
     """The sum of the forecasts, for a suite that begins to run."""
     left, tokens, work, hours = _together(rows)
     time = f", about {60 * hours / workers:.2g} min" if hours else ""
-    sums = f"{left} questions to answer, {_short(tokens)} tokens, {_tflops(work)} TFLOPs{time}"
+    sums = f"{left} questions to answer, {_short(tokens)} tokens, {_number(work)} TFLOPs{time}"
     return f"suite {suite}: {len(rows)} rows, {sums} (each row: --plan)"
 
 
@@ -108,12 +98,6 @@ def _time_and_money(rows: Sequence[Forecast], hours: float | None, workers: int,
     money = "" if price is None else f", {hours * price:.2f} at {price:.2f} for an hour of a worker"
     who = f"{workers} workers" if workers > 1 else "1 worker"
     return [*lines, f"{who}: about {hours / workers:.3g} h{money}{known}"] if speeds else lines
-
-
-def _sum(values: Sequence[float | None]) -> float | None:
-    """The sum of what is known; None where nothing is."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known or not values else None
 
 
 def as_json(rows: Iterable[Forecast]) -> str:

@@ -6,18 +6,17 @@ exit 0 all judged · 2 a mistake, nothing was judged · 3 some answers, or runs,
 from __future__ import annotations
 
 import json as json_
-import sys
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from harness.cli.command import choice, execution, setting
 from harness.cli.options import Json, MovedData, Runs, sets_of
 from harness.cli.output import columns, mean_text, say
-from harness.cli.stopping import say_again
+from harness.cli.stopping import until_interrupted
 from harness.cli.stored_runs import moved
 from harness.errors import HarnessError, UserError
-from harness.parallel.signals import interrupt_on_signals
 from harness.storage.home import check_home
 from harness.storage.named_runs import run_folders
 from harness.storage.run_folder import MANIFEST, read_json, read_run
@@ -73,29 +72,32 @@ def judge(
     if model is None:
         if sets or prompt or name or max_tokens:
             raise UserError("name the model that judges with --model NAME; without it no answer is judged")
-        return _compare(folders, json)
+        found = {folder: agreement for folder in folders if (agreement := _agreement(folder))}
+        if not found:
+            raise UserError("no model has judged these runs yet; name one with --model NAME")
+        for folder, pairs in found.items():
+            print(json_.dumps({"run": str(folder), "agreement": pairs}) if json else f"{folder}\n{_table(pairs)}")
+        return 0
     check_home()
     from harness.engine.model_judge import configured
     from reports.gold_rows import examples_of
 
     examples = {folder: examples_of(moved(read_run(folder), data), whole=data is not None) for folder in folders}
     chosen = configured(model, sets_of(sets or []), prompt, name, max_tokens)
-    with interrupt_on_signals():
-        try:
-            return _judge_all(examples, chosen, parallel, json)
-        except KeyboardInterrupt:
-            say_again("interrupted; what was judged is saved", ["harness", *sys.argv[1:]])
-            return 130
+    work = partial(_judge_all, examples, chosen, parallel, json)
+    return until_interrupted(work, "interrupted; what was judged is saved")
 
 
 def _judge_all(examples: dict[Path, dict[str, Example]], chosen: Judge, parallel: int, json: bool) -> int:
     """Judge every run; a model that can judge no more ends the work. Returns the exit code."""
     from harness.engine.judge_run import judge_run
     from harness.engine.progress import suitable
+    from harness.storage.paths import without_home
 
     code = 0
     for number, (folder, questions) in enumerate(examples.items()):
-        _say_own_judge(folder, chosen)
+        if without_home(dict(chosen.identity)) in (read_json(folder / MANIFEST).get("models") or {}).values():
+            say(f"note: {folder}: {chosen.name} is a model of this run; models tend to prefer their own answers")
         try:
             judged = judge_run(folder, questions, chosen, parallel=parallel, progress=suitable())
         except HarnessError as error:
@@ -107,13 +109,6 @@ def _judge_all(examples: dict[Path, dict[str, Example]], chosen: Judge, parallel
         _print(folder, chosen.name, judged, json)
         code = 3 if judged.failures else code
     return code
-
-
-def _say_own_judge(folder: Path, chosen: Judge) -> None:
-    from harness.storage.paths import without_home
-
-    if without_home(dict(chosen.identity)) in (read_json(folder / MANIFEST).get("models") or {}).values():
-        say(f"note: {folder}: {chosen.name} is a model of this run; models tend to prefer their own answers")
 
 
 def _print(folder: Path, name: str, judged: Judged, json: bool) -> None:
@@ -154,8 +149,7 @@ def _print(folder: Path, name: str, judged: Judged, json: bool) -> None:
 def _agreement(folder: Path) -> list[dict[str, Any]]:
     from reports.judges import agreements
 
-    pairs = agreements(read_run(folder))
-    return [{"a": pair.a, "b": pair.b, **asdict(pair.agreement)} for pair in pairs]
+    return [{"a": pair.a, "b": pair.b, **asdict(pair.agreement)} for pair in agreements(read_run(folder))]
 
 
 def _table(agreement: list[dict[str, Any]]) -> str:
@@ -170,13 +164,3 @@ def _table(agreement: list[dict[str, Any]]) -> str:
         kappa = "-" if pair["kappa"] is None else f"{pair['kappa']:.2f}"
         rows.append((f"  {pair['a']} and {b}", str(pair["n"]), share, kappa))
     return columns(rows, widest=90)
-
-
-def _compare(folders: list[Path], json: bool) -> int:
-    """Print how far the judges agree that the runs have. Raises UserError where none has any."""
-    found = {folder: agreement for folder in folders if (agreement := _agreement(folder))}
-    if not found:
-        raise UserError("no model has judged these runs yet; name one with --model NAME")
-    for folder, agreement in found.items():
-        print(json_.dumps({"run": str(folder), "agreement": agreement}) if json else f"{folder}\n{_table(agreement)}")
-    return 0

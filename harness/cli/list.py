@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import json as json_
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated
@@ -34,31 +33,21 @@ def list_(
         return 0
     width = max((len(n) for names in listed.values() for n in names), default=0)
     for k in kinds:
-        body = _families(listed[k], width) if k == "methods" else _rows(listed[k], width)
+        families: dict[str, list[tuple[str, str]]] = {}
+        for name, summary in listed[k].items():
+            families.setdefault(_family(name) if k == "methods" else "", []).append((name.ljust(width), summary))
+        parts = [f"{title}\n{columns(rows)}".lstrip("\n") for title, rows in sorted(families.items())]
+        body = "\n\n".join(parts) or "(none)"
         print(body if kind else f"{k}\n" + "\n".join(f"  {line}".rstrip() for line in body.splitlines()))
     return 0
 
 
-def _rows(summaries: Mapping[str, str], width: int) -> str:
-    rows = [(name.ljust(width), summary) for name, summary in summaries.items()]
-    return columns(rows) if rows else "(none)"
-
-
-def _families(summaries: Mapping[str, str], width: int) -> str:
-    """The methods below the first line of the module that implements them."""
-    families: dict[str, dict[str, str]] = {}
-    for name, summary in summaries.items():
-        families.setdefault(_family(name), {})[name] = summary
-    return "\n\n".join(f"{title}\n{_rows(rows, width)}" for title, rows in sorted(families.items()))
-
-
 def _family(method: str) -> str:
+    """The first line of the module that implements a method."""
     layers = [layer for _, layer in presets.read("methods", method)]
     target = next((str(layer["implementation"]) for layer in reversed(layers) if "implementation" in layer), "")
     module = registry.shipped("methods").get(target, target).partition(":")[0]
-    if not module.startswith("methods."):
-        return "Your own"
-    return _first_line(module)
+    return _first_line(module) if module.startswith("methods.") else "Your own"
 
 
 @cache

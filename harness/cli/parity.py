@@ -43,17 +43,16 @@ def parity(
             f"harness score {runs[0]} --scorers longbench.qa_f1_score"
         )
     if json:
-        print(json_.dumps({"lm_eval": longbench.version, "scores": [_as_json(p) for p in parities]}))
+        told: list[dict[str, Any]] = []
+        for p in parities:
+            asked = [{"question_id": q.id, "here": q.here, "lm_eval": q.there} for q in p.questions]
+            means = dict(zip(("mean", "lm_eval_mean"), p.means, strict=True))
+            named = {"run": str(p.run.path), "scorer": p.scorer, "function": p.function}
+            told.append({**named, **means, "differing": len(p.differing), "questions": asked})
+        print(json_.dumps({"lm_eval": longbench.version, "scores": told}))
     else:
         _print(parities, longbench.version)
     return 3 if damaged else 0
-
-
-def _as_json(parity: Parity) -> dict[str, Any]:
-    here, there = parity.means
-    asked = [{"question_id": q.id, "here": q.here, "lm_eval": q.there} for q in parity.questions]
-    told = {"run": str(parity.run.path), "scorer": parity.scorer, "function": parity.function}
-    return {**told, "mean": here, "lm_eval_mean": there, "differing": len(parity.differing), "questions": asked}
 
 
 def _print(parities: list[Parity], version: str) -> None:

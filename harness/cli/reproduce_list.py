@@ -21,7 +21,7 @@ from typing import Any
 from harness.cli.doctor import Check, rows, weights
 from harness.cli.output import columns
 from harness.config import suites
-from harness.config.schema import EncoderConfig, ModelConfig
+from harness.config.schema import EncoderConfig
 from reports.paper.needs import Needs, needs
 from reports.paper.places import Place, place_of, places
 
@@ -51,23 +51,24 @@ def show(name: str | None, json: bool) -> int:
 def checks(suite: suites.Suite) -> list[Check]:
     """A check of each thing that the suite needs."""
     found = needs(suite)
-    return [*_data(found), *_weights(found), *_packages(found), _gpu(found)]
+    return [*_files(found), _gpu(found)]
 
 
-def _data(found: Needs) -> Iterator[Check]:
+def _files(found: Needs) -> Iterator[Check]:
+    """Rows, retrieved documents, weights, adapters and packages."""
     for name in found.datasets:
         yield rows(name)
     for name, place in found.documents.items():
         here = Path(place).expanduser().exists()
         how = f"harness retrieve --dataset {name} --corpus WIKIPEDIA --retriever e5 --top 8 --limit 1000"
         yield Check("Files", "ok" if here else "missing", place, "on disk" if here else how)
-
-
-def _weights(found: Needs) -> Iterator[Check]:
-    for name, model in found.models.items():
-        yield _here(name, model)
-    for name, encoder in found.encoders.items():
-        yield _here(name, encoder)
+    for name, config in (*found.models.items(), *found.encoders.items()):
+        key = getattr(config, "api_key_env", None)
+        if key and key not in os.environ:
+            yield Check("Weights", "missing", name, f"the key of its provider: export {key}=...")
+        else:
+            part = "encoder" if isinstance(config, EncoderConfig) else "model"
+            yield weights("Weights", name, config.model_dump(), f"{part}.source")
     for source in found.classifiers:
         yield weights("Weights", source, {"source": source}, "method.classifier")
     for place in found.adapters:
@@ -77,16 +78,6 @@ def _weights(found: Needs) -> Iterator[Check]:
         how = f"harness train longrefiner --model {base} --out {out}"
         yield Check("Weights", "ok" if here else "missing", place, "on disk" if here else how)
 
-
-def _here(name: str, config: ModelConfig | EncoderConfig) -> Check:
-    key = getattr(config, "api_key_env", None)
-    if key and key not in os.environ:
-        return Check("Weights", "missing", name, f"the key of its provider: export {key}=...")
-    part = "encoder" if isinstance(config, EncoderConfig) else "model"
-    return weights("Weights", name, config.model_dump(), f"{part}.source")
-
-
-def _packages(found: Needs) -> Iterator[Check]:
     if found.entities:
         here = importlib.util.find_spec("stanza") is not None
         how = "pip install 'longdoc-harness[entities]', then python -c \"import stanza; stanza.download('en')\""

@@ -11,14 +11,14 @@ import re
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from harness.cli.command import choice, output, setting
 from harness.cli.options import Json, sets_of
 from harness.cli.output import say
-from harness.cli.stopping import say_again
+from harness.cli.stopping import until_interrupted
+from harness.config import presets
 from harness.errors import ConfigError, UserError, erase_line
-from harness.parallel.signals import interrupt_on_signals
 from harness.storage.home import check_home, home
 
 if TYPE_CHECKING:
@@ -71,19 +71,21 @@ def retrieve(
     if not path.is_file():
         raise UserError(f"--corpus {corpus}: no such file")
     check_home()
-    place = Path(index).expanduser() if index else home() / "retrieval" / _folder_name(path)
+    # The corpus's name, and a mark of where it is: two dumps may have one name.
+    mark = hashlib.sha256(str(path.resolve()).encode(errors="surrogateescape")).hexdigest()[:8]
+    place = Path(index).expanduser() if index else home() / "retrieval" / f"{_plain(path.name)}-{mark}"
     name = f"{_plain(config.name)}-{_plain(Path(retriever).name)}.jsonl"
     target = Path(out).expanduser() if out else Path("retrieved") / name
     rows = questions(config, limit)
     source = {"name": config.name, "split": config.split, "data": Path(data).name if data else config.hub}
-    with interrupt_on_signals(), _Progress() as progress:
-        try:
+
+    def work() -> int:
+        with _Progress() as progress:
             done = run(Request(path, encoder, top, words, place, target), rows, source, progress)
-        except KeyboardInterrupt:
-            say_again("interrupted; finished parts of the index are kept", ["harness", *sys.argv[1:]])
-            return 130
-    _print(done, target, top, config, json=json)
-    return 0
+        _print(done, target, top, config, json=json)
+        return 0
+
+    return until_interrupted(work, "interrupted; finished parts of the index are kept")
 
 
 def _configs(
@@ -113,12 +115,6 @@ def _plain(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "file"
 
 
-def _folder_name(corpus: Path) -> str:
-    """The corpus's name, and a mark of where it is: two dumps may have one name."""
-    digest = hashlib.sha256(str(corpus.resolve()).encode(errors="surrogateescape")).hexdigest()
-    return f"{_plain(corpus.name)}-{digest[:8]}"
-
-
 class _Progress:
     """The stage of the work and how far it is: a line of the terminal, or a line a minute in a log."""
 
@@ -140,19 +136,16 @@ class _Progress:
         if now - self._shown < (0.2 if self._live else _EVERY):
             return
         self._shown = now
-        line = f"{stage}: {done:,}" + (f" of {total:,}" if total is not None else "") + self._left(now, done, total)
+        line = f"{stage}: {done:,}" + (f" of {total:,}" if total is not None else "")
+        if total is not None and done > self._first:
+            seconds = (now - self._begun) / (done - self._first) * (total - done)
+            line += f" · {seconds:.0f} s left" if seconds < 90 else f" · {seconds / 60:.0f} min left"
         if self._live:
             erase_line(sys.stderr)
             sys.stderr.write(line)
             sys.stderr.flush()
         else:
             say(line)
-
-    def _left(self, now: float, done: int, total: int | None) -> str:
-        if total is None or done <= self._first:
-            return ""
-        seconds = (now - self._begun) / (done - self._first) * (total - done)
-        return f" · {seconds:.0f} s left" if seconds < 90 else f" · {seconds / 60:.0f} min left"
 
 
 def _print(done: Written, target: Path, top: int, config: DatasetConfig, *, json: bool) -> None:
@@ -172,14 +165,7 @@ def _print(done: Written, target: Path, top: int, config: DatasetConfig, *, json
             print(f"  {recall.left_out} questions have no answer of at most 10 words and are not in the recall")
     if done.without:
         say(f"warning: no passage matches {done.without} questions; they have no documents and are left out of runs")
-    form = " dataset.format=retrieved" if _other_format(config) else ""
+    layers = presets.read("datasets", config.name)  # a run must be told the format where its preset's is another one
+    form = "" if any(values.get("format") == "retrieved" for _, values in layers) else " dataset.format=retrieved"
     use = f"harness run --method NAME --dataset {config.name} ... --set dataset.documents={target}{form}"
     say(f"use it: {use}")
-
-
-def _other_format(config: DatasetConfig) -> bool:
-    """Whether the preset's own format is another one, so that a run must be told the format too."""
-    from harness.config import presets
-
-    layers: list[Any] = [values for _, values in presets.read("datasets", config.name)]
-    return all(values.get("format") != "retrieved" for values in layers)

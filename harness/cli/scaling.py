@@ -87,25 +87,21 @@ class Scaling:
             yield None
             return
         options = {"command": command, **how}
-        driver = self._slurm(out, progress, options) if self.engine == "slurm" else self._ray(out, progress, options)
+        driver: Driver | SlurmDriver
+        if self.engine == "slurm":
+            driver = self._slurm(out, progress, options)
+        else:
+            from harness.scale.driver import Driver
+            from harness.scale.ray_engine import connect
+
+            own = {key: options[key] for key in ("command", "retry_failed", "parallel")}
+            gpus, address = self.gpus_per_worker, self.ray_address
+            hands = connect(out, workers=self.workers, gpus=gpus, address=address, options=options)
+            driver = Driver(hands, out, progress, **own)
         try:
             yield driver
         finally:
             driver.close()
-
-    def _ray(self, out: Path, progress: Progress, options: dict[str, Any]) -> Driver:
-        from harness.scale.driver import Driver
-        from harness.scale.ray_engine import connect
-
-        hands = connect(out, workers=self.workers, gpus=self.gpus_per_worker, address=self.ray_address, options=options)
-        return Driver(
-            hands,
-            out,
-            progress,
-            command=options["command"],
-            retry_failed=options["retry_failed"],
-            parallel=options["parallel"],
-        )
 
     def _slurm(self, out: Path, progress: Progress, options: dict[str, Any]) -> SlurmDriver:
         from harness.config.yaml_tree import assignments, scalar

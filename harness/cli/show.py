@@ -113,16 +113,32 @@ def one(kind: str, name: str, selection: Selection | None = None) -> tuple[Resol
 
 
 def _describe(selection: Selection, kind: str, name: str) -> Shown:
+    """What is shown of `name`; of a method with --dataset, the whole configuration of a run."""
     if kind == "scorers":
         return _scorer(name)
     if kind in ("suites", "profiles"):
-        return _file(kind, name)
+        tree = Tree()
+        for origin, layer in presets.read(kind, name):
+            tree.merge(layer, origin)
+        return Shown(flatten(tree.values) if tree.values else {}, tree.origins)
     if kind == "methods" and selection.dataset:
-        return _run(selection, name)
+        from harness.config.resolve import resolve
+
+        datasets = split(selection.dataset)
+        if len(datasets) > 1:
+            raise UserError("show one data set at a time")
+        resolution = resolve(selection.choices(name, datasets[0]))
+        run = attempt(resolution.problems, _shown, resolution, resolution.parts)
+        raise_all(resolution.problems)
+        assert run is not None  # no problems
+        return run
     resolution, part = one(kind, name, selection)
     shown = _shown(resolution, {_PARTS[kind]: part})
-    if kind == "methods":
-        _add_by_dataset(shown, name)
+    for origin, values in presets.read("methods", name) if kind == "methods" else ():
+        for dataset, params in (values.get("by_dataset") or {}).items():
+            for key, value in flatten(params, "method.params").items():
+                shown.values[f"{key} on {dataset}"] = value
+                shown.origins[f"{key} on {dataset}"] = origin
     return replace(shown, notes=_dataset_notes(name, part)) if kind == "datasets" else shown
 
 
@@ -166,31 +182,9 @@ def _print_notes(notes: dict[str, Any]) -> None:
         print("\nretrieved documents\n" + "\n".join(f"  {line}" for line in lines))
 
 
-def _add_by_dataset(shown: Shown, name: str) -> None:
-    """Add the values that the method's files set for single data sets, as "method.params.t_p on musique"."""
-    for origin, values in presets.read("methods", name):
-        for dataset, params in (values.get("by_dataset") or {}).items():
-            for key, value in flatten(params, "method.params").items():
-                shown.values[f"{key} on {dataset}"] = value
-                shown.origins[f"{key} on {dataset}"] = origin
-
-
-def _run(selection: Selection, method: str) -> Shown:
-    """The whole configuration of a run."""
-    from harness.config.resolve import resolve
-
-    datasets = split(selection.dataset)
-    if len(datasets) > 1:
-        raise UserError("show one data set at a time")
-    resolution = resolve(selection.choices(method, datasets[0]))
-    shown = attempt(resolution.problems, _shown, resolution, resolution.parts)
-    raise_all(resolution.problems)
-    assert shown is not None  # no problems
-    return shown
-
-
 def _shown(resolution: Resolution, parts: dict[str, Any]) -> Shown:
     from harness.engine.plan import awaited, make_method
+    from harness.method import MethodConfig
 
     values: dict[str, Any] = {}
     prompts: dict[str, str] = {}
@@ -199,7 +193,10 @@ def _shown(resolution: Resolution, parts: dict[str, Any]) -> Shown:
         if path == "method":
             made = make_method(resolution)
             prompts = made.prompts()
-            parameters = _explained(type(made.config))
+            # What the class of its parameters and the classes that it extends say about them, its own last.
+            own = [c for c in type(made.config).__mro__ if issubclass(c, MethodConfig) and "__doc__" in vars(c)]
+            texts = [inspect.cleandoc(c.__doc__ or "") for c in reversed(own) if c is not MethodConfig]
+            parameters = [line for text in texts for line in text.splitlines()]
             params = made.config.model_dump(mode="json", exclude={"prompts"}) | awaited(type(made), part.params)
             part = part.model_copy(update={"params": params})
         inner = part.model_dump(mode="json", exclude={"mark"}) if hasattr(part, "model_dump") else part
@@ -212,14 +209,6 @@ def _shown(resolution: Resolution, parts: dict[str, Any]) -> Shown:
     return Shown(values, origins, prompts, parameters=parameters)
 
 
-def _explained(config: type) -> list[str]:
-    """What the class of a method's parameters and the classes it extends say about them, the method's own last."""
-    from harness.method import MethodConfig
-
-    own = [c for c in config.__mro__ if c is not MethodConfig and issubclass(c, MethodConfig) and "__doc__" in vars(c)]
-    return [line for c in reversed(own) for line in (inspect.cleandoc(c.__doc__ or "")).splitlines()]
-
-
 def _scorer(name: str) -> Shown:
     from harness import scorers
 
@@ -230,13 +219,6 @@ def _scorer(name: str) -> Shown:
     if ":" in known:
         values["summary"] = (inspect.getdoc(registry.load(known)) or values["summary"]).partition("\n")[0]
     return Shown(values, dict.fromkeys(values, "harness.scorers"))
-
-
-def _file(kind: str, name: str) -> Shown:
-    tree = Tree()
-    for origin, layer in presets.read(kind, name):
-        tree.merge(layer, origin)
-    return Shown(flatten(tree.values) if tree.values else {}, tree.origins)
 
 
 def _print_difference(a: Shown, b: Shown, names: tuple[str, str], json: bool) -> None:

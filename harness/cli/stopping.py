@@ -8,22 +8,34 @@ from __future__ import annotations
 import contextlib
 import shlex
 import signal
+import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from harness.cli.output import say
-from harness.parallel.signals import on_signals
+from harness.parallel.signals import interrupt_on_signals, on_signals
 from harness.storage.paths import masked
 
 INTERRUPTED = 130
 """The exit code of a command that Ctrl-C or SIGTERM ended."""
 
 
-def say_again(what: str, command: Sequence[str]) -> None:
-    """Print `what` became of the work, and the command that resumes it with its passwords masked."""
+def say_again(what: str, command: Sequence[str] = ()) -> None:
+    """Print `what` became of the work, and the command that resumes it (by default this one), its passwords masked."""
+    command = list(command) or ["harness", *sys.argv[1:]]
     shown = [masked(word) for word in command]
     say(f"{what}. The same command resumes" + (" (replace *** by the password):" if shown != command else ":"))
     say(shlex.join(shown))
+
+
+def until_interrupted(work: Callable[[], int], what: str) -> int:
+    """The exit code of `work`; after Ctrl-C or SIGTERM 130, with `what` became of it and how to resume."""
+    with interrupt_on_signals():
+        try:
+            return work()
+        except KeyboardInterrupt:
+            say_again(what)
+            return INTERRUPTED
 
 
 def signals(stop: threading.Event) -> contextlib.AbstractContextManager[None]:

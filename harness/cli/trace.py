@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -44,7 +44,12 @@ def trace(
     from harness.storage.run_folder import read_run
     from reports.trace import as_json, listed, search_of, traced
 
-    _check(graph, least)
+    if graph is not None and Path(graph).suffix.lower() != ".svg":
+        raise UserError(f"--graph draws SVG, and '{graph}' does not end in .svg; name it so")
+    if least is not None and graph is None:
+        raise UserError("--least is a setting of the drawing; add --graph FILE.svg")
+    if least is not None and not 0 <= least <= 1:
+        raise UserError(f"--least {least:g}: edge weights are between 0 and 1")
     if question is None:
         if graph is not None or prompts or json:
             raise UserError("--graph, --prompts and --json are of one question; name its QUESTION_ID")
@@ -53,7 +58,9 @@ def trace(
     if json and convention is not None:
         raise UserError("--json has the FLOPs under every convention; leave out --convention")
     search = replace(search_of(read_run(run_folder(run)), question, data), convention=convention or DEFAULT)
-    sent = _sent(search) if prompts else []
+    sent = search.stored.requests(search.record["question_id"]) if prompts else []
+    if prompts and not sent:
+        raise UserError(f"{search.stored.path} holds no requests of this question; run it with --keep-prompts")
     if graph is not None:
         _draw(search, graph, least)
     if json:
@@ -65,24 +72,6 @@ def trace(
         prompt, reply = (printable(request[key], None) for key in ("prompt", "reply"))
         print(f"\nrequest {number}: {head}\n{prompt}\n-> {reply}")
     return 0
-
-
-def _check(graph: str | None, least: float | None) -> None:
-    """Raise UserError for options that would have no effect."""
-    if graph is not None and Path(graph).suffix.lower() != ".svg":
-        raise UserError(f"--graph draws SVG, and '{graph}' does not end in .svg; name it so")
-    if least is not None and graph is None:
-        raise UserError("--least is a setting of the drawing; add --graph FILE.svg")
-    if least is not None and not 0 <= least <= 1:
-        raise UserError(f"--least {least:g}: edge weights are between 0 and 1")
-
-
-def _sent(search: Search) -> list[dict[str, Any]]:
-    """The requests of the question. Raises UserError where the run kept none."""
-    sent = search.stored.requests(search.record["question_id"])
-    if not sent:
-        raise UserError(f"{search.stored.path} holds no requests of this question; run it with --keep-prompts")
-    return sent
 
 
 def _draw(search: Search, target: str, least: float | None) -> None:

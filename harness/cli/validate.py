@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json as json_
-from typing import Any
 
 from harness.cli.options import Json, Repeat, Selection, Sweep
 from harness.cli.output import say
@@ -28,30 +27,24 @@ def validate(selection: Selection, sweep: Sweep = None, repeat: Repeat = None, j
         return _everything(json)
     planned = plan_all(selection.rows(sweep, repeat), say)
     for plan in planned.plans:
-        print(json_.dumps(_row(plan)) if json else _text(plan))
+        print(_row(plan, json))
     return planned.code
 
 
-def _row(plan: Plan) -> dict[str, Any]:
-    limit = plan.config.limit or len(plan.dataset)
-    return {
-        "run": plan.folder,
-        "method": plan.config.method.name,
-        "dataset": plan.config.dataset.name,
-        "questions": min(limit, len(plan.dataset)),
-        "models": {role: model.name for role, model in plan.models.items()},
-        "encoders": {role: encoder.name for role, encoder in plan.encoders.items()},
-        "warnings": list(plan.warnings),
-    }
-
-
-def _text(plan: Plan) -> str:
-    row = _row(plan)
-    models = ", ".join(f"{role} {name}" for role, name in {**row["models"], **row["encoders"]}.items())
+def _row(plan: Plan, json: bool) -> str:
+    """A planned row as JSON, or in words."""
+    questions = min(plan.config.limit or len(plan.dataset), len(plan.dataset))
+    models = {role: model.name for role, model in plan.models.items()}
+    encoders = {role: encoder.name for role, encoder in plan.encoders.items()}
+    if json:
+        names = {"method": plan.config.method.name, "dataset": plan.config.dataset.name, "questions": questions}
+        row = {"run": plan.folder, **names, "models": models, "encoders": encoders, "warnings": list(plan.warnings)}
+        return json_.dumps(row)
+    roles = ", ".join(f"{role} {name}" for role, name in {**models, **encoders}.items())
     numbers = [f"method.{name} comes {text.replace(':', ' ')}" for name, text in plan.awaits.items()]
-    place = f"run folder known later: {', '.join(numbers)}" if numbers else row["run"]
-    lines = [f"ok  {plan.row_name}: {row['questions']} questions, {models}", f"    {place}"]
-    return "\n".join([*lines, *(f"    warning: {w}" for w in row["warnings"])])
+    place = f"run folder known later: {', '.join(numbers)}" if numbers else plan.folder
+    lines = [f"ok  {plan.row_name}: {questions} questions, {roles}", f"    {place}"]
+    return "\n".join([*lines, *(f"    warning: {w}" for w in plan.warnings)])
 
 
 def _everything(json: bool) -> int:
@@ -81,8 +74,10 @@ def check(kind: str, name: str) -> None:
         _check_suite(name)
     elif kind == "profiles":
         _check_profile(name)
-    elif kind == "methods":
-        _check_method(name)
+    elif kind == "methods":  # its parameters must fit it, and those for each data set too
+        tables = [values.get("by_dataset") or {} for _, values in presets.read("methods", name)]
+        for dataset in [None, *dict.fromkeys(key for table in tables for key in table)]:
+            make_method(resolve_part("methods", Choices(method=name, dataset=dataset)))
     else:
         _, part = one(kind, name)
         if kind == "datasets":
@@ -115,13 +110,6 @@ def _check_profile(name: str) -> None:
         for key in (values.get("methods") or {}).get("*") or {}:
             if key not in known:
                 raise unknown(f"key 'methods.*.{key}' ({origin}), no method has it", key, known)
-
-
-def _check_method(name: str) -> None:
-    """A method's parameters must fit it, and those for each data set too."""
-    tables = [values.get("by_dataset") or {} for _, values in presets.read("methods", name)]
-    for dataset in [None, *dict.fromkeys(key for table in tables for key in table)]:
-        make_method(resolve_part("methods", Choices(method=name, dataset=dataset)))
 
 
 def _check_dataset(config: DatasetConfig) -> None:
