@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from harness.llm.adapters import marks
 from harness.method import Method
-from pocket.eval import card as cards
-from pocket.eval.card import check_weights as check_weights
+from pocket import card as cards
+from pocket.card import check_weights as check_weights
 
 
 def stale_skills(folder: Path, method: Method) -> list[str] | None:
-    """Skills of the method that the model's card does not cover, each with the reason; None without a card.
+    """Skills and prompts of the method that the model's card does not cover, each with the reason; None without a card.
 
-    Plays the skills without weights: no torch. Raises nothing for a skill that cannot be played.
+    Compares names and hashes; that a skill is asked for as it was trained, `harness pocket check` finds out.
     """
     card = cards.read(folder)
     if card is None:
         return None
-    reasons = []
-    for skill in method.skills():
-        try:
-            reasons += [f"{name}: {why}" for name, why in cards.stale(card, [skill])]
-        except Exception as e:  # noqa: BLE001 - reported; whether a skill can be played is for `harness pocket check`
-            reasons.append(f"{skill.name}: cannot be played, {type(e).__name__}: {e}")
-    return reasons
+    skills = method.skills()
+    never = [f"{skill.name}: {cards.UNTRAINED}" for skill in skills if skill.name not in card.skills]
+    prompts = marks(method.prompts()).items() if skills else ()
+    return never + [f"prompt '{name}': {cards.CHANGED}" for name, mark in prompts if mark not in card.prompts]

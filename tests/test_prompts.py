@@ -26,6 +26,7 @@ from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.training.settings import read
 from harness.training.teacher import Teacher
 from harness.types import Document, Question
+from pocket.card import EMBEDDED
 from pocket.eval import card as cards
 from pocket.random_model import TEMPLATE
 from tests.datasets.support import needs_real, real
@@ -78,7 +79,7 @@ def scenes_of(kind: str, name: str) -> list[Scene]:
 def teacher() -> Teacher:
     from harness.llm.fast_tokenizer import FastTokenizer
 
-    return Teacher(FastTokenizer(cards.EMBEDDED), window=10**6)
+    return Teacher(FastTokenizer(EMBEDDED), window=10**6)
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.cli.output import say
+from pocket.card import check_weights
 from pocket.cli.model_card import Model, model_card, model_folder
-from pocket.eval import card as cards
+from pocket.eval.card import stale
 
 FAILED = 4
 
@@ -19,9 +20,9 @@ def check(folder: Model = None) -> int:
     from pocket.tasks.skills import skills as declared
 
     where = model_folder(folder)
-    cards.check_weights(where)
+    check_weights(where)
     known = declared()
-    wrong = cards.stale(model_card(where), known.values())
+    wrong = stale(model_card(where), known.values())
     for name, why in wrong:
         say(f"the skill '{name}' of the model in {where}: {why}; train again with: harness pocket train")
     if not wrong:

@@ -12,10 +12,9 @@ from harness.cli.command import output, setting
 from harness.cli.options import Json, Skills, split
 from harness.cli.output import columns, say
 from harness.errors import UnknownName
+from pocket.card import NAME, Card
 from pocket.cli.model_card import Model, model_card, model_folder
-from pocket.eval import card as cards
-from pocket.eval.card import Card
-from pocket.eval.card_page import write
+from pocket.eval.card import tables, with_results, write
 
 if TYPE_CHECKING:
     from harness.method import Skill
@@ -37,13 +36,11 @@ def eval_(
     chosen = _chosen(skill)
     card = model_card(where)
     rows = examine(_model(where), questions=questions, seed=seed, progress=say, skills=chosen)
-    card = cards.with_results(card, rows, questions, seed)
+    card = with_results(card, rows, questions, seed)
     written = _write(card, None if out is None else Path(out))
     if json:
         print(json_.dumps({"card": written and str(written), "results": [asdict(row) for row in rows]}))
         return 0
-    from pocket.eval.card_page import tables
-
     for heading, table in tables([asdict(row) for row in rows]):
         print(f"{heading}\n{columns(table)}\n")
     if written:
@@ -65,7 +62,7 @@ def _model(folder: Path) -> LanguageModel:
     from harness.config.schema import ModelConfig
     from harness.llm.load import load_model
 
-    return load_model(ModelConfig(name=cards.NAME, source=str(folder.resolve()), dtype="float32"))
+    return load_model(ModelConfig(name=NAME, source=str(folder.resolve()), dtype="float32"))
 
 
 def _write(card: Card, out: Path | None) -> Path | None:

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from harness.errors import CannotRun
-from pocket.eval import card as cards
-from pocket.eval.card import Card
+from pocket import card as cards
 
 Model = Annotated[
     str | None, typer.Argument(metavar="FOLDER", help="A model folder.", show_default="the embedded model")
@@ -27,7 +26,7 @@ def model_folder(folder: str | None) -> Path:
     raise CannotRun(f"{what}; training writes one to OUT/model")
 
 
-def model_card(folder: Path) -> Card:
+def model_card(folder: Path) -> cards.Card:
     """The card beside the weights, checked against them; a blank one if there is none."""
     card = cards.read(folder)
     if card is None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from harness.cli.output import columns
+from pocket.card import EMBEDDED
 from pocket.cli.model_card import Model, model_card, model_folder
-from pocket.eval import card as cards
+from pocket.eval.card import stale
 
 
 def skills(folder: Model = None) -> int:
@@ -12,13 +13,13 @@ def skills(folder: Model = None) -> int:
     from pocket.tasks.skills import skills as declared
 
     known = declared()
-    where = model_folder(folder) if folder is not None or cards.EMBEDDED.is_dir() else None
+    where = model_folder(folder) if folder is not None or EMBEDDED.is_dir() else None
     card = model_card(where) if where is not None else None
     state = dict.fromkeys(known, "trained")
     if card is None or not card.trained:
         state = dict.fromkeys(known, "unknown (no card)")
     else:
-        state |= dict(cards.stale(card, known.values()))
+        state |= dict(stale(card, known.values()))
     methods = _methods()
     rows = [(name, state[name], ", ".join(methods.get(name, ()))) for name in known]
     print(columns([("skill", "state", "methods"), *rows]))

@@ -34,7 +34,7 @@ def train_reranker(
 ) -> int:
     """Train a small reranker and compare it with BM25; the same command resumes."""
     from harness.storage.files import touch
-    from pocket.eval.card import EMBEDDED
+    from pocket.card import EMBEDDED
     from pocket.reranker import train as training
     from pocket.train import initial_weights
 

@@ -19,7 +19,7 @@ from typing import Any
 from harness.config.schema import ModelConfig
 from harness.errors import UserError
 from harness.llm import adapters
-from pocket.eval.card import NAME
+from pocket.card import NAME
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 from harness.config import presets
 from harness.method import Skill
@@ -12,5 +13,11 @@ from harness.training.skills import declared
 @cache
 def skills() -> dict[str, Skill]:
     """Name -> skill, with the parameters and prompts of profile pocket."""
+    return declared(profile_methods())
+
+
+def profile_methods() -> dict[str, Any]:
+    """Preset -> parameters that profile pocket sets."""
     ((_, values),) = presets.read("profiles", "pocket")
-    return declared(values["methods"])
+    methods: dict[str, Any] = values["methods"]
+    return methods

@@ -28,7 +28,7 @@ from harness.training import log as journal
 from harness.training.loop import Loop
 from harness.training.teacher import WINDOW, Teacher
 from pocket.eval import card
-from pocket.eval.card_page import write
+from pocket.eval.card import write
 from pocket.tasks.recall import Drill
 from pocket.tasks.recipes import Curriculum, Stage
 from pocket.train import initial_weights as beginning

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,11 @@ from harness.config.layers import Choices
 from harness.config.schema import ModelConfig
 from harness.engine import model_warnings as embedded
 from harness.engine.plan import Plan, plan_choices
-from harness.method import Scene, Skill, Tools
+from harness.llm.adapters import marks
+from harness.method import Skill
 from methods.reading import SKILLS as READING
 from pocket import hooks
 from pocket.eval import card as cards
-from pocket.eval import card_page
 from tests.cli.fakes import Echo
 from tests.pocket import tiny_model
 
@@ -72,31 +71,26 @@ def test_the_caveat_of_a_stored_run(model: dict[str, Any], dataset: tuple[str, s
 # --- skills -----------------------------------------------------------------------------------------------------------
 
 
-def ask(head: str) -> Callable[[Scene, Tools], None]:
-    def play(scene: Scene, tools: Tools) -> None:
-        with tools.model().session() as s:
-            s.user(f"{head}\n{scene.question.text}")
-            s.write(8)
-
-    return play
-
-
-def once(head: str = "Answer.", name: str = "answer", scene: str = "question") -> Skill:
-    return Skill(name, scene, ask(head))
+def skill(name: str = "answer") -> Skill:
+    return Skill(name, "question", lambda *_: pytest.fail("a plan plays no skill"))
 
 
 class Skilled(Echo):
-    """A method whose skills a test chooses."""
+    """A method whose skills and prompt a test chooses."""
 
     own: tuple[Skill, ...] = ()
+    head = "Answer."
 
     def skills(self) -> list[Skill]:
         return list(self.own)
 
+    def prompts(self) -> dict[str, str]:
+        return {"answer": self.head}
 
-def method(*skills: Skill) -> Skilled:
+
+def method(*skills: Skill, head: str = "Answer.") -> Skilled:
     made = Skilled(Skilled.Config())
-    made.own = skills
+    made.own, made.head = skills, head
     return made
 
 
@@ -107,7 +101,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def model(weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelConfig:
-    """A model that a package carries, with a card for the skill `once()` alone."""
+    """A model that a package carries, with a card for the skill "answer" alone."""
     (tmp_path / "carrier").mkdir()
     (tmp_path / "carrier" / "__init__.py").write_text("")
     folder = tmp_path / "carrier" / "weights"
@@ -115,7 +109,7 @@ def model(weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mod
     for file in weights.iterdir():
         (folder / file.name).write_bytes(file.read_bytes())
     card = cards.new(folder)
-    card_page.write(replace(card, skills={"answer": cards.fingerprint(once(), folder)}))
+    cards.write(replace(card, skills={"answer": "0"}, prompts=[*marks({"answer": "Answer."}).values()]))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "carrier", raising=False)
     monkeypatch.setattr(registry, "hooks", lambda package: hooks if package == "carrier" else None)
@@ -123,31 +117,28 @@ def model(weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mod
 
 
 @pytest.mark.parametrize(
-    ("skills", "reason"),
+    ("told", "reason"),
     [
-        ((), None),
-        ((once(),), None),
-        ((once("Say it."),), "answer: changed since training"),
-        ((once(name="muse"),), "muse: never trained"),
-        ((once("Say it."), once(name="muse")), "answer: changed since training; muse: never trained"),
-        ((once(scene="nothing"),), "answer: cannot be played, UnknownName: "),
+        (method(), None),
+        (method(skill()), None),
+        (method(skill(), head="Say it."), "prompt 'answer': changed since training"),
+        (method(skill("muse")), "muse: never trained"),
+        (method(skill("muse"), head="Say it."), "muse: never trained; prompt 'answer': changed since training"),
     ],
-    ids=["none", "as trained", "changed", "new", "both", "unplayable"],
+    ids=["none", "as trained", "changed", "new", "both"],
 )
-def test_skills_that_the_card_does_not_vouch_for_are_one_warning(
-    skills: tuple[Skill, ...], reason: str | None, model: ModelConfig
-) -> None:
-    told = embedded.untrained([model, model], method(*skills), "mine")
+def test_what_the_card_does_not_vouch_for_is_one_warning(told: Skilled, reason: str | None, model: ModelConfig) -> None:
+    found = embedded.untrained([model, model], told, "mine")
     if reason is None:
-        assert told == []
+        assert found == []
         return
-    (warning,) = told
+    (warning,) = found
     assert warning.startswith(f"tiny was not trained on what 'mine' asks of it now ({reason}")
     assert warning.endswith("so it may do worse than its card says  (harness pocket skills)")
 
 
 def test_no_card_or_no_embedded_model_is_no_warning(model: ModelConfig, tmp_path: Path) -> None:
-    new = method(once(name="muse"))
+    new = method(skill("muse"))
     assert embedded.untrained([model], new, "mine")
     assert embedded.untrained([ModelConfig(**RANDOM), ModelConfig(name="m", source="org/m")], new, "mine") == []
     cards.forget(tmp_path / "carrier" / "weights")
@@ -181,10 +172,11 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, preset: str, **more: A
 
 def test_the_plan_warns(model: ModelConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (warning,) = plan(tmp_path, monkeypatch, "bm25").warnings
-    assert "'bm25' asks of it now (answer: changed since training; choose: never trained)" in warning
+    assert "'bm25' asks of it now (choose: never trained; prompt 'answer': changed since training; " in warning
     assert plan(tmp_path, monkeypatch, "closed-book").warnings == ()
     folder = tmp_path / "carrier" / "weights"
     card = cards.read(folder)
     assert card is not None
-    card_page.write(replace(card, skills={skill.name: cards.fingerprint(skill, folder) for skill in READING}))
+    card = replace(card, skills={skill.name: cards.fingerprint(skill, folder) for skill in READING})
+    cards.write(replace(card, prompts=cards.trained_prompts(card)))
     assert plan(tmp_path, monkeypatch, "bm25").warnings == ()

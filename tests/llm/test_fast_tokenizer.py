@@ -21,7 +21,7 @@ MESSAGES = [{"role": "user", "content": " <|end|> a "}, {"role": "assistant", "c
 @pytest.fixture(scope="session")
 def folder() -> Path:
     """The embedded model's."""
-    from pocket.eval.card import EMBEDDED
+    from pocket.card import EMBEDDED
 
     return EMBEDDED
 

@@ -17,7 +17,7 @@ from methods.pecan.config import PecanConfig
 from methods.pecan.prompts import POINTS, PROBES
 from methods.pecan.search import feed_node, node_line, open_search
 from pocket import random_model
-from pocket.eval.card import EMBEDDED
+from pocket.card import EMBEDDED
 from tests.methods.conftest import FakeTools
 from tests.methods.pecan_search import SUMMARY, attention, probes, run
 

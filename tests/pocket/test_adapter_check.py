@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from harness.config.schema import ModelConfig
-from pocket.cli.check import check
+from pocket.card import EMBEDDED
+from pocket.cli import check as command
 from pocket.eval import adapter_check as shipped
 from pocket.eval import card as cards
 
@@ -23,18 +24,18 @@ Break = Callable[[Path], object]
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelConfig:
     """A package of the test's own with the adapters, their cards made for the weights as they are."""
-    if not (cards.EMBEDDED.parent / "adapters" / TASKS[0] / "card.json").is_file():
+    if not (EMBEDDED.parent / "adapters" / TASKS[0] / "card.json").is_file():
         pytest.skip("no adapters come with this package; make adapters trains them")
     from harness.llm.model_info import hash_files
 
     root = tmp_path / "made_up_package"
-    shutil.copytree(cards.EMBEDDED.parent / "adapters", root / "adapters")
+    shutil.copytree(EMBEDDED.parent / "adapters", root / "adapters")
     (root / "__init__.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
     importlib.invalidate_caches()
     for task in TASKS:
         told = card(root, task)
-        told["base"] = {"name": cards.NAME, "where": {"files": hash_files(cards.EMBEDDED)}}
+        told["base"] = {"name": cards.NAME, "where": {"files": hash_files(EMBEDDED)}}
         told["prompts"] = shipped.mark(told["method"])
         write(root, task, told)
     return shipped.embedded().model_copy(update={"package": "made_up_package"})
@@ -86,14 +87,14 @@ BROKEN: list[tuple[Break, str]] = [
 
 
 def test_what_fits(package: ModelConfig) -> None:
-    found = shipped.check(package, cards.EMBEDDED)
+    found = shipped.check(package, EMBEDDED)
     assert (found.right, found.wrong, found.unread) == ([*TASKS], [], None)
 
 
 @pytest.mark.parametrize(("spoil", "sentence"), BROKEN, ids=[sentence for _, sentence in BROKEN])
 def test_what_does_not(spoil: Break, sentence: str, package: ModelConfig, tmp_path: Path) -> None:
     spoil(tmp_path / "made_up_package")
-    found = shipped.check(package, cards.EMBEDDED)
+    found = shipped.check(package, EMBEDDED)
     assert found.right == ["analysis", "structuring"]
     (told,) = found.wrong
     assert sentence in told
@@ -101,10 +102,10 @@ def test_what_does_not(spoil: Break, sentence: str, package: ModelConfig, tmp_pa
 
 def test_none_that_came_along_and_none_that_can_be_read(package: ModelConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     bare = package.model_copy(update={"offers": {}})
-    assert shipped.check(bare, cards.EMBEDDED) == shipped.Adapters()
+    assert shipped.check(bare, EMBEDDED) == shipped.Adapters()
     find = importlib.util.find_spec
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "peft" else find(name))
-    found = shipped.check(package, cards.EMBEDDED)
+    found = shipped.check(package, EMBEDDED)
     assert (found.right, found.wrong) == ([], [])
     assert found.unread is not None
     assert "peft" in found.unread
@@ -115,9 +116,9 @@ def test_none_that_came_along_and_none_that_can_be_read(package: ModelConfig, mo
 def test_the_command_says_both_and_fails_for_either(
     sentences: list[str], skills_wrong: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cards, "stale", lambda *_: [("answer", "never trained")] if skills_wrong else [])
+    monkeypatch.setattr(command, "stale", lambda *_: [("answer", "never trained")] if skills_wrong else [])
     monkeypatch.setattr(shipped, "check", lambda *_: shipped.Adapters(["analysis"], sentences))
-    assert check(None) == (4 if sentences or skills_wrong else 0)
+    assert command.check(None) == (4 if sentences or skills_wrong else 0)
     told = capsys.readouterr()
     assert ("1 adapters fit the weights and the prompts" in told.out) is not bool(sentences)
     assert all(sentence in told.err for sentence in sentences)
@@ -125,6 +126,6 @@ def test_the_command_says_both_and_fails_for_either(
 
 
 def test_the_adapters_are_not_those_of_a_folder_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cards, "stale", lambda *_: [])
+    monkeypatch.setattr(command, "stale", lambda *_: [])
     monkeypatch.setattr(shipped, "check", lambda *_: pytest.fail("asked"))
-    assert check(str(cards.EMBEDDED)) == 0
+    assert command.check(str(EMBEDDED)) == 0

@@ -11,10 +11,9 @@ import pytest
 from harness.errors import CannotRun
 from harness.method import Scene, Skill, Tools
 from harness.training.checkpoint import Progress
+from pocket.card import CHANGED, UNTRAINED, Card, check_weights
 from pocket.eval import card as cards
-from pocket.eval import card_page
-from pocket.eval.card import CHANGED, UNTRAINED, Card, begin, check_weights, fingerprint, stale, trained_skills
-from pocket.eval.card_page import page, tables
+from pocket.eval.card import begin, fingerprint, page, stale, tables, trained_skills
 from pocket.eval.metrics import Row
 from pocket.tasks.recipes import Curriculum
 from pocket.tasks.skills import skills
@@ -182,7 +181,7 @@ def test_stale(folder: Path) -> None:
 
 def trained(folder: Path) -> Card:
     progress = Progress(step=700, seconds=90.4, tokens=5000, passed=passed("first", "second"))
-    card_page.write(begin(folder, COURSE, progress, 3, "cpu"))
+    cards.write(begin(folder, COURSE, progress, 3, "cpu"))
     card = cards.read(folder)
     assert card is not None
     return card
@@ -222,7 +221,7 @@ def test_a_card_of_several_sittings_lists_every_passed_stage(own: Path) -> None:
     ]
     late = {**passed("third")[0], "minutes": 7.0, "stage_minutes": 1.5}
     progress = Progress(step=12, stage=3, since=12, passed=[*early, late])
-    card_page.write(begin(own, COURSE, progress, 0, "cpu", cards.Origin("0123456789abcdef")))
+    cards.write(begin(own, COURSE, progress, 0, "cpu", cards.Origin("0123456789abcdef")))
     card = cards.read(own)
     assert card is not None
     assert [line["stage"] for line in card.trained["stages"]] == ["zero", "one", "third"]
@@ -243,7 +242,7 @@ def test_results_take_the_place_of_those_of_the_same_skill(own: Path) -> None:
 
     card = cards.with_results(trained(own), [*rows("answer", 0.5), *rows("choose", 0.25)], 50, 0)
     card = cards.with_results(card, rows("answer", 0.75), 50, 0)
-    assert card_page.write(card) == own
+    assert cards.write(card) == own
     again = cards.read(own)
     assert again == card
     assert again is not None
@@ -347,7 +346,7 @@ def test_the_page_says_what_it_can_and_cannot(tmp_path: Path) -> None:
 
 def test_a_card_without_anything_has_a_page(folder: Path, tmp_path: Path) -> None:
     card = cards.new(folder)
-    card_page.write(card, tmp_path / "elsewhere")
+    cards.write(card, tmp_path / "elsewhere")
     text = (tmp_path / "elsewhere" / "CARD.md").read_text()
     assert "not examined yet" in text
     assert "Nothing is known of it." in text

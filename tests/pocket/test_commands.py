@@ -16,7 +16,6 @@ import pytest
 from harness.errors import UserError
 from harness.training.checkpoint import Progress
 from pocket.eval import card as cards
-from pocket.eval import card_page
 from pocket.tasks.recipes import Curriculum
 from pocket.tasks.skills import skills
 from tests.cli.conftest import Cli, cli, configs, environment, here  # noqa: F401 - fixtures
@@ -66,7 +65,7 @@ def trained(folder: Path, *names: str) -> Path:
     whole = Curriculum.model_validate(
         {"stages": [{"name": "all", "steps": 1, "recipes": [{"skill": name, "facts": [1, 2]} for name in names]}]}
     )
-    card_page.write(cards.begin(folder, whole, Progress(step=1, passed=[{"stage": "all", "steps": 1}]), 0, "cpu"))
+    cards.write(cards.begin(folder, whole, Progress(step=1, passed=[{"stage": "all", "steps": 1}]), 0, "cpu"))
     return folder
 
 
@@ -132,7 +131,7 @@ def test_mistakes_in_a_fresh_process(cli: Cli) -> None:
 
 
 def test_no_embedded_model(here: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(cards, "EMBEDDED", tmp_path / "not-there")
+    monkeypatch.setattr("pocket.card.EMBEDDED", tmp_path / "not-there")
     for verb in ("check", "eval"):
         done = here("pocket", verb)
         assert done.returncode == 2
@@ -147,7 +146,7 @@ def test_skills_says_who_declares_what_and_whether_it_is_trained(here: Cli, mode
     trained(model, "answer", "pecan search")
     card = cards.read(model)
     assert card is not None
-    card_page.write(replace(card, skills={**card.skills, "answer": "0" * 64}))
+    cards.write(replace(card, skills={**card.skills, "answer": "0" * 64}))
     done = here("pocket", "skills", "model")
     states = _states(done.stdout)
     assert states == {

@@ -19,7 +19,7 @@ from harness.errors import CannotRun, ConfigError, UserError
 from harness.types import Support
 from methods.chunks import fixed_chunks
 from methods.retrieval import bm25_scores, words
-from pocket.eval.card import EMBEDDED
+from pocket.card import EMBEDDED
 from pocket.reranker import card as reranker_card
 from pocket.reranker import data as reranker_lists
 from pocket.reranker import exam as reranker_exam

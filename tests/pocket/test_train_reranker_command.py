@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pocket.eval.card import EMBEDDED
+from pocket.card import EMBEDDED
 from pocket.reranker import exam as reranker_exam
 from pocket.reranker import train as reranker_training
 from pocket.train import initial_weights as beginning

@@ -23,7 +23,7 @@ from harness.training.trainer import rate, steps_of
 from harness.training.training_forecast import training_flops
 from harness.types import Question
 from methods.longrefiner.skills import SKILLS
-from pocket.eval.card import EMBEDDED
+from pocket.card import EMBEDDED
 
 TASKS = ("analysis", "structuring", "selection")
 QWEN = ModelShape(layers=36, width=2048, heads=16, kv_heads=2, head_size=128, mlp=11008, vocab=151936)

@@ -1,0 +1,83 @@
+"""The card beside the pocket model's weights, as a run reads it: its file, the weights' hashes, the trained prompts.
+
+    card = read(folder)                     card.json, None where there is none
+    check_weights(folder)                   raises CannotRun where weights or tokenizer are not those of the card
+
+How a card is made and what its fingerprints are stands in pocket/eval/card.py; no skill is played here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.errors import CannotRun
+from harness.storage.file_hash import file_hash
+
+EMBEDDED = Path(__file__).parent / "model"
+"""The folder of the model that comes with the package."""
+
+NAME = "pocket-llama"
+CHANGED, UNTRAINED = "changed since training", "never trained"
+_FILES = ("model.safetensors", "tokenizer.json")
+
+
+@dataclass(frozen=True)
+class Card:
+    """card.json; `folder` is where the weights are and is not written.
+
+    trained: seed, steps, tokens, seconds, stages passed, hardware, weights it began from, and what these went through
+    ("before", the first training first); sha256: of weights and tokenizer; skills: name -> fingerprint at training
+    time; prompts: marks of the prompts that these skills use (harness.llm.adapters.marks); exam: questions a cell and
+    seed; results: rows of the exam.
+    """
+
+    folder: Path
+    name: str = NAME
+    trained: Mapping[str, Any] = field(default_factory=dict)
+    sha256: Mapping[str, str] = field(default_factory=dict)
+    skills: Mapping[str, str] = field(default_factory=dict)
+    prompts: Sequence[str] = ()
+    exam: Mapping[str, int] = field(default_factory=dict)
+    results: Sequence[Mapping[str, Any]] = ()
+
+
+def read(folder: Path) -> Card | None:
+    """The card in `folder`, or None. Raises CannotRun for a card that cannot be read."""
+    path = folder / "card.json"
+    if not path.exists():
+        return None
+    try:
+        return Card(folder=folder, **json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise CannotRun(f"the card {path} cannot be read ({error}); reinstall the model, or delete the card") from error
+
+
+def new(folder: Path) -> Card:
+    """A card for the weights in `folder` of which nothing else is known. Raises CannotRun where a file is missing."""
+    return Card(folder, sha256={name: file_sha256(folder, name) for name in _FILES})
+
+
+def file_sha256(folder: Path, name: str) -> str:
+    """The sha256 of a file of the model. Raises CannotRun where it is missing."""
+    try:
+        return file_hash(folder / name)
+    except OSError as error:
+        raise CannotRun(f"the model folder {folder} lacks {name} ({error.strerror}); reinstall the model") from error
+
+
+def check_weights(folder: Path) -> None:
+    """Raise CannotRun where weights or tokenizer are not the bytes that the card is about, or there is no card."""
+    card = read(folder)
+    if card is None:
+        raise CannotRun(f"there is no card.json beside the weights in {folder}; reinstall the model")
+    for name, recorded in card.sha256.items():
+        actual = file_sha256(folder, name)
+        if actual != recorded:
+            raise CannotRun(
+                f"the weights in {folder} are damaged: {name} has sha256 {actual[:12]}, its card says {recorded[:12]}; "
+                "reinstall the model"
+            )
