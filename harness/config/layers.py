@@ -51,7 +51,12 @@ class Choices:
 
 def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     """The layers of `c`, with the name of its profile as a layer; mistakes in them are appended to `problems`."""
-    files = [(name, _file(attempt(problems, read_yaml, Path(name).expanduser()) or {})) for name in c.files]
+    files = [(name, attempt(problems, read_yaml, Path(name).expanduser()) or {}) for name in c.files]
+    # A run.yaml has the configuration beside its origins, with ~ for the home folder, also in a method's parameters.
+    files = [
+        (n, dict(with_home(v["config"])) if set(v) == {"config", "origins"} and isinstance(v["config"], dict) else v)
+        for n, v in files
+    ]
     suite = [] if c.suite is None else _suite(c.suite, problems)
     profiles = [("--profile", c.profile), *(("config file", v.get("profile") or None) for _, v in reversed(files))]
     if c.suite is not None:
@@ -85,20 +90,18 @@ def _suite(suite: Suite, problems: list[HarnessError]) -> list[Layer]:
     label = f"suite {suite.name}"
     made: dict[str, Any] = {}  # one layer, so that settings beside a model's name belong to that model
     for item in suite.sets.items():
-        _lay(made, attempt(problems, _assignment, *item, label) or {})
+        made = _laid(made, attempt(problems, _assignment, *item, label) or {})
     trust(*code_named(_parsed(made)))
-    rows = [(label, {"methods": {name: dict(own) for name, own in suite.params.items()}})] if suite.params else []
-    limit = {} if suite.limit is None else {"limit": suite.limit}
-    return [*rows, *([(label, made | limit)] if made | limit else [])]
+    made |= {} if suite.limit is None else {"limit": suite.limit}
+    rows = {"methods": {name: dict(own) for name, own in suite.params.items()}} if suite.params else {}
+    return [(label, values) for values in (rows, made) if values]
 
 
-def _lay(into: dict[str, Any], values: dict[str, Any]) -> None:
-    """Lay nested mappings over others, in place."""
-    for key, value in values.items():
-        if isinstance(value, dict) and isinstance(into.get(key), dict):
-            _lay(into[key], value)
-        else:
-            into[key] = value
+def _laid(below: Any, above: Any) -> Any:
+    """Nested mappings with others over them."""
+    if not isinstance(below, dict) or not isinstance(above, dict):
+        return above
+    return below | {key: _laid(below.get(key), value) for key, value in above.items()}
 
 
 def _flags(c: Choices, problems: list[HarnessError]) -> list[Layer]:
@@ -135,16 +138,6 @@ def _parsed(values: Any) -> Any:
         return scalar(values) if isinstance(values, Raw) else values
     except ConfigError:
         return None
-
-
-def _file(values: dict[str, Any]) -> dict[str, Any]:
-    """A config file's content; a run.yaml keeps the configuration under `config`, beside where it came from.
-
-    There the home folder is ~, also in parameters of a method, which may be paths too.
-    """
-    if set(values) == {"config", "origins"} and isinstance(values["config"], dict):
-        return dict(with_home(values["config"]))
-    return values
 
 
 def _shape(problems: list[HarnessError], values: dict[str, Any], origin: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ A file may say `extends: other-name`; it is then laid over that one. The user's 
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import os
 from collections.abc import Collection, Iterator
@@ -28,6 +29,7 @@ _TWIN = "pocket/"
 _TWIN_SUITE, _IN_FILE = "pocket-", ", twin"  # the names of derived suites, and where they stand in their file
 # Keys whose values are files or folders, or a mapping or list of them.
 _PLACES = ("data", "documents", "source", "query_source", "tokenizer", "template", "adapter", "adapters", "script")
+_SHIPPED = Path(__file__).parents[2] / "configs"
 _SHIPPED_ONLY: ContextVar[bool] = ContextVar("shipped_only", default=False)
 _SINGULAR = {"methods": "method", "datasets": "data set"}
 
@@ -52,57 +54,38 @@ def shipped_only() -> Iterator[None]:
         _SHIPPED_ONLY.reset(before)
 
 
-@functools.cache
-def _shipped() -> Path:
-    import importlib.resources
+def _found(label: str, kind: str, folder: Path) -> dict[str, tuple[str, Path]]:
+    """Name -> (shown path, path) of the files of a kind in a folder; of two names that fold to one, the first."""
+    by_name: dict[str, tuple[str, tuple[str, Path]]] = {}
+    for path in sorted((folder / kind).rglob("*.yaml")):
+        inside = path.relative_to(folder / kind)
+        name = inside.with_suffix("").as_posix()
+        by_name.setdefault(fold(name), (name, (f"{label}/{kind}/{inside.as_posix()}", path)))
+    return dict(by_name.values())
 
-    return Path(str(importlib.resources.files("configs")))
 
-
-def _folders() -> list[tuple[str, Path]]:
-    """(how origins name it, folder), the user's own first. Raises UserError when HARNESS_CONFIGS is no folder."""
-    shipped = ("configs", _shipped())
-    own = os.environ.get(ENV)
-    if not own or _SHIPPED_ONLY.get():
-        return [shipped]
-    if not Path(own).is_dir():
-        raise UserError(f"the environment variable {ENV} names '{own}', which is no folder")
-    return [(f"${ENV}", Path(own)), shipped]
+# The project's own files are listed and parsed once: a list of all plans looks presets up 11,000 times.
+_shipped = functools.cache(functools.partial(_found, "configs", folder=_SHIPPED))
 
 
 def _files(kind: str) -> dict[str, tuple[str, Path]]:
-    """Name -> (shown path, path)."""
+    """Name -> (shown path, path). Raises UserError when HARNESS_CONFIGS is no folder."""
     if kind not in KINDS:
         raise UnknownName("kind", kind, KINDS)
-    folders = tuple(_folders())
-    before = _walked.get((kind, folders))
-    if before is not None and all(_stamp(folder) == stamp for folder, stamp in before[0].items()):
-        return before[1]
-    stamps: dict[Path, int] = {}
-    files: dict[str, tuple[str, Path]] = {}
-    taken: set[str] = set()
-    for label, folder in folders:
-        stamps |= {path: _stamp(path) for path in (folder / kind, *(folder / kind).rglob("**/"))}
-        for path in sorted((folder / kind).rglob("*.yaml")):
-            inside = path.relative_to(folder / kind)
-            name = inside.with_suffix("").as_posix()
-            if fold(name) not in taken:
-                taken.add(fold(name))
-                files[name] = (f"{label}/{kind}/{inside.as_posix()}", path)
-    if kind == "suites":
-        files |= _twin_suites(files)
-    _walked[kind, folders] = (stamps, files)
-    return files
-
-
-def _twin_suites(files: dict[str, tuple[str, Path]]) -> dict[str, tuple[str, Path]]:
-    """ "pocket-NAME" of each suite that says under `twin` what its twin on the made-up data sets has of its own."""
-    twins = {}
-    for name, (shown, path) in files.items():
+    files = dict(_shipped(kind))
+    if (folder := os.environ.get(ENV)) and not _SHIPPED_ONLY.get():
+        if not Path(folder).is_dir():
+            raise UserError(f"the environment variable {ENV} names '{folder}', which is no folder")
+        own = _found(f"${ENV}", kind, Path(folder))
+        taken = set(map(fold, own))
+        files = own | {name: file for name, file in files.items() if fold(name) not in taken}
+    taken = set(map(fold, files))
+    # "pocket-NAME" of each suite that says under `twin` what its twin on the made-up data sets has of its own.
+    for name, (shown, path) in list(files.items()) if kind == "suites" else ():
         with contextlib.suppress(ConfigError):  # of a damaged file; the command that needs it says so
-            if "twin" in _content(path, shown)[0] and fold(_TWIN_SUITE + name) not in map(fold, files):
-                twins[_TWIN_SUITE + name] = (shown + _IN_FILE, path)
-    return twins
+            if fold(_TWIN_SUITE + name) not in taken and "twin" in _content(path, shown)[0]:
+                files[_TWIN_SUITE + name] = (shown + _IN_FILE, path)
+    return files
 
 
 def _twin_suite(values: dict[str, Any], shown: str) -> dict[str, Any]:
@@ -115,21 +98,9 @@ def _twin_suite(values: dict[str, Any], shown: str) -> dict[str, Any]:
         return {"summary": summary, **own}
     named = values["datasets"] if isinstance(values.get("datasets"), list) else []
     twins = [_TWIN + fold(str(name)).rpartition("/")[2] for name in named]
-    shared, _ = _content(_shipped() / "twins.yaml", "configs/twins.yaml")
+    shared, _ = _content(_SHIPPED / "twins.yaml", "configs/twins.yaml")
     kept = {key: values[key] for key in ("methods", "sweep") if key in values}
     return {"summary": summary, **kept, "datasets": list(dict.fromkeys(twins)), **shared, **own}
-
-
-# The presets read, with the times of their folders: a list of all plans looks them up 11,000 times.
-_walked: dict[tuple[str, tuple[tuple[str, Path], ...]], tuple[dict[Path, int], dict[str, tuple[str, Path]]]] = {}
-
-
-def _stamp(path: Path) -> int:
-    """Time of the last change of a file, or of a folder's content, in ns; -1 if it does not exist."""
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return -1
 
 
 def names(kind: str) -> list[str]:
@@ -183,40 +154,27 @@ def _beside(values: Any, folder: Path, key: str = "") -> Any:
     return str(folder / values) if here else values
 
 
-def _content(path: Path, shown: str) -> tuple[dict[str, Any], Collection[str]]:
-    """A copy of a file's content, and the code it names. A shipped file is parsed once: a list of all plans reads
-    4,600 times."""
-    if path.is_relative_to(_shipped()):
-        values, code = _parsed(path, shown, _stamp(path))
-        return dict(_copied(values)), code
+@functools.cache
+def _parsed(path: Path, shown: str) -> tuple[dict[str, Any], Collection[str]]:
     values = read_yaml(path, shown)
     return values, code_named(values)
 
 
+def _content(path: Path, shown: str) -> tuple[dict[str, Any], Collection[str]]:
+    """A file's content, which is not to be changed, and the code that it names."""
+    return (_parsed if path.is_relative_to(_SHIPPED) else _parsed.__wrapped__)(path, shown)
+
+
 def _preset(kind: str, name: str) -> tuple[dict[str, Any], Collection[str]]:
-    """The content of a preset's file, and the code it names; of a suite, itself or its twin."""
+    """A copy of the content of a preset's file, and the code it names; of a suite, itself or its twin."""
     shown, path = _files(kind)[name]
     values, code = _content(path, shown.removesuffix(_IN_FILE))
+    values = copy.deepcopy(values)
     if shown.endswith(_IN_FILE):
         return _twin_suite(values, shown), code
     if kind == "suites":
         values.pop("twin", None)
     return values, code
-
-
-@functools.cache
-def _parsed(path: Path, shown: str, stamp: int) -> tuple[dict[str, Any], Collection[str]]:
-    """The content of a file that was last changed at `stamp`, and the code it names."""
-    del stamp
-    values = read_yaml(path, shown)
-    return values, code_named(values)
-
-
-def _copied(value: Any) -> Any:
-    """A deep copy of what YAML reads: mappings, lists and scalars."""
-    if isinstance(value, dict):
-        return {key: _copied(inner) for key, inner in value.items()}
-    return [_copied(inner) for inner in value] if isinstance(value, list) else value
 
 
 def read(kind: str, name: str) -> list[tuple[str, dict[str, Any]]]:
@@ -232,11 +190,9 @@ def read(kind: str, name: str) -> list[tuple[str, dict[str, Any]]]:
         if shown in seen:
             raise ConfigError([f"{shown}: extends itself ({' -> '.join([*seen, shown])})"])
         seen.append(shown)
-        values.pop("summary", None)
-        values.pop("download", None)
-        values.pop("official_questions", None)
-        if layers:
-            values.pop("name", None)  # the base's own name in tables
+        # Of a base, also its own name in tables.
+        for key in ("summary", "download", "official_questions", *(["name"] if layers else ())):
+            values.pop(key, None)
         following = values.pop("extends", None)
         if following is not None and not isinstance(following, str):
             raise ConfigError([f"{shown}: 'extends' must be the name of another file"])

@@ -15,11 +15,10 @@ An encoder given as `encoder: {default: NAME}` is that of methods whose preset n
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, create_model
+from pydantic import create_model
 
 from harness.config import presets, registry
 from harness.config.layers import SCALARS, Choices, Layer, read_layers
@@ -37,21 +36,17 @@ _PARTS: dict[str, tuple[str, type[Any]]] = {
     "reranker": ("encoders", EncoderConfig),
 }
 DEFAULTS = {"model": "default", "encoder": "minilm"}
+_FIELDS: dict[str, Any] = {
+    k: (v.annotation, v) for k, v in RunConfig.model_fields.items() if k in (*SCALARS, "profile")
+}
+_Scalars = create_model("_Scalars", **_FIELDS)
 _LANGUAGE_ROLES = tuple(r for r in ROLES if r not in ("reader", "encoder", "reranker"))
 # A mapping with this key describes a part by itself, so that its name need not be a preset.
 _DEFINING = {"methods": "implementation", "datasets": "format", "models": "source", "encoders": "source"}
 # Settings of how a model or encoder is run; they stay when a later layer chooses another one.
 _EXECUTION = {
-    "models": {
-        "dtype",
-        "device",
-        "device_map",
-        "attention",
-        "window",
-        "prefill_chunk",
-        "memory_fraction",
-        "deterministic",
-    },
+    "models": {"dtype", "device", "device_map", "attention", "window", "prefill_chunk", "memory_fraction"}
+    | {"deterministic"},
     "encoders": {"device", "batch_size"},
 }
 
@@ -83,18 +78,14 @@ class Resolution:
         self.parts[path] = model
         self.raw.update({f"{path}.{leaf}": text for leaf, text in tree.raw.items()})
         for leaf in flatten(model.model_dump(mode="json")):
-            self.origins[f"{path}.{leaf}"] = _origin(tree.origins, leaf)
+            known = leaf  # a mapping around it may have been set whole
+            while known not in tree.origins and "." in known:
+                known = known.rpartition(".")[0]
+            self.origins[f"{path}.{leaf}"] = tree.origins.get(known, "default")
 
     def wrong(self, sentence: str) -> None:
         """Add a mistake."""
         self.problems.append(UserError(sentence))
-
-
-def _origin(origins: dict[str, str], leaf: str) -> str:
-    """The origin of a value or, where a mapping around it was set whole, of the mapping."""
-    while leaf not in origins and "." in leaf:
-        leaf = leaf.rpartition(".")[0]
-    return origins.get(leaf, "default")
 
 
 def resolve(choices: Choices) -> Resolution:
@@ -106,7 +97,11 @@ def resolve(choices: Choices) -> Resolution:
     layers = role_models(layers, r.parts.get("method"), r.problems)
     for role in dict.fromkeys(role for _, values in layers for role in values.get("roles", {})):
         attempt(r.problems, _role, r, layers, role)
-    _deterministic_roles(r)
+    reader = r.parts.get("model")
+    if reader is not None and reader.deterministic:  # a property of the run, so of every role's model
+        for path in [path for path in r.parts if path.startswith("roles.")]:
+            r.parts[path] = r.parts[path].model_copy(update={"deterministic": True})
+            r.origins[f"{path}.deterministic"] = r.origins["model.deterministic"]
     attempt(r.problems, _scalars, r, layers)
     _foreign_keys(r)
     return r
@@ -145,7 +140,10 @@ def _part(r: Resolution, layers: list[Layer], path: str) -> None:
             raise UserError(f"{path} has settings but no name; name one with --set {path}=NAME")
         return
     tree = Tree()
-    defined = any((v.get("name") == name and _defines(kind, v)) or v.get("backend") == "endpoint" for _, v in settings)
+    defining = {_DEFINING[kind], "backend"}
+    defined = any(
+        (v.get("name") == name and defining & v.keys()) or v.get("backend") == "endpoint" for _, v in settings
+    )
     name = _base(tree, kind, str(name), defined, _chosen(layers, "dataset"))
     implementation = str(tree.values.get("implementation"))
     # What a layer sets by name is below what it sets for the part that is run, above lower layers.
@@ -164,7 +162,11 @@ def _part(r: Resolution, layers: list[Layer], path: str) -> None:
             values = _execution(r, values, origin, noun, name)
             if tree.values.get("backend") == "endpoint":  # nothing is loaded here: no precision, no device
                 values = {key: value for key, value in values.items() if key == "window"}
-        attempt(r.problems, tree.merge, _own_files({k: v for k, v in values.items() if k != "name"}, tree), origin)
+        values = {key: value for key, value in values.items() if key != "name"}
+        if "source" in values and "package" not in values and tree.values.get("package"):
+            # It replaces the preset's package, whose path and sha256 do not hold for it.
+            values |= {key: None for key in ("package", "package_path", "sha256") if key in tree.values}
+        attempt(r.problems, tree.merge, values, origin)
     tree.values["name"] = name
     named = r.origins.get(f"method.{path}", "default") if own else "default"
     tree.origins["name"] = next((o for o, v in reversed(settings) if v.get("name")), named)
@@ -214,10 +216,6 @@ def _at(values: dict[str, Any], path: str) -> dict[str, Any]:
     return values
 
 
-def _defines(kind: str, values: dict[str, Any]) -> bool:
-    return _DEFINING[kind] in values or "backend" in values
-
-
 def _chosen(layers: list[Layer], path: str) -> str | None:
     """The name that the highest layer gives a part."""
     return next((str(n) for _, v in reversed(layers) if (n := _at(v, path).get("name"))), None)
@@ -245,13 +243,6 @@ def _base(tree: Tree, kind: str, name: str, defined: bool, dataset: str | None) 
         if kind == "methods" and (params := presets.for_dataset(values, dataset)):
             tree.merge({"params": params}, f"{origin}, by_dataset")
     return str(tree.values.get("name") or name)  # the name in tables may differ from the file's
-
-
-def _own_files(values: dict[str, Any], tree: Tree) -> dict[str, Any]:
-    """A source that is set replaces the preset's package, whose path and sha256 do not hold for it."""
-    if "source" not in values or "package" in values or not tree.values.get("package"):
-        return values
-    return values | {key: None for key in ("package", "package_path", "sha256") if key in tree.values}
 
 
 def _execution(r: Resolution, values: dict[str, Any], origin: str, noun: str, name: str) -> dict[str, Any]:
@@ -284,28 +275,12 @@ def _role(r: Resolution, layers: list[Layer], role: str) -> None:
     r.add(path, build(ModelConfig, tree, path), tree)
 
 
-def _deterministic_roles(r: Resolution) -> None:
-    """Make every role's model deterministic where the reader is: it is a property of the run."""
-    if (reader := r.parts.get("model")) is None or not reader.deterministic:
-        return
-    for path in [path for path in r.parts if path.startswith("roles.")]:
-        r.parts[path] = r.parts[path].model_copy(update={"deterministic": True})
-        r.origins[f"{path}.deterministic"] = r.origins["model.deterministic"]
-
-
-@cache
-def _scalar_fields() -> type[BaseModel]:
-    names = (*SCALARS, "profile")
-    fields: dict[str, Any] = {k: (RunConfig.model_fields[k].annotation, RunConfig.model_fields[k]) for k in names}
-    return create_model("Scalars", **fields)
-
-
 def _scalars(r: Resolution, layers: list[Layer]) -> None:
     """seed, limit, failed and the profile's name, checked by RunConfig's own fields."""
     tree = Tree()
     for origin, values in layers:
         attempt(r.problems, tree.merge, {k: values[k] for k in (*SCALARS, "profile") if k in values}, origin)
-    values = build(_scalar_fields(), tree, "").model_dump()
+    values = build(_Scalars, tree, "").model_dump()
     for key in (*SCALARS, *(k for k in ("profile",) if k in tree.values)):
         r.parts[key], r.origins[key] = values[key], tree.origins.get(key, "default")
 

@@ -32,9 +32,10 @@ def label(method: Mapping[str, Any]) -> str:
 
 def mark(method: Method, choice: MethodChoice, dataset: str, origins: Mapping[str, str]) -> str:
     """The origin of the values that differ from the preset's; "" if none differ, or without a preset."""
-    param_origins = {key.removeprefix(_PARAMS): o for key, o in origins.items() if key.startswith(_PARAMS)}
     param_origins = {
-        key: o for key, o in param_origins.items() if o != "default" and not o.startswith(("configs/", "$"))
+        key.removeprefix(_PARAMS): origin
+        for key, origin in origins.items()
+        if key.startswith(_PARAMS) and origin != "default" and not origin.startswith(("configs/", "$"))
     }
     reference = _reference(method, choice, dataset) if param_origins else None
     if reference is None:
@@ -51,13 +52,17 @@ def mark(method: Method, choice: MethodChoice, dataset: str, origins: Mapping[st
         if origin.startswith(_PROFILE):
             profiles.append(origin.removeprefix(_PROFILE))
         else:
-            settings.append(key if key.startswith("prompt ") else f"{key}={_short(ours[key])}")
+            value = ours[key]
+            text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+            text = text if len(text) <= 24 else text[:21] + "..."
+            settings.append(key if key.startswith("prompt ") else f"{key}={text}")
     if len(settings) > _NAMED:
         settings = [f"{len(settings)} settings"]
     return ", ".join([*dict.fromkeys(profiles), *settings])
 
 
 def _reference(method: Method, choice: MethodChoice, dataset: str) -> Method | None:
+    """The method of the preset under profile `paper`; None without such a preset, or for another implementation."""
     from harness.config.layers import Choices
     from harness.config.resolve import resolve_part
 
@@ -77,8 +82,3 @@ def _counted(method: Method) -> dict[str, Any]:
     left_out = {"prompts", *method.recording_fields}
     params = method.config.model_dump(mode="json", exclude=left_out, warnings=False)
     return {**flatten(params), **{f"prompt {name}": text for name, text in method.prompts().items()}}
-
-
-def _short(value: Any) -> str:
-    text = str(value).lower() if value is None or isinstance(value, bool) else str(value)
-    return "null" if value is None else text if len(text) <= 24 else text[:21] + "..."

@@ -104,15 +104,21 @@ def without(suite: Suite, keys: Sequence[str]) -> Suite:
 def _checked(name: str, merged: dict[str, Any], shown: str) -> Suite:
     """The suite of a file's keys, or of a part's. Raises ConfigError."""
     problems = [str(unknown(f"key '{k}' ({shown})", k, _KEYS)) for k in merged if k not in _KEYS]
-    merged = dict(merged)
-    params = _own_parameters(merged)
-    for key in _LISTS:
-        items, value = _LISTS[key], merged.get(key)
+    rows = merged["methods"] if isinstance(merged.get("methods"), list) else []
+    own = [
+        row
+        for row in rows
+        if isinstance(row, dict) and len(row) == 1 and all(isinstance(v, dict) for v in row.values())
+    ]
+    params = {str(method): values for row in own for method, values in row.items()}
+    if rows:
+        merged = {**merged, "methods": [str(*row) if row in own else row for row in rows]}
+    for key, items in _LISTS.items():
+        value = merged.get(key)
         if not value and key in _OPTIONAL:
             continue
         if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
             problems.append(f"{shown}: '{key}' must be a list of {items}")
-            merged[key] = []
     if not isinstance(merged.get("profile"), str | None):
         problems.append(f"{shown}: 'profile' must be the name of a profile")
     sweep = merged.get("sweep") or {}
@@ -121,17 +127,8 @@ def _checked(name: str, merged: dict[str, Any], shown: str) -> Suite:
     sets, mistakes = _sets(merged.get("set"), shown)
     if problems := list(dict.fromkeys(problems + mistakes)):
         raise ConfigError(problems)
-    return Suite(
-        name,
-        merged["methods"],
-        merged["datasets"],
-        merged.get("profile"),
-        sets,
-        merged.get("limit"),
-        params,
-        merged.get("models") or (),
-        sweep,
-    )
+    lists, models = (merged["methods"], merged["datasets"]), merged.get("models") or ()
+    return Suite(name, *lists, merged.get("profile"), sets, merged.get("limit"), params, models, sweep)
 
 
 def _sets(value: Any, shown: str) -> tuple[dict[str, Any], list[str]]:
@@ -139,17 +136,3 @@ def _sets(value: Any, shown: str) -> tuple[dict[str, Any], list[str]]:
     if value is not None and not (isinstance(value, list) and all(isinstance(text, str) for text in value)):
         return {}, [f"{shown}: 'set' must be a list of {_LISTS['set']}"]
     return assignments(value or [], f"{shown}, set: ")
-
-
-def _own_parameters(merged: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Replace each {NAME: {KEY: VALUE}} among the methods by NAME; return these mappings by name."""
-    params: dict[str, dict[str, Any]] = {}
-    names: list[Any] = []
-    for row in merged["methods"] if isinstance(merged.get("methods"), list) else ():
-        if isinstance(row, dict) and len(row) == 1 and isinstance((own := next(iter(row.values()))), dict):
-            row = str(next(iter(row)))
-            params[row] = own
-        names.append(row)
-    if names:
-        merged["methods"] = names
-    return params

@@ -20,7 +20,7 @@ M = TypeVar("M", bound=BaseModel)
 
 def typed(path: str) -> str:
     """A path of RunConfig as `--set` takes it: "method.params.k" -> "method.k"."""
-    return path.replace("method.params.", "method.", 1) if path.startswith("method.params.") else path
+    return re.sub(r"^method\.params\.", "method.", path)
 
 
 def gathered(values: dict[str, Any], under: str, fields: Iterable[str], known: Iterable[str]) -> dict[str, Any]:
@@ -40,29 +40,22 @@ def gathered(values: dict[str, Any], under: str, fields: Iterable[str], known: I
     return {**kept, under: {**kept.get(under, {}), **own}} if own else kept
 
 
-def build(model: type[M], tree: Tree, path: str, within: str = "") -> M:
-    """Validate `tree` (its mapping `within`, "" for all of it) as `model`; `path` is where it sits in a RunConfig.
+def build(model: type[M], tree: Tree, path: str) -> M:
+    """Validate `tree` as `model`; `path` is where it sits in a RunConfig.
 
     A value typed after --set is taken as text where a field wants text. Raises ConfigError with all mistakes.
     """
-    values: Any = tree.values
-    for key in within.split(".") if within else ():
-        values = values.get(key, {})
-    head = f"{within}." if within else ""
-    origins = {k[len(head) :]: v for k, v in tree.origins.items() if k.startswith(head)}
-    raw = {k[len(head) :]: v for k, v in tree.raw.items() if k.startswith(head)}
+    values = tree.values
     try:
         return model.model_validate(values)
     except ValidationError as first:
-        retyped = [e["loc"] for e in first.errors() if e["type"] == "string_type" and _dotted(e["loc"]) in raw]
-        if not retyped:
-            raise ConfigError(explain(first, model, path, origins)) from first
-    for loc in retyped:
-        values = _replaced(values, loc, raw[_dotted(loc)])
+        locs = [e["loc"] for e in first.errors() if e["type"] == "string_type" and _dotted(e["loc"]) in tree.raw]
+    for loc in locs:
+        values = _replaced(values, loc, tree.raw[_dotted(loc)])
     try:
         return model.model_validate(values)
     except ValidationError as e:
-        raise ConfigError(explain(e, model, path, origins)) from e
+        raise ConfigError(explain(e, model, path, tree.origins)) from e
 
 
 def part_of_run(model: type[M], values: Any, place: str) -> M:
@@ -86,21 +79,22 @@ def _replaced(values: dict[str, Any], loc: tuple[int | str, ...], text: str) -> 
 
 def explain(error: ValidationError, model: type[BaseModel], path: str, origins: dict[str, str]) -> list[str]:
     """One sentence for each finding; `path` goes before every key, `origins` maps keys below it."""
-    return [_sentence(e, model, path, origins) for e in error.errors()]
 
+    def sentence(e: Any) -> str:
+        loc = tuple(e["loc"])
+        key = typed(".".join([path, *map(str, loc)]) if path else _dotted(loc))
+        heads = (_dotted(loc[:n]) for n in range(len(loc), 0, -1))
+        source = next((f" ({origins[head]})" for head in heads if origins.get(head)), "")
+        if e["type"] == "extra_forbidden":
+            return str(unknown(f"key '{key}'{source}", str(loc[-1]), _fields(model, loc[:-1])))
+        if e["type"] == "missing":
+            return f"{key} is missing; give it a value" + (f" with --set {key}=..." if path else "")
+        wish = e["msg"].removeprefix("Value error, ").removeprefix("Input ").partition(", unable to parse")[0]
+        listed = re.fullmatch(r"\s*[\d.]+(\.\.|,).*", str(e["input"]))
+        several = f"; several values: --sweep {key}=1,2,3" if listed else ""
+        return f"{key}={e['input']!r}{source}: {wish[:1].lower()}{wish[1:]}{several}"
 
-def _sentence(e: Any, model: type[BaseModel], path: str, origins: dict[str, str]) -> str:
-    loc = tuple(e["loc"])
-    key = typed(".".join([path, *map(str, loc)]) if path else _dotted(loc))
-    origin = next((origins[_dotted(loc[:n])] for n in range(len(loc), 0, -1) if _dotted(loc[:n]) in origins), None)
-    source = f" ({origin})" if origin else ""
-    if e["type"] == "extra_forbidden":
-        return str(unknown(f"key '{key}'{source}", str(loc[-1]), _fields(model, loc[:-1])))
-    if e["type"] == "missing":
-        return f"{key} is missing; give it a value" + (f" with --set {key}=..." if path else "")
-    wish = e["msg"].removeprefix("Value error, ").removeprefix("Input ").partition(", unable to parse")[0]
-    several = f"; several values: --sweep {key}=1,2,3" if re.fullmatch(r"\s*[\d.]+(\.\.|,).*", str(e["input"])) else ""
-    return f"{key}={e['input']!r}{source}: {wish[:1].lower()}{wish[1:]}{several}"
+    return [sentence(e) for e in error.errors()]
 
 
 def _fields(model: Any, loc: tuple[int | str, ...]) -> list[str]:
