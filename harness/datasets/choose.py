@@ -24,6 +24,7 @@ _WORDS = {
 _SHARD = re.compile(r"-\d{5}-of-\d{5}(-[0-9a-f]{16})?|(?<=/)\d{4}(?=\.)")
 # QuALITY's release has each split twice: with HTML, and with its tags taken out by the authors.
 _STRIPPED = ".htmlstripped"
+_BY_LENGTH = sorted(SUFFIXES, key=len, reverse=True)
 _NOT_DATA = ("dataset_infos.json", "dataset_info.json", "config.json", "package.json")
 
 
@@ -33,10 +34,6 @@ class Ambiguous(Exception):
 
 def _words(path: str) -> set[str]:
     return set(re.split(r"[^a-z0-9]+", path.lower()))
-
-
-def _suffix(path: str) -> str:
-    return next((s for s in sorted(SUFFIXES, key=len, reverse=True) if path.lower().endswith(s)), "")
 
 
 def _of_subset(names: Iterable[str], subset: str) -> list[str]:
@@ -66,7 +63,7 @@ def has_data(names: Iterable[str]) -> bool:
     return bool(_data(names))
 
 
-def _split_of(path: str, split: str) -> bool | None:
+def _names_split(path: str, split: str) -> bool | None:
     """Does the path name this split? None: it names no split at all."""
     words = _words(path)
     synonyms = _WORDS.get(split.lower(), (split.lower(),))
@@ -80,18 +77,14 @@ def _listed(paths: Iterable[str], most: int = 8) -> str:
     return ", ".join(paths[:most]) + (f" and {len(paths) - most} more" if len(paths) > most else "")
 
 
-def _by_split(paths: list[str], split: str) -> list[str]:
-    named = {path: _split_of(path, split) for path in paths}
+def _of_split(paths: list[str], split: str) -> list[str]:
+    """The paths that name the split, or all where none names any; without those that are there without HTML too."""
+    named = {path: _names_split(path, split) for path in paths}
     if any(answer is not None for answer in named.values()):
         paths = [path for path, answer in named.items() if answer]
         if not paths:
             hint = "name a file, or set dataset.split"
             raise Ambiguous(f"has no file for split '{split}' among {_listed(named)}; {hint}")
-    return paths
-
-
-def _stripped(paths: list[str]) -> list[str]:
-    """The paths without those that are there without HTML too."""
     twins = {path.replace(_STRIPPED, "") for path in paths if _STRIPPED in path}
     return [path for path in paths if path not in twins]
 
@@ -135,9 +128,8 @@ def choose(
             if not chosen:
                 hint = "set dataset.subset, or null where there is only one"
                 raise Ambiguous(f"has no file of subset '{subset}' among {_listed(data)}; {hint}")
-        chosen = _stripped(_by_split(chosen, split))
-    suffixes = {_suffix(n) for n in chosen}
-    if len(suffixes) > 1:
+        chosen = _of_split(chosen, split)
+    if len({next(s for s in _BY_LENGTH if n.lower().endswith(s)) for n in chosen}) > 1:
         raise Ambiguous(f"has files of several formats ({_listed(chosen)}); name one of them")
     if shards_only and len({_SHARD.sub("", n) for n in chosen}) > 1:
         raise Ambiguous(f"has several files for split '{split}' ({_listed(chosen)}); name one of them")

@@ -177,35 +177,18 @@ class _Whole:
             raise self._fail(self.at, f"text after the end of the {noun}")
 
 
-def _read_list(name: str, stream: _Stream) -> _Rows:
-    """The entries of a JSON list."""
+def _read_whole(name: str, stream: _Stream, keyed: bool) -> _Rows:
+    """The entries of a JSON list or, if `keyed`, of an object {id: row, ...}, each with its key as "id"."""
     whole = _Whole(name, stream)
-    number = 0
-    if whole.mark() != "]":
-        while True:
-            number += 1
-            value = whole.value(number)
-            yield Place(name, row=number), _object(value)
-            if whole.mark() == "]":
-                break
-            whole.step(",", f"',' or ']' expected after row {number}")
-    whole.step("]", "']' expected")
-    whole.end("list")
-
-
-def _read_mapping(name: str, stream: _Stream) -> _Rows:
-    """The entries of a JSON object {id: row, ...}, each with its key as "id"."""
-    whole = _Whole(name, stream)
-    number = 0
-    if whole.mark() != "}":
-        while True:
-            number += 1
-            yield Place(name, row=number), _keyed(whole, number)
-            if whole.mark() == "}":
-                break
-            whole.step(",", f"',' or '}}' expected after row {number}")
-    whole.step("}", "'}' expected")
-    whole.end("object")
+    last, number = "}" if keyed else "]", 0
+    more = whole.mark() != last
+    while more:
+        number += 1
+        yield Place(name, row=number), _keyed(whole, number) if keyed else _object(whole.value(number))
+        if more := whole.mark() != last:
+            whole.step(",", f"',' or '{last}' expected after row {number}")
+    whole.step(last, f"'{last}' expected")
+    whole.end("object" if keyed else "list")
 
 
 def _keyed(whole: _Whole, number: int) -> dict[str, Any] | Broken:
@@ -230,12 +213,6 @@ def _first_key(head: bytes) -> str | None:
     return key if isinstance(key, str) else None
 
 
-def _check_parquet(path: Path, metadata: Any) -> None:
-    """Raises DataError where the row groups say that they unpack beyond HARNESS_MAX_RATIO."""
-    whole = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
-    check_ratio(path.name, whole, path.stat().st_size)
-
-
 def _read_parquet(path: Path) -> _Rows:
     # Only this reader needs the packages; they take over a second to import.
     try:
@@ -245,7 +222,9 @@ def _read_parquet(path: Path) -> _Rows:
         raise CannotRun(f"reading {path.name} needs the package '{error.name}': pip install datasets") from None
     with tempfile.TemporaryDirectory(prefix="harness-") as scratch:
         try:
-            _check_parquet(path, parquet.read_metadata(path))
+            said = parquet.read_metadata(path)
+            unpacked = sum(said.row_group(i).total_byte_size for i in range(said.num_row_groups))
+            check_ratio(path.name, unpacked, path.stat().st_size)
             rows = hf.Dataset.from_parquet(str(path), streaming=True, cache_dir=scratch)
             for number, row in enumerate(rows, start=1):
                 yield Place(path.name, row=number), dict(row)
@@ -320,5 +299,5 @@ def read_rows(source: Path | Member, row_keys: Collection[str] = ()) -> _Rows:
             yield from ((Place(name, row=n), _object(row)) for n, row in enumerate(whole(source)["data"], start=1))
             return
         keyed = bool(row_keys) and head.startswith(b"{") and _first_key(head) not in (None, *row_keys)
-        read = _read_list if head.startswith(b"[") else _read_mapping if keyed else _read_lines
-        yield from read(name, stream)
+        listed = head.startswith(b"[")
+        yield from _read_whole(name, stream, keyed) if listed or keyed else _read_lines(name, stream)

@@ -29,6 +29,7 @@ from harness.datasets.sources import PACKAGE, FileOptions, find, patterns_of
 from harness.datasets.stories import STORIES, Stories, stories_in
 from harness.datasets.story_rows import Found, from_rows
 from harness.errors import ConfigError, DataError
+from harness.storage.hub import DATASETS, download, resolve
 from harness.types import Document
 
 TABLES = "narrativeqa-master.zip"
@@ -55,13 +56,11 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
             raise ConfigError(["dataset.revision: only rows from the hub have one; leave it out with --data"])
         return _official(folder, config, limit, folder.resolve().name, None)
     if config.data is None and config.hub is not None and not patterns:
-        from harness.datasets.hub_files import Fetched, listing
-
-        repo, commit, files = listing(config.hub, config.revision)
+        commit, files = resolve(DATASETS, config.hub, config.revision)
         tables = [n for n in files if PurePosixPath(n).name == TABLES]
         names = (tables[0], str(PurePosixPath(tables[0]).with_name(STORIES))) if tables else ()
         if set(names).issubset(files) and names:
-            first, _ = Fetched(repo, commit, names).paths()
+            first, _ = (download(DATASETS, config.hub, commit, name) for name in names)
             return _official(first.parent, config, limit, f"{config.hub} ({', '.join(names)})", commit)
     return from_rows(find(config), config, limit)
 

@@ -17,6 +17,7 @@ from harness.datasets.archives import ARCHIVES, Member, is_archive, members
 from harness.datasets.choose import Ambiguous, choose, has_data, names_subset
 from harness.datasets.files import SUFFIXES, kind_of
 from harness.errors import CannotRun, ConfigError, DataError, close_matches
+from harness.storage.hub import DATASETS, download, resolve
 from harness.storage.paths import inside
 from harness.storage.received import package_folder
 
@@ -78,14 +79,20 @@ def find(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> Source:
         return _local(config.data, config, patterns)
     if config.hub is None:
         raise ConfigError([f"dataset '{config.name}': neither dataset.hub nor dataset.data says where the rows are"])
-    from harness.datasets.hub_files import HubFiles, fetch
-
-    fetched = fetch(HubFiles(config.hub, config.split, config.subset, config.revision, patterns))
-    name = f"{config.hub} ({', '.join(fetched.names)})"
-    if not is_archive(fetched.names[0]):
-        return Source(fetched.paths(), name, fetched.revision)
-    (archive,) = fetched.paths()
-    return Source(_inside(archive, config, patterns), name, fetched.revision)
+    commit, listed = resolve(DATASETS, config.hub, config.revision)
+    try:
+        names = choose(listed, split=config.split, subset=config.subset, patterns=patterns, shards_only=not patterns)
+    except Ambiguous as error:
+        place, hint = (
+            f"{config.hub.partition('@')[0]}' at {commit[:12]}",
+            "dataset.options.files takes file names or patterns",
+        )
+        raise CannotRun(f"the data set '{place} {error} ({hint})") from None
+    paths = (download(DATASETS, config.hub, commit, name) for name in names)
+    source = f"{config.hub} ({', '.join(names)})"
+    if not is_archive(names[0]):
+        return Source(paths, source, commit)
+    return Source(_inside(next(paths), config, patterns), source, commit)
 
 
 def _packaged(reference: str) -> Source:

@@ -3,10 +3,10 @@
     resolve(DATASETS, "hotpotqa/hotpot_qa", None)       -> ("<40 hex>", ["distractor/validation-0.parquet", ...])
     download(DATASETS, "hotpotqa/hotpot_qa", commit, name) -> a local path
 
-The first look-up asks the hub what commit the default branch is at and writes it to the kind's lock file (in
-HARNESS_HOME, else `.harness/`); every later one uses that commit, from the cache where it can, so it also works
-offline. A revision that the config names is used instead; it is looked up again each time unless it is the locked
-commit. No code of a repository is run. HF_ENDPOINT and HF_HUB_OFFLINE are honoured.
+"owner/name@branch" means another branch than the default one. The first look-up asks the hub what commit the branch is
+at and writes it to the kind's lock file (in HARNESS_HOME, else `.harness/`); every later one uses that commit, from the
+cache where it can, so it also works offline. A revision that the config names is used instead; it is looked up again
+each time unless it is the locked commit. No code of a repository is run. HF_ENDPOINT and HF_HUB_OFFLINE are honoured.
 """
 
 from __future__ import annotations
@@ -157,8 +157,11 @@ def _look_up(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str
         raise _unreachable(kind, repo, "HF_HUB_OFFLINE is set and its revision is not locked yet")
     from huggingface_hub import HfApi
 
-    with _sentences(kind, repo, revision):
-        info = HfApi(endpoint=endpoint()).repo_info(repo, repo_type=kind.repo_type, revision=revision, timeout=_TIMEOUT)
+    plain, _, branch = repo.partition("@")
+    revision = revision or branch or None
+    with _sentences(kind, plain, revision):
+        hub = HfApi(endpoint=endpoint())
+        info = hub.repo_info(plain, repo_type=kind.repo_type, revision=revision, timeout=_TIMEOUT)
     commit = info.sha or ""
     if not _COMMIT.fullmatch(commit):
         raise CannotRun(f"{endpoint()} names no commit for the {kind.noun} '{repo}', so it cannot be pinned")
@@ -183,6 +186,7 @@ def download(kind: Kind, repo: str, commit: str, name: str) -> Path:
     """The local copy of one file at a commit; from the cache where it is there. Raises CannotRun."""
     from huggingface_hub import hf_hub_download
 
+    repo = repo.partition("@")[0]
     if printable(name) != name:  # a progress bar shows it
         raise CannotRun(f"the {kind.noun} '{repo}' has a file with control characters in its name: {name!r}")
     with _sentences(kind, repo, commit), bars_allowed():

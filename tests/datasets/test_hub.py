@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from harness.datasets import load
-from harness.datasets.hub_files import lock_path
 from harness.errors import CannotRun, DataError
+from harness.storage.hub import DATASETS
 from tests.datasets.fake_hub import FakeHub, served
 from tests.datasets.support import columns, config, hotpot, longbench, musique, parquet, qasper, story_row, tables
 
@@ -49,7 +49,7 @@ def test_first_load_pins_the_commit_and_later_loads_keep_it(hub: FakeHub) -> Non
     first = load(config(hub="me/mu"))
     assert (first.revision, len(first)) == (ONE, 2)
     assert first.source == "me/mu (mu_dev.jsonl)"
-    locked = json.loads(lock_path().read_text(encoding="utf-8"))["me/mu"]
+    locked = json.loads(DATASETS.lock_path.read_text(encoding="utf-8"))["me/mu"]
     assert locked["revision"] == ONE
     assert locked["endpoint"] == hub.endpoint
     assert "mu_dev.jsonl" in locked["files"]
@@ -67,20 +67,20 @@ def test_first_load_pins_the_commit_and_later_loads_keep_it(hub: FakeHub) -> Non
 
 def test_a_revision_in_the_config_wins_over_the_lock_and_leaves_it_alone(hub: FakeHub) -> None:
     load(config(hub="me/mu"))
-    before = lock_path().read_text(encoding="utf-8")
+    before = DATASETS.lock_path.read_text(encoding="utf-8")
     hub.add("me/mu", TWO, _files(1, 2, 3))
     assert load(config(hub="me/mu", revision=ONE)).revision == ONE
     assert load(config(hub="me/mu", revision=TWO)).revision == TWO
     assert load(config(hub="me/mu", revision="main")).revision == TWO
-    assert lock_path().read_text(encoding="utf-8") == before
+    assert DATASETS.lock_path.read_text(encoding="utf-8") == before
 
 
 def test_lock_file_keeps_other_entries_and_is_written_whole(hub: FakeHub) -> None:
     hub.add("me/other", THREE, {"rows.jsonl": _lines([musique(5)])})
     load(config(hub="me/mu"))
     load(config(hub="me/other"))
-    assert set(json.loads(lock_path().read_text(encoding="utf-8"))) == {"me/mu", "me/other"}
-    assert [path.name for path in lock_path().parent.iterdir()] == ["data-lock.json"]
+    assert set(json.loads(DATASETS.lock_path.read_text(encoding="utf-8"))) == {"me/mu", "me/other"}
+    assert [path.name for path in DATASETS.lock_path.parent.iterdir()] == ["data-lock.json"]
 
 
 def test_hotpot_parquet_of_a_subset(hub: FakeHub) -> None:
@@ -123,13 +123,13 @@ def test_another_branch_is_pinned_as_the_default_one_is(hub: FakeHub, monkeypatc
     wanted = config("qasper", hub=f"me/qa@{branch}", subset="qasper", split="test")
     data = load(wanted)
     assert (data.revision, len(data)) == (TWO, 2)
-    assert json.loads(lock_path().read_text(encoding="utf-8"))[f"me/qa@{branch}"]["revision"] == TWO
+    assert json.loads(DATASETS.lock_path.read_text(encoding="utf-8"))[f"me/qa@{branch}"]["revision"] == TWO
     hub.add("me/qa", THREE, {"qasper/test/0000.json": _lines([qasper(2)])}, branch)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert load(wanted).fingerprint == data.fingerprint
     monkeypatch.delenv("HF_HUB_OFFLINE")
     assert load(wanted.model_copy(update={"revision": THREE})).revision == THREE
-    lock_path().write_text(json.dumps({f"me/qa@{branch}": {"revision": 3}}))
+    DATASETS.lock_path.write_text(json.dumps({f"me/qa@{branch}": {"revision": 3}}))
     with pytest.raises(CannotRun, match=r"no usable entry for 'me/qa@refs/convert/parquet'"):
         load(wanted)
 
@@ -181,7 +181,7 @@ def test_unreachable_hub_is_one_sentence(hub: FakeHub) -> None:
     assert message.startswith(f"the data set 'me/mu' could not be fetched from {hub.endpoint} (")
     assert message.endswith("check the connection, or give the rows with `--data FILE`")
     assert "\n" not in message
-    assert not lock_path().exists()
+    assert not DATASETS.lock_path.exists()
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -223,11 +223,11 @@ def test_several_files_can_be_named(hub: FakeHub) -> None:
 
 @pytest.mark.parametrize("content", ["{", "[1]", '{"me/mu": 3}', '{"me/mu": {"revision": "main", "files": []}}'])
 def test_a_lock_file_that_is_none_is_named_not_overwritten(hub: FakeHub, content: str) -> None:
-    lock_path().parent.mkdir()
-    lock_path().write_text(content)
+    DATASETS.lock_path.parent.mkdir()
+    DATASETS.lock_path.write_text(content)
     with pytest.raises(CannotRun, match=r"the lock file .*data-lock\.json"):
         load(config(hub="me/mu"))
-    assert lock_path().read_text() == content
+    assert DATASETS.lock_path.read_text() == content
 
 
 def test_a_lock_file_that_cannot_be_written(hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
