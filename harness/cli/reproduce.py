@@ -112,8 +112,7 @@ def _stored(chosen: RowOptions, execution: Execution, pages: Pages) -> int:
 def _selection(chosen: RowOptions, suite: str) -> Selection:
     """The rows as `harness run --suite` selects them; with a small model its profile, in every role."""
     from harness.config import suites
-    from harness.config.layers import Choices
-    from harness.config.resolve import resolve_part
+    from harness.config.resolve import part as configured
     from reports.paper.places import TWIN
 
     made = Selection(**{f.name: getattr(chosen, f.name) for f in fields(chosen)}, suite=suite)
@@ -122,7 +121,7 @@ def _selection(chosen: RowOptions, suite: str) -> Selection:
     whole = suites.read(suite)
     roles = {key for part in whole.parts or (whole,) for key in part.sets if key.startswith("roles.")}
     made = replace(made, unset=[*made.unset, *sorted(roles - set(made.unset))])
-    model = resolve_part("models", Choices(model=chosen.model)).parts["model"]
+    model = configured("models", model=chosen.model)
     profile = "pocket" if model.embedded else "small" if model.small else None
     if chosen.profile is None and profile is not None:
         say(f"note: profile {profile} in place of paper: {model.name} in every role, and the encoders that are here")

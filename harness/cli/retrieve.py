@@ -92,14 +92,13 @@ def _configs(
     dataset: str, data: str | None, retriever: str, sets: list[str]
 ) -> tuple[DatasetConfig, EncoderConfig | None]:
     """The data set and the encoder (None for BM25) that the options name. Raises UserError."""
-    from harness.config.layers import Choices
-    from harness.config.resolve import resolve_part
+    from harness.config.resolve import part
 
     given = sets_of(sets)
     parts = ("dataset",) if retriever == _BM25 else ("dataset", "encoder")
     if foreign := [key for key in given if key.partition(".")[0] not in parts or "." not in key]:
         raise ConfigError([f"--set {foreign[0]}: only {'.KEY and '.join(parts)}.KEY can be set here"])
-    config = resolve_part("datasets", Choices(dataset=dataset, data=data, sets=given)).parts["dataset"]
+    config = part("datasets", dataset=dataset, data=data, sets=given)
     if config.format != "retrieved":
         own = f"'{config.name}' brings its own documents"
         if config.name.startswith("pocket/"):
@@ -107,8 +106,7 @@ def _configs(
         raise UserError(f"{own}; if its questions make sense without them, add --set dataset.format=retrieved")
     if retriever == _BM25:
         return config, None
-    chosen = Choices(dataset=dataset, data=data, sets={**given, "encoder": retriever})
-    return config, resolve_part("encoders", chosen).parts["encoder"]
+    return config, part("encoders", dataset=dataset, data=data, sets={**given, "encoder": retriever})
 
 
 def _plain(name: str) -> str:

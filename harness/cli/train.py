@@ -7,7 +7,6 @@ OUT/adapters/<task>       the adapter with its card   OUT/adapters/CARD.md    be
 from __future__ import annotations
 
 import json as json_
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,7 +23,7 @@ from harness.errors import UnknownName, UserError
 
 if TYPE_CHECKING:
     from harness.config.schema import ModelConfig
-    from harness.method import Method, TrainingTask
+    from harness.method import Method
     from harness.training.course import Course
     from harness.training.evaluate import Measure
 
@@ -55,12 +54,17 @@ def train(
     from harness.training.course import examine
 
     if options.plan:
-        return _plan(course)
+        from harness.training.training_forecast import forecasts, table
+
+        if course.labels is None:
+            raise UserError("--plan forecasts a training on labels; name --teacher MODEL and --dataset NAME")
+        print(columns(table(list(forecasts(course, say)))))
+        return 0
     if not options.eval_only:
         touch(folder)
     try:
         if not options.eval_only and not _trained(course, options):
-            say_again("interrupted; labels and a checkpoint of the step are saved", ["harness", *sys.argv[1:]])
+            say_again("interrupted; labels and a checkpoint of the step are saved")
             return 130
         if options.steps is not None and not course.finished():
             say(f"stopped after {options.steps} steps; the same command without --steps resumes")
@@ -68,17 +72,8 @@ def train(
         _show(examine(course, say), folder, json=options.json)
     except OSError as error:
         raise save_error(folder, error) from error
-    _advise(course, method)
-    return 0
-
-
-def _plan(course: Course) -> int:
-    """Print the forecast of the training."""
-    from harness.training.training_forecast import forecasts, table
-
-    if course.labels is None:
-        raise UserError("--plan forecasts a training on labels; name --teacher MODEL and --dataset NAME")
-    print(columns(table(list(forecasts(course, say)))))
+    words = [f"roles.refiner.adapters.{task.name}={course.out / 'adapters' / task.name}" for task in course.tasks]
+    say(f"use them: harness run --method {method} ... --set {' '.join(words)}")
     return 0
 
 
@@ -101,12 +96,6 @@ def _show(measures: Sequence[Measure], folder: Path, *, json: bool) -> None:
     print(folder / "adapters" / "CARD.md")
 
 
-def _advise(course: Course, name: str) -> None:
-    """Print how the adapters are used."""
-    words = [f"roles.refiner.adapters.{task.name}={course.out / 'adapters' / task.name}" for task in course.tasks]
-    say(f"use them: harness run --method {name} ... --set {' '.join(words)}")
-
-
 # --- what the options ask for -----------------------------------------------------------------------------------------
 
 
@@ -121,19 +110,24 @@ def _course(name: str, options: TrainOptions, out: Path) -> Course:
         if options.dataset is None and value is not None:
             raise UserError(f"{option} is where the rows of --dataset are; name the data set too")
     given = _routed(sets_of(options.sets))
-    base = _model(options.model, given["model"])
+    from harness.config.resolve import part
     from harness.llm.model_info import model_facts
     from harness.training import settings as read
     from harness.training.course import Course
 
-    tasks = _tasks(preset, method, options.task)
+    base: ModelConfig = part("models", model=options.model, sets=given["model"])
+    chosen = split(options.task)
+    offered = {task.name: task for task in method.training()}
+    if foreign := [task for task in chosen if task not in offered]:
+        raise UnknownName(f"task of '{preset}'", foreign[0], offered)
+    tasks = [task for name, task in offered.items() if not chosen or name in chosen]
     profile = options.profile or ("pocket" if base.embedded else "paper")
     own = Path(options.config) if options.config is not None else None
-    every = [task.name for task in method.training()]
-    settings = read.read(_family(preset, every), profile, every, given[""], own)
+    settings = read.read(_family(preset), profile, list(offered), given[""], own)
     labels = None
     if options.teacher is not None and options.dataset is not None:
-        labels = labels_of(options, settings, _model(options.teacher, given["teacher"]), given["dataset"])
+        teacher = part("models", model=options.teacher, sets=given["teacher"])
+        labels = labels_of(options, settings, teacher, given["dataset"])
     if base.backend not in ("hf", "random"):
         raise UserError(
             f"'{base.name}' runs on a server, so it cannot be trained here; name a model folder or a hub id"
@@ -172,27 +166,10 @@ def _method(name: str) -> tuple[str, Method]:
     return preset, method
 
 
-def _family(name: str, tasks: Sequence[str]) -> str:
+def _family(name: str) -> str:
     """The name that settings are kept under: the preset's, or the beginning of it that has some."""
     from harness.training.settings import profiles
 
     parts = name.split("-")
     heads = ["-".join(parts[:n]) for n in range(len(parts), 0, -1)]
-    return next((head for head in heads if profiles(head)), name) if tasks else name
-
-
-def _tasks(name: str, method: Method, names: Sequence[str]) -> list[TrainingTask]:
-    every = {task.name: task for task in method.training()}
-    chosen = split(names)
-    for task in chosen:
-        if task not in every:
-            raise UnknownName(f"task of '{name}'", task, every)
-    return [task for key, task in every.items() if not chosen or key in chosen]
-
-
-def _model(name: str | None, sets: Mapping[str, Any]) -> ModelConfig:
-    from harness.config.layers import Choices
-    from harness.config.resolve import resolve_part
-
-    config: ModelConfig = resolve_part("models", Choices(model=name, sets=sets)).parts["model"]
-    return config
+    return next((head for head in heads if profiles(head)), name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,7 +36,7 @@ def train(options: TrainOptions, out: Path) -> int:
     except OSError as error:
         raise save_error(out, error) from error
     if not done:
-        say_again("interrupted; a checkpoint of the step is saved", ["harness", *sys.argv[1:]])
+        say_again("interrupted; a checkpoint of the step is saved")
         return 130
     say(f"use it: --set model.adapter={training.folder}")
     if not finished:
@@ -47,8 +46,7 @@ def train(options: TrainOptions, out: Path) -> int:
 
 def _training(options: TrainOptions, out: Path) -> ReaderTraining:
     """All that is said, checked, before anything is loaded. Raises UserError."""
-    from harness.config.layers import Choices
-    from harness.config.resolve import resolve_part
+    from harness.config.resolve import part
     from harness.llm.model_info import model_facts
     from harness.training.reader import ReaderSettings, ReaderTraining
     from harness.training.settings import read_as
@@ -67,7 +65,7 @@ def _training(options: TrainOptions, out: Path) -> ReaderTraining:
     rest = {key: value for key, value in sets.items() if key not in of_model}
     own = Path(options.config) if options.config is not None else None
     settings = read_as(ReaderSettings, NAME, options.profile or PROFILE, [NAME], rest, own)
-    base = resolve_part("models", Choices(model=options.model, sets=of_model)).parts["model"]
+    base = part("models", model=options.model, sets=of_model)
     if problems := model_facts(base).problems:
         raise UserError(problems[0])
     return ReaderTraining(base, settings, Path(options.data), out, options.seed, options.device)

@@ -57,35 +57,31 @@ def labels(options: TrainOptions, settings: Settings, teacher: ModelConfig, sets
 
 def _question_set(name: str, options: TrainOptions, settings: Settings, sets: Mapping[str, Any]) -> QuestionSet | None:
     """The training questions of one data set; None for one that has no training split."""
+    from harness.config.resolve import part
     from harness.training.question_sets import QuestionSet, check_training
 
-    own = _dataset(name, None, {})
+    own: DatasetConfig = part("datasets", dataset=name)
     places = settings.splits.get(own.name, {})
     data = None if options.data is None else options.data.replace(PLACE, own.name)
     if places is None:
         say(f"'{own.name}' has no training split, so it is left out")
         return None
     mine = f"datasets.{own.name}."
-    given = {key: Raw(v.replace(PLACE, own.name)) for key, v in sets.items() if not key.startswith("datasets.")}
+    given: dict[str, Any] = {
+        key: Raw(v.replace(PLACE, own.name)) for key, v in sets.items() if not key.startswith("datasets.")
+    }
     given |= {f"dataset.{key.removeprefix(mine)}": v for key, v in sets.items() if key.startswith(mine)}
     retrieved = "dataset.documents" in given
     local = () if data is None else ("hub", "subset") if retrieved else ("hub", "subset", "format")
     preset = {"split": "train", **{key: value for key, value in places.items() if key not in local}}
-    training = _dataset(name, data, {**{f"dataset.{key}": value for key, value in preset.items()}, **given})
+    given = {**{f"dataset.{key}": value for key, value in preset.items()}, **given}
+    training = part("datasets", dataset=name, data=data, sets=given)
     check_training(training)
     evaluation: list[DatasetConfig] = []
     if data is None:
         evaluation.append(own)
     elif Path(data).is_dir():
-        evaluation.append(_dataset(name, data, {}))
+        evaluation.append(part("datasets", dataset=name, data=data))
     if options.exclude is not None:
-        evaluation.append(_dataset(name, options.exclude.replace(PLACE, own.name), {}))
+        evaluation.append(part("datasets", dataset=name, data=options.exclude.replace(PLACE, own.name)))
     return QuestionSet(training, tuple(evaluation))
-
-
-def _dataset(name: str, data: str | None, sets: Mapping[str, Any]) -> DatasetConfig:
-    from harness.config.layers import Choices
-    from harness.config.resolve import resolve_part
-
-    config: DatasetConfig = resolve_part("datasets", Choices(dataset=name, data=data, sets=sets)).parts["dataset"]
-    return config

@@ -90,7 +90,7 @@ def _files(kind: str) -> dict[str, tuple[str, Path]]:
 
 def _twin_suite(values: dict[str, Any], shown: str) -> dict[str, Any]:
     """The twin of a suite: its methods and sweep over twins of its data sets, with configs/twins.yaml and `twin`."""
-    own = values.pop("twin") or {}
+    own = values["twin"] or {}
     if not isinstance(own, dict):
         raise ConfigError([f"{shown}: 'twin' must be a mapping of a suite's keys, or empty"])
     summary = f"{str(values.get('summary', shown)).partition(' - ')[0]}, on the made-up data sets"
@@ -166,15 +166,12 @@ def _content(path: Path, shown: str) -> tuple[dict[str, Any], Collection[str]]:
 
 
 def _preset(kind: str, name: str) -> tuple[dict[str, Any], Collection[str]]:
-    """A copy of the content of a preset's file, and the code it names; of a suite, itself or its twin."""
+    """The content of a preset's file, not to be changed, and the code it names; of a suite, itself or its twin."""
     shown, path = _files(kind)[name]
     values, code = _content(path, shown.removesuffix(_IN_FILE))
-    values = copy.deepcopy(values)
     if shown.endswith(_IN_FILE):
         return _twin_suite(values, shown), code
-    if kind == "suites":
-        values.pop("twin", None)
-    return values, code
+    return {key: value for key, value in values.items() if (kind, key) != ("suites", "twin")}, code
 
 
 def read(kind: str, name: str) -> list[tuple[str, dict[str, Any]]]:
@@ -186,7 +183,7 @@ def read(kind: str, name: str) -> list[tuple[str, dict[str, Any]]]:
     seen: list[str] = []
     following: str | None = name
     while following is not None:
-        shown, values = _one(kind, following)
+        shown, values = copy.deepcopy(_one(kind, following))
         if shown in seen:
             raise ConfigError([f"{shown}: extends itself ({' -> '.join([*seen, shown])})"])
         seen.append(shown)

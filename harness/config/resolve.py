@@ -119,6 +119,14 @@ def resolve_part(kind: str, choices: Choices) -> Resolution:
     return r
 
 
+def part(kind: str, **choices: Any) -> Any:
+    """The validated configuration of one of `kind`; choices: fields of Choices. Raises as resolve_part does.
+
+    part("models", model="smollm2-135m")      a ModelConfig
+    """
+    return next(iter(resolve_part(kind, Choices(**choices)).parts.values()))
+
+
 # --- one part ---------------------------------------------------------------------------------------------------------
 
 

@@ -63,12 +63,11 @@ def mark(method: Method, choice: MethodChoice, dataset: str, origins: Mapping[st
 
 def _reference(method: Method, choice: MethodChoice, dataset: str) -> Method | None:
     """The method of the preset under profile `paper`; None without such a preset, or for another implementation."""
-    from harness.config.layers import Choices
-    from harness.config.resolve import resolve_part
+    from harness.config.resolve import part
 
     named = choice.name.partition("[")[0]  # without the encoder that stands in
     try:
-        preset = resolve_part("methods", Choices(method=named, dataset=dataset, profile=_REFERENCE)).parts["method"]
+        preset = part("methods", method=named, dataset=dataset, profile=_REFERENCE)
     except UserError:
         return None
     if preset.implementation != choice.implementation:

@@ -1,7 +1,7 @@
 """Data sets: questions, gold answers and their documents, every row checked.
 
 load(DatasetConfig) ─► loading   rows to a checked data set with its fingerprint
-                        sources  where the rows are: a file, a folder, an archive, package data, the hub (hub, choose)
+                        sources  where the rows are: a file, a folder, an archive, package data, the hub
                         files    bytes to rows: .jsonl .json .parquet .gz .zip, each row with its place
                         musique, hotpotqa, twowiki     one raw row to a `Row`, or a reason to leave it out
                         qasper, longbench, quality     to a `Group`: a document and the questions about it

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,3 @@ class Dataset:
 
     def __len__(self) -> int:
         return len(self.examples)
-
-
-Loader = Callable[..., Dataset]

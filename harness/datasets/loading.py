@@ -153,8 +153,11 @@ class Checker:
             example, document = assemble(row)
             self._take(place, "id", row.id, line_of([dataclasses.asdict(example), dataclasses.asdict(document)]))
             return Group(document, (example,))
-        for document in row.documents:
-            self._shared(document)
+        for document in row.documents:  # one that several rows hold counts once, and must be the same in all of them
+            digest = hashlib.sha256(line_of(dataclasses.asdict(document))).digest()
+            if self._documents.setdefault(document.id, digest) != digest:
+                raise RowError(None, f"the document '{document.id}' has another text in an earlier row")
+            self.hash.update(digest)
         for example in row.examples:
             self._take(place, "question id", example.question.id, line_of(dataclasses.asdict(example)))
         return row
@@ -165,13 +168,6 @@ class Checker:
             raise RowError(field, f"'{key}' is also the id of the row at {earlier}; ids must differ")
         self.places[key] = place
         self.hash.update(line + b"\n")
-
-    def _shared(self, document: Document) -> None:
-        """A document that several rows hold counts once, and must be the same in all of them."""
-        digest = hashlib.sha256(line_of(dataclasses.asdict(document))).digest()
-        if self._documents.setdefault(document.id, digest) != digest:
-            raise RowError(None, f"the document '{document.id}' has another text in an earlier row")
-        self.hash.update(digest)
 
     def finish(self, name: str) -> None:
         """Raise the errors that prevent using the rows."""
@@ -215,13 +211,12 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         rest = {k: v for k, v in config.options.items() if k not in ("support", "question")}
         config = config.model_copy(update={"options": rest})
         if where is not None:
-            from harness.datasets.longbench_support import marked_parser
+            from harness.datasets.longbench import marked_parser
 
-            checker = Checker(marked_parser(config, support, where))
-        else:
-            checker = Checker(parser)
-    else:
-        checker = Checker(parser if where is None else partial(_put, parser, where))
+            parser = marked_parser(config, support, where)
+    elif where is not None:
+        parser = partial(_put, parser, where)
+    checker = Checker(parser)
     source = find(config, known)
     examples, documents = collect(checker, (row for file in source.files for row in read_rows(file, row_keys)), limit)
     checker.finish(source.name)

@@ -6,17 +6,48 @@
 The text is shown as it is; questions on the same text share a document, named after the sha256 of the text. Nothing is
 marked as supporting. Fields that are not named here are left alone. LongBench-E's files ("qasper_e.jsonl") have the
 same rows; its scores are given apart by `length` (harness.scorers.groups).
+
+Supporting passages of multi-document texts are found by the original rows, so that they can be moved (QRMeM, table 3
+and figure 5):
+
+    LongBench row     question, "Passage 1:\\nTitle\\nText\\n\\nPassage 2:\\n..."      marks nothing
+    original row      the same question, and the titles of its supporting paragraphs
+    ─► Row            the passages, the supporting ones marked; dataset.place and dataset.distance move them
+
+LongBench took its questions from the development sets of HotpotQA, 2WikiMultihopQA and MuSiQue and made each paragraph
+the whole page. A question is looked up by its text, a passage by its title. Rows whose question or passages are not
+found are left out and counted. Passages are numbered anew behind a move.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from harness.datasets.rows import Group, RowError, explain
+from harness.config import presets
+from harness.config.schema import DatasetConfig
+from harness.datasets import hotpotqa, musique
+from harness.datasets.files import Broken, read_rows
+from harness.datasets.placing import Placement, arranged
+from harness.datasets.rows import Group, Row, RowError, Skip, explain
+from harness.datasets.sources import find
+from harness.errors import ConfigError
 from harness.types import Document, Example, Gold, Question
+
+UNKNOWN = "not among the original data set's rows"
+UNLIKE = "whose supporting passages are not in the text"
+_HEAD = re.compile(r"^Passage \d+:\n", re.MULTILINE)
+_REST: dict[str, Any] = {
+    "instruction": "-",
+    "max_answer_tokens": 1,
+    "scorers": ("-",),
+}  # of a config that is read for its rows alone
 
 
 class _LongBenchRow(BaseModel):
@@ -59,3 +90,76 @@ def parse_row(raw: dict[str, Any], *, subset: str | None = None, question: str |
     document = Document(f"{row.dataset or subset or 'longbench'}-{text}", row.context)
     gold = Gold(answers, extra={key: value for key, value in extra.items() if value is not None})
     return Group(document, (Example(Question(row.id, asked, (document.id,)), gold),))
+
+
+# --- supporting passages ----------------------------------------------------------------------------------------------
+
+
+def marked_parser(config: DatasetConfig, support: str | None, where: Placement) -> Callable[[dict[str, Any]], Any]:
+    """The parser of LongBench rows with their supporting passages moved.
+
+    support: a preset, or a file or folder, with the original rows. Raises ConfigError without one, and what reading
+    them raises.
+    """
+    if not support:
+        sentence = "name the original data set's rows, which mark the supporting paragraphs: --set dataset.support=FILE"
+        raise ConfigError(
+            [f"dataset.place, dataset.distance: '{config.name}' marks no supporting passages; {sentence}"]
+        )
+    originals = dict(_originals(support))
+
+    def parse(raw: dict[str, Any]) -> Row | Skip:
+        group = parse_row(raw, subset=config.subset)
+        row = _row(group, originals)
+        return row if isinstance(row, Skip) else _numbered(arranged(row, where))
+
+    return parse
+
+
+def _originals(support: str) -> Iterator[tuple[str, Row]]:
+    """(question, row) of the original rows."""
+    if Path(support).expanduser().exists():
+        config = DatasetConfig(name=support, format="-", data=support, **_REST)
+    else:
+        merged = {key: value for _, values in presets.read("datasets", support) for key, value in values.items()}
+        config = DatasetConfig.model_validate({"name": support, **merged})
+    for file in find(config).files:
+        for place, raw in read_rows(file):
+            if isinstance(raw, Broken):
+                raise place.error(None, raw.problem)
+            try:
+                row = (musique if "paragraphs" in raw else hotpotqa).parse_row(raw)
+            except RowError as error:
+                raise place.error(error.field, error.problem) from None
+            if isinstance(row, Row):
+                yield _folded(row.question), row
+
+
+def _row(group: Group, originals: Mapping[str, Row]) -> Row | Skip:
+    example, text = group.examples[0], group.document.text
+    original = originals.get(_folded(example.question.text))
+    if original is None:
+        return Skip(UNKNOWN)
+    parts = [part.partition("\n") for part in _HEAD.split(text)[1:]]
+    passages = tuple((title.strip(), rest.strip("\n")) for title, _, rest in parts)
+    supporting = [_place(passages, *original.paragraphs[at]) for at in original.supporting]
+    if not supporting or None in supporting:
+        return Skip(UNLIKE)
+    kept = tuple(sorted({at for at in supporting if at is not None}))
+    gold = example.gold
+    return Row(example.question.id, example.question.text, passages, gold.answers, kept, dict(gold.extra))
+
+
+def _place(passages: tuple[tuple[str, str], ...], title: str, text: str) -> int | None:
+    """The passage with the title, of several the one with the text; None where there is none."""
+    named = [at for at, (name, _) in enumerate(passages) if _folded(name) == _folded(title)]
+    return next((at for at in named if _folded(text)[:80] in _folded(passages[at][1])), named[0] if named else None)
+
+
+def _numbered(row: Row) -> Row:
+    heads = (f"Passage {number}:\n{title}" for number, (title, _) in enumerate(row.paragraphs, start=1))
+    return replace(row, paragraphs=tuple((h, text) for h, (_, text) in zip(heads, row.paragraphs, strict=True)))
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split()).casefold()

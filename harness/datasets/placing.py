@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from harness.datasets.rows import SEPARATOR, Row
 
 PLACED = ("2wikimultihopqa", "hotpotqa", "musique")  # formats, and kinds of pocket text, of paragraphs in any order
-LOOKED_UP = "longbench"  # the format whose supporting passages are in the original data sets (longbench_support.py)
+LOOKED_UP = "longbench"  # the format whose supporting passages are in the original data sets (longbench.py)
 
 
 class PlaceOptions(BaseModel):

@@ -120,10 +120,9 @@ def _all(sources: Sequence[Source], folder: Path, training: bool) -> list[RealRo
 
 
 def _rows(dataset: str, path: Path) -> list[RealRow]:
-    from harness.config.layers import Choices
-    from harness.config.resolve import resolve_part
+    from harness.config.resolve import part
 
-    config: DatasetConfig = resolve_part("datasets", Choices(dataset=dataset, data=str(path))).parts["dataset"]
+    config: DatasetConfig = part("datasets", dataset=dataset, data=str(path))
     task = Task(instruction=config.instruction, max_answer_tokens=config.max_answer_tokens)
     loaded = load(config)
     rows = (

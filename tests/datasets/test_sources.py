@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.datasets.choose import Ambiguous, choose
+from harness.datasets.sources import Ambiguous, choose
 
 HOTPOT = [
     "README.md",
