@@ -1,4 +1,4 @@
-"""Faults driven for real, in processes of their own: kill -9, two writers, a disk that fills, a folder that refuses."""
+"""Two writers, a disk that fills, a folder that refuses. Kills: tests/security/test_faults.py and test_crash_real.py."""
 
 from __future__ import annotations
 
@@ -6,15 +6,10 @@ import errno
 import fcntl
 import json
 import os
-import random
 import resource
 import shutil
 import socket
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +17,7 @@ import pytest
 
 from harness.errors import RunLocked, SaveError
 from harness.storage.lock import FolderLock, process_start
-from harness.storage.run_folder import read_run
-from tests.engine.fakes import World, comparable, go, make_plan
+from tests.engine.fakes import World, go, make_plan
 
 pytestmark = pytest.mark.usefixtures("fake_model")
 
@@ -31,79 +25,14 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = make_plan().folder
 
 
-def start(
-    out: Path, questions: int = 30, seconds: float = 0.02, setup: Callable[[], None] | None = None
-) -> subprocess.Popen[str]:
-    """Start tests/engine/slow_run.py with a cache of its own."""
-    env = {**os.environ, "HARNESS_CACHE": str(out / "cache"), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    words = [sys.executable, "-m", "tests.engine.slow_run", str(out), str(questions), str(seconds)]
-    return subprocess.Popen(words, env=env, cwd=ROOT, preexec_fn=setup, stderr=subprocess.PIPE, text=True)
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.005)
-
-
-def lines(out: Path, name: str = "records.jsonl") -> int:
-    path = out / FOLDER / name
-    return path.read_bytes().count(b"\n") if path.exists() else 0
-
-
-def locked_by(out: Path) -> str:
-    path = out / FOLDER / "lock"
-    return path.read_text() if path.exists() else ""
-
-
-def rows(out: Path) -> list[dict[str, Any]]:
-    return [comparable(json.loads(line)) for line in (out / FOLDER / "records.jsonl").read_text().splitlines()]
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    out = tmp_path_factory.mktemp("undisturbed")
-    assert start(out, seconds=0).wait() == 0
-    return rows(out)
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_after_five_kills_the_records_equal_an_undisturbed_run(
-    seed: int, tmp_path: Path, undisturbed: list[dict[str, Any]]
-) -> None:
-    draw = random.Random(seed)
-    killed = 0
-    while killed < 5:
-        before = lines(tmp_path), lines(tmp_path, "documents.jsonl")
-        run = start(tmp_path, seconds=0.04)
-        # From the moment it holds the lock: a kill while Python still starts would test nothing.
-        wait_for(lambda sign=f'"pid": {run.pid},': sign in locked_by(tmp_path))
-        time.sleep(draw.uniform(0, 0.25))
-        run.kill()
-        run.communicate()
-        assert run.returncode == -9
-        killed += 1
-        assert (lines(tmp_path), lines(tmp_path, "documents.jsonl")) >= before, "something on disk was lost"
-    last = start(tmp_path, seconds=0)
-    assert last.wait() == 0
-    assert rows(tmp_path) == undisturbed
-    stored = read_run(tmp_path / FOLDER)
-    assert (stored.summary["n_total"], stored.summary["n_failed"]) == (30, 4)
-    assert len({d["document_id"] for d in stored.documents}) == len(stored.documents) == 5
-    assert not list((tmp_path / FOLDER).glob(".*"))
-
-
 def test_two_writers_are_refused_and_a_dead_one_is_not_waited_for(tmp_path: Path) -> None:
-    first = start(tmp_path, seconds=0.05)
-    wait_for(lambda: lines(tmp_path) > 0)
-    with pytest.raises(RunLocked, match=f"process {first.pid} on .* is writing the run folder"):
-        go(make_plan(), tmp_path)
-    first.kill()
-    first.communicate()
-    assert (tmp_path / FOLDER / "lock").exists(), "a killed run leaves its lock file"
-    assert start(tmp_path, seconds=0).wait() == 0
-    assert lines(tmp_path) == 30
+    (tmp_path / FOLDER).mkdir(parents=True)
+    with FolderLock(tmp_path / FOLDER):
+        left = (tmp_path / FOLDER / "lock").read_bytes()
+        with pytest.raises(RunLocked, match=f"process {os.getpid()} on .* is writing the run folder"):
+            go(make_plan(), tmp_path)
+    (tmp_path / FOLDER / "lock").write_bytes(left)
+    assert go(make_plan(), tmp_path).summary["n_total"] == 6
 
 
 @pytest.mark.parametrize(
@@ -138,20 +67,19 @@ def test_without_kernel_locks_a_lock_file_counts_while_its_process_lives(
 
 def test_a_disk_that_fills_loses_nothing(tmp_path: Path) -> None:
     """A limit on file sizes is a full disk to the writer: the write stops half-way through a line."""
-
-    def small_disk() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (70_000, 70_000))
-
-    run = start(tmp_path, questions=110, seconds=0, setup=small_disk)
-    _, said = run.communicate()
-    assert run.returncode == 3, said
-    assert said.startswith("SaveError: cannot write ")
-    assert "run the same command again" in said
+    plan = make_plan(World(questions=110, documents=5).dataset())
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (70_000, limits[1]))
+    try:
+        with pytest.raises(SaveError, match=r"cannot write .*run the same command again"):
+            go(plan, tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     before = (tmp_path / FOLDER / "records.jsonl").read_bytes()
     assert before.endswith(b"\n")
     assert len(before) > 60_000
     assert not (tmp_path / FOLDER / "lock").exists()
-    assert start(tmp_path, questions=110, seconds=0).wait() == 0
+    go(plan, tmp_path)
     after = (tmp_path / FOLDER / "records.jsonl").read_bytes()
     assert after.startswith(before)
     assert after.count(b"\n") == 110

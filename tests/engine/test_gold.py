@@ -14,8 +14,9 @@ from harness.engine.runner import run
 from harness.errors import HarnessError
 from harness.storage.run_folder import read_run
 from harness.types import Gold, Support
-from tests.families import QUICK, cells
+from tests.families import cells
 
+VIEWS = {"full-context", "oracle-evidence"}
 MADE_UP = [name for name in presets.names("datasets") if name.startswith("pocket/")]
 
 
@@ -31,12 +32,13 @@ def predictions(plan, out, monkeypatch):
     return {r["question_id"]: (r["prediction"], r["shown"], r["stop_reason"]) for r in read_run(result.folder).records}
 
 
-# A data set's rows and views are alike for every method: the quick ones meet each of them, the others one in turn.
-@pytest.mark.parametrize(("method", "dataset"), cells(MADE_UP, every=False, everywhere=QUICK))
+# A data set's rows and views are alike for every method: the two views meet each of them, the other methods one in turn.
+@pytest.mark.parametrize(("method", "dataset"), cells(MADE_UP, every=False, everywhere=VIEWS))
 def test_poisoned_gold_changes_no_prediction(method, dataset, tmp_path, monkeypatch):
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
-    questions = 2 if method in QUICK else 1
-    said = {"profile": "pocket", "limit": questions, "sets": {"dataset.tokens": 200}}
+    questions = 2 if method in VIEWS else 1
+    said = {"profile": "pocket", "limit": questions, "sets": {"dataset.tokens": 200}, "model": "random"}
+    method = {"longrefiner": "longrefiner-no-adapters"}.get(method, method)  # the random model has no adapters
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     try:
         plan = plan_choices(Choices(method=method, dataset=dataset, **said))
@@ -44,7 +46,6 @@ def test_poisoned_gold_changes_no_prediction(method, dataset, tmp_path, monkeypa
         if not str(e).startswith("not run: weights: "):
             raise
         pytest.skip(str(e))
-    assert plan.config.model.name == "pocket-llama"  # what runs where nobody names a model
     marks_too = plan.config.method.view != "evidence"
     examples = tuple(
         replace(e, gold=poisoned(e.gold, e.question.document_ids[0], marks_too)) for e in plan.dataset.examples

@@ -41,10 +41,9 @@ def test_pinned(kind: str) -> None:
     assert digest(kind) == PINNED[kind]
 
 
-@pytest.mark.parametrize("hashing", ["0", "4711"])
-def test_a_fresh_process_with_other_hashing(hashing: str) -> None:
+def test_a_fresh_process_with_other_hashing() -> None:
     code = "from tests.pocket.test_bytes import *; print([digest(k) for k in KINDS])"
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": hashing}
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "4711"}
     ran = subprocess.run([sys.executable, "-c", code], env=env, cwd=ROOT, capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == str([PINNED[kind] for kind in KINDS])
 

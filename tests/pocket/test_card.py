@@ -117,24 +117,6 @@ def test_a_fingerprint_changes_with_the_tokenizer(folder: Path, tmp_path: Path) 
     assert fingerprint(probing(), folder) != fingerprint(probing(), other)
 
 
-def test_a_fingerprint_changes_with_the_instruction_of_a_data_set(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from pocket.tasks import scenes
-
-    before = fingerprint(probing(), folder)
-    task = scenes.task_of("qasper")
-    other = task.model_copy(update={"instruction": task.instruction + " Please."})
-    told = scenes.task_of
-    monkeypatch.setattr(scenes, "task_of", lambda kind: other if kind == "qasper" else told(kind))
-    assert fingerprint(probing(), folder) != before, "the papers are among the three scenes"
-
-
-def test_declared_skills_have_fingerprints_of_their_own(folder: Path) -> None:
-    found = {name: fingerprint(skill, folder) for name, skill in skills().items()}
-    assert len(set(found.values())) == len(found) >= 5
-
-
 def test_a_skill_of_a_scene_nothing_makes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pocket.tasks import catalog
 

@@ -11,9 +11,7 @@ from harness.method import Skill
 from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
 from pocket.tasks.catalog import SCENES
-from pocket.tasks.parts import Recipe
 from pocket.tasks.recall import Drill
-from pocket.tasks.recipes import RecipeModel
 from pocket.tasks.skills import skills
 from pocket.train.batches import make_batch
 from pocket.train.curriculum import curriculum
@@ -37,23 +35,11 @@ def test_the_projects_own_makes_batches(teacher: Teacher, drills: Drill) -> None
     """Every recipe of every stage, whatever the stages are at the time."""
     for at, stage in enumerate(curriculum().stages):
         for recipe in stage.recipes:
-            alone = stage.model_copy(update={"recipes": (recipe,)})
+            alone = stage.model_copy(update={"recipes": (recipe,), "tokens": recipe.size})
             number, batch = make_batch(alone, Dice("test", at), teacher, drills)
             assert number == 0
             assert batch.ids.shape[1] == recipe.size
             assert (batch.group >= 0).any(), (stage.name, recipe.skill)
-
-
-def test_defaults(tmp_path: Path) -> None:
-    (stage,) = curriculum(write(tmp_path)).stages
-    assert (stage.gate, stage.over, stage.rate, stage.end_rate, stage.tokens) == (0.95, 50, 1e-3, None, 8192)
-    (recipe,) = stage.recipes
-    assert recipe.recipe() == Recipe("answer", ("musique", "narrativeqa", "qasper"), facts=(1, 3), ask={"one": 1.0})
-    assert recipe.gate is None
-
-
-def test_a_recipe_of_recall_has_pairs() -> None:
-    assert RecipeModel(skill="recall", pairs=(2, 3)).pairs == (2, 3)
 
 
 BAD = [
@@ -93,12 +79,6 @@ def test_what_is_wrong_is_named(tmp_path: Path, recipe: str, more: str, error: t
     assert str(tmp_path) not in str(raised.value)
     assert "--set" not in str(raised.value)  # a curriculum is a file; nothing of it can be set otherwise
     assert "course.yaml" in str(raised.value)
-
-
-def test_all_mistakes_at_once(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="2 mistakes") as raised:
-        curriculum(write(tmp_path, "{skill: answer, facts: [1, 3], size: 8, weight: 0}"))
-    assert len(raised.value.problems) == 2
 
 
 FILES = [

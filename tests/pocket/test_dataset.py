@@ -265,16 +265,3 @@ def harness(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     command = [sys.executable, "-m", "harness", *arguments]
     return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=120, check=False)
-
-
-def test_the_command_line(tmp_path: Path) -> None:
-    row = ["--method", "bm25", "--dataset", "pocket/musique"]
-    ran = harness(
-        "validate", *row, "--set", "dataset.tokens=20000", "dataset.seed=7", "dataset.questions=3", cwd=tmp_path
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert "pocket~musique/bm25--" in ran.stdout
-    ran = harness("validate", *row, "--set", "dataset.token=500", cwd=tmp_path)
-    assert ran.returncode == 2
-    assert "Did you mean 'tokens'" in ran.stderr
-    assert "Traceback" not in ran.stderr

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-import random
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -142,13 +141,6 @@ def test_each_kind_of_question_fits_its_instruction() -> None:
             assert cell.ask != "two" or sat.asked.hops == 2
 
 
-def test_always_yes_reaches_the_floor_or_what_is_left_of_it() -> None:
-    rows = [r for r in sit(skill("answer", "question", lambda _: ["yes"]), 12) if r.asked == "same (yes/no)"]
-    for r in rows:
-        assert r.value is not None
-        assert r.floor == pytest.approx(max(r.value, 1 - r.value))
-
-
 # --- how it is measured -----------------------------------------------------------------------------------------------
 
 
@@ -287,19 +279,6 @@ def test_the_area_is_the_share_of_pairs_in_order(probes: list[tuple[int, float, 
     assert 0 <= low <= high <= 1
     if value in (0.0, 1.0):
         assert high - low > 0.01, "few scenes are no certainty"
-
-
-def test_the_interval_of_an_area_narrows_with_more_scenes() -> None:
-    draw = random.Random(0).random
-    widths = []
-    for count in (10, 160):
-        probes = [(i, draw() + 0.3 * right, right) for i in range(count) for right in (False, True)]
-        value, low, high = measures._area(probes)
-        assert low is not None
-        assert high is not None
-        assert low <= (value or 0) <= high
-        widths.append(high - low)
-    assert widths[1] < widths[0] / 2
 
 
 # --- skills that the exam does not know -------------------------------------------------------------------------------

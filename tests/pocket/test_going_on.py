@@ -35,6 +35,7 @@ def test_killed_and_resumed_it_ends_the_same(
     train(settings(out, course, steps=200), said.append)
     assert said[0] == "going on from step 50, stage 'short'"
     theirs, ours = lines(undisturbed[0]), lines(out)
+    assert len((out / "log.jsonl").read_text().splitlines()) == len(ours), "each step once"
     assert {n: steady(line) for n, line in ours.items()} == {n: steady(line) for n, line in theirs.items()}
     for name, weight in weights(out).items():
         assert torch.equal(weight, weights(undisturbed[0])[name]), name
@@ -43,16 +44,6 @@ def test_killed_and_resumed_it_ends_the_same(
     assert {k: state[k] for k in ("step", "stage", "since", "recent", "tokens")} == {
         k: other[k] for k in ("step", "stage", "since", "recent", "tokens")
     }
-
-
-def test_a_resumed_log_has_each_step_once(tokenizer_folder: Path, course: Path, tmp_path: Path) -> None:
-    out = begun(tokenizer_folder, tmp_path / "out")
-    trainer = Trainer(settings(out, course, save=60, steps=120), lambda _: None)
-    trainer.save, save = lambda: None if trainer.progress.step > 60 else save(), trainer.save  # type: ignore[method-assign]
-    trainer.run()
-    train(settings(out, course, save=60, steps=120), lambda _: None)
-    steps = [json.loads(line)["step"] for line in (out / "log.jsonl").read_text().splitlines()]
-    assert steps == [50, 100]
 
 
 def test_what_is_done_is_not_done_again(undisturbed: tuple[Path, list[str]], course: Path, tmp_path: Path) -> None:
@@ -89,27 +80,11 @@ def test_a_start_is_kept_and_only_the_same_may_be_told_again(
         Trainer(settings(undisturbed[0], course, begin=begin), lambda _: None)
 
 
-def test_a_start_without_a_tokenizer_is_said(undisturbed: tuple[Path, list[str]], course: Path, tmp_path: Path) -> None:
-    begin = shutil.copytree(undisturbed[0] / "model", tmp_path / "begin")
-    (begin / "tokenizer.json").unlink()
-    with pytest.raises(CannotRun, match="is no folder of a trained pocket model: it has no tokenizer.json"):
-        Trainer(settings(tmp_path / "out", course, begin=begin), lambda _: None)
-    assert not (tmp_path / "out").exists()
-
-
 def test_another_seed_does_not_go_on(undisturbed: tuple[Path, list[str]], course: Path) -> None:
     with pytest.raises(UserError, match=r"of another training: seed \(0 there, 1 here\)"):
         Trainer(settings(undisturbed[0], course, seed=1), lambda _: None)
     with pytest.raises(UserError, match="of another training: shape"):
         Trainer(settings(undisturbed[0], course, shape=replace(SHAPE, width=64)), lambda _: None)
-
-
-def test_another_tokenizer_does_not_go_on(undisturbed: tuple[Path, list[str]], course: Path, tmp_path: Path) -> None:
-    out = shutil.copytree(undisturbed[0], tmp_path / "out")
-    path = out / "model" / "tokenizer.json"
-    path.write_text(path.read_text() + "\n")
-    with pytest.raises(UserError, match=r"of another training: tokenizer \(.* there, .* here\)"):
-        Trainer(settings(out, course), lambda _: None)
 
 
 def test_a_damaged_checkpoint_is_named(undisturbed: tuple[Path, list[str]], course: Path, tmp_path: Path) -> None:
@@ -118,15 +93,6 @@ def test_a_damaged_checkpoint_is_named(undisturbed: tuple[Path, list[str]], cour
     tensors.write_bytes(tensors.read_bytes()[:1000])
     with pytest.raises(CannotRun, match="is damaged .*; delete the folder to begin again"):
         Trainer(settings(out, course), lambda _: None)
-
-
-def test_a_training_of_no_steps_can_be_saved_and_gone_on_with(
-    undisturbed: tuple[Path, list[str]], tokenizer_folder: Path, course: Path, tmp_path: Path
-) -> None:
-    out = begun(tokenizer_folder, tmp_path / "out")
-    train(settings(out, course, steps=0), lambda _: None)
-    train(settings(out, course, steps=50), lambda _: None)
-    assert steady(lines(out)[50]) == steady(lines(undisturbed[0])[50])
 
 
 def test_a_changed_course_is_said(undisturbed: tuple[Path, list[str]], course: Path, tmp_path: Path) -> None:
@@ -143,24 +109,6 @@ def test_a_changed_course_is_said(undisturbed: tuple[Path, list[str]], course: P
     said.clear()
     Trainer(settings(out, other), said.append)
     assert said == [going], "the new course is the one that is kept"
-
-
-def test_a_checkpoint_of_an_earlier_version_goes_on(
-    undisturbed: tuple[Path, list[str]], course: Path, tmp_path: Path
-) -> None:
-    out = shutil.copytree(undisturbed[0], tmp_path / "out")
-    path = out / "checkpoint" / "state.json"
-    state = json.loads(path.read_text())
-    assert state["about"].pop("course")
-    assert state["about"].pop("begin") is None
-    assert [line.pop("stage_minutes") >= 0 for line in state["passed"]] == [True, True]
-    path.write_text(json.dumps(state))
-    said: list[str] = []
-    trainer = Trainer(settings(out, course), said.append)
-    assert said[1:] == ["the checkpoint does not say what its course was; it goes on with this one"]
-    assert trainer.progress.step == 200
-    trainer.save()
-    assert "begin" not in json.loads(path.read_text())["about"], "what is not known is not made up"
 
 
 def test_moments_are_restored_on_the_device_with_their_steps(

@@ -39,11 +39,6 @@ def test_a_missing_file_is_named(folder: Path, name: str) -> None:
         check(folder, folder.parent / "out" / "model")
 
 
-def test_no_folder(tmp_path: Path) -> None:
-    with pytest.raises(CannotRun, match="there is no folder '.*nowhere' to go on from"):
-        check(tmp_path / "nowhere", tmp_path)
-
-
 def test_its_tokenizer_is_taken_and_another_is_refused(folder: Path) -> None:
     to = folder.parent / "out" / "model"
     take_tokenizer(folder, to)

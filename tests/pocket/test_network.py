@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from itertools import cycle
 from pathlib import Path
@@ -155,15 +154,6 @@ def test_attention_in_blocks_is_that_in_one(monkeypatch: pytest.MonkeyPatch, blo
     monkeypatch.setattr(network, "_BLOCK", 300)
     assert torch.allclose(found, network._attend(query, key, value, hidden_from), atol=1e-6)
     assert torch.allclose(found, torch.nn.functional.scaled_dot_product_attention(query, key, value, seen), atol=1e-5)
-
-
-def test_loss_before_learning_is_that_of_guessing(teacher: Teacher, drills: Drill) -> None:
-    shape = Shape(vocabulary=9216, width=32, layers=1, heads=2, inner=32)
-    batch = fill(cycle(trees("recall", teacher, drills)), rows=2, size=256, most=100)
-    loss, right = network.losses(network.start(shape, 0), shape, network.tensors(batch, "cpu"))
-    assert loss.item() == pytest.approx(math.log(9216), abs=0.2)
-    assert right.dtype == torch.bool
-    assert right.shape == (100,)
 
 
 def blank(most: int = 4) -> Batch:

@@ -14,7 +14,6 @@ from harness.errors import UserError
 from harness.stats.rng import Dice
 from harness.training.teacher import ProbeTarget, Transcript
 from harness.training.trees import Branch, Tree, grow
-from pocket.train import packing as lessons
 from pocket.train.packing import IGNORED, fill
 from tests.pocket.trees import replies, seen, sequences
 
@@ -150,14 +149,6 @@ def test_a_reply_is_kept_whole_or_not_at_all() -> None:
     assert (batch.targets != IGNORED).sum() == sum(map(len, kept))
 
 
-def test_a_text_too_long_for_a_row_is_counted() -> None:
-    long, short = Tree(list(range(65)), [64], []), Tree(list(range(20)), [19], [])
-    batch = fill(cycle([long, short]), rows=2, size=64, most=50)
-    assert batch.dropped >= 6
-    assert (batch.own >= 0).sum() == 2 * 60
-    assert fill(cycle([short]), rows=2, size=64, most=50).dropped == 0
-
-
 def test_a_text_with_no_branch_that_fits_is_counted() -> None:
     bare, short = Tree(list(range(60)), [], [Branch(60, [1] * 9, [8])]), Tree(list(range(20)), [19], [])
     assert fill(cycle([bare, short]), rows=2, size=64, most=50).dropped >= 6
@@ -189,14 +180,6 @@ def test_a_batch_has_a_target_whatever_its_replies_are() -> None:
     assert (batch.kept, batch.dropped) == (1, 2)
     assert len(batch.predict) == len(batch.targets) == len(batch.group) == 7
     assert len(fill(cycle([short]), rows=1, size=64, most=9).targets) == 9
-
-
-def test_branches_are_left_out_where_a_row_is_too_short_for_all() -> None:
-    tree = Tree([1] * 40, [], [Branch(40, [n] * 9, [8]) for n in range(2, 6)])
-    cut = lessons._cut(tree, 64)
-    assert cut is not None
-    assert [b.ids[0] for b in cut.branches] == [2, 3]
-    assert len(tree.branches) == 4
 
 
 def test_nothing_that_fits_is_an_error_that_says_what_to_do() -> None:

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
 from harness.embed.rerank import load_reranker
-from harness.errors import CannotRun, ConfigError, UserError
+from harness.errors import CannotRun, UserError
 from harness.types import Support
 from methods.chunks import fixed_chunks
 from methods.retrieval import bm25_scores, words
@@ -295,8 +295,3 @@ def test_the_exam_and_its_card(model: Path, tmp_path: Path, monkeypatch: pytest.
     bm25 = next(r for r in rows if (r.kind, r.ranker, r.measure) == ("musique", "bm25", "facts"))
     assert f"| bm25 | {100 * (bm25.mean or 0):.1f} [" in page
     assert "first 1 layers" in page
-
-
-def test_evaluation_never_reads_training_texts(offsets: Any) -> None:
-    with pytest.raises(ConfigError, match="evaluation has the seeds"):
-        list(listed(Texts("musique", 1_000_000, 0, 800, "evaluation"), offsets))

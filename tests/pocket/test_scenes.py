@@ -15,7 +15,7 @@ from pocket.tasks import parts as scene_parts
 from pocket.tasks import scenes
 from pocket.tasks.catalog import SCENES, stage
 from pocket.tasks.parts import SCHEMAS, Recipe, Shown
-from pocket.tasks.scenes import about, show, task_of
+from pocket.tasks.scenes import show, task_of
 from pocket.world.fact_graph import UNANSWERABLE, Asked
 from pocket.world.facts import Fact, FactBase, prove
 from pocket.world.sample import FIRST_TRAINING_SEED, Purpose
@@ -74,14 +74,6 @@ def test_a_cut_document_loses_no_character(monkeypatch: pytest.MonkeyPatch) -> N
         assert max(map(len, shown.texts)) < 2 * min(map(len, shown.texts)) + 60
 
 
-def test_the_facts_of_a_question_are_among_the_few_that_are_shown() -> None:
-    """A text of two facts with a question of two hops can be asked one."""
-    found = [
-        show(Recipe("x", ("musique",), facts=(2, 2), ask={"two": 1}), Dice("few", n)).asker.two() for n in range(60)
-    ]
-    assert sum(a is not None for a in found) > 15
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_some_parts_are_shown_in_random_order(kind: str) -> None:
     shares, orders = set(), set()
@@ -119,26 +111,15 @@ def test_evaluation_and_training_never_share_a_seed(monkeypatch: pytest.MonkeyPa
     assert len(set(seeds)) > 0.99 * len(seeds) > 90
 
 
-@pytest.mark.parametrize("purpose", PURPOSES)
-def test_the_largest_seed_of_a_purpose(monkeypatch: pytest.MonkeyPatch, purpose: Purpose) -> None:
-    dice = Dice("most")
-    dice.random = lambda: 1 - 2**-53
-    assert (scenes._seed(dice, purpose) >= FIRST_TRAINING_SEED) == (purpose == "training")
-    dice.random = lambda: 0.0
-    assert (scenes._seed(dice, purpose) >= FIRST_TRAINING_SEED) == (purpose == "training")
-
-
 # --- every kind of scene ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scene", SCENES)
-@pytest.mark.parametrize("purpose", PURPOSES)
-def test_the_same_dice_make_the_same_scenes(scene: str, purpose: Purpose) -> None:
+def test_the_same_dice_make_the_same_scenes(scene: str) -> None:
     recipe = Recipe("x", tuple(KINDS), facts=(4, 12), ask=EVERY, questions=3, pieces=2)
-    one, two = ([s for n in range(12) for s in stage(recipe, scene, Dice(n), purpose)] for _ in range(2))
-    assert one == two
-    assert len(one) > 5
-    assert one != [s for n in range(12) for s in stage(recipe, scene, Dice(n, "other"), purpose)]
+    one, two, other = ([s for n in range(8) for s in stage(recipe, scene, Dice(n, x))] for x in ("a", "a", "b"))
+    assert one == two != other
+    assert len(one) > 2
 
 
 def test_answers() -> None:
@@ -322,14 +303,6 @@ def test_gathered_points_name_every_subject_once_in_groups(size: dict[str, tuple
             assert list(scene.texts) == told, "the order of the document, nothing left out between"
     assert min(kinds["lines"], kinds["points"]) >= 6, kinds
     assert "facts" in size or kinds["several of a subject"] >= 10, kinds
-
-
-@pytest.mark.parametrize(
-    ("names", "text"),
-    [(["A"], "About A."), (["A", "B"], "About A and B."), (["A", "B", "C"], "About A, B and C.")],
-)
-def test_about(names: list[str], text: str) -> None:
-    assert about(names) == text
 
 
 def test_a_kind_of_scene_that_nobody_makes() -> None:

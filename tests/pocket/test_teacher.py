@@ -20,7 +20,6 @@ from harness.models import Span, Written
 from harness.stats.rng import Dice
 from harness.training.teacher import ProbeTarget, SceneTools, Teacher
 from harness.types import Question
-from methods import summary
 from pocket.eval.cells import general
 from pocket.tasks.catalog import stage
 from pocket.tasks.parts import Recipe
@@ -105,19 +104,6 @@ def test_a_turn_after_a_reply_ends_the_one_before_once(teacher: Teacher) -> None
     assert [transcript.ids[t] for t in transcript.targets] == [*plain("Toren"), end, *plain("Kelford"), end]
 
 
-def test_the_skill_of_the_shared_summary(teacher: Teacher) -> None:
-    """Its prompt is the one that methods ask with, texts on lines of their own; the whole reply is learnt."""
-    begin, end, user, assistant = range(4)
-    (skill,) = summary.SKILLS
-    scene = Scene(Question("scene", "", ("scene",)), ("Toren wrote.", "Kelford lies."), SCENE.task, ("Both do.",))
-    transcript = teacher.play(skill, scene)
-    parts = summary.SUMMARY.fill(text=["Toren wrote.", "\n", "Kelford lies."])
-    asked = [begin, user, *(token for part in parts for token in teacher.plain(part)), end, assistant]
-    assert transcript.ids == [*asked, *teacher.plain("Both do."), end]
-    assert transcript.targets == list(range(len(asked), len(transcript.ids)))
-    assert (skill.name, skill.scene, transcript.probes) == ("summary", "summary", [])
-
-
 def calls(*verbs: Callable[[Any], object]) -> Callable[[Scene, Tools], None]:
     def does(scene: Scene, tools: Tools) -> None:
         with tools.model().session() as s:
@@ -162,12 +148,6 @@ def test_what_is_scored_is_to_be_found_likely(teacher: Teacher) -> None:
     transcript = teacher.play(Skill("mine", "followed", calls(lambda s: s.score(" one two"))), scene)
     assert [transcript.ids[i] for i in transcript.targets] == list(teacher.plain(" one two"))
     assert transcript.targets[-1] == len(transcript.ids) - 1, "nothing follows it"
-
-
-def test_a_scene_that_failed_leaves_nothing_behind(teacher: Teacher) -> None:
-    with pytest.raises(UserError):
-        teacher.play(Skill("mine", "question", calls()), SCENE)
-    assert teacher.play(SKILL, SCENE) == teacher.play(SKILL, SCENE)
 
 
 # --- against a real session -------------------------------------------------------------------------------------------
@@ -244,19 +224,3 @@ def test_the_teacher_writes_down_what_a_real_session_is_fed(
         assert len(s.probes) == len(transcript.probes) == len(scene.verdicts)
         for (at, fed, firsts), probe, verdict in zip(s.probes, transcript.probes, scene.verdicts, strict=True):
             assert (probe.at, probe.ids) == (at, (*fed, firsts[0 if verdict else 1]))
-
-
-def test_a_second_turn_after_a_reply_that_was_written(real: Any, teacher: Teacher) -> None:
-    def twice(scene: Scene, tools: Tools) -> None:
-        with tools.model().session() as s:
-            for turn in ("Who?", "And where?"):
-                s.user(turn)
-                s.write(8)
-
-    scene = Scene(SCENE.question, (), SCENE.task, replies=("Toren", "Kelford"))
-    transcript = teacher.play(Skill("twice", "question", twice), scene)
-    s = Forced(real, Meter(), "reader").start(scene.replies)
-    for turn in ("Who?", "And where?"):
-        s.user(turn)
-        s.write(8)
-    assert transcript.ids[:-1] == s.ids

@@ -13,7 +13,7 @@ from harness.errors import CannotRun
 from harness.training.checkpoint import Progress
 from pocket.tasks.recipes import Stage
 from pocket.train import trainer as training
-from pocket.train.trainer import Settings, Trainer, train
+from pocket.train.trainer import Settings, Trainer
 from tests.pocket.slow_training import settings
 from tests.pocket.trainings import begun, lines, stage, weights
 
@@ -47,27 +47,6 @@ def test_a_stage_is_left_at_its_gate_or_its_end(undisturbed: tuple[Path, list[st
         "stage 'easy' ended at step 20",
         "stage 'short' ended at step 80",
     ]
-
-
-def test_the_same_seed_trains_the_same(
-    undisturbed: tuple[Path, list[str]], tokenizer_folder: Path, course: Path, tmp_path: Path
-) -> None:
-    out = begun(tokenizer_folder, tmp_path / "out")
-    train(settings(out, course, steps=200), lambda _: None)
-    theirs, ours = lines(undisturbed[0]), lines(out)
-    assert ours.keys() == theirs.keys()
-    assert all(abs(ours[n]["loss"] - theirs[n]["loss"]) < 1e-3 for n in ours)
-    for name, weight in weights(out).items():
-        assert torch.allclose(weight, weights(undisturbed[0])[name], atol=1e-3), name
-
-
-def test_another_seed_trains_another(
-    undisturbed: tuple[Path, list[str]], tokenizer_folder: Path, course: Path, tmp_path: Path
-) -> None:
-    out = begun(tokenizer_folder, tmp_path / "out")
-    train(settings(out, course, steps=50, seed=1), lambda _: None)
-    assert lines(out)[50]["loss"] != lines(undisturbed[0])[50]["loss"]
-    assert not torch.allclose(weights(out)["embed"], weights(undisturbed[0])["embed"], atol=1e-3)
 
 
 def test_training_goes_on_from_a_model(undisturbed: tuple[Path, list[str]], course: Path, tmp_path: Path) -> None:
@@ -176,16 +155,3 @@ def test_what_has_no_room_is_counted_on_the_way(undisturbed: tuple[Path, list[st
     assert "left_out" not in found[50]
     assert set(found[200]["left_out"]) == {"1 answer"}
     assert 0.05 < found[200]["left_out"]["1 answer"] < 0.5
-
-
-def test_defaults() -> None:
-    one = Settings(out=Path("x"))
-    assert (one.course, one.begin, one.seed, one.steps, one.save, one.device, one.shape) == (
-        None,
-        None,
-        0,
-        None,
-        100,
-        "auto",
-        None,
-    )

@@ -116,16 +116,6 @@ def test_short_summaries_name_what_each_part_is_about(monkeypatch: pytest.Monkey
     assert min(lengths[True], lengths[False]) >= 10
 
 
-@pytest.mark.parametrize("kind", ["triage", "leaf", "shortened"])
-def test_scenes_are_the_same_every_time(kind: str) -> None:
-    def scenes() -> list[Scene]:
-        return [s for r, shown, dice in shows(3, 20) for s in getattr(scenes_walk, kind)(r, shown, dice)]
-
-    first = scenes()
-    assert first == scenes()
-    assert len(first) >= 10
-
-
 def test_a_fact_that_is_taken_out_leaves_the_text_around_it() -> None:
     fact, other = Fact("A", "r", "B"), Fact("C", "r", "D")
     shown = Shown("musique", (), (), {fact: "A is B.", other: "C is D."}, None)  # type: ignore[arg-type]

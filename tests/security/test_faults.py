@@ -38,19 +38,25 @@ def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.llm.load.load_model", fakes.FakeModel)
 
 
-def _plan() -> Plan:
+def _plan(out: Path) -> Plan:
+    """Three questions, each of which leaves a byte in OUT.paid as it is answered."""
+
+    def pay() -> None:
+        with out.with_suffix(".paid").open("a") as file:
+            file.write("x")
+
     data = World(questions=3, documents=2, words=("a", "bug", "b"), filler=" more" * 100).dataset()
-    return make_plan(data, Quiet(Quiet.Config()))
+    return make_plan(data, Quiet(Quiet.Config(), pause=pay))
 
 
 def _run(out: Path) -> Path:
-    return go(_plan(), out).folder
+    return go(_plan(out), out).folder
 
 
 def _shards(out: Path) -> Path:
     """Both shards, the last of which merges; what a killed merge left is merged."""
     for number in (1, 2):
-        folder = run_shard(_plan(), out, number, 2, progress=Silent(), command=["harness", "run"])[0].folder
+        folder = run_shard(_plan(out), out, number, 2, progress=Silent(), command=["harness", "run"])[0].folder
     merge(folder, lambda _: None)
     return folder
 
@@ -112,7 +118,13 @@ def test_after_a_disk_error_at_any_operation_the_same_command_ends_alike(code: i
             _patched(patch, tmp_path.resolve(), fail)
             with contextlib.suppress(SaveError):  # any other error fails the test
                 _run(out)
-        assert _records(_run(out)) == whole, f"operation {n} of {total}"
+        _check(_run(out), out, whole, f"operation {n} of {total}")
+
+
+def _check(folder: Path, out: Path, whole: list[dict[str, Any]], where: str) -> None:
+    assert _records(folder) == whole, where
+    assert not [*folder.glob(".*"), *folder.glob("answered*.jsonl"), *folder.glob("records.*.jsonl")], where
+    assert len(out.with_suffix(".paid").read_text()) <= 4, f"{where}: more than the answer being written was lost"
 
 
 def killed(root: Path, total: int, how: str) -> None:
@@ -151,5 +163,4 @@ def test_after_a_kill_at_any_operation_the_same_command_ends_alike(how: str, tmp
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("HARNESS_CACHE", str(out / "cache"))
             folder = run(out)
-        assert _records(folder) == whole, f"operation {n} of {total}"
-        assert not [*folder.glob(".*"), *folder.glob("answered*.jsonl"), *folder.glob("records.*.jsonl")]
+        _check(folder, out, whole, f"operation {n} of {total}")
