@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -184,7 +183,7 @@ def test_damaged_weights(verb: str, here: Cli, model: Path) -> None:
     (model / "model.safetensors").write_bytes(b"other")
     done = here("pocket", verb, "model")
     assert done.returncode == 2
-    assert f"the weights in model are damaged: model.safetensors has sha256 " in done.stderr
+    assert "the weights in model are damaged: model.safetensors has sha256 " in done.stderr
     assert done.stderr.rstrip().endswith("reinstall the model")
 
 

@@ -10,7 +10,7 @@ import pytest
 from harness.method import Scene
 from harness.stats.rng import Dice
 from methods.qrmem import replies
-from methods.retry import listed, numbered
+from methods.retry import numbered
 from pocket.tasks import entity_memory as scenes_memory
 from pocket.tasks.parts import SCHEMAS, Recipe, Shown
 from pocket.tasks.scenes import show
@@ -60,30 +60,6 @@ def test_entities_and_relations_stand_in_the_segment(monkeypatch: pytest.MonkeyP
     assert min(seen.values()) > 20, seen
 
 
-def test_questions_are_answered_by_the_segment(monkeypatch: pytest.MonkeyPatch) -> None:
-    full = empty = 0
-    for _, _, scene in told(monkeypatch, "doubts"):
-        questions = replies.questions(scene.replies[0])
-        assert questions is not None
-        assert len(questions) <= 4
-        full, empty = full + bool(questions), empty + (not questions)
-    assert full > 40
-    assert full > 4 * empty
-
-
-def test_relations_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: Counter[bool] = Counter()
-    for _, _, scene in told(monkeypatch, "fusion"):
-        _, segment, first, second, other = scene.texts
-        asked, merged = scene.replies
-        assert replies.questions(asked) is not None
-        assert first[1:] in segment
-        assert second == other
-        assert merged in (first, f"{first} {second}")
-        seen[merged == first] += 1
-    assert min(seen[True], seen[False]) > 5, seen
-
-
 def test_a_verdict_is_proved_by_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: Counter[str] = Counter()
     for shown, asked, scene in told(monkeypatch, "reflection"):
@@ -107,50 +83,6 @@ def test_a_verdict_is_proved_by_what_is_shown(monkeypatch: pytest.MonkeyPatch) -
     assert len(seen) == 3
 
 
-def test_the_thing_that_the_first_fact_leads_to_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    count = 0
-    for _, asked, scene in told(monkeypatch, "trial"):
-        reason, chosen, others, _ = scene.texts
-        names = replies.names(scene.replies[0])
-        assert names is not None
-        assert names[0] == chosen
-        assert names[1] in others.splitlines()
-        assert asked is not None
-        ends = {end for f in asked.supports[1:] for end in (f.subject, f.object)}
-        assert names[1] in ends, "the second fact is about it"
-        assert "The text does not say: " in reason
-        count += 1
-    assert count > 10
-
-
-def test_what_is_left_to_ask_names_the_thing_reached(monkeypatch: pytest.MonkeyPatch) -> None:
-    count = 0
-    for _, asked, scene in told(monkeypatch, "elaborated"):
-        questions = replies.questions(scene.replies[0])
-        assert questions is not None
-        middle = scene.texts[0].splitlines()[1]
-        assert middle in questions[0]
-        assert asked is not None
-        assert asked.answer not in questions[0]
-        count += 1
-    assert count > 10
-
-
-def test_sub_questions(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: Counter[str] = Counter()
-    for _, asked, scene in told(monkeypatch, "decomposed"):
-        found = listed(scene.replies[0])
-        assert found
-        assert asked is not None
-        if isinstance(asked.query, Path):
-            assert len(found) == len(asked.query.steps)
-            assert all(("#" in q) == (i > 0) for i, q in enumerate(found))
-        else:
-            assert len(found) == len(asked.query.first.steps) + len(asked.query.second.steps)
-        seen[asked.kind if len(found) > 1 else "one"] += 1
-    assert min(seen[k] for k in ("one", "path", "comparison", "same")) > 4, seen
-
-
 def test_pages_hold_the_facts_that_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     count = 0
     for shown, asked, scene in told(monkeypatch, "lookup"):
@@ -162,15 +94,3 @@ def test_pages_hold_the_facts_that_are_needed(monkeypatch: pytest.MonkeyPatch) -
             assert set(where) & set(pages)
         count += 1
     assert count > 40
-
-
-def test_a_pause_comes_before_another_subject(monkeypatch: pytest.MonkeyPatch) -> None:
-    count = 0
-    for _, _, scene in told(monkeypatch, "pause"):
-        labels = [label for label in scene.texts[::2] if label]
-        (number,) = numbered(scene.replies[0], "Break") or ()
-        assert str(number) in labels
-        assert scene.texts[-1] == ""
-        assert int(labels[-1]) == len(scene.texts) // 2 - 1
-        count += number != int(labels[-1])
-    assert count > 10

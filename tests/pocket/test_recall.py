@@ -8,7 +8,7 @@ import pytest
 
 from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
-from pocket.tasks.recall import PARTS, Drill, choices, drill, parts, scenes
+from pocket.tasks.recall import PARTS, Drill, drill, parts, scenes
 from pocket.world.names import ENDINGS, core
 
 
@@ -37,24 +37,6 @@ def test_each_pair_is_asked_for_once(drills: Drill, pairs: tuple[int, int], betw
     assert min(counts) >= pairs[0]
     assert max(counts) <= pairs[1]
     assert len(counts) > 1 or pairs[0] == pairs[1]
-
-
-def test_distances_vary_with_words_between(drills: Drill) -> None:
-    """Else a name and its value would be matched by place."""
-    things, gaps, lengths = set(drills.things), set(), set()
-    for n in range(80):
-        tree = drill(drills, Dice("drill", n), (3, 3), 2)
-        at = [i for i, token in enumerate(tree.trunk) if token in things]
-        gaps |= {b - a for a, b in zip(at[::2], at[1::2], strict=True)}
-        lengths.add(len(tree.trunk))
-    assert len(gaps) > 2
-    assert len(lengths) > 5
-
-
-def test_the_same_dice_make_the_same_exercise(drills: Drill) -> None:
-    one, two, other = (drill(drills, Dice("drill", n), (2, 6), 2) for n in (1, 1, 2))
-    assert one == two
-    assert one != other
 
 
 def test_a_name_is_asked_for_the_number_of_its_part(drills: Drill, teacher: Teacher) -> None:
@@ -103,20 +85,3 @@ def test_a_question_names_one_of_a_pair_and_the_answer_is_the_other(
             sides.add(asked == line[0])
     assert (min(counts), max(counts)) == pairs
     assert sides == {True, False}  # else the answer could be found by its place
-
-
-def test_the_same_dice_make_the_same_questions(drills: Drill) -> None:
-    one, two, other = (list(scenes(drills, Dice("scenes", n), (2, 6), 4)) for n in (1, 1, 2))
-    assert one == two != other
-
-
-def test_a_name_in_a_question_is_in_the_part_to_choose(drills: Drill) -> None:
-    for n in range(30):
-        found = list(choices(drills, Dice("choices", n), (2, 6), 4))
-        assert 2 <= len(found) <= 10
-        for scene in found:
-            memory, *texts = scene.texts
-            assert (memory, 2 <= len(texts) <= 6) == ("", True)
-            asked = [name for name in re.findall(r"\w+", scene.question.text) if name in drills.names]
-            right = int(scene.replies[0].removeprefix("Action: "))
-            assert [i for i, text in enumerate(texts) if asked[0] in text.split()] == [right]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from collections.abc import Iterator
 
@@ -10,19 +9,16 @@ import pytest
 from transformers import AutoTokenizer
 
 from harness.llm.model_info import local_folder
-from harness.method import Scene
 from harness.stats.rng import Dice
 from harness.training.lessons import is_open
 from harness.training.teacher import Teacher
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import parse, write
-from methods.longrefiner.prompts import titles
 from methods.longrefiner.skills import SKILLS
 from methods.longrefiner.tree import build
 from pocket.tasks import refinement as scenes_refine
 from pocket.tasks.parts import SCHEMAS, Recipe, Shown
 from pocket.tasks.scenes import show
-from pocket.world.fact_graph import Asked
 from tests.methods.conftest import FakeTools
 
 EVERY = {"one": 2.0, "two": 2.0, "compare": 1.0, "same": 1.0, "nothing": 0.5}
@@ -35,16 +31,6 @@ def shows(count: int = 56) -> Iterator[tuple[Recipe, Shown, Dice]]:
         recipe = Recipe("x", (KINDS[n % len(KINDS)],), ask=EVERY, questions=4, pieces=1 + n % 3, **size)
         dice = Dice("refine", n)
         yield recipe, show(recipe, dice), dice
-
-
-def told(monkeypatch: pytest.MonkeyPatch, kind: str) -> list[tuple[Shown, Asked, Scene]]:
-    asked: list[Asked] = []
-    question = scenes_refine.question_of
-    monkeypatch.setattr(scenes_refine, "question_of", lambda a: (asked.append(a), question(a))[1])
-    found: list[tuple[Shown, Asked, Scene]] = []
-    for recipe, shown, dice in shows():
-        found += [(shown, asked.pop(), scene) for scene in getattr(scenes_refine, kind)(recipe, shown, dice)]
-    return found
 
 
 def test_a_question_is_local_whose_answer_is_fixed_however_many_facts_it_takes() -> None:
@@ -76,26 +62,6 @@ def test_an_outline_places_every_paragraph() -> None:
             seen["headed" if paragraphs[-1].startswith(parts[-1].title + "\n") else "bare"] += 1
             seen["shortened"] += "<skip>" in reply
     assert min(seen["headed"], seen["bare"], seen["shortened"]) > 5, seen
-
-
-def test_titles_that_help_are_named_and_state_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    kinds = Counter()
-    for _, asked, scene in told(monkeypatch, "titles"):
-        title, abstract, lines = scene.texts
-        (reply,) = scene.replies
-        sections = [line.split(": ", 1)[1] for line in lines.split("\n")[1:]]
-        chosen = ast.literal_eval(reply)
-        assert set(titles(reply)) == {name.lower() for name in chosen}
-        for name in chosen:
-            subject = title if name == "abstract" else name
-            assert name == "abstract" or name in sections
-            assert subject in scene.question.text
-            assert any(fact.subject == subject or fact.object == subject for fact in asked.supports)
-        assert abstract
-        kinds["some" if chosen else "none"] += 1
-        kinds["abstract"] += "abstract" in chosen
-    assert min(kinds["some"], kinds["none"], kinds["abstract"]) > 5, kinds
-    assert kinds["some"] > kinds["none"] / 2
 
 
 @pytest.mark.parametrize("skill", SKILLS, ids=lambda s: s.name)

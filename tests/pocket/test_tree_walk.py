@@ -97,25 +97,6 @@ def test_a_segment_answers_where_it_and_the_memory_prove_it(monkeypatch: pytest.
     assert pieces == 1 or min(kinds["by memory"], kinds["memory"]) >= 3, kinds
 
 
-@pytest.mark.parametrize("pieces", [1, 4])
-def test_short_summaries_name_what_each_part_is_about(monkeypatch: pytest.MonkeyPatch, pieces: int) -> None:
-    lengths: Counter[bool] = Counter()
-    for shown, _, scene in told(monkeypatch, "shortened", pieces):
-        (reply,) = scene.replies
-        sentences = reply.split(". ")
-        assert len(sentences) == len(scene.texts)
-        for text, sentence in zip(scene.texts, sentences, strict=True):
-            assert sentence.startswith("About ")
-            for fact in stated(text, shown):
-                assert fact.subject in sentence
-            for name in sentence.removeprefix("About ").rstrip(".").replace(" and ", ", ").split(", "):
-                assert name.lower() in text.lower()
-        high = scene.texts[0].startswith("About ")
-        lengths[high] += 1
-        assert high or len(reply) < len(" ".join(scene.texts))
-    assert min(lengths[True], lengths[False]) >= 10
-
-
 def test_a_fact_that_is_taken_out_leaves_the_text_around_it() -> None:
     fact, other = Fact("A", "r", "B"), Fact("C", "r", "D")
     shown = Shown("musique", (), (), {fact: "A is B.", other: "C is D."}, None)  # type: ignore[arg-type]
