@@ -15,8 +15,11 @@ both differences are: each of the two intervals (95 %, bootstrap by cluster) exc
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Mapping, Sequence
+import math
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +34,7 @@ from reports import stored as facts
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
-    from harness.types import Gold
+    from harness.types import Example, Gold
     from reports.gold_rows import Rows
 
 FAMILIES: dict[str, tuple[str, ...]] = {
@@ -122,7 +125,7 @@ def _within(band: Band) -> list[str]:
     return told or ["each family none"]
 
 
-def applying(run: StoredRun, golds: Sequence[Gold]) -> dict[str, str]:
+def applying(run: StoredRun, golds: Iterable[Gold]) -> dict[str, str]:
     """Scorer -> family, for all that apply to the run's answers; those of the run itself come first.
 
     Chinese scorers go with Chinese ones; a question with options is scored by its own scorers alone, because a letter
@@ -134,13 +137,14 @@ def applying(run: StoredRun, golds: Sequence[Gold]) -> dict[str, str]:
     families = {name: family for family, names in table.items() for name in names}
     judged = set(facts.judges(run))
     chosen = {name: _JUDGES if name in judged else families.get(name, _family(name)) for name in own}
-    if any("all_classes" in gold.extra for gold in golds):
+    extras = [gold.extra.keys() & {"all_classes", "short_answers"} for gold in golds]
+    if any("all_classes" in extra for extra in extras):
         return chosen
     for name, family in families.items():
         line = scorers.lookup(name)
         if not all(installed(package) for package in line.packages):
             continue
-        if line.kind == "short_answers" and not all("short_answers" in gold.extra for gold in golds):
+        if line.kind == "short_answers" and not all("short_answers" in extra for extra in extras):
             continue
         chosen.setdefault(name, family)
     return chosen
@@ -151,9 +155,12 @@ def _family(name: str) -> str:
     return "BLEU" if name.startswith("hf_bleu.") else "ROUGE-L" if name.startswith("rouge_score.") else _OTHER
 
 
-def values(run: StoredRun, golds: Mapping[str, Gold], names: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Scorer -> question -> value. Failed questions as the run counts them: 0, or left out (failed: skip)."""
-    out: dict[str, dict[str, float]] = {name: {} for name in names}
+def values(run: StoredRun, examples: Mapping[str, Example], names: Sequence[str]) -> pd.DataFrame:
+    """A row a question, a column a scorer; NaN where there is no value.
+
+    Failed questions as the run counts them: 0, or left out (failed: skip).
+    """
+    columns, questions = {name: array("d") for name in names}, []
     skip = run.config.get("failed", "zero") == "skip"
     for record in run.records:
         question, error = record["question_id"], record["error"]
@@ -161,12 +168,12 @@ def values(run: StoredRun, golds: Mapping[str, Gold], names: Sequence[str]) -> d
             continue
         lacking = [name for name in names if name not in record["scores"] and name in scorers.table()]
         text = (record.get("notes") or {}).get("scored", record["prediction"])
-        fresh = {} if error is not None else scorers.score_record(lacking, text, (), golds[question]).scores
+        fresh = {} if error is not None else scorers.score_record(lacking, text, (), examples[question].gold).scores
+        questions.append(question)
         for name in names:
             value = 0.0 if error is not None else record["scores"].get(name, fresh.get(name))
-            if value is not None:
-                out[name][question] = float(value)
-    return out
+            columns[name].append(math.nan if value is None else value)
+    return pd.DataFrame(columns, index=questions).dropna(how="all")
 
 
 def of_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Band]:
@@ -183,24 +190,22 @@ def of_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Band]:
 
 
 def _band(dataset: str, model: str, group: Sequence[tuple[str, StoredRun, Rows]]) -> Band:
-    golds = {q: example.gold for _, _, rows in group for q, example in rows.examples.items()}
-    each = [applying(run, list(golds.values())) for _, run, _ in group]
+    each = [applying(run, (example.gold for example in rows.examples.values())) for _, run, rows in group]
     families = {name: family for name, family in each[0].items() if all(name in one for one in each)}
-    by_method = {label: values(run, golds, list(families)) for label, run, _ in group}
-    asked = [set(itertools.chain(*columns.values())) for columns in by_method.values()]
-    common = set.intersection(*asked)
+    tables = {label: values(run, rows.examples, list(families)) for label, run, rows in group}
     first = group[0][1]
-    order = [r["question_id"] for r in first.records if r["question_id"] in common]
-    documents = [r["document_ids"] for r in first.records if r["question_id"] in common]
-    labels = question_labels(first.config["dataset"].get("format", ""), order, documents)
-    clusters = dict(zip(order, labels, strict=True))
+    common = functools.reduce(lambda a, b: a & b, (set(table.index) for table in tables.values()))
+    documents = {r["question_id"]: r["document_ids"] for r in first.records if r["question_id"] in common}
+    order = list(documents)
+    clusters = question_labels(first.config["dataset"].get("format", ""), order, list(documents.values()))
     columns: dict[str, dict[str, list[float]]] = {}
-    questions: dict[str, list[str]] = {}
+    own_clusters: dict[str, list[str]] = {}
     for name in families:
-        held = [q for q in order if all(q in columns_[name] for columns_ in by_method.values())]
-        if held:
-            questions[name] = held
-            columns[name] = {label: [own[name][q] for q in held] for label, own in by_method.items()}
+        held = pd.DataFrame({label: table[name].reindex(order) for label, table in tables.items()})
+        kept = held.notna().all(axis=1)
+        if kept.any():
+            own_clusters[name] = list(itertools.compress(clusters, kept))
+            columns[name] = {label: held[label][kept].tolist() for label in tables}
     if not columns:
         raise UserError(f"the methods on {dataset} answered no question in common; name runs over the same questions")
     means = {name: {m: sum(v) / len(v) for m, v in own.items()} for name, own in columns.items()}
@@ -208,18 +213,18 @@ def _band(dataset: str, model: str, group: Sequence[tuple[str, StoredRun, Rows]]
     headline = headline if headline in means else next(iter(means))
 
     def clearly(a: str, b: str, name: str) -> bool:
-        test = paired_test(columns[name][a], columns[name][b], [clusters[q] for q in questions[name]])
+        test = paired_test(columns[name][a], columns[name][b], own_clusters[name])
         return test.low is not None and test.high is not None and (test.low > 0 or test.high < 0)
 
     reversals = []
-    for a, b in itertools.combinations(by_method, 2):
+    for a, b in itertools.combinations(tables, 2):
         apart = {name: means[name][a] - means[name][b] for name in means}
         above = tuple(name for name, value in apart.items() if value > _CLOSE)
         below = tuple(name for name, value in apart.items() if value < -_CLOSE)
         if above and below:
             ends = max(above, key=lambda name: apart[name]), min(below, key=lambda name: apart[name])
             reversals.append(Reversal(a, b, above, below, all(clearly(a, b, name) for name in ends)))
-    same = all(one == common for one in asked)
+    same = all(len(table) == len(common) for table in tables.values())
     return Band(dataset, model, headline, len(order), means, families, tuple(reversals), same)
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.engine.self_contained import gold_of
 from harness.errors import UserError
+from harness.storage.run_folder import StreamedRecords
 from harness.storage.shown_texts import POINTER
 from harness.types import Example, Question
 from reports import stored as facts
@@ -99,19 +100,43 @@ def with_texts(rows: Rows, run: StoredRun, records: Sequence[Mapping[str, Any]])
     return replace(rows, texts=run.texts(records))
 
 
+class _Recorded(Mapping[str, Example]):
+    """The questions of records that stay on disk."""
+
+    def __init__(self, records: StreamedRecords) -> None:
+        self._records = records
+
+    def __getitem__(self, question_id: str) -> Example:
+        return _example(self._records.of(question_id))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._records.places)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+
+def _example(record: Mapping[str, Any]) -> Example:
+    options = None if record.get("options") is None else tuple(record["options"])
+    question = Question(record["question_id"], record["question"], tuple(record["document_ids"]), options)
+    gold = gold_of(record)
+    assert gold is not None  # `_recorded` has seen it
+    return Example(question, gold)
+
+
 def _recorded(run: StoredRun) -> Rows | None:
     """The questions as the records hold them; None where one holds none."""
     examples: dict[str, Example] = {}
     characters: dict[str, int] = {}
+    streamed = run.records if isinstance(run.records, StreamedRecords) else None
     for record in run.records:
-        gold, sizes = gold_of(record), record.get("document_characters") or ()
-        if gold is None or record.get("question") is None or len(sizes) != len(record["document_ids"]):
+        ids, sizes = record["document_ids"], record.get("document_characters") or ()
+        if record.get("gold") is None or record.get("question") is None or len(sizes) != len(ids):
             return None
-        name, ids = record["question_id"], tuple(record["document_ids"])
-        options = None if record.get("options") is None else tuple(record["options"])
-        examples[name] = Example(Question(name, record["question"], ids, options), gold)
         characters.update(zip(ids, sizes, strict=True))
-    return Rows(examples, characters=characters)
+        if streamed is None:
+            examples[record["question_id"]] = _example(record)
+    return Rows(_Recorded(streamed) if streamed else examples, characters=characters)
 
 
 def _of_data_set(run: StoredRun) -> Rows:

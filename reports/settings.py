@@ -17,14 +17,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from harness.config.row_label import label
 from harness.config.schema import canonical
 from harness.config.sweep import text
 from harness.config.yaml_tree import flatten
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from harness.storage.run_folder import StoredRun
 
 

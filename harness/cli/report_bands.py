@@ -27,7 +27,7 @@ def report_bands(
     No model is loaded, and run folders stay as they are. csv and json hold a row for each method and scorer.
     """
     kind = format_of(form, out)
-    runs, damaged = stored_runs(folders or ["results"])
+    runs, damaged = stored_runs(folders or ["results"], streamed=True)
     from reports.bands import frame, of_runs, sections
     from reports.render import render, render_sections
 

@@ -15,7 +15,7 @@ from harness.cli.output import mean_texts
 from harness.config import registry
 from harness.errors import UserError, printable
 from harness.storage.named_runs import run_folders
-from harness.storage.run_folder import read_run
+from harness.storage.run_folder import run_yaml
 
 
 def score(
@@ -57,7 +57,7 @@ def score(
 def _ask(folders: list[Path]) -> None:
     """Trust the code that the run folders name once the user has agreed to it. Raises UserError otherwise."""
     for folder in folders:
-        for target, key in registry.code_named(read_run(folder).config.get("dataset")).items():
+        for target, key in registry.code_named(run_yaml(folder)["config"].get("dataset")).items():
             if registry.trusted(target):
                 continue
             sys.stderr.write(f"{printable(str(folder))}: dataset.{key} is the function {printable(target)}\n")

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 FIGURES = ("bands", "curves", "front", "memory", "nodes", "queries", "sweep", "tokens")
 
 
-def stored(folder: str) -> tuple[list[StoredRun], int]:
+def stored(folder: str, *, streamed: bool = False) -> tuple[list[StoredRun], int]:
     """Every run below `folder` that can be shown, and the number of damaged ones; warns about runs left out.
 
+    streamed: their records stay on disk.
     Raises UserError when none can be shown.
     """
     if not (is_url(folder) or Path(folder).is_dir()):
@@ -35,7 +36,7 @@ def stored(folder: str) -> tuple[list[StoredRun], int]:
     damaged: list[UserError] = []
     for path in run_folders([folder]):
         try:
-            (run,) = read_runs([path])
+            (run,) = read_runs([path], streamed=streamed)
         except UserError as error:
             damaged.append(error)
             sys.stderr.write(f"warning: left out: {error}\n")
@@ -49,12 +50,12 @@ def stored(folder: str) -> tuple[list[StoredRun], int]:
     return runs, len(damaged)
 
 
-def stored_runs(folders: Sequence[str]) -> tuple[list[StoredRun], int]:
+def stored_runs(folders: Sequence[str], *, streamed: bool = False) -> tuple[list[StoredRun], int]:
     """The runs at or below the folders, each once, and how many damaged ones were left out."""
     runs: dict[str, StoredRun] = {}
     damaged = 0
     for folder in folders:
-        readable, left_out = stored(folder)
+        readable, left_out = stored(folder, streamed=streamed)
         runs |= {str(run.path): run for run in readable}
         damaged += left_out
     return list(runs.values()), damaged

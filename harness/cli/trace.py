@@ -41,7 +41,7 @@ def trace(
 
     Without QUESTION_ID, lists the questions of the run, failed ones first.
     """
-    from harness.storage.run_folder import read_run
+    from harness.storage.run_folder import read_question, read_run
     from reports.trace import as_json, listed, search_of, traced
 
     if graph is not None and Path(graph).suffix.lower() != ".svg":
@@ -57,7 +57,8 @@ def trace(
         return 0
     if json and convention is not None:
         raise UserError("--json has the FLOPs under every convention; leave out --convention")
-    search = replace(search_of(read_run(run_folder(run)), question, data), convention=convention or DEFAULT)
+    search = search_of(read_question(run_folder(run), question), question, data)
+    search = replace(search, convention=convention or DEFAULT)
     sent = search.stored.requests(search.record["question_id"]) if prompts else []
     if prompts and not sent:
         raise UserError(f"{search.stored.path} holds no requests of this question; run it with --keep-prompts")

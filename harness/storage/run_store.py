@@ -168,7 +168,7 @@ class RunStore:
         with self._writing:
             return [name for name, before in self._identities.items() if identity(self.folder / name) != before]
 
-    def _replace(self, name: str, data: bytes, named: bool = True) -> None:
+    def _replace(self, name: str, data: bytes | Iterable[bytes], named: bool = True) -> None:
         """Replace a file of the run in one step. Raises SaveError, also where the folder is another one by now."""
         with self._writing:
             self.check()
@@ -276,7 +276,7 @@ class RunStore:
     def replace(self, rows: Iterable[dict[str, Any]]) -> None:
         """Replace all records by `rows` in one step; later records are appended. Raises SaveError."""
         path = self._path(RECORDS)
-        self._replace(RECORDS, b"".join(json_line(row) for row in rows))
+        self._replace(RECORDS, map(json_line, rows))
         try:
             fd = no_link(str(path), os.O_WRONLY | os.O_APPEND)
         except OSError as error:
@@ -320,7 +320,7 @@ class RunStore:
         if question_ids == in_order:
             return
         rows = {row["question_id"]: row for row in self.records()}
-        self._replace(RECORDS, b"".join(json_line(rows[q]) for q in in_order))
+        self._replace(RECORDS, (json_line(rows[q]) for q in in_order))
 
     def discard(self) -> None:
         """Remove what this process made of a run, or a part of one, in which no question was recorded."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from harness.engine.progress import Silent
 from harness.errors import DataError, SaveError, UserError
 from harness.storage import files
-from harness.storage.run_folder import find_runs, read_run
+from harness.storage.run_folder import find_runs, read_question, read_run
 from tests.engine.fakes import comparable, go, make_plan
 
 pytestmark = pytest.mark.usefixtures("fake_model")
@@ -38,6 +38,28 @@ TAILS = {
     "another object": lambda whole: b'{"a": 1}\n',
     "cut inside a character": lambda whole: '{"question_id": "ä'.encode()[:-1],
 }
+
+
+@pytest.mark.parametrize("tail", [*TAILS, "an older record of each question"])
+def test_streamed_records_and_one_alone_are_those_of_the_whole_run(tail: str, finished: Path) -> None:
+    path = finished / "records.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    older = [line.replace(b'"stop_reason": "', b'"stop_reason": "older ') for line in lines]
+    path.write_bytes(b"".join([*lines[:-1], TAILS[tail](lines[-1])] if tail in TAILS else [*older, *lines]))
+    whole, streamed = read_run(finished), read_run(finished, streamed=True)
+    assert list(streamed.records) == whole.records == streamed.records[:]
+    assert (streamed.notes, len(streamed.records)) == (whole.notes, len(whole.records))
+    for record in whole.records:
+        assert read_question(finished, record["question_id"]).records == [record]
+    assert len(read_question(finished, "another").records) == len(whole.records)
+
+
+def test_records_that_were_replaced_while_they_are_streamed_are_an_error(finished: Path) -> None:
+    run = read_run(finished, streamed=True)
+    path = finished / "records.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[::-1]))
+    with pytest.raises(DataError, match="replaced while it was read"):
+        list(run.records)
 
 
 @pytest.mark.parametrize("name", ["records.jsonl", "documents.jsonl"])
