@@ -2,12 +2,12 @@
 
 settings.py          rank, lengths, rates ... from configs/training/<method>-<profile>.yaml
 data.py              scenes as JSON lines, from the synthetic world
-labelling.py         scenes labelled by a teacher, many at a time; label_models.py has the models
+labelling.py         scenes labelled by a teacher, many at a time
 question_sets.py     training questions of several data sets, without evaluation questions
 kilt_pages.py        KILT's pages by title
 training_forecast.py tokens, hours and memory before a training starts
 teacher.py           runs a method's own code to lay out its prompts with the right replies
-token_rows.py        scenes as token rows, in batches that are a function of seed and epoch
+token_rows.py        scenes as token rows and trees, in batches that are a function of seed and epoch
 base.py              the frozen base model with one adapter; the loss on target tokens
 loop.py              steps, log, checkpoints; a stopped training resumes exactly
 trainer.py           the training of one adapter

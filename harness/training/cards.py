@@ -10,7 +10,7 @@ of each prompt that it learnt.
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,23 +73,19 @@ def _page(cards: dict[str, dict[str, Any]]) -> str:
     any_card = next(iter(cards.values()))
     exams = [card["measures"]["exam"] for card in cards.values()]
     scenes = dict.fromkeys(f"{exam['scenes']} scenes a task, {exam['source']}" for exam in exams)
-    first, *lines = rows_of([row for card in cards.values() for row in from_json(card["measures"]["rows"])])
     page = [
         f"# Adapters of {any_card['method']} for {any_card['base']['name']}",
         "",
         f"Percent [95 % interval] over {' or '.join(scenes)}; they were not trained on.",
         "",
-        "| " + " | ".join(first) + " |",
-        "|" + " --- |" * len(first),
-        *("| " + " | ".join(line) + " |" for line in lines),
-        "",
-        "| task | rank | " + " | ".join(name.replace("_", " ") for name in _COURSE) + " |",
-        "|" + " --- |" * (2 + len(_COURSE)),
+        markdown_table(rows_of([row for card in cards.values() for row in from_json(card["measures"]["rows"])])),
     ]
+    training = [("task", "rank", *(name.replace("_", " ") for name in _COURSE))]
     for task, card in cards.items():
         for t in (*card["trained"].get("before", ()), card["trained"]):
             cells = (task, card["settings"]["rank"], *(t.get(name, "") for name in _COURSE))
-            page.append("| " + " | ".join(map(str, cells)) + " |")
+            training.append(tuple(map(str, cells)))
+    page.append(markdown_table(training).rstrip())
     for task, card in cards.items():
         t = card["trained"]
         sources = [
@@ -101,6 +97,13 @@ def _page(cards: dict[str, dict[str, Any]]) -> str:
         if skills := t.get("skills"):
             page += ["", f"Rows by skill: {', '.join(f'{name} {rows}' for name, rows in skills.items())}."]
     return "\n".join(page) + "\n"
+
+
+def markdown_table(rows: Iterable[Sequence[str]]) -> str:
+    """The rows as a table in Markdown, the first one as its head; ends with a line feed."""
+    head, *rest = rows
+    lines = [head, ["---"] * len(head), *rest]
+    return "\n".join("| " + " | ".join(cell.replace("|", "/") for cell in line) + " |" for line in lines) + "\n"
 
 
 def courses(folder: Path) -> list[dict[str, Any]]:
@@ -115,10 +118,17 @@ def adapter_mark(folder: Path) -> str:
     return hash_files(folder)[:16]
 
 
-def hardware(device: str) -> str:
+def processor(device: str) -> str:
     """The processor or GPU, without the machine's name."""
     import torch
 
-    if device.startswith("cuda"):
-        return str(torch.cuda.get_device_name(device))
-    return f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads"
+    on_gpu = device.startswith("cuda")
+    return str(torch.cuda.get_device_name(device)) if on_gpu else platform.processor() or platform.machine()
+
+
+def hardware(device: str) -> str:
+    """The same with the threads of a processor."""
+    import torch
+
+    threads = "" if device.startswith("cuda") else f", {torch.get_num_threads()} threads"
+    return processor(device) + threads

@@ -1,13 +1,15 @@
-"""Checkpoints of a training: weights and moments as safetensors, the rest as JSON; they are replaced atomically.
+"""A training on disk: checkpoints, replaced atomically, and a log in which no step is twice after a resumption.
 
 out/checkpoint/state.json            step, stage, recent scores, and the name of the tensors' file
-out/checkpoint/<step>.safetensors    "weight.*", "mean.*", "square.*"
+out/checkpoint/<step>.safetensors    weights and AdamW's moments: "weight.*", "mean.*", "square.*"
+out/log.jsonl                        {"step": 50, ...}; of several tasks with "task" and "task_step"
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +22,7 @@ from torch import Tensor
 from torch.optim import AdamW
 
 from harness.errors import CannotRun, UserError
-from harness.storage.file_hash import file_hash
+from harness.storage.files import write_atomic
 from harness.storage.home import write_json
 
 _MOMENTS = {"mean": "exp_avg", "square": "exp_avg_sq"}  # our names of AdamW's
@@ -49,11 +51,6 @@ class Checkpoint(NamedTuple):
     progress: Progress
     tensors: dict[str, Tensor]
     about: dict[str, Any]
-
-
-def tokenizer_hash(folder: Path) -> str:
-    """sha256 of the folder's tokenizer.json."""
-    return file_hash(folder / "tokenizer.json")
 
 
 def tensors_of(weights: Mapping[str, Tensor], optimizer: AdamW) -> dict[str, Tensor]:
@@ -112,3 +109,38 @@ def load(folder: Path, about: dict[str, Any]) -> Checkpoint | None:
             f"the checkpoint in {folder} is of another training: {', '.join(wrong)}; name another folder with --out"
         )
     return Checkpoint(progress, tensors, theirs)
+
+
+# --- the log ----------------------------------------------------------------------------------------------------------
+
+
+def append_log(path: Path, line: Mapping[str, Any]) -> None:
+    """Add a line. Raises OSError."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def cut_log(path: Path, step: int, task: str | None = None) -> None:
+    """Remove an incomplete last line and those of steps that will be repeated, of `task` alone by their "task_step".
+
+    The file is replaced atomically. Raises OSError, SaveError.
+    """
+    if not path.exists():
+        return
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    kept = [line for line in lines if _step(line, task) <= step]
+    if kept != lines:
+        write_atomic(path, "".join(kept).encode())
+
+
+def _step(line: str, task: str | None) -> float:
+    """The step of a line: infinite for an incomplete line, minus infinity for another task's."""
+    if not line.endswith("\n"):
+        return math.inf
+    try:
+        values = json.loads(line)
+        if task is not None and values["task"] != task:
+            return -math.inf
+        return float(values["step" if task is None else "task_step"])
+    except (ValueError, KeyError, TypeError):
+        return math.inf

@@ -30,8 +30,7 @@ from harness.training import cards, data, kilt_pages
 from harness.training import evaluate as measures
 from harness.training.base import Base, fits, teacher_of
 from harness.training.data import Item
-from harness.training.label_models import Models
-from harness.training.labelling import write_labels
+from harness.training.labelling import Models, write_labels
 from harness.training.question_sets import Merged, QuestionSet, gather
 from harness.training.settings import Settings
 from harness.training.token_rows import Rows, rows

@@ -5,24 +5,30 @@
 
     {"id": "text 0", "scenes": [{"question": "...", "options": null, "texts": [], "replies": [], "verdicts": [true]}]}
 
-Scenes hold texts, not tokens: the method's own code puts its prompts around them, as it does in a run.
+Scenes hold texts, not tokens: the method's own code puts its prompts around them, as it does in a run. The synthetic
+world is a module with a pydantic model `RecipeModel` and a function `stage(recipe, kind, dice, purpose)`, which section
+`scenes` of configs/registry.yaml names.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, Protocol, cast
 
+from pydantic import BaseModel
+
+from harness.config import registry
 from harness.config.schema import digest
 from harness.errors import UserError
 from harness.method import Scene, Task, TrainingTask
 from harness.stats.rng import Dice
 from harness.storage.file_hash import file_hash
 from harness.storage.files import json_line, read_lines, write_atomic
-from harness.training.scene_source import Purpose, Recipe, scenes
 from harness.types import Document, Question
 
+Purpose = Literal["evaluation", "training"]
 Item = tuple[str, Question | None, Sequence[Document]]
 """(id, question, its documents); per "document": no question and one document."""
 
@@ -55,6 +61,34 @@ def from_json(values: dict[str, Any], task: Task) -> Scene:
 
 
 # --- the synthetic world ----------------------------------------------------------------------------------------------
+
+
+class Recipe(Protocol):
+    """One line of a training's settings: which texts to make for a skill, and how often (weight)."""
+
+    skill: str
+    weight: float
+
+    def recipe(self) -> Any:
+        """The recipe that `stage` takes."""
+
+    def model_dump(self, *, mode: str = ...) -> dict[str, Any]:
+        """Its values, to identify the training data."""
+
+
+def recipe_model() -> type[BaseModel]:
+    """The pydantic model of a `Recipe`."""
+    model: type[BaseModel] = _world().RecipeModel
+    return model
+
+
+def scenes(recipe: Recipe, kind: str, dice: Dice, purpose: Purpose = "training") -> Iterator[Scene]:
+    """The scenes of one text that `dice` draws. Raises UnknownName for an unknown kind of scene."""
+    yield from _world().stage(recipe.recipe(), kind, dice, purpose)
+
+
+def _world() -> Any:
+    return importlib.import_module(registry.shipped("scenes")["world"])
 
 
 def world_scenes(

@@ -1,6 +1,10 @@
 """Measure a model without and with an adapter, on scenes that were not trained on.
 
     compare(model, task, scenes, tell)        [Measure("accuracy", before=Value(...), after=Value(...)), ...]
+    outcome = record_scene(model, skill, scene)
+    outcome.written        the text of each reply
+    outcome.p_first        the probability of the first label, for each probe
+    outcome.scored         the mean log-probability (nats) of the tokens of each scored text
 
 Each scene has a text of its own, so the bootstrap resamples scenes; see harness.stats.bootstrap.
 """
@@ -10,16 +14,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, Self, cast
 
-from harness.cost.meter import Meter
-from harness.method import Scene, TrainingTask
-from harness.models import LanguageModel, Session
+from harness.errors import QuestionError
+from harness.method import Scene, SceneOutcome, Skill, TrainingTask
+from harness.models import LanguageModel, MeteredModel, Probe, Session, Written
 from harness.stats import bootstrap as stats
 from harness.stats.rng import Dice
-from harness.training.data import world_scenes
-from harness.training.recorded_session import record_scene
-from harness.training.scene_source import Recipe
+from harness.training.data import Recipe, world_scenes
+from harness.training.teacher import SceneTools
+
+_MARGIN = 16  # tokens that a reply may have beyond twice those of the right one
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,19 @@ class Value:
     low: float | None
     high: float | None
     n: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Value:
+        """The mean of a value for each scene."""
+        mean = stats.interval(values, [str(i) for i in range(len(values))])
+        return cls(mean.mean, mean.low, mean.high, mean.n)
+
+    def text(self) -> str:
+        """ "97.1 [95.0, 99.0]" in percent, "-" for no value."""
+        if self.mean is None:
+            return "-"
+        ends = "" if self.low is None or self.high is None else f" [{100 * self.low:.1f}, {100 * self.high:.1f}]"
+        return f"{100 * self.mean:.1f}{ends}"
 
 
 @dataclass(frozen=True)
@@ -68,11 +86,11 @@ def compare(
     for state, adapter in (("before", None), ("after", task.name)):
         values: dict[str, list[float]] = {}
         for number, scene in enumerate(scenes):
-            outcome = record_scene(WithAdapter(model, adapter), task.skill, scene)
+            outcome = record_scene(model, task.skill, scene, adapter)
             failed |= {number} if outcome.failed else set()
             for name, value in task.measure(scene, outcome).items():
                 values.setdefault(name, []).append(value)
-        results[state] = {name: _value(per_scene) for name, per_scene in values.items()}
+        results[state] = {name: Value.of(per_scene) for name, per_scene in values.items()}
         head = results[state].get(task.headline)
         shown = "-" if head is None or head.mean is None else f"{100 * head.mean:.1f} % of {head.n}"
         tell(f"{task.name}, {'without its adapter' if adapter is None else 'with it'}: {task.headline} {shown}")
@@ -82,34 +100,86 @@ def compare(
     return [Measure(task.name, n, b, a, floor if n == task.headline else None, len(failed)) for n, b, a in rows]
 
 
-def _value(values: Sequence[float]) -> Value:
-    mean = stats.interval(values, [str(i) for i in range(len(values))])
-    return Value(mean.mean, mean.low, mean.high, mean.n)
+# --- replies ----------------------------------------------------------------------------------------------------------
 
 
-class WithAdapter(LanguageModel):
-    """A model whose sessions all use one adapter, or none."""
+def record_scene(model: LanguageModel, skill: Skill, scene: Scene, adapter: str | None = None) -> SceneOutcome:
+    """Run `skill` in `scene` on `model`, with its adapter of that name where the skill names none.
 
-    def __init__(self, model: LanguageModel, adapter: str | None) -> None:
-        self._inner, self._adapter = model, adapter
-        self.name, self.capabilities, self.window = model.name, model.capabilities, model.window
-        self.shape, self.identity, self.first_prompts = model.shape, model.identity, {}
+    After a QuestionError (window exceeded, NaN) missing replies are empty and missing probabilities 0.5. Replies are
+    limited to about twice the tokens of the right one: longer ones are wrong, and a bad model fills its window.
+    """
+    outcome = SceneOutcome()
+    longest = max((model.count(reply) for reply in scene.replies), default=0)
+    try:
+        skill.play(scene, _RecordingTools(model, scene, outcome, 2 * longest + _MARGIN, adapter))
+    except QuestionError:
+        outcome.failed = True
+    outcome.written += [""] * (len(scene.replies) - len(outcome.written))
+    outcome.p_first += [0.5] * (len(scene.verdicts) - len(outcome.p_first))
+    return outcome
 
-    def session(self, meter: Meter, role: str = "reader", adapter: str | None = None) -> Session:
-        """A session with that adapter, whatever the caller names."""
-        return self._inner.session(meter, role, self._adapter)
 
-    def offsets(self, text: str) -> list[tuple[int, int]]:
-        """See the model."""
-        return self._inner.offsets(text)
+class _RecordingTools(SceneTools):
+    """The scene's tools, whose one model is recorded."""
 
-    def count(self, text: str) -> int:
-        """See the model."""
-        return self._inner.count(text)
+    def __init__(
+        self, model: LanguageModel, scene: Scene, outcome: SceneOutcome, most: int, adapter: str | None
+    ) -> None:
+        super().__init__(model, scene)
+        self._outcome, self._most, self._adapter = outcome, most, adapter
 
-    def turn_tokens(self) -> int:
-        """See the model."""
-        return self._inner.turn_tokens()
+    def model(self, role: str = "reader") -> MeteredModel:
+        """The one model, recorded."""
+        recorded = _RecordedModel(self._model, self.meter, role, self._adapter)
+        recorded.outcome, recorded.most = self._outcome, self._most
+        return recorded
+
+
+class _RecordedModel(MeteredModel):
+    """A model whose sessions are recorded in `outcome`, and write `most` tokens at most."""
+
+    outcome: SceneOutcome
+    most: int
+
+    def session(self, adapter: str | None = None) -> Session:
+        """A session that is recorded."""
+        return cast("Session", _RecordedSession(super().session(adapter), self.outcome, self.most))
+
+
+class _RecordedSession:
+    """A session that records what it writes, probes and scores; all else is the inner session's."""
+
+    def __init__(self, inner: Session, outcome: SceneOutcome, most: int) -> None:
+        self._inner, self._outcome, self._most = inner, outcome, most
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._inner.close()
+
+    def probe(self, labels: Sequence[str], after: str = "") -> Probe:
+        probe = self._inner.probe(labels, after)
+        self._outcome.p_first.append(probe.p[labels[0]])
+        return probe
+
+    def write(self, max_tokens: int, stop: Sequence[str] = (), **how: Any) -> Written:
+        written = self._inner.write(min(max_tokens, self._most), stop, **how)
+        self._outcome.written.append(written.text.strip())
+        return written
+
+    def score(self, text: str) -> list[float]:
+        scores = self._inner.score(text)
+        if scores:  # an empty text has no token, so no mean
+            self._outcome.scored.append(sum(scores) / len(scores))
+        return scores
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
 
 
 def rows_of(measures: Sequence[Measure]) -> Iterator[tuple[str, ...]]:
@@ -118,14 +188,7 @@ def rows_of(measures: Sequence[Measure]) -> Iterator[tuple[str, ...]]:
     for measure in measures:
         floor = "" if measure.floor is None else f"{100 * measure.floor:.1f}"
         before, after = measure.before, measure.after
-        yield measure.task, measure.name, _percent(before), _percent(after), floor, str(after.n)
-
-
-def _percent(value: Value) -> str:
-    if value.mean is None:
-        return "-"
-    ends = "" if value.low is None or value.high is None else f" [{100 * value.low:.1f}, {100 * value.high:.1f}]"
-    return f"{100 * value.mean:.1f}{ends}"
+        yield measure.task, measure.name, before.text(), after.text(), floor, str(after.n)
 
 
 def as_json(measures: Sequence[Measure]) -> list[dict[str, Any]]:

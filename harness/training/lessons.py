@@ -22,10 +22,10 @@ from dataclasses import dataclass, replace
 from harness.errors import UserError
 from harness.method import Scene, Skill, Task
 from harness.stats.rng import Dice
+from harness.training.data import Recipe, scenes
 from harness.training.real_rows import RealRow, RowQuestion
-from harness.training.scene_source import Recipe, scenes
 from harness.training.teacher import Teacher, Transcript
-from harness.training.trees import Tree, grow
+from harness.training.token_rows import Tree, grow
 from harness.types import Question
 
 _FULL = 0.5  # share of searches that are shown every gold passage

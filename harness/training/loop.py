@@ -13,7 +13,7 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -30,9 +30,10 @@ B = TypeVar("B")
 class Loop(abc.ABC, Generic[B]):
     """A training, from its first step or its checkpoint.
 
-    folder: of the checkpoint; about: what identifies the training there; weights: name -> parameter; log_every,
-    save_every: steps between two lines of the log, and two checkpoints; log_at: a further step after which to log;
-    of, advice: whose loss is not finite, and what to do about it, in a message.
+    out: of the log and, unless `folder` is given, of the checkpoint; about: what identifies the training there;
+    task: whose lines of the log these are, where several share it; weights: name -> parameter; log_every, save_every:
+    steps between two lines of the log, and two checkpoints; log_at: a further step after which to log; of, advice:
+    whose loss is not finite, and what to do about it, in a message.
     """
 
     weights: dict[str, Any]
@@ -43,8 +44,9 @@ class Loop(abc.ABC, Generic[B]):
     of = ""
     advice: str
 
-    def __init__(self, folder: Path, about: dict[str, Any]) -> None:
-        self.folder, self.about = folder, about
+    def __init__(self, out: Path, about: dict[str, Any], folder: Path | None = None, task: str | None = None) -> None:
+        self.folder, self.about = folder or out / "checkpoint", about
+        self._file, self._task = out / "log.jsonl", task
         self.progress = Progress()
         self._saved: int | None = None  # step of the last checkpoint that this process wrote
 
@@ -67,10 +69,16 @@ class Loop(abc.ABC, Generic[B]):
     def _after_step(self) -> None:
         """Called when a step is counted and reported."""
 
-    def restore(self, state: Checkpoint) -> None:
-        """Continue from a checkpoint."""
-        self.progress = state.progress
-        checkpoint.put_back(state, self.weights, self.optimizer)
+    def restore(self, state: Checkpoint | None) -> None:
+        """Continue from a checkpoint, if there is one; the log goes on where that ended."""
+        if state is not None:
+            self.progress = state.progress
+            checkpoint.put_back(state, self.weights, self.optimizer)
+        checkpoint.cut_log(self._file, self.progress.step, self._task)
+
+    def note(self, line: Mapping[str, Any]) -> None:
+        """Add a line to the log. Raises OSError."""
+        checkpoint.append_log(self._file, line)
 
     def save(self) -> None:
         """Write a checkpoint."""

@@ -31,9 +31,8 @@ from harness.training.lessons import Mixture, lesson_trees
 from harness.training.real_rows import RealRow, Source, check_apart, other_rows, training_rows
 from harness.training.settings import Settings
 from harness.training.skills import declared, owners, prompts
-from harness.training.token_rows import Row, Rows
+from harness.training.token_rows import Rows
 from harness.training.trainer import Job, export, train
-from harness.training.trees import Tree
 
 NAME = "reader"
 _NO_EFFECT = {"tasks", "save", "say", "exam", "exam_world", "start"}  # settings that change no weight
@@ -153,7 +152,7 @@ class ReaderTraining:
         mixture = Mixture(weights, self.settings.real, recipes, own.length)
         trees = lesson_trees(rows, mixture, declared(), base.teacher(max(own.length, base.window)), self.seed)
         taken = list(itertools.islice(trees, own.scenes))
-        return Rows([_row(tree) for _, tree in taken]), Counter(skill for skill, _ in taken)
+        return Rows([tree.row() for _, tree in taken]), Counter(skill for skill, _ in taken)
 
     def _about(self, base: Base, rows: list[RealRow]) -> dict[str, Any]:
         own, start = self.settings.of(NAME), self.settings.start
@@ -179,18 +178,3 @@ def _licences(datasets: Iterable[str]) -> dict[str, str]:
 
 def _listed(skills: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in sorted(skills.items(), key=lambda item: -item[1]))
-
-
-def _row(tree: Tree) -> Row:
-    """A tree as one row. A reply's weight is the square root of its number of tokens, so that a probe of one token
-    counts beside a list of a hundred tokens.
-    """
-    ids, branches, parts = list(tree.trunk), [], [list(tree.targets)] if tree.targets else []
-    for branch in tree.branches:
-        start = len(ids)
-        branches.append((start, branch.at))
-        parts.append([start + place for place in branch.targets])
-        ids += branch.ids
-    targets = [place for part in parts for place in part]
-    weights = [len(part) ** -0.5 for part in parts for _ in part]
-    return Row(tuple(ids), tuple(targets), tuple(branches), tuple(weights))

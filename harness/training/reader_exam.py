@@ -18,13 +18,11 @@ import numpy as np
 from harness.method import Scene, SceneOutcome, Skill
 from harness.models import LanguageModel
 from harness.scorers.longbench import qa_f1_score
-from harness.stats import bootstrap
 from harness.stats.rng import Dice
-from harness.training.evaluate import Measure, Value
+from harness.training.data import Recipe, scenes
+from harness.training.evaluate import Measure, Value, record_scene
 from harness.training.lessons import KINDS, SKILLS, answer_scene, probe_scene
 from harness.training.real_rows import RealRow
-from harness.training.recorded_session import record_scene
-from harness.training.scene_source import Recipe, scenes
 
 NAME = "reader"
 BESIDE = 4
@@ -101,9 +99,7 @@ def _world(recipe: Recipe, skill: Skill, exam: Exam) -> Iterator[Scene]:
 def _value(part: Part, outcomes: Sequence[SceneOutcome]) -> Value:
     if part.auc:
         return auc([o.p_first[-1] for o in outcomes[::2]], [o.p_first[-1] for o in outcomes[1::2]])
-    values = [_score(scene, outcome) for scene, outcome in zip(part.scenes, outcomes, strict=True)]
-    mean = bootstrap.interval(values, [str(i) for i in range(len(values))])
-    return Value(mean.mean, mean.low, mean.high, mean.n)
+    return Value.of([_score(scene, outcome) for scene, outcome in zip(part.scenes, outcomes, strict=True)])
 
 
 def _short(value: Value) -> str:

@@ -21,7 +21,7 @@ from harness.config.registry import ENV
 from harness.config.validation import build
 from harness.config.yaml_tree import Tree, read_yaml
 from harness.errors import ConfigError, UserError, unknown
-from harness.training.scene_source import Recipe, recipe_model
+from harness.training.data import Recipe, recipe_model
 
 
 class TaskSettings(BaseModel):

@@ -3,6 +3,10 @@
 data = rows(skill, scenes, teacher, length)       Rows; left_out: the number of rows that are too long
 data = rows(skill, scenes, teacher, length, "cut")    such rows are shortened instead
 batches(data.rows, 8, Dice("order", seed, 0))     lists of row numbers; rows of similar length are together
+
+Scenes about one text become a tree: the text is the trunk, each question and probe a branch.
+
+grow([teacher.play(skill, scene) for scene in scenes])       [Tree(trunk, targets, branches), ...]
 """
 
 from __future__ import annotations
@@ -120,3 +124,65 @@ def batches(rows: Sequence[Row], size: int, dice: Dice) -> list[list[int]]:
     for start in range(0, len(order), size * _NEAR):
         near += sorted(order[start : start + size * _NEAR], key=lambda i: (len(rows[i].ids), i))
     return dice.shuffled([near[start : start + size] for start in range(0, len(near), size)])
+
+
+# --- trees ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Branch:
+    """Tokens after the first `at` of the trunk; `targets`: indices of those that are to be predicted."""
+
+    at: int
+    ids: Sequence[int]
+    targets: Sequence[int]
+
+
+@dataclass
+class Tree:
+    """A trunk with its own targets, and the branches."""
+
+    trunk: Sequence[int]
+    targets: Sequence[int]
+    branches: list[Branch]
+
+    def __len__(self) -> int:
+        return len(self.trunk) + sum(len(b.ids) for b in self.branches)
+
+    @property
+    def replies(self) -> int:
+        """The number of replies: one for each branch, and one for the trunk if it has targets."""
+        return bool(self.targets) + len(self.branches)
+
+    def row(self) -> Row:
+        """The tree as one row. A reply's weight is the square root of its number of tokens, so that a probe of one
+        token counts beside a list of a hundred tokens.
+        """
+        ids, branches, parts = list(self.trunk), [], [list(self.targets)] if self.targets else []
+        for branch in self.branches:
+            start = len(ids)
+            branches.append((start, branch.at))
+            parts.append([start + place for place in branch.targets])
+            ids += branch.ids
+        targets = [place for part in parts for place in part]
+        weights = [len(part) ** -0.5 for part in parts for _ in part]
+        return Row(tuple(ids), tuple(targets), tuple(branches), tuple(weights))
+
+
+def grow(transcripts: Sequence[Transcript]) -> list[Tree]:
+    """One tree of all transcripts, which share their beginning; one tree each if there are probes.
+
+    The last shared token stays in the branches, so that every target has its predecessor in its own branch.
+    """
+    if any(t.probes for t in transcripts):
+        probed = [[Branch(probe.at, probe.ids, [len(probe.ids) - 1]) for probe in t.probes] for t in transcripts]
+        return [Tree(t.ids, t.targets, branches) for t, branches in zip(transcripts, probed, strict=True)]
+    if len(transcripts) < 2:
+        return [Tree(t.ids, t.targets, []) for t in transcripts]
+    shared = min(min(t.targets) for t in transcripts) - 1
+    first = transcripts[0].ids
+    for other in transcripts[1:]:
+        shared = next((i for i in range(shared) if other.ids[i] != first[i]), shared)
+    shared -= 1
+    branches = [Branch(shared, t.ids[shared:], [i - shared for i in t.targets]) for t in transcripts]
+    return [Tree(first[:shared], [], branches)]

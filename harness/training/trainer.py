@@ -22,7 +22,6 @@ from torch import Tensor
 from harness.llm.adapters import WEIGHTS
 from harness.stats.rng import Dice
 from harness.training import checkpoint
-from harness.training import log as journal
 from harness.training.base import Base
 from harness.training.checkpoint import Progress
 from harness.training.loop import Loop
@@ -115,7 +114,7 @@ class _Run(Loop[list[list[Row]]]):
     """The optimizer and the position while one adapter is trained."""
 
     def __init__(self, base: Base, job: Job, tell: Callable[[str], None]) -> None:
-        super().__init__(job.checkpoint, job.about)
+        super().__init__(job.out, job.about, job.checkpoint, job.name)
         self.base, self.job, self.tell = base, job, tell
         self.log_every, self.save_every = job.settings.say, job.settings.save
         self.log_at, self.of = job.steps, f" of '{job.name}'"
@@ -124,12 +123,10 @@ class _Run(Loop[list[list[Row]]]):
         self.optimizer = torch.optim.AdamW(self.weights.values(), weight_decay=0.0, betas=(0.9, 0.999))
         self.last = job.steps if job.most is None else min(job.steps, max(0, job.most - job.before))
         self._right = [0, 0]  # targets whose likeliest token is right, and all, since the last report
-        if state := checkpoint.load(job.checkpoint, job.about):
-            self.restore(state)
-            if 0 < self.progress.step < job.steps:
-                tell(f"{job.name}: going on from step {self.progress.step} of {job.steps}")
+        self.restore(checkpoint.load(job.checkpoint, job.about))
+        if 0 < self.progress.step < job.steps:
+            tell(f"{job.name}: going on from step {self.progress.step} of {job.steps}")
         self._first, self._tokens, self._seconds = self.progress.step + 1, self.progress.tokens, self.progress.seconds
-        journal.cut(job.out / "log.jsonl", self.progress.step, job.name)
 
     def _finished(self) -> bool:
         return self.progress.step >= self.last
@@ -178,15 +175,9 @@ class _Run(Loop[list[list[Row]]]):
         p, job = self.progress, self.job
         right = self._right[0] / max(1, self._right[1])
         speed = p.tokens / max(p.seconds, 1e-9)
-        line = {
-            "step": job.before + p.step,
-            "task": job.name,
-            "task_step": p.step,
-            "loss": {job.name: round(loss, 5)},
-            "right": {job.name: round(right, 4)},
-            "tokens_per_s": round(speed),
-        }
-        journal.append(job.out / "log.jsonl", line)
+        line: dict[str, Any] = {"step": job.before + p.step, "task": job.name, "task_step": p.step}
+        line |= {"loss": {job.name: round(loss, 5)}, "right": {job.name: round(right, 4)}}
+        self.note(line | {"tokens_per_s": round(speed)})
         left = p.seconds / p.step * (job.steps - p.step)
         self.tell(
             f"{job.name}: step {p.step} of {job.steps}  loss {loss:.4f}  targets right {100 * right:.1f} %  "

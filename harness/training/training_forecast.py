@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from harness.cost.flops import ModelShape
 from harness.method import LabelCost
-from harness.training.label_models import SHORT
+from harness.training.labelling import SHORT
 from harness.training.need import Need
 from harness.training.token_rows import Row
 from harness.training.trainer import steps_of

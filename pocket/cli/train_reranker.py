@@ -58,11 +58,10 @@ def train_reranker(
 
 
 def _examined(settings: Settings, questions: int) -> int:
-    from pocket.reranker import card as reranker_card
-    from pocket.reranker import exam as reranker_exam
+    from pocket.reranker.exam import examine, write
 
     folder = settings.out / "model"
-    rows = reranker_exam.examine(folder, questions=questions, tell=say)
-    reranker_card.write(folder, settings, rows)
+    rows = examine(folder, questions=questions, tell=say)
+    write(folder, settings, rows)
     print(folder)
     return 0

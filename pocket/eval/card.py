@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from harness.config.schema import canonical
 from harness.errors import CannotRun
 from harness.storage.home import write_json
+from harness.training.cards import markdown_table, processor
 from pocket.card import CHANGED, NAME, UNTRAINED, Card, file_sha256, new, read
 from pocket.eval.metrics import AREA, EXACT, INVENTED
 
@@ -187,6 +188,8 @@ def begin(
     folder: Path, course: Curriculum, progress: Progress, seed: int, device: str, origin: Origin = Origin()
 ) -> Card:
     """The card of weights that were just saved in `folder`: how they were trained, no results yet."""
+    import torch
+
     from pocket.tasks.skills import skills
 
     known = skills()
@@ -197,24 +200,13 @@ def begin(
         "tokens": progress.tokens,
         "seconds": round(progress.seconds),
         "stages": progress.passed,
-        "hardware": _hardware(device),
+        "hardware": {"device": processor(device), "threads": torch.get_num_threads()},
         **({"began": origin.weights} if origin.weights else {}),
         **({"before": list(origin.before)} if origin.before else {}),
     }
     prints = {name: fingerprint(known[name], folder) for name in names}
     card = replace(new(folder), trained=trained, skills=prints)
     return replace(card, prompts=trained_prompts(card))
-
-
-def _hardware(device: str) -> dict[str, Any]:
-    """The hardware of the steps, without the machine's name."""
-    import platform
-
-    import torch
-
-    if device.startswith("cuda"):
-        return {"device": str(torch.cuda.get_device_name(device)), "threads": torch.get_num_threads()}
-    return {"device": platform.processor() or platform.machine(), "threads": torch.get_num_threads()}
 
 
 # --- CARD.md ----------------------------------------------------------------------------------------------------------
@@ -224,12 +216,6 @@ def page(card: Card) -> str:
     """The card as Markdown."""
     parts = [_HEAD.format(name=card.name), *_verdicts(card.results), *_training(card), *_results(card), *_files(card)]
     return "\n".join(parts).rstrip() + "\n"
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    head, *rest = rows
-    lines = [head, ["---"] * len(head), *rest]
-    return "\n".join("| " + " | ".join(cell.replace("|", "/") for cell in line) + " |" for line in lines) + "\n"
 
 
 def _percent(value: float) -> str:
@@ -329,7 +315,7 @@ def _one_training(run: Mapping[str, Any]) -> list[str]:
         mastered = "yes" if stage.get("mastered") else "no"
         spent = [str(stage.get("steps", "")), str(own), str(stage.get("minutes", ""))]
         rows.append([stage["stage"], *spent, mastered, right])
-    return [head, _table(rows)] if len(rows) > 1 else [head]
+    return [head, markdown_table(rows)] if len(rows) > 1 else [head]
 
 
 def _results(card: Card) -> list[str]:
@@ -343,13 +329,13 @@ def _results(card: Card) -> list[str]:
     parts = ["## Results\n", head]
     for heading, rows in tables(card.results):
         note = next((text for name, text in _NOTES.items() if f": {name}" in heading), "")
-        parts += [f"### {heading}\n", *([note + "\n"] if note else []), _table(rows)]
+        parts += [f"### {heading}\n", *([note + "\n"] if note else []), markdown_table(rows)]
     return parts
 
 
 def _files(card: Card) -> list[str]:
-    files = _table([["file", "sha256"], *([name, value] for name, value in card.sha256.items())])
-    prints = _table([["skill", "fingerprint"], *([name, value[:16]] for name, value in card.skills.items())])
+    files = markdown_table([["file", "sha256"], *([name, value] for name, value in card.sha256.items())])
+    prints = markdown_table([["skill", "fingerprint"], *([name, value[:16]] for name, value in card.skills.items())])
     return ["## Files\n", files, "## Skills it was trained on\n", prints if card.skills else "None that is known.\n"]
 
 

@@ -14,8 +14,7 @@ from itertools import islice
 from harness.method import SceneOutcome, Skill
 from harness.models import LanguageModel
 from harness.stats.rng import Dice
-from harness.training.evaluate import one_of
-from harness.training.recorded_session import record_scene
+from harness.training.evaluate import one_of, record_scene
 from pocket.eval.cells import Cell, cells
 from pocket.eval.metrics import Row, Sitting, alike, measure
 from pocket.tasks.catalog import SCENES

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.training import checkpoint
-from harness.training import log as journal
 from harness.training.loop import Loop
 from pocket.reranker import model as reranker_folder
 from pocket.reranker.data import Listed, lists_of_step
@@ -58,7 +57,7 @@ class _Trainer(Loop["list[Listed]"]):
 
         beginning.check(settings.begin, settings.out / "none")
         about = {name: getattr(settings, name) for name in ("layers", "seed", "steps", "questions")}
-        super().__init__(settings.out / "checkpoint", {**about, "begin": beginning.weights_mark(settings.begin)})
+        super().__init__(settings.out, {**about, "begin": beginning.weights_mark(settings.begin)})
         self.settings, self.tell = settings, tell
         self.log_every, self.save_every = _SAY, _SAVE
         self.net = reranker_folder.cut(settings.begin, settings.layers, settings.seed)
@@ -66,12 +65,10 @@ class _Trainer(Loop["list[Listed]"]):
         self.offsets = offsets_of(self.tokenizer)
         self.weights = dict(self.net.named_parameters())
         self.optimizer = torch.optim.AdamW(self.weights.values(), betas=(0.9, 0.98), weight_decay=0.01)
-        self.found = list[float]()
-        if state := checkpoint.load(self.folder, self.about):
-            self.restore(state)
-            self.found = list(self.progress.recent.get("found", []))
+        self.restore(checkpoint.load(self.folder, self.about))
+        self.found = list(self.progress.recent.get("found", []))
+        if self.progress.step:
             tell(f"going on from step {self.progress.step}")
-        journal.cut(settings.out / "log.jsonl", self.progress.step)
 
     def save(self) -> None:
         """The checkpoint, then the model as it is now."""
@@ -116,7 +113,7 @@ class _Trainer(Loop["list[Listed]"]):
         p = self.progress
         record = {"step": p.step, "loss": round(loss, 4), f"recall@{_TOP}": round(float(np.mean(self.found)), 3)}
         record |= {"minutes": round(p.seconds / 60, 2), "tokens_per_s": round(p.tokens / max(p.seconds, 1e-9))}
-        journal.append(self.settings.out / "log.jsonl", record)
+        self.note(record)
         self.tell("  ".join(f"{name} {value}" for name, value in record.items()))
 
 

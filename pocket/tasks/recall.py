@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from harness.method import Scene
 from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
-from harness.training.trees import Branch, Tree
+from harness.training.token_rows import Branch, Tree
 from harness.types import Question
 from pocket.tasks.scenes import task_of
 from pocket.world import names

@@ -13,7 +13,7 @@ import numpy as np
 from harness.errors import UserError
 from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
-from harness.training.trees import Tree, grow
+from harness.training.token_rows import Tree, grow
 from pocket.tasks.catalog import stage as scenes
 from pocket.tasks.recall import DRILLS, PLAYED, Drill
 from pocket.tasks.recipes import RecipeModel, Stage

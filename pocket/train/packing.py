@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.errors import UserError
-from harness.training.trees import Branch, Tree
+from harness.training.token_rows import Branch, Tree
 
 IGNORED = -100
 

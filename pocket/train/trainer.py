@@ -23,8 +23,8 @@ import torch
 
 from harness.errors import CannotRun
 from harness.stats.rng import Dice
+from harness.storage.file_hash import file_hash
 from harness.training import checkpoint
-from harness.training import log as journal
 from harness.training.loop import Loop
 from harness.training.teacher import WINDOW, Teacher
 from pocket.eval import card
@@ -67,7 +67,7 @@ class Trainer(Loop[tuple[int, Batch]]):
     advice = "start again from the last checkpoint with a lower rate"
 
     def __init__(self, settings: Settings, tell: Callable[[str], None]) -> None:
-        super().__init__(settings.out / "checkpoint", {})
+        super().__init__(settings.out, {})
         self.settings, self.tell = settings, tell
         self.save_every = settings.save
         self.device = _device(settings.device)
@@ -83,13 +83,12 @@ class Trainer(Loop[tuple[int, Batch]]):
         self.drills = Drill(self.teacher)
         self.about = {
             "seed": settings.seed,
-            "tokenizer": checkpoint.tokenizer_hash(folder)[:16],
+            "tokenizer": file_hash(folder / "tokenizer.json")[:16],
             "shape": vars(self.shape),
         }
         self._losses = _compiled(settings, self.device)
         self._lost: dict[int, list[int]] = {}  # recipe -> replies left out and kept since the last line of the log
         self._begin()
-        journal.cut(settings.out / "log.jsonl", self.progress.step)
 
     def _begin(self) -> None:
         """Go on from the checkpoint, or begin: from the weights of `begin`, or from first ones."""
@@ -116,8 +115,8 @@ class Trainer(Loop[tuple[int, Batch]]):
             betas=(0.9, 0.98),
             fused=True,
         )
+        self.restore(saved)
         if saved is not None:
-            self.restore(saved)
             for line in (f"going on from step {self.progress.step}, stage '{self._stage().name}'", *notes):
                 self.tell(line)
 
@@ -223,7 +222,7 @@ class Trainer(Loop[tuple[int, Batch]]):
         shares = {n: dropped / max(1, dropped + kept) for n, (dropped, kept) in sorted(self._lost.items())}
         lost = {f"{n} {stage.recipes[n].skill}": round(share, 3) for n, share in shares.items() if share > _LOST}
         self._lost = {}
-        journal.append(self.settings.out / "log.jsonl", {**line, "left_out": lost} if lost else line)
+        self.note({**line, "left_out": lost} if lost else line)
         self.tell(
             f"step {p.step}  {stage.name}  loss {loss:.4f}  right {right}  "
             + (f"left out for want of room {lost}  " if lost else "")

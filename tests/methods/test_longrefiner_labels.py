@@ -22,8 +22,7 @@ from harness.llm.scripted import Script, ScriptedModel
 from harness.method import Scene, SceneOutcome, Task
 from harness.models import CAPABILITIES, MeteredModel
 from harness.training.data import from_json, scenes_of, to_json
-from harness.training.label_models import Models
-from harness.training.labelling import write_labels
+from harness.training.labelling import Models, write_labels
 from harness.training.question_sets import Merged
 from harness.training.settings import read
 from harness.types import Document, Example, Gold, Question

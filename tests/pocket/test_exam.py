@@ -18,7 +18,7 @@ from harness.llm.load import load_model
 from harness.llm.scripted import Script, ScriptedModel, ScriptedSession
 from harness.method import Scene, SceneOutcome, Skill, Tools
 from harness.models import LanguageModel, MeteredModel
-from harness.training.recorded_session import record_scene
+from harness.training.evaluate import record_scene
 from harness.types import Question
 from pocket.eval import exam
 from pocket.eval import metrics as measures

@@ -14,7 +14,7 @@ from torch import Tensor
 from harness.errors import CannotRun
 from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
-from harness.training.trees import Tree, grow
+from harness.training.token_rows import Tree, grow
 from pocket.tasks.catalog import stage
 from pocket.tasks.parts import Recipe
 from pocket.tasks.recall import Drill, drill

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from harness.errors import UserError
 from harness.stats.rng import Dice
 from harness.training.teacher import ProbeTarget, Transcript
-from harness.training.trees import Branch, Tree, grow
+from harness.training.token_rows import Branch, Tree, grow
 from pocket.train.packing import IGNORED, fill
 from tests.pocket.trees import replies, seen, sequences
 

@@ -20,12 +20,12 @@ from harness.types import Support
 from methods.chunks import fixed_chunks
 from methods.retrieval import bm25_scores, words
 from pocket.card import EMBEDDED
-from pocket.reranker import card as reranker_card
 from pocket.reranker import data as reranker_lists
 from pocket.reranker import exam as reranker_exam
 from pocket.reranker import model as reranker_folder
 from pocket.reranker import train as reranker_training
 from pocket.reranker.data import Listed, Texts, listed, lists_of_step
+from pocket.reranker.exam import write
 from pocket.reranker.train import Settings, offsets_of, train
 from pocket.train import initial_weights as beginning
 from pocket.train import network
@@ -285,7 +285,7 @@ def test_the_exam_and_its_card(model: Path, tmp_path: Path, monkeypatch: pytest.
     ]
     assert all(0 <= (r.mean or 0) <= 1 and r.n == 4 for r in rows)
     assert said[0].startswith("musique: pocket-reranker ")
-    reranker_card.write(folder, chosen, rows)
+    write(folder, chosen, rows)
     card = json.loads((folder / "card.json").read_text())
     assert card["trained"] | {"processor_minutes": 0} == {
         "layers": 1, "seed": 0, "steps": 1, "questions": 2, "begin": card["trained"]["begin"],

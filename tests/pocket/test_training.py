@@ -136,7 +136,7 @@ def test_a_gradient_that_is_no_number_never_reaches_the_weights(
 def test_replies_without_room_are_logged_above_one_in_twenty(tmp_path: Path) -> None:
     said: list[str] = []
     trainer = Trainer.__new__(Trainer)
-    trainer.tell, trainer.settings = said.append, Settings(out=tmp_path)
+    trainer.tell, trainer._file = said.append, tmp_path / "log.jsonl"
     trainer.course = type("Course", (), {"stages": (stage(0.9, None, None, None),)})()  # type: ignore[assignment]
     trainer.progress = Progress(step=50)
     trainer._lost = {2: [3, 7], 0: [5, 95], 1: [6, 94]}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from harness.training.trees import Tree
+from harness.training.token_rows import Tree
 from pocket.train.packing import IGNORED, Batch
 
 

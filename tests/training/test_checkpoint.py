@@ -13,7 +13,7 @@ from torch import Tensor
 
 from harness.errors import CannotRun, UserError
 from harness.training import checkpoint
-from harness.training.checkpoint import Progress, load, save, tokenizer_hash
+from harness.training.checkpoint import Progress, load, save
 
 ABOUT: dict[str, Any] = {"seed": 0, "tokenizer": "aaaa", "shape": {"width": 8, "start": 0.06}}
 
@@ -119,8 +119,3 @@ def test_another_training_is_refused(folder: Path, change: dict[str, Any], messa
     with pytest.raises(UserError, match=message):
         load(folder, {**ABOUT, **change})
     assert load(folder, ABOUT) is not None  # and nothing was touched
-
-
-def test_the_hash_of_a_tokenizer(tmp_path: Path) -> None:
-    (tmp_path / "tokenizer.json").write_text("{}")
-    assert tokenizer_hash(tmp_path) == "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"

@@ -18,8 +18,7 @@ from harness.llm.scripted import Script, ScriptedModel
 from harness.method import Task
 from harness.training.course import Labels
 from harness.training.data import Item, scenes_of
-from harness.training.label_models import Models
-from harness.training.labelling import write_labels
+from harness.training.labelling import Models, write_labels
 from harness.training.question_sets import QuestionSet, _Keys
 from harness.training.training_forecast import forecasts, table
 from harness.types import Document, Example, Gold, Question

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.training.log import append, cut
+from harness.training.checkpoint import append_log as append
+from harness.training.checkpoint import cut_log as cut
 
 
 def lines(path: Path) -> list[int]:
