@@ -33,19 +33,11 @@ from harness.llm.adapters import WEIGHTS
 from harness.llm.model_info import local_folder
 from harness.llm.tokenizer_files import place
 from harness.training import cpu_kernels
+from harness.training.loop import device_of
 from harness.training.need import TARGETS, Need, need, problem
 from harness.training.settings import Settings
 from harness.training.teacher import Teacher
 from harness.training.token_rows import Row
-
-
-def device_of(name: str) -> str:
-    """Resolve "auto" to the GPU, if there is one, else the CPU. Raises CannotRun for a GPU that is not there."""
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise CannotRun("no GPU is available; leave --device out or use --device cpu")
-    return name
 
 
 def fits(config: ModelConfig, settings: Settings, tasks: Iterable[str], device: str = "auto") -> None:

@@ -27,6 +27,15 @@ from harness.training.checkpoint import Checkpoint, Progress
 B = TypeVar("B")
 
 
+def device_of(name: str) -> str:
+    """Resolve "auto" to the GPU, if there is one, else the CPU. Raises CannotRun for a GPU that is not there."""
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise CannotRun("no GPU is available; leave --device out or use --device cpu")
+    return name
+
+
 class Loop(abc.ABC, Generic[B]):
     """A training, from its first step or its checkpoint.
 

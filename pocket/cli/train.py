@@ -59,12 +59,12 @@ class Options:
 def train(options: Options) -> int:
     """Train the model on the skills that methods declare; the same command resumes."""
     from harness.storage.files import touch
-    from pocket.train import initial_weights
+    from pocket.train import resume
 
     check(options.device, options.mlflow)
     folder = options.folder
     if options.first_weights is not None:
-        initial_weights.check(options.first_weights, folder / "model")
+        resume.check(options.first_weights, folder / "model")
     course = _course(options)
     touch(folder)
     log = feed(folder, options.mlflow, _params(options))
@@ -104,11 +104,11 @@ def _course(options: Options) -> Curriculum:
     from harness.training.teacher import WINDOW
     from pocket.tasks.recipes import Curriculum
     from pocket.tasks.skills import skills
-    from pocket.train import initial_weights
+    from pocket.train import resume
     from pocket.train.curriculum import curriculum
 
     first = options.first_weights
-    window = WINDOW if first is None else initial_weights.shape(first).window
+    window = WINDOW if first is None else resume.shape(first).window
     whole = curriculum(None if options.curriculum is None else Path(options.curriculum), window)
     chosen = split(options.skill)
     for name in chosen:

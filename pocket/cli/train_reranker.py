@@ -36,12 +36,12 @@ def train_reranker(
     from harness.storage.files import touch
     from pocket.card import EMBEDDED
     from pocket.reranker import train as training
-    from pocket.train import initial_weights
+    from pocket.train import resume
 
     first = EMBEDDED if begin is None else Path(begin)
     if begin is None and not (EMBEDDED / "config.json").is_file():
         raise CannotRun("no pocket model comes with this installation; name a model folder with --from")
-    initial_weights.check(first, Path(out) / "none")
+    resume.check(first, Path(out) / "none")
     touch(Path(out))
     chosen = {name: value for name, value in {"layers": layers, "steps": steps}.items() if value is not None}
     settings = training.Settings(Path(out), first, seed=seed, **chosen)

@@ -24,7 +24,7 @@ from harness.training import checkpoint
 from harness.training.loop import Loop
 from pocket.reranker import model as reranker_folder
 from pocket.reranker.data import Listed, lists_of_step
-from pocket.train import initial_weights as beginning
+from pocket.train import resume as beginning
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -150,16 +150,15 @@ _NAMES = {
 }
 
 
-def _exported(weights: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
-    out = {theirs: weights[ours] for ours, theirs in _ENDS.items()}
+def _parts(layers: int) -> dict[str, list[str]]:
+    """Short name -> names in LlamaForCausalLM, whose rows stand below each other in ours."""
+    parts = {ours: [theirs] for ours, theirs in _ENDS.items()}
     for i in range(layers):
         head = f"model.layers.{i}."
-        out |= {f"{head}{theirs}.weight": weights[f"{i}.{ours}"] for ours, theirs in _NAMES.items()}
-        for name, part in zip("qkv", weights[f"{i}.qkv"].chunk(3), strict=True):
-            out[f"{head}self_attn.{name}_proj.weight"] = part
-        for name, part in zip(("gate", "up"), weights[f"{i}.gate_up"].chunk(2), strict=True):
-            out[f"{head}mlp.{name}_proj.weight"] = part
-    return out
+        parts |= {f"{i}.{ours}": [f"{head}{theirs}.weight"] for ours, theirs in _NAMES.items()}
+        parts[f"{i}.qkv"] = [f"{head}self_attn.{name}_proj.weight" for name in "qkv"]
+        parts[f"{i}.gate_up"] = [f"{head}mlp.{name}_proj.weight" for name in ("gate", "up")]
+    return parts
 
 
 def save(weights: dict[str, Tensor], shape: Shape, folder: Path, ends: tuple[int, int]) -> None:
@@ -185,7 +184,10 @@ def save(weights: dict[str, Tensor], shape: Shape, folder: Path, ends: tuple[int
     )
     folder.mkdir(parents=True, exist_ok=True)
     config.save_pretrained(str(folder))
-    half = {k: v.detach().cpu().to(torch.bfloat16).contiguous() for k, v in _exported(weights, shape.layers).items()}
+    half: dict[str, Tensor] = {}
+    for ours, names in _parts(shape.layers).items():
+        rows = weights[ours].detach().cpu().to(torch.bfloat16).chunk(len(names))
+        half |= {name: part.contiguous() for name, part in zip(names, rows, strict=True)}
     save_file(half, str(folder / "model.safetensors"), metadata={"format": "pt"})
 
 
@@ -208,13 +210,9 @@ def load(folder: Path, shape: Shape) -> dict[str, Tensor]:
         raise CannotRun(
             f"the weights in {folder} are of another shape: {len(layers)} layers there, {shape.layers} here"
         )
+    parts = _parts(shape.layers)
     try:
-        weights = {ours: theirs[name] for ours, name in _ENDS.items()}
-        for i in range(shape.layers):
-            head = f"model.layers.{i}."
-            weights |= {f"{i}.{ours}": theirs[f"{head}{name}.weight"] for ours, name in _NAMES.items()}
-            weights[f"{i}.qkv"] = torch.cat([theirs[f"{head}self_attn.{n}_proj.weight"] for n in "qkv"])
-            weights[f"{i}.gate_up"] = torch.cat([theirs[f"{head}mlp.{n}_proj.weight"] for n in ("gate", "up")])
+        weights = {ours: torch.cat([theirs[name] for name in names]) for ours, names in parts.items()}
     except KeyError as error:
         raise CannotRun(f"the weights in {folder} lack {error}; they are of another shape than asked for") from None
     for name, weight in start(shape, 0).items():
@@ -223,7 +221,7 @@ def load(folder: Path, shape: Shape) -> dict[str, Tensor]:
                 f"the weights in {folder} are of another shape: {name} is {tuple(weights[name].shape)} there, "
                 f"{tuple(weight.shape)} here"
             )
-    more = sorted(theirs.keys() - _exported(weights, shape.layers).keys())
+    more = sorted(theirs.keys() - {name for names in parts.values() for name in names})
     if more:
         raise CannotRun(
             f"the weights in {folder} have {len(more)} tensors that a pocket model does not have, such as '{more[0]}'"

@@ -21,22 +21,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from harness.errors import CannotRun
 from harness.stats.rng import Dice
 from harness.storage.file_hash import file_hash
 from harness.training import checkpoint
-from harness.training.loop import Loop
+from harness.training.loop import Loop, device_of
 from harness.training.teacher import WINDOW, Teacher
 from pocket.eval import card
 from pocket.eval.card import write
 from pocket.tasks.recall import Drill
 from pocket.tasks.recipes import Curriculum, Stage
-from pocket.train import initial_weights as beginning
 from pocket.train import network, resume, tokenizer
-from pocket.train.batches import make_batch, share_right
+from pocket.train import resume as beginning
 from pocket.train.curriculum import curriculum
 from pocket.train.network import Shape
-from pocket.train.packing import Batch
+from pocket.train.packing import Batch, make_batch, share_right
 
 _SAY = 50  # steps between lines of the log
 _LOST = 0.05  # share of a recipe's replies that may be left out without a warning
@@ -70,13 +68,15 @@ class Trainer(Loop[tuple[int, Batch]]):
         super().__init__(settings.out, {})
         self.settings, self.tell = settings, tell
         self.save_every = settings.save
-        self.device = _device(settings.device)
+        self.device = device_of(settings.device)
         folder = settings.out / "model"
         shape = settings.shape
         if settings.begin is not None:
             beginning.check(settings.begin, folder)
             shape = shape or beginning.shape(settings.begin)
-        self.course = _course(settings.course, shape)
+        window = WINDOW if shape is None else shape.window
+        given = settings.course
+        self.course = given if isinstance(given, Curriculum) else curriculum(given, window)
         self.tokenizer = _tokenizer(folder, settings)
         self.shape = shape or Shape(vocabulary=len(self.tokenizer))
         self.teacher = Teacher(self.tokenizer, "pocket-llama", self.shape.window)
@@ -233,20 +233,6 @@ class Trainer(Loop[tuple[int, Batch]]):
 def _decays(name: str) -> bool:
     """Matrices decay; norms and embeddings, whose sizes set how sharp the logits can be, do not."""
     return "norm" not in name and name not in ("embed", "head")
-
-
-def _device(name: str) -> str:
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise CannotRun("no GPU is available; leave --device out or say --device cpu")
-    return name
-
-
-def _course(course: Path | Curriculum | None, shape: Shape | None) -> Curriculum:
-    if isinstance(course, Curriculum):
-        return course
-    return curriculum(course, WINDOW if shape is None else shape.window)
 
 
 def _tokenizer(folder: Path, settings: Settings) -> Any:

@@ -10,9 +10,8 @@ from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
 from pocket.tasks.recall import Drill
 from pocket.tasks.recipes import RecipeModel
-from pocket.train import batches
-from pocket.train.batches import make_batch, share_right
-from pocket.train.packing import Batch
+from pocket.train import packing as batches
+from pocket.train.packing import Batch, make_batch, share_right
 from tests.pocket.trainings import stage
 
 

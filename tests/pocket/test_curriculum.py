@@ -13,8 +13,8 @@ from harness.training.teacher import Teacher
 from pocket.tasks.catalog import SCENES
 from pocket.tasks.recall import Drill
 from pocket.tasks.skills import skills
-from pocket.train.batches import make_batch
 from pocket.train.curriculum import curriculum
+from pocket.train.packing import make_batch
 
 STAGE = "stages: [{{name: a, steps: 9, recipes: [{0}]{1}}}]"
 

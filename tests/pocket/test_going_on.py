@@ -14,7 +14,7 @@ import torch
 
 from harness.errors import CannotRun, UserError
 from harness.training.checkpoint import Checkpoint, Progress
-from pocket.train import initial_weights as beginning
+from pocket.train import resume as beginning
 from pocket.train.trainer import Trainer, train
 from tests.forked import start
 from tests.pocket.slow_training import SHAPE, settings

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import CannotRun, UserError
-from pocket.train.initial_weights import check, shape, take_tokenizer
 from pocket.train.network import Shape
+from pocket.train.resume import check, shape, take_tokenizer
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 CONFIG = {

@@ -27,8 +27,8 @@ from pocket.reranker import train as reranker_training
 from pocket.reranker.data import Listed, Texts, listed, lists_of_step
 from pocket.reranker.exam import write
 from pocket.reranker.train import Settings, offsets_of, train
-from pocket.train import initial_weights as beginning
 from pocket.train import network
+from pocket.train import resume as beginning
 from pocket.world.sample import sample
 
 TINY = {"width": 32, "layers": 2, "heads": 2, "inner": 48, "window": 1024}

@@ -10,8 +10,7 @@ import pytest
 from harness.errors import UserError
 from harness.training.checkpoint import Checkpoint, Progress
 from pocket.tasks.recipes import Curriculum
-from pocket.train.initial_weights import weights_mark
-from pocket.train.resume import course_notes, marks, start_notes
+from pocket.train.resume import course_notes, marks, start_notes, weights_mark
 
 RECALL: dict[str, Any] = {"skill": "recall", "pairs": [2, 3]}
 ANSWER: dict[str, Any] = {"skill": "answer", "facts": [1, 2], "ask": {"one": 1, "two": 2}}
@@ -104,21 +103,6 @@ def test_what_may_not(then: Checkpoint, now: list[dict[str, Any]], message: str)
         course_notes(then, course(*now), OUT)
 
 
-NOT_TOLD = ["the checkpoint does not say what its course was; it goes on with this one"]
-
-
-def test_a_checkpoint_of_an_earlier_version() -> None:
-    assert course_notes(found(1, 5, about={}, recipes=2), course(*with_(0, steps=21)), OUT) == NOT_TOLD
-    assert course_notes(found(3, 0, about={}), course(*STAGES, MORE), OUT) == NOT_TOLD
-    for then, now in (
-        (found(1, 5, about={}, recipes=2), with_(1, recipes=[RECALL])),
-        (found(1, 5, about={}), STAGES[:1]),
-        (found(3, 0, about={}), STAGES[:2]),
-    ):
-        with pytest.raises(UserError, match="is of another course"):
-            course_notes(then, course(*now), OUT)
-
-
 # --- the start --------------------------------------------------------------------------------------------------------
 
 
@@ -133,9 +117,6 @@ def test_the_same_start_is_said(start: Path) -> None:
     assert start_notes(then, None, OUT) == []
     assert start_notes(then, start, OUT) == [
         f"it began from '{start}' and has gone on since; the weights there are not used again"
-    ]
-    assert start_notes(found(0, 5, about={}), start, OUT) == [
-        f"the checkpoint does not say what it began from; '{start}' is not used"
     ]
 
 

@@ -12,8 +12,8 @@ import pytest
 from pocket.card import EMBEDDED
 from pocket.reranker import exam as reranker_exam
 from pocket.reranker import train as reranker_training
-from pocket.train import initial_weights as beginning
 from pocket.train import network
+from pocket.train import resume as beginning
 from tests.cli.conftest import Cli, configs, environment, here  # noqa: F401 - fixtures
 
 TINY = ["--from", "model", "--layers", "1", "--steps", "2", "--questions", "2"]

@@ -11,8 +11,8 @@ import torch
 
 from harness.errors import CannotRun
 from harness.training.checkpoint import Progress
+from harness.training.loop import device_of
 from pocket.tasks.recipes import Stage
-from pocket.train import trainer as training
 from pocket.train.trainer import Settings, Trainer
 from tests.pocket.slow_training import settings
 from tests.pocket.trainings import begun, lines, stage, weights
@@ -105,9 +105,9 @@ def replace_stage(**more: Any) -> Stage:
 
 def test_no_gpu_is_said(tokenizer_folder: Path, course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(CannotRun, match="no GPU is available; leave --device out or say --device cpu"):
+    with pytest.raises(CannotRun, match="no GPU is available; leave --device out or use --device cpu"):
         Trainer(settings(tmp_path / "out", course, device="cuda"), lambda _: None)
-    assert training._device("auto") == "cpu"
+    assert device_of("auto") == "cpu"
 
 
 def test_a_loss_that_is_no_number_ends_the_training(
