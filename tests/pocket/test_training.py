@@ -13,7 +13,7 @@ from harness.errors import CannotRun
 from harness.training.checkpoint import Progress
 from harness.training.loop import device_of
 from pocket.tasks.recipes import Stage
-from pocket.train.trainer import Settings, Trainer
+from pocket.train.trainer import Trainer
 from tests.pocket.slow_training import settings
 from tests.pocket.trainings import begun, lines, stage, weights
 
