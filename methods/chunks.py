@@ -1,4 +1,4 @@
-"""Cutting a document: by the model's own tokens (docs/methods.md#chunks), by sentences, or down to its ends.
+"""Cutting a document: by the model's own tokens (docs/methods/shared.md#chunks), by sentences, or down to its ends.
 
 fixed_chunks      "abcdefgh", 3 tokens a chunk ──► spans (start, end) of characters that tile the text
 sentence_chunks   so many whole sentences a chunk          packed_chunks   whole sentences up to so many tokens
@@ -109,8 +109,8 @@ def keep(text: str, most: int, model: MeteredModel, side: Side = "ends") -> tupl
     """Spans that keep `most` tokens of the text, and the number of tokens of the whole text; one span if all fits.
 
     "ends" is LongBench's truncation: int(most / 2) tokens at each end; "left" and "right" keep one end
-    (docs/methods.md#window). Fewer are kept where a cut inside a word or character makes a part longer when encoded on
-    its own.
+    (docs/methods/retrieval.md#window). Fewer are kept where a cut inside a word or character makes a part longer when
+    encoded on its own.
     """
     offsets = model.offsets(text)
     if len(offsets) <= most:

@@ -1,6 +1,6 @@
 """DECOM: a question is simplified into sub-questions that are answered one after the other.
 
-Source: QRMeM 3.1; docs/methods.md#decom.
+Source: QRMeM 3.1; docs/methods/qrmem.md#decom.
 
     question ──► "Who wrote Velindra?"  "Where was #1 born?"
     each     ──► the 3 segments nearest by BM25 ──► a short answer, inserted where a later one has "#1"

@@ -1,4 +1,4 @@
-"""GIST, that is ReadAgent (Lee et al. 2024; docs/methods.md#gist): gists of pages, some of which are looked up.
+"""GIST, that is ReadAgent (Lee et al. 2024; docs/methods/qrmem.md#gist): gists of pages, some of which are looked up.
 
     pages     the model picks where a page ends: labels are offered behind the 280th word, a page has 600 at most
     gists     each page in short (the shared summary prompt)

@@ -1,4 +1,4 @@
-"""Where a reader pauses: a document is cut into pages at breaks that the model picks (docs/methods.md#gist).
+"""Where a reader pauses: a document is cut into pages at breaks that the model picks (docs/methods/qrmem.md#gist).
 
     unit unit unit <3> unit <4> unit <5>       "Break: 4"  ──►  the next page begins behind label 4
 

@@ -1,7 +1,7 @@
 """The one-turn prompt that all methods without a turn structure of their own share, "longbench-style".
 
-Its layout follows LongBench (docs/methods.md#reading-prompt: instruction, context, instruction again, question); the
-words are this project's, so no byte parity with LongBench is claimed. The answer instruction is the data set's.
+Its layout follows LongBench (docs/methods/shared.md#reading-prompt: instruction, context, instruction again, question);
+the words are this project's, so no byte parity with LongBench is claimed. The answer instruction is the data set's.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     document ──chunks──► rank(question) ──k chunks, or chunks up to a token budget──► the shared reading prompt
 
 PECAN and GARLIC use the same 300-token chunks as their own method and concatenate in rank order
-(docs/methods.md#retrieval-rows). RECOMP's extractive compressor is the same with sentences as chunks, shown in the
-order of the text (docs/methods.md#recomp).
+(docs/methods/retrieval.md#retrieval-rows). RECOMP's extractive compressor is the same with sentences as chunks, shown
+in the order of the text (docs/methods/retrieval.md#recomp).
 """
 
 from __future__ import annotations
@@ -145,16 +145,17 @@ _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W_\u3040-\u30f
 
 
 def words(text: str) -> list[str]:
-    """BM25's words: lower case, split at everything but letters and digits (docs/methods.md#bm25)."""
+    """BM25's words: lower case, split at everything but letters and digits (docs/methods/retrieval.md#bm25)."""
     return _WORD.findall(text.lower())
 
 
 def bm25_scores(question: Sequence[str], texts: Sequence[Sequence[str]]) -> np.ndarray:
     """BM25Okapi of rank_bm25 with its defaults k1 = 1.5, b = 0.75, epsilon = 0.25; zeros where no text has a word.
 
-    Its idf ln((N - n + 0.5) / (n + 0.5)) breaks on few texts (docs/methods.md#bm25): of two, a word of one text weighs
-    0, and a word of both a negative epsilon x mean, so that the text with fewer of the words is first. Where that mean
-    is not positive, all words weigh ln(1 + (N - n + 0.5) / (n + 0.5)) instead, as in Lucene, which is always positive.
+    Its idf ln((N - n + 0.5) / (n + 0.5)) breaks on few texts (docs/methods/retrieval.md#bm25): of two, a word of one
+    text weighs 0, and a word of both a negative epsilon x mean, so that the text with fewer of the words is first.
+    Where that mean is not positive, all words weigh ln(1 + (N - n + 0.5) / (n + 0.5)) instead, as in Lucene, which is
+    always positive.
     """
     from rank_bm25 import BM25Okapi
 

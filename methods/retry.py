@@ -3,7 +3,7 @@
     response = ask_parsed(model, pieces, limit, parse, Retry(seed=tools.seed))
     response.found      the first reply that `parse` accepts, parsed; None if it accepts none
 
-QRMeM's rule (QRMeM 3.2; docs/methods.md#retries): temperature 0; after a reply that cannot be parsed the request
+QRMeM's rule (QRMeM 3.2; docs/methods/shared.md#retries): temperature 0; after a reply that cannot be parsed the request
 is repeated at 0.7, up to four times. The prompt, a list of separately encoded pieces, is read once for all replies.
 """
 

@@ -5,10 +5,10 @@
 Sentences are packed in order up to a number of tokens. A sentence that is longer is cut behind its clauses, and a
 clause that is longer where its tokens end, into pieces that are packed the same way but with nothing else.
 
-As RAPTOR's released split_text (docs/methods.md#raptor-chunks), with these differences: the marks stay in the text,
-which the chunks tile; a mark ends a sentence only before white space ("3.14" is whole), those of Chinese and Japanese
-everywhere; pieces of a long sentence come behind what is before them, not ahead of it; no chunk is empty; none is
-longer than the limit.
+As RAPTOR's released split_text (docs/methods/raptor.md#raptor-chunks), with these differences: the marks stay in the
+text, which the chunks tile; a mark ends a sentence only before white space ("3.14" is whole), those of Chinese and
+Japanese everywhere; pieces of a long sentence come behind what is before them, not ahead of it; no chunk is empty; none
+is longer than the limit.
 """
 
 from __future__ import annotations

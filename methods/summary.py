@@ -1,7 +1,7 @@
 """A summary of some texts in one request: the prompts that methods share, and how they are sent.
 
-SUMMARY     methods whose papers print no prompt for it (docs/methods.md#shared-summary)
-DETAILED    RAPTOR and the trees that follow it (docs/methods.md#raptor-summary)
+SUMMARY     methods whose papers print no prompt for it (docs/methods/shared.md#shared-summary)
+DETAILED    RAPTOR and the trees that follow it (docs/methods/raptor.md#raptor-summary)
 """
 
 from __future__ import annotations

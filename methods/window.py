@@ -1,6 +1,6 @@
 """The window is the method: the whole document, one end of it, window after window, or nothing.
 
-Source: docs/methods.md#window.
+Source: docs/methods/retrieval.md#window.
 
 FullContext      whole | cut in its middle (keep: ends) | its beginning (keep: left) | its end (keep: right)
 SlidingWindow    window 1 ─► "unanswerable"   window 2 ─► "Mira" ◄ the answer   window 3 ─► "Tal"
@@ -74,7 +74,7 @@ class FullContext(Method):
 def _joined(text: str, spans: Sequence[Span]) -> str:
     """The parts of `text` with nothing between them, as LongBench joins the two halves of a long one.
 
-    Source: docs/methods.md#window.
+    Source: docs/methods/retrieval.md#window.
     """
     return "".join(text[a:b] for a, b in spans)
 
@@ -96,7 +96,7 @@ class SlidingWindow(Method):
     """One request a window, each read as a text of its own; the first reply that answers counts.
 
     QRMeM's table 6 gives it five requests a question and no rule how their answers become one; for the rule here see
-    docs/methods.md#sliding-window. The word "unanswerable" replaces its codes -1 and -2, so that the shared
+    docs/methods/retrieval.md#sliding-window. The word "unanswerable" replaces its codes -1 and -2, so that the shared
     reading prompt can be used; only its answer instruction is extended. A reply without a letter or digit is no answer
     either. If no window answers, the answer is "unanswerable".
     """

@@ -10,7 +10,7 @@ found in any long text, or never, and say nothing: a question with no other answ
 
 The twin asks what FlashRAG's evaluator asks of retrieved texts: whether the normalised text of any piece contains a
 normalised answer as a string of characters. "art" is in "party", every answer counts, and no question is left out.
-docs/methods.md#answer-recall has both.
+docs/methods/scoring.md#answer-recall has both.
 """
 
 from __future__ import annotations

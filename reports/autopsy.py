@@ -4,7 +4,7 @@
     frame(cases_by_label), sections(...)                                    counts and shares with intervals
 
 CLASSES are exclusive; the first that holds is taken. Causes that need no other run come first, then those that the
-method could have avoided, then the reader's. docs/methods.md#autopsy has the reasons for the order.
+method could have avoided, then the reader's. docs/methods/scoring.md#autopsy has the reasons for the order.
 
     siblings        the same questions, rows, task and reader: a run that was shown the evidence alone (oracle-evidence)
                     and one that was shown nothing (closed-book)

@@ -4,8 +4,8 @@
                     "chunk_tokens=200"          the user did: up to two settings by name, more by number
     label(method)   "pecan [pocket]"            `method` as it stands in a run.yaml
 
-The reference is the preset under profile `paper` for the same data set (docs/methods.md#profiles). Only parameters
-and prompts of the method count, and of these only those that change a prediction.
+The reference is the preset under profile `paper` for the same data set (docs/methods/shared.md#profiles). Only
+parameters and prompts of the method count, and of these only those that change a prediction.
 """
 
 from __future__ import annotations

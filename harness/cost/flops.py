@@ -27,7 +27,7 @@ answer, the same on all data sets) is then, in tokens:
 | Qasper   | 4,866    | 92.5   | 91         | 347  | 747    | 1094     |
 | MuSiQue  | 2,267    | 40.6   | 81         | 222  | 321    | 498      |
 
-Only `all-params` gives one number. docs/methods.md#costs-and-flops has more of this check and its limits.
+Only `all-params` gives one number. docs/methods/costs.md#costs-and-flops has more of this check and its limits.
 
 Encoders: bidirectional, so every convention counts the full square of each text. A BERT-like model also runs its pooler
 (d x d) once a text where it has one, and a cross-encoder its classifier (d) once a pair; `Event.logits` counts those.

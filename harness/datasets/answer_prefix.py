@@ -6,7 +6,7 @@ final("Mira", "So the final answer is:")                                      No
 
 dataset.answer_prefix is the phrase, dataset.demonstration the example. LongRefiner has both in its short-answer prompt
 (LongRefiner, appendix D, prompt C.1) and scores what stands behind the phrase's last occurrence, stripped. The record
-keeps the whole reply. See docs/methods.md#longrefiner-answer.
+keeps the whole reply. See docs/methods/longrefiner.md#longrefiner-answer.
 """
 
 from __future__ import annotations

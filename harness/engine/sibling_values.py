@@ -8,7 +8,7 @@
 f: tokens of the prompt around the pieces; p: of a piece (Method.piece_tokens); g: of the run's mean answer; q: of the
 question, if the method embeds it. Costs are FLOPs of search and answer under the default convention; if the FLOPs
 of one of the two are unknown, tokens processed. Half rounds up; of two equally near k the smaller one counts. Sources
-and alternatives: docs/methods.md#from-another-run.
+and alternatives: docs/methods/costs.md#from-another-run.
 
 Only the number reaches the method, and the number is what is hashed. It is stored with its source in run.yaml (origins)
 and manifest.json ("amounts").

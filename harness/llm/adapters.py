@@ -120,7 +120,10 @@ def without_prompts(used: Mapping[str, str | Path]) -> list[str]:
     warning = (
         f"no card says on which prompts these adapters were trained: {', '.join(names)}; if on others than those in "
     )
-    return [warning + "use (harness show METHOD), give theirs with --set method.prompts=FILE (docs/methods.md#prompts)"]
+    return [
+        warning
+        + "use (harness show METHOD), give theirs with --set method.prompts=FILE (docs/methods/shared.md#prompts)"
+    ]
 
 
 def furnished(config: ModelConfig, names: Iterable[str]) -> ModelConfig:

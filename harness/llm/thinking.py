@@ -4,7 +4,7 @@
 
 `model.thinking` names the markers and how many tokens the model may think, beyond those that a method allows for the
 answer. The thinking is not part of the answer, of what scorers see, or of the context behind the reply: chat templates
-of these models drop it from earlier turns too. docs/methods.md#thinking.
+of these models drop it from earlier turns too. docs/methods/shared.md#thinking.
 """
 
 from __future__ import annotations

@@ -93,7 +93,8 @@ def shortened(row: Row, length: int) -> Row:
     """The row in `length` tokens: its prompt and its reply each lose their ends, as LLaMA-Factory's cutoff_len does.
 
     A reply of less than half of `length` stays whole, and the prompt is cut. If the prompt is that short, the reply is
-    cut. Otherwise both keep the same share (infer_seqlen in LLaMA-Factory's data/processor; docs/methods.md).
+    cut. Otherwise both keep the same share (infer_seqlen in LLaMA-Factory's data/processor;
+    docs/methods/longrefiner.md#longrefiner-training).
     """
     source = row.targets[0]
     target = len(row.ids) - source

@@ -1,6 +1,6 @@
 """Prompt compression: tokens that tell a small model little are left out before the reader sees the text.
 
-Source: docs/methods.md#compression.
+Source: docs/methods/compression.md#compression.
 
 config.py      every choice, with the released code's default
 units.py       a text as tokens that can be kept or dropped, and what is kept as spans of the document

@@ -1,6 +1,6 @@
 """Every choice of the compression methods; the defaults are those of the released code.
 
-Source: docs/methods.md#compression.
+Source: docs/methods/compression.md#compression.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": oper
 class LinguaConfig(MethodConfig):
     """LLMLingua's and LongLLMLingua's arguments under the released names, and what this project adds (+).
 
-    Source: docs/methods.md#lingua-arguments.
+    Source: docs/methods/compression.md#lingua-arguments.
 
     contexts                   + what is ranked: "tokens" = hard cut every chunk_tokens, "packed" = whole sentences up
                                  to so many, "lines" = every line, a longer one cut; "titled-lines" = every line whole,
@@ -129,7 +129,7 @@ class LinguaConfig(MethodConfig):
     def condition(self) -> str:
         """How contexts and sentences are ranked: "none", "before" or "after" the question.
 
-        Source: docs/methods.md#lingua-contexts.
+        Source: docs/methods/compression.md#lingua-contexts.
         """
         if self.rank_method == "llmlingua":
             return "none"
@@ -155,7 +155,7 @@ class LLMLinguaConfig(LinguaConfig):
 
 
 class LongLLMLinguaConfig(LinguaConfig):
-    """The README's setting (docs/methods.md#lingua-arguments)."""
+    """The README's setting (docs/methods/compression.md#lingua-arguments)."""
 
     rate: float = Field(default=0.55, gt=0, le=1)
     condition_in_question: Condition = "after_condition"
@@ -166,7 +166,7 @@ class LongLLMLinguaConfig(LinguaConfig):
 
 
 class SelectiveConfig(MethodConfig):
-    """Selective-Context (docs/methods.md#selective-context).
+    """Selective-Context (docs/methods/compression.md#selective-context).
 
     reduce_ratio         share of units that is dropped: those below this percentile of the whole text
     target_tokens        tokens of the compressed text at most, instead of `reduce_ratio`; the ratio is chosen for it

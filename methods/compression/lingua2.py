@@ -1,6 +1,6 @@
 """LLMLingua-2 (Pan et al. 2024, arXiv 2403.12968): a classifier says which words are worth keeping.
 
-Source: docs/methods.md#llmlingua-2.
+Source: docs/methods/compression.md#llmlingua-2.
 
     text ──► chunks of 510 tokens, ended at a full stop or line break ──► p(keep) of each token ──► mean over a word
     words above a percentile of their chunk are kept, so every chunk is compressed by the same rate

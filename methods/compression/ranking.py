@@ -1,4 +1,6 @@
-"""The context level (docs/methods.md#lingua-contexts): contexts ranked, a budget, their order, the keep ratio of each.
+"""The context level: contexts ranked, a budget, their order, the keep ratio of each.
+
+Source: docs/methods/compression.md#lingua-contexts.
 
 LongLLMLingua   surprise of the question behind the context, low is good
 LLMLingua       surprise of the context itself, high is good
@@ -43,7 +45,8 @@ def lines(text: str) -> list[Span]:
 def titled_lines(document: Document) -> list[Span]:
     """Every line of a document; a title that is a line of its own goes with the line behind it.
 
-    FlashRAG writes "Doc 1(Title: title) first line" and cuts at line breaks (docs/methods.md#compression-contexts).
+    FlashRAG writes "Doc 1(Title: title) first line" and cuts at line breaks
+    (docs/methods/compression.md#compression-contexts).
     """
     titles = {passage.start: passage.title.strip() for passage in document.passages}
     spans: list[Span] = []

@@ -1,6 +1,6 @@
 """Selective-Context (Li et al. 2023, arXiv 2310.06201): units of low self-information are dropped.
 
-Source: docs/methods.md#selective-context.
+Source: docs/methods/compression.md#selective-context.
 
     each sentence scored alone, behind the beginning of a text or the token that ends one ──► -log p of its tokens
     threshold = percentile of the whole text ──► what is below it is dropped

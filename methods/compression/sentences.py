@@ -1,6 +1,6 @@
 """The sentence level: the sentences of the chosen contexts with the highest priority, up to a budget.
 
-Source: docs/methods.md#lingua-sentences.
+Source: docs/methods/compression.md#lingua-sentences.
 
 Sentences are those of methods.chunks (released: nltk's). White space behind a sentence goes with it.
 """

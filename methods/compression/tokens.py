@@ -1,6 +1,6 @@
 """The token level: window after window, each read behind what was kept of those before it.
 
-Source: docs/methods.md#lingua-tokens.
+Source: docs/methods/compression.md#lingua-tokens.
 
     first pass    surprise of the whole text, as much of it as the compressor's window holds
     each window   its surprise again, behind the kept tokens (the first window has the first pass's)

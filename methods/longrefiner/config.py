@@ -1,4 +1,4 @@
-"""LongRefiner's parameters (LongRefiner 3 and A.3; docs/methods.md#longrefiner)."""
+"""LongRefiner's parameters (LongRefiner 3 and A.3; docs/methods/longrefiner.md#longrefiner)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Where the shortened paragraphs of an outline stand in the original text (docs/methods.md#longrefiner-filling).
+"""Where the shortened paragraphs of an outline stand in the original text.
+
+Source: docs/methods/longrefiner.md#longrefiner-filling.
 
     fill(["Toren was ... of the river.", "In 1719 ... the lake."], text)  ──►  [(0, 120), (121, 310)]
 

@@ -1,6 +1,6 @@
 """An outline made from a page's own headings, as the paper's training data is made of Wikipedia.
 
-Source: docs/methods.md#longrefiner-training.
+Source: docs/methods/longrefiner.md#longrefiner-training.
 
     page = of_page(text, offsets)           Page(text="body without headings", outline=Part("root", ...)), or None
 

@@ -1,6 +1,6 @@
 """The prompts of the refiner's three tasks, in this project's words, and the parsers of its replies.
 
-Source: docs/methods.md#longrefiner.
+Source: docs/methods/longrefiner.md#longrefiner.
 
 analysis      question                          ──►  the probabilities of "Local" and "Global" behind "["
 structuring   document                          ──►  an outline, see grammar.py

@@ -1,4 +1,4 @@
-"""The scores of a document's nodes (LongRefiner 3.3; docs/methods.md#longrefiner-local).
+"""The scores of a document's nodes (LongRefiner 3.3; docs/methods/longrefiner.md#longrefiner-local).
 
 local    LS(leaf) = what the scoring model says        LS(part) = mean of LS over its children
 global   GS(part) = 1 if its title is selected         otherwise GS(node) = GS(parent) / number of its children

@@ -1,4 +1,4 @@
-"""Which nodes are read: the paper's rule (LongRefiner 3.3 and A.4; docs/methods.md#longrefiner-selection).
+"""Which nodes are read: the paper's rule (LongRefiner 3.3 and A.4; docs/methods/longrefiner.md#longrefiner-selection).
 
 Nodes of all documents are taken by falling score until the budget is met. A part brings all that is under it; what is
 in already is not counted again; when the last child of a part has come in, the part is in. A part that does not fit is

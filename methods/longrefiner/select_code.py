@@ -1,6 +1,6 @@
 """Which nodes are read: the released code's rule, where it departs from the paper.
 
-Source: docs/methods.md#longrefiner-selection.
+Source: docs/methods/longrefiner.md#longrefiner-selection.
 
 1  by falling score, nodes are pre-selected until one does not fit into twice the budget
 2  of these, until the budget is overdrawn: a leaf whose parent is in is passed over; a part takes the place of its

@@ -1,4 +1,4 @@
-"""What the reader sees of chosen leaves, and how many tokens that is (docs/methods.md#longrefiner-titles).
+"""What the reader sees of chosen leaves, and how many tokens that is (docs/methods/longrefiner.md#longrefiner-titles).
 
 Leaves of one document that follow each other are one piece of its text; pieces stand in the order of the documents and
 of their text. A document's title stands above its first piece, a part's title above the part where all of it is read.

@@ -33,7 +33,9 @@ def text_spans(document: Document, keep_headings: bool) -> list[Span]:
 
 
 def structure(document: Document, config: LongRefinerConfig, tools: Tools) -> Tree:
-    """The tree of `document` without its title line, as the released code makes it (docs/methods.md#longrefiner-title).
+    """The tree of `document` without its title line, as the released code makes it.
+
+    Source: docs/methods/longrefiner.md#longrefiner-title.
 
     Without an outline that matches the text, the tree has chunks of sentences. Raises WindowExceeded if the prompt
     alone fills the window.

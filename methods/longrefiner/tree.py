@@ -266,7 +266,7 @@ def _words(text: str) -> int:
 def _joined(runs: Sequence[_Run], text: str, config: LongRefinerConfig) -> Iterator[_Run]:
     """Join paragraphs of one part until they have enough words; long gaps stay separate.
 
-    Source: docs/methods.md#longrefiner-leaves.
+    Source: docs/methods/longrefiner.md#longrefiner-leaves.
     """
     open_run: _Run | None = None
     words = 0

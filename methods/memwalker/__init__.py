@@ -9,7 +9,7 @@ walk.py      the walk: choose a part, read it, answer or go back
 skills.py    what all this asks of a model
 method.py    the Method the registry names
 
-No code was released; the walk is written from the paper's description (docs/methods.md#memwalker).
+No code was released; the walk is written from the paper's description (docs/methods/memwalker.md#memwalker).
 """
 
 from methods.memwalker.method import MemWalker

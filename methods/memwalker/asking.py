@@ -3,8 +3,8 @@
     response = asking.ask(Request(model, build, parse, answer_tokens), memory)
     response.found      the parsed reply; None if the walk ends, asking.why has the reason
 
-The first reply is the likeliest one; further ones are sampled (docs/methods.md#memwalker-retries), each with a seed of
-its own. The prompt is read once, however often it is replied to.
+The first reply is the likeliest one; further ones are sampled (docs/methods/memwalker.md#memwalker-retries), each with
+a seed of its own. The prompt is read once, however often it is replied to.
 """
 
 from __future__ import annotations

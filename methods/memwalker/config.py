@@ -1,4 +1,4 @@
-"""MemWalker's parameters (docs/methods.md#memwalker)."""
+"""MemWalker's parameters (docs/methods/memwalker.md#memwalker)."""
 
 from __future__ import annotations
 

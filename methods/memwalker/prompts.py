@@ -1,4 +1,4 @@
-"""The prompts that build the tree and walk it, in this project's words (docs/methods.md#memwalker).
+"""The prompts that build the tree and walk it, in this project's words (docs/methods/memwalker.md#memwalker).
 
 feed(session, triage(question, memory, summaries, config, back=False))
 """

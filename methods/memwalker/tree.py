@@ -1,4 +1,4 @@
-"""The memory tree (docs/methods.md#memwalker-tree), the same for every question.
+"""The memory tree (docs/methods/memwalker.md#memwalker-tree), the same for every question.
 
 level 1   segments of 1,000 tokens, each with its summary    s1 s2 s3 s4 s5 ...
 level 2   a summary of up to 8 consecutive summaries          p1          p2
@@ -104,7 +104,7 @@ def _all(level: int, items: list[list[str]], write: Callable[[list[str]], str], 
 def _parent(texts: list[str], room: int, model: MeteredModel, config: MemWalkerConfig) -> str:
     """One summary of the summaries; where they do not fit together each is shortened first.
 
-    Source: docs/methods.md#memwalker-tree.
+    Source: docs/methods/memwalker.md#memwalker-tree.
     """
     newline = model.count("\n")
     if sum(model.count(text) + newline for text in texts) > room:

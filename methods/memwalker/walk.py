@@ -1,4 +1,4 @@
-"""The walk down the tree (docs/methods.md#memwalker-walk).
+"""The walk down the tree (docs/methods/memwalker.md#memwalker-walk).
 
     node <- root; working memory <- nothing
     inner node   "which part?"      -> down to one of the children that are not given up

@@ -29,11 +29,11 @@ from methods.pecan.prompts import BULLET, POINTS
 
 
 def pack(lengths: Sequence[int], room: int, most: int | None = None) -> list[list[int]]:
-    """Fill batches in order; the node that would cross `room` opens the next one (docs/methods.md#pecan-batches).
+    """Fill batches in order; the node that would cross `room` opens the next one (docs/methods/pecan.md#pecan-batches).
 
     `most`: nodes of a batch at most; they are spread evenly, so 11 nodes in batches of 10 are 5 and 6
-    (docs/methods.md#pecan-tree). A single node longer than `room` gets a batch of its own, which the model then refuses
-    by its window.
+    (docs/methods/pecan.md#pecan-tree). A single node longer than `room` gets a batch of its own, which the model then
+    refuses by its window.
     """
     groups = -(-len(lengths) // most) if most else 1
     opens = {len(lengths) * k // groups for k in range(groups)}
@@ -165,7 +165,7 @@ def feed_nodes(s: Session, texts: Sequence[str], level: int, config: PecanConfig
     """Put the request for points of `level` into an empty context; returns the span of each text.
 
     The prompt is tokenised whole. A span holds its text's tokens, without bullet and line break
-    (docs/methods.md#pecan-spans).
+    (docs/methods/pecan.md#pecan-spans).
     """
     before, behind = POINTS.of(config).around("nodes")
     prompt, characters = "".join(before), []
@@ -222,7 +222,7 @@ def _points(texts: list[str], level: int, model: MeteredModel, config: PecanConf
 def _summary(texts: list[str], _level: int, model: MeteredModel, config: PecanConfig) -> _Written:
     """One summary on one line, and its row; RAPTOR keeps a summary that was cut as it is.
 
-    Source: docs/methods.md#raptor-defaults.
+    Source: docs/methods/raptor.md#raptor-defaults.
     """
     reply = summary.summarise_watched(texts, model, config.reserve, summary.DETAILED.of(config))
     line = " ".join(reply.text.split())

@@ -1,4 +1,4 @@
-"""PECAN's parameters; "#name" is an open choice of the papers: docs/methods.md#pecan-name."""
+"""PECAN's parameters; "#name" is an open choice of the papers: docs/methods/pecan.md#pecan-name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.method import MethodConfig
 
 
 class PecanConfig(MethodConfig):
-    """Construction (c), search (s); defaults are those of docs/methods.md#pecan-open-choices.
+    """Construction (c), search (s); defaults are those of docs/methods/pecan.md#pecan-open-choices.
 
     chunk_tokens         c  tokens of a level-1 node at most, by the builder's tokenizer (PECAN 3.1; #chunks)
     chunk_boundaries     c  "tokens": hard cut; "sentences": whole sentences packed up to chunk_tokens (#chunks)

@@ -1,4 +1,4 @@
-"""A written summary into Information Points (docs/methods.md#pecan-points).
+"""A written summary into Information Points (docs/methods/pecan.md#pecan-points).
 
 "* Ann met Bob\\n  in Rome.\\n* Bob left."  ──►  [(2, 24, "Ann met Bob in Rome."), (27, 36, "Bob left.")]
 """

@@ -39,7 +39,7 @@ PROBES = {
 }
 # GARLIC table 5.
 SECOND_TURN = Prompt("second turn", "Given the above information and question, {instruction}{options}", first=False)
-# Fed apart from the text behind it, which keeps the space between them (docs/methods.md#pecan-tokens).
+# Fed apart from the text behind it, which keeps the space between them (docs/methods/pecan.md#pecan-tokens).
 BULLET = "*"
 
 

@@ -37,7 +37,8 @@ def choose(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Score every node: (total, attention part, similarity part), each [nodes]; visited nodes get total -inf.
 
-    z: E^T r; cosine: similarity of question and node; negative similarity counts 0 (docs/methods.md#pecan-similarity).
+    z: E^T r; cosine: similarity of question and node; negative similarity counts 0
+    (docs/methods/pecan.md#pecan-similarity).
     """
     clipped = np.maximum(cosine, 0.0)
     attention = z / z.sum() if config.attention_scale == "sum" and z.sum() > 0 else z.copy()
@@ -140,13 +141,13 @@ class Search:
 
     def _finish(self, context: Context) -> str:
         # A forced stop says "Yes" too, so that the second turn always follows the same words
-        # (docs/methods.md#pecan-second-turn).
+        # (docs/methods/pecan.md#pecan-second-turn).
         return finish(context.s, self.config.yes, context.turn, self.tools.task.max_answer_tokens)
 
     def _start(self, context: Context) -> None:
         """Visit the top level; where it is too much, its nodes nearest to the question, in order.
 
-        Source: docs/methods.md#pecan-top-level.
+        Source: docs/methods/pecan.md#pecan-top-level.
         """
         top = self.graph.top()
         most = self._most(len(top))
@@ -249,7 +250,8 @@ class Search:
         if not self._unvisited.any():
             return None, {}, "exhausted"
         total, attention, similarity = choose(self._z, self.cosine, self._unvisited, self.config)
-        # Ties go to the lowest node id (docs/methods.md#pecan-ties): argmax takes the first, and the sort is stable.
+        # Ties go to the lowest node id (docs/methods/pecan.md#pecan-ties): argmax takes the first, and the sort is
+        # stable.
         best = [int(np.argmax(total))]
         if self.config.window_full == "skip":
             best = np.argsort(-total, kind="stable")[: int(self._unvisited.sum())].tolist()

@@ -14,7 +14,7 @@ alternatives.py entity trial, and graph expansion search
 skills.py       the skills that a model needs
 method.py       the Method the registry names
 
-The paper has no released code; this is written from its description (docs/methods.md#qrmem).
+The paper has no released code; this is written from its description (docs/methods/qrmem.md#qrmem).
 """
 
 from methods.qrmem.method import QRMeM

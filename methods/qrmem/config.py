@@ -1,4 +1,4 @@
-"""QRMeM's parameters. Where the paper leaves one open, docs/methods.md#qrmem has the default and its reason."""
+"""QRMeM's parameters. Where the paper leaves one open, docs/methods/qrmem.md#qrmem has the default and its reason."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class QRMeMConfig(MethodConfig):
     update           m   ask questions and extract again, guided by them
     open_entities    m   let the model name entities too; without it the recogniser does that alone
     recogniser       m   named-entity tool: "rules", "spacy", "stanza" (entities.py); the paper names CoreNLP,
-                         which Stanza succeeds (docs/methods.md#qrmem-recogniser)
+                         which Stanza succeeds (docs/methods/qrmem.md#qrmem-recogniser)
     retries          mn  further replies to a request whose reply cannot be parsed
     temperature      mn  of these; the first reply is the likeliest one
     top_p            mn  of these

@@ -1,4 +1,4 @@
-"""Graphs of segments become one (QRMeM 2.1, "Global Graph Combination"; docs/methods.md#qrmem-merge).
+"""Graphs of segments become one (QRMeM 2.1, "Global Graph Combination"; docs/methods/qrmem.md#qrmem-merge).
 
 Names are one entity when they are the same words ("the Toren", "Toren's", "TOREN"), or when one is part of the other
 ("Ranieri", "Claudio Ranieri") and of no other entity: what could be two is neither. Dates and numbers have no parts.

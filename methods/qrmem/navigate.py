@@ -5,9 +5,9 @@
         R <- why not;  edge <- the one from E to another entity most similar to [Q; R; E];  E <- E u its entity
         S_add <- S_add u that entity's segments that are not read, with the edge's score;  S_mix <- what fits
 
-E grows and is used throughout (the paper's E_s and E are one set here: docs/methods.md#qrmem-navigation). An update
-that adds no segment shows the model nothing new, so the request is not repeated: the last reason stays. If the search
-ends without an answer, the shared reading prompt answers from the segments at hand.
+E grows and is used throughout (the paper's E_s and E are one set here: docs/methods/qrmem.md#qrmem-navigation). An
+update that adds no segment shows the model nothing new, so the request is not repeated: the last reason stays. If the
+search ends without an answer, the shared reading prompt answers from the segments at hand.
 """
 
 from __future__ import annotations

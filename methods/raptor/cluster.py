@@ -1,4 +1,4 @@
-"""Soft clusters of embeddings, as RAPTOR makes them (docs/methods.md#raptor-clusters).
+"""Soft clusters of embeddings, as RAPTOR makes them (docs/methods/raptor.md#raptor-clusters).
 
     vectors ──UMAP──► 10 dimensions ──Gaussian mixture, number of components by BIC──► global clusters
     each global cluster ──the same on its own vectors──► local clusters; one with too many tokens is clustered again

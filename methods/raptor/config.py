@@ -1,4 +1,4 @@
-"""RAPTOR's parameters; the defaults are those of the released code (docs/methods.md#raptor-defaults)."""
+"""RAPTOR's parameters; the defaults are those of the released code (docs/methods/raptor.md#raptor-defaults)."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class Raptor(Method):
 
     def _fitting(self, question: Question, texts: list[str], tools: Tools) -> tuple[int, str]:
         """How many of the first texts are shown, and the limit that ended it, "" where all are: the first that would
-        pass the budget or the window ends the list (docs/methods.md#raptor-retrieval).
+        pass the budget or the window ends the list (docs/methods/raptor.md#raptor-retrieval).
         """
         model = tools.model()
         room = reading.room_for_text(question, tools, model, reading.Reading(tools.task, config=self.config))

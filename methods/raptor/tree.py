@@ -1,11 +1,11 @@
-"""Tree construction, layer by layer (docs/methods.md#raptor).
+"""Tree construction, layer by layer (docs/methods/raptor.md#raptor).
 
 level 1   chunks of 100 tokens       c1 c2 c3 c4 c5 ...      embedded
 level 2   a summary of each cluster  s1 s2 ...               embedded, clustered again, and so on
 stops at a level of 11 nodes or fewer, or after 5 levels of summaries
 
 A node may be in several clusters, so it may have several parents. The prompt asks for what the released code's asks
-for (docs/methods.md#raptor-summary), at temperature 0 (released: the API's default); nodes stand on a line each
+for (docs/methods/raptor.md#raptor-summary), at temperature 0 (released: the API's default); nodes stand on a line each
 (released: with an empty line between).
 """
 

@@ -1,6 +1,6 @@
 """LongRefiner's rivals (LongRefiner, table 2): a document cut into segments, the best of which are read up to a budget.
 
-SentenceSegments   six sentences a segment, as for the retrieval rows (docs/methods.md#longrefiner-rivals)
+SentenceSegments   six sentences a segment, as for the retrieval rows (docs/methods/longrefiner.md#longrefiner-rivals)
 JinaSegments       paragraphs, lines and sentences packed up to 500 tokens: an offline stand-in for a web service
 MetaChunking       cuts where a model finds the next sentence surprising again (arXiv 2410.12788)
 method.py          what they share: documents cut apart, segments of all of them ranked together, titles above them

@@ -3,7 +3,7 @@
     recursive("A. B.\\n\\nC.", 4, model)  ──►  "A. B." | "C."
 
 The segmenter of LongRefiner's table is a web service whose rules are not published, so this takes its place
-(docs/methods.md#jina). Neighbours are packed together as long as they fit.
+(docs/methods/longrefiner.md#jina). Neighbours are packed together as long as they fit.
 """
 
 from __future__ import annotations

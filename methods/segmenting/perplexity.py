@@ -1,4 +1,4 @@
-"""Meta-Chunking by perplexity (arXiv 2410.12788; docs/methods.md#meta-chunking).
+"""Meta-Chunking by perplexity (arXiv 2410.12788; docs/methods/longrefiner.md#meta-chunking).
 
     PPL_i = mean negative log-probability of the tokens of sentence i behind all sentences before it
     a segment ends behind sentence i where PPL_i is a local minimum: below PPL_{i-1}, not above PPL_{i+1}, and the fall

@@ -23,7 +23,7 @@ from harness.errors import CannotRun
 from harness.storage.home import write_json
 
 LONGEST = 512
-"""Tokens of a pair at most, as the released rerankers have it (docs/methods.md#encoders)."""
+"""Tokens of a pair at most, as the released rerankers have it (docs/methods/retrieval.md#encoders)."""
 
 _PAD = "<|end|>"
 _A, _B = "A", "B"  # the question and the passage, as a pair is given

@@ -84,7 +84,7 @@ def test_pecan_under_the_paper_profile_has_the_papers_values_only() -> None:
 
 
 def test_each_rival_asks_for_its_summaries_in_a_prompt_of_its_own() -> None:
-    """No shared prompt that was chosen for the embedded model: docs/methods.md#raptor-summary, #memwalker-walk."""
+    """No shared prompt that was chosen for the embedded model: docs/methods/raptor.md#raptor-summary, #memwalker-walk."""
     found = {name: planned(name).method for name in ("raptor-ct", "pecan-no-graph", "memwalker", "summary")}
     raptor, tree, walk, shared = (method.prompts() for method in found.values())
     assert "as many of its important details as you can" in raptor["summary"]

@@ -12,11 +12,11 @@ import yaml
 import harness
 from harness.config import registry
 from harness.method import Method
+from tests.docs.pages import PAGES, ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+METHODS = sorted((ROOT / "docs" / "methods").glob("*.md"))
 CODE = ("harness", "methods", "reports", "pocket", "configs", "tests", "bench")
-_CITED = re.compile(r"docs/([a-z-]+\.md)(?:#([\w-]+))?")
+_CITED = re.compile(r"docs/((?:methods/)?[a-z-]+\.md)(?:#([\w-]+))?")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 # Names under which other documents were once cited: a reader does not have them.
 _FOLDERS = "|".join([*CODE, "docs", "requirements"])
@@ -38,7 +38,7 @@ def sources() -> list[Path]:
 
 
 def test_citations_in_code_point_to_pages_and_anchors() -> None:
-    known = {page.name: anchors(page) for page in (ROOT / "docs").glob("*.md")}
+    known = {page.relative_to(ROOT / "docs").as_posix(): anchors(page) for page in (ROOT / "docs").rglob("*.md")}
     cited = [
         (path.relative_to(ROOT), page, anchor)
         for path in sources()
@@ -57,7 +57,7 @@ def test_pecan_names_its_open_choices() -> None:
     text = (ROOT / "methods" / "pecan" / "config.py").read_text(encoding="utf-8")
     cited = set(re.findall(r"#([a-z][a-z-]+)\b(?=[);])", text))
     assert {"chunks", "levels", "similarity"} <= cited
-    assert {f"pecan-{name}" for name in cited} <= anchors(ROOT / "docs" / "methods.md")
+    assert {f"pecan-{name}" for name in cited} <= anchors(ROOT / "docs" / "methods" / "pecan.md")
 
 
 def test_nothing_cites_documents_that_a_reader_does_not_have() -> None:
@@ -69,7 +69,7 @@ def test_nothing_cites_documents_that_a_reader_does_not_have() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("page", dict.fromkeys(PAGES), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_between_pages(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for link in _LINK.findall(text):
@@ -81,7 +81,7 @@ def test_links_between_pages(page: Path) -> None:
         assert not anchor or anchor in anchors(path), f"{page.name}: {link}"
 
 
-@pytest.mark.parametrize("page", dict.fromkeys(PAGES), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_named_files_exist(page: Path) -> None:
     """A path in backticks that begins with a folder of the repository is one."""
     text = page.read_text(encoding="utf-8")
@@ -119,7 +119,7 @@ def test_every_preset_of_a_method_has_its_section() -> None:
 
 
 def test_every_parameter_of_a_method_is_named() -> None:
-    text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    text = "".join(page.read_text(encoding="utf-8") for page in METHODS)
     named = {word for code in re.findall(r"`([^`\n]+)`", text) for word in re.findall(r"\w+", code)}
     for name in registry.shipped("methods"):
         known = registry.load(name, Method).Config.model_fields
@@ -133,6 +133,6 @@ def test_every_data_set_and_encoder_is_described() -> None:
         assert f"`{name}`" in data, name
         licence = yaml.safe_load(path.read_text(encoding="utf-8")).get("licence")
         assert licence is None or name.startswith(("pocket/", "longbench/")) or licence in data, (name, licence)
-    methods = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    methods = (ROOT / "docs" / "methods" / "retrieval.md").read_text(encoding="utf-8")
     for path in (ROOT / "configs" / "encoders").glob("*.yaml"):
         assert f"`{path.stem}`" in methods, path.stem

@@ -53,7 +53,7 @@ def test_cost_counts_real_lengths_and_texts_that_were_cut(vectors):
     lengths = [len(ids) for ids in encoder._net.tokenizer(TEXTS)["input_ids"]]
     kept = [min(n, encoder._net.max_seq_length) for n in lengths]
     assert (event.new, event.pairs, event.cut, event.texts) == (sum(kept), sum(n * n for n in kept), 1, 3)
-    # MiniLM by docs/methods.md#flops-formulas: 6 layers, width 384, MLP 1536, not gated: 6 (4 d^2 + 2 d f) multiply-adds a token.
+    # MiniLM by docs/methods/costs.md#flops-formulas: 6 layers, width 384, MLP 1536, not gated: 6 (4 d^2 + 2 d f) multiply-adds a token.
     linear = 2 * 6 * (4 * 384**2 + 2 * 384 * 1536) * sum(kept)
     # and the pooler, which sentence-transformers runs although mean pooling ignores it.
     assert meter.flops("full") == linear + 4 * 6 * 384 * event.pairs + 2 * 384**2 * 3

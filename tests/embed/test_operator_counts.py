@@ -128,6 +128,6 @@ def test_prefill_equals_fvcore_with_a_handler_for_its_missing_attention(tiny):  
     finally:
         tiny.net.set_attn_implementation("harness")
     event = Event("reader", "m", "answer", "prefill", 60, 0, 60, 60 * 60)
-    # fvcore counts a multiply-add as one, and skips fused attention unless told (docs/methods.md#flops-formulas).
+    # fvcore counts a multiply-add as one, and skips fused attention unless told (docs/methods/costs.md#flops-formulas).
     assert 2 * macs == pytest.approx(flops(event, tiny.shape, "executed"), rel=1e-3)
     assert 2 * without < 0.99 * flops(event, tiny.shape, "executed")

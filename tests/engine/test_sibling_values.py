@@ -21,7 +21,7 @@ from methods.raptor.method import Raptor
 LLAMA = ModelShape(layers=32, width=4096, heads=32, kv_heads=8, head_size=128, mlp=14336, vocab=128256)
 # GARLIC's TFLOPs a question (GARLIC, table 1) and X of the two captions, by data set.
 PRINTED = {"narrativeqa": (31.0, 7, 20), "qasper": (66.9, 14, 42), "hotpotqa": (16.0, 4, 12), "musique": (30.9, 7, 22)}
-# What the rule makes of them (docs/methods.md#top-x).
+# What the rule makes of them (docs/methods/costs.md#top-x).
 RULE = {"narrativeqa": (6, 17), "qasper": (12, 36), "hotpotqa": (3, 9), "musique": (6, 17)}
 
 

@@ -74,7 +74,7 @@ def test_order_of_visits_and_ties():
             {"t_n": 3},
             6,
             "yes",
-        ),  # cumulative, not consecutive (docs/methods.md#pecan-patience)
+        ),  # cumulative, not consecutive (docs/methods/pecan.md#pecan-patience)
         ([0.9, 0.9, 0.9, 0.9], {"t_n": 3}, 4, "yes"),
         ([0.9, 0.9, 0.97, 0.99], {"t_p": 0.98}, 5, "yes"),
         ([0.0] * 9, {"max_nodes": 4}, 4, "max-nodes"),

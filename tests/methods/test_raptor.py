@@ -220,7 +220,7 @@ def test_empty_summaries_are_left_out_and_told():
 
 
 def test_a_tree_does_not_depend_on_the_trees_before_it():
-    # The released builder remembers how low its lowest tree was (docs/methods.md#raptor).
+    # The released builder remembers how low its lowest tree was (docs/methods/raptor.md#raptor).
     first, _ = index_of(text_of(60))
     index_of(text_of(12))
     again, _ = index_of(text_of(60))

@@ -80,7 +80,7 @@ def test_rates_by_hand() -> None:
 
 
 def test_the_papers_adapters_have_29_9_million_parameters() -> None:
-    # docs/methods.md#longrefiner-training: rank 16 on all linear layers of Qwen2.5-3B.
+    # docs/methods/longrefiner.md#longrefiner-training: rank 16 on all linear layers of Qwen2.5-3B.
     assert adapter_parameters(QWEN, 16) == 29_933_568
 
 
