@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, StrictInt, StrictStr, ValidationError
+from pydantic import ConfigDict, StrictInt, StrictStr
 
-from harness.datasets.rows import Row, RowError, explain, gold_answers, made_id, records
+from harness.datasets.rows import Row, RowError, StrictRow, gold_answers, made_id, records
 
 
-class _HotpotRow(BaseModel):
-    model_config = ConfigDict(extra="ignore")
+class _HotpotRow(StrictRow):
+    model_config = ConfigDict(strict=False)  # a list is read as a tuple
 
     id: StrictStr | None = None
     question: StrictStr
@@ -47,29 +47,18 @@ def _pairs(raw: dict[str, Any], name: str, second: str) -> Any:
     return pairs
 
 
-def _identity(raw: dict[str, Any]) -> Any:
-    official, hub = raw.get("_id"), raw.get("id")
-    if official is not None and hub is not None and official != hub:
-        raise RowError("_id", f"'_id' ({official!r}) and 'id' ({hub!r}) differ")
-    return hub if official is None else official
-
-
-def _checked(raw: dict[str, Any]) -> _HotpotRow:
-    seconds = {"supporting_facts": "sent_id", "context": "sentences"}
-    nested = {name: _pairs(raw, name, second) for name, second in seconds.items() if name in raw}
-    try:
-        return _HotpotRow.model_validate({**raw, **nested, "id": _identity(raw)})
-    except ValidationError as error:
-        raise explain(error) from None
-
-
 def parse_row(raw: dict[str, Any]) -> Row:
     """One HotpotQA row. Gold.extra: the official supporting facts, type, level, and the supporting paragraphs.
 
     A supporting title that no paragraph has is an error; a sentence number past the end of its paragraph is kept and
     named in extra["facts_past_the_end"]: only scores of sentences depend on it. Raises RowError naming the field.
     """
-    row = _checked(raw)
+    seconds = {"supporting_facts": "sent_id", "context": "sentences"}
+    nested = {name: _pairs(raw, name, second) for name, second in seconds.items() if name in raw}
+    official, hub = raw.get("_id"), raw.get("id")
+    if official is not None and hub is not None and official != hub:
+        raise RowError("_id", f"'_id' ({official!r}) and 'id' ({hub!r}) differ")
+    row = _HotpotRow.read({**raw, **nested, "id": hub if official is None else official})
     lengths: dict[str, int] = {}
     for title, sentences in row.context:
         lengths[title] = max(len(sentences), lengths.get(title, 0))

@@ -28,14 +28,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
 from harness.config import presets
 from harness.config.schema import DatasetConfig
 from harness.datasets import hotpotqa, musique
 from harness.datasets.files import Broken, read_rows
 from harness.datasets.placing import Placement, arranged
-from harness.datasets.rows import Group, Row, RowError, Skip, explain
+from harness.datasets.rows import Group, Row, RowError, Skip, StrictRow
 from harness.datasets.sources import find
 from harness.errors import ConfigError
 from harness.types import Document, Example, Gold, Question
@@ -50,9 +48,7 @@ _REST: dict[str, Any] = {
 }  # of a config that is read for its rows alone
 
 
-class _LongBenchRow(BaseModel):
-    model_config = ConfigDict(strict=True, extra="ignore")
-
+class _LongBenchRow(StrictRow):
     id: str
     input: str
     context: str
@@ -72,10 +68,9 @@ def parse_row(raw: dict[str, Any], *, subset: str | None = None, question: str |
     if "_id" not in raw:
         raise RowError("_id", "is missing")
     try:
-        row = _LongBenchRow.model_validate({**raw, "id": raw["_id"]})
-    except ValidationError as error:
-        wrong = explain(error)
-        raise RowError("_id" if wrong.field == "id" else wrong.field, wrong.problem) from None
+        row = _LongBenchRow.read({**raw, "id": raw["_id"]})
+    except RowError as error:
+        raise RowError("_id" if error.field == "id" else error.field, error.problem) from None
     if subset is not None and row.dataset is not None and row.dataset.removesuffix("_e") != subset.removesuffix("_e"):
         raise RowError("dataset", f"the row is of '{row.dataset}', not of '{subset}'; give the file of '{subset}'")
     asked = row.input if row.input.strip() else question or ""

@@ -13,32 +13,26 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
-from harness.datasets.rows import Row, RowError, Skip, explain, gold_answers, records
+from harness.datasets.rows import Row, RowError, Skip, StrictRow, gold_answers, records
 
 UNANSWERABLE = "unanswerable (answerable is false)"
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, extra="ignore")
-
-
-class _Paragraph(_Strict):
+class _Paragraph(StrictRow):
     idx: int
     title: str
     paragraph_text: str
     is_supporting: bool
 
 
-class _Hop(_Strict):
+class _Hop(StrictRow):
     id: int | str | None = None
     question: str
     answer: str | None = None
     paragraph_support_idx: int | None = None
 
 
-class _MusiqueRow(_Strict):
+class _MusiqueRow(StrictRow):
     id: str
     question: str
     paragraphs: list[_Paragraph]
@@ -46,14 +40,6 @@ class _MusiqueRow(_Strict):
     answer_aliases: list[str] | None = None
     answerable: bool = True
     question_decomposition: list[_Hop] | None = None
-
-
-def _checked(raw: dict[str, Any]) -> _MusiqueRow:
-    nested = {key: records(raw[key], key) for key in ("paragraphs", "question_decomposition") if key in raw}
-    try:
-        return _MusiqueRow.model_validate({**raw, **nested})
-    except ValidationError as error:
-        raise explain(error) from None
 
 
 def _positions(row: _MusiqueRow) -> dict[int, int]:
@@ -74,7 +60,10 @@ def parse_row(raw: dict[str, Any]) -> Row | Skip:
 
     Raises RowError naming the field. Rows with `answerable` false (MuSiQue-Full) are left out.
     """
-    row = _checked(raw)
+    nested: dict[str, Any] = {
+        key: records(raw[key], key) for key in ("paragraphs", "question_decomposition") if key in raw
+    }
+    row = _MusiqueRow.read({**raw, **nested})
     if not row.answerable:
         return Skip(UNANSWERABLE)
     aliases = row.answer_aliases or []

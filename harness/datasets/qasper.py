@@ -18,20 +18,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
-from harness.datasets.rows import SEPARATOR, Group, RowError, explain, records
+from harness.datasets.rows import SEPARATOR, Group, RowError, StrictRow, records
 from harness.types import Document, Example, Gold, Passage, Question, Support
 
 ROW_KEYS = ("id", "title", "abstract", "full_text", "qas", "figures_and_tables")
 FLOAT = "FLOAT SELECTED"
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, extra="ignore")
-
-
-class _Answer(_Strict):
+class _Answer(StrictRow):
     unanswerable: bool
     extractive_spans: list[str]
     yes_no: bool | None = None
@@ -39,22 +33,22 @@ class _Answer(_Strict):
     evidence: list[str]
 
 
-class _Annotation(_Strict):
+class _Annotation(StrictRow):
     answer: _Answer
 
 
-class _Question(_Strict):
+class _Question(StrictRow):
     question: str
     question_id: str
     answers: list[_Annotation]
 
 
-class _Section(_Strict):
+class _Section(StrictRow):
     section_name: str | None = None
     paragraphs: list[str]
 
 
-class _Paper(_Strict):
+class _Paper(StrictRow):
     id: str
     title: str
     abstract: str
@@ -63,7 +57,8 @@ class _Paper(_Strict):
 
 
 def _checked(raw: dict[str, Any]) -> _Paper:
-    nested = {key: records(raw[key], key) for key in ("full_text", "qas") if key in raw}
+    """A paper whose lists may be stored in columns. Raises RowError."""
+    nested: dict[str, Any] = {key: records(raw[key], key) for key in ("full_text", "qas") if key in raw}
     if isinstance(nested.get("qas"), list):
         nested["qas"] = [
             {**q, "answers": records(q["answers"], f"qas[{n}].answers")}
@@ -71,10 +66,7 @@ def _checked(raw: dict[str, Any]) -> _Paper:
             else q
             for n, q in enumerate(nested["qas"])
         ]
-    try:
-        return _Paper.model_validate({**raw, **nested})
-    except ValidationError as error:
-        raise explain(error) from None
+    return _Paper.read({**raw, **nested})
 
 
 class _Text:
@@ -113,18 +105,6 @@ class _Text:
 
 def _spaced(text: str) -> str:
     return " ".join(text.split())
-
-
-def _text(paper: _Paper) -> _Text:
-    text = _Text()
-    text.passage(paper.title, [paper.title, paper.abstract])
-    for section in paper.full_text:
-        name = section.section_name or ""
-        paragraphs = [p for p in section.paragraphs if p.strip()] or [""]
-        text.passage(name, [name, paragraphs[0]])
-        for paragraph in paragraphs[1:]:
-            text.passage(name, [paragraph])
-    return text
 
 
 def _answer(answer: _Answer, field: str) -> tuple[str, str]:
@@ -179,7 +159,14 @@ def parse_row(raw: dict[str, Any]) -> Group:
     paper = _checked(raw)
     if not paper.id.strip():
         raise RowError("id", "is empty")
-    text = _text(paper)
+    text = _Text()
+    text.passage(paper.title, [paper.title, paper.abstract])
+    for section in paper.full_text:
+        name = section.section_name or ""
+        paragraphs = [p for p in section.paragraphs if p.strip()] or [""]
+        text.passage(name, [name, paragraphs[0]])
+        for paragraph in paragraphs[1:]:
+            text.passage(name, [paragraph])
     if not text.pieces:
         raise RowError(None, "the document is empty: title, abstract and sections have no text")
     document = Document(paper.id, "".join(text.pieces), paper.title, tuple(text.passages))

@@ -15,21 +15,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
 from harness.datasets.pages import plain
-from harness.datasets.rows import Group, RowError, explain, made_id
+from harness.datasets.rows import Group, RowError, StrictRow, made_id
 from harness.types import Document, Example, Gold, Question
 
 HIDDEN = "the question has no label (those of the test split are not published; use the dev split)"
 _LETTERS = 26
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, extra="ignore")
-
-
-class _Question(_Strict):
+class _Question(StrictRow):
     question: str
     question_unique_id: str
     options: list[str]
@@ -37,14 +31,14 @@ class _Question(_Strict):
     difficult: int | None = None
 
 
-class _Article(_Strict):
+class _Article(StrictRow):
     article_id: str
     article: str
     title: str | None = None
     questions: list[_Question]
 
 
-class _Single(_Strict):
+class _Single(StrictRow):
     article: str
     question: str
     options: list[str]
@@ -86,7 +80,7 @@ def _document(head: str, article: str, title: str) -> Document:
 
 def _single(raw: dict[str, Any]) -> Group:
     """A row of the hub copy: a question and its article."""
-    row = _Single.model_validate(raw)
+    row = _Single.read(raw)
     document = _document("quality", row.article, "")
     options = row.options
     if row.answer is None:
@@ -105,12 +99,9 @@ def _single(raw: dict[str, Any]) -> Group:
 
 def parse_row(raw: dict[str, Any]) -> Group:
     """One QuALITY row: an article with questions, or the hub copy's single question. Raises RowError with the field."""
-    try:
-        if "questions" not in raw and "question" in raw:
-            return _single(raw)
-        row = _Article.model_validate(raw)
-    except ValidationError as error:
-        raise explain(error) from None
+    if "questions" not in raw and "question" in raw:
+        return _single(raw)
+    row = _Article.read(raw)
     if not row.article_id.strip():
         raise RowError("article_id", "is empty")
     document = _document(row.article_id, row.article, row.title or "")

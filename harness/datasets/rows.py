@@ -12,9 +12,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.config.schema import canonical
 from harness.types import Document, Example, Gold, Passage, Question, Support
@@ -39,6 +39,28 @@ class RowError(Exception):
     def __init__(self, field: str | None, problem: str) -> None:
         super().__init__(problem)
         self.field, self.problem = field, problem
+
+
+class StrictRow(BaseModel):
+    """A raw row, or a part of one: no value is converted, and fields that are not named are left alone."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+    @classmethod
+    def read(cls, raw: Mapping[str, Any]) -> Self:
+        """The checked row. Raises RowError for its first mistake."""
+        try:
+            return cls.model_validate(raw)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False)[0]
+        path = ""
+        for part in first["loc"]:
+            path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
+        if first["type"] == "missing":
+            raise RowError(path or None, "is missing")
+        wanted = _WANTED.get(first["type"])
+        told = f"should be {wanted}, is " if wanted else f"{first['msg']} (is "
+        raise RowError(path or None, told + type_name(first["input"]) + ("" if wanted else ")"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,20 +151,6 @@ def type_name(value: Any) -> str:
     return "an object" if isinstance(value, Mapping) else "a list" if isinstance(value, (list, tuple)) else "not JSON"
 
 
-def explain(error: ValidationError) -> RowError:
-    """The first mistake of a row as a RowError."""
-    first = error.errors(include_url=False, include_context=False)[0]
-    path = ""
-    for part in first["loc"]:
-        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
-    kind = first["type"]
-    if kind == "missing":
-        return RowError(path or None, "is missing")
-    if kind in _WANTED:
-        return RowError(path or None, f"should be {_WANTED[kind]}, is {type_name(first['input'])}")
-    return RowError(path or None, f"{first['msg']} (is {type_name(first['input'])})")
-
-
 def line_of(value: Any) -> bytes:
     """Canonical JSON. Raises RowError for text that can be neither hashed, stored nor shown to a model."""
     try:
@@ -150,20 +158,6 @@ def line_of(value: Any) -> bytes:
     except UnicodeEncodeError as error:
         code = f"\\u{ord(error.object[error.start]):04x}"  # JSON can spell half of a surrogate pair
         raise RowError(None, f"holds half a character ({code}), which is not valid text") from None
-
-
-def _document(row: Row) -> Document:
-    pieces: list[str] = []
-    passages: list[Passage] = []
-    at = 0
-    for number, (title, text) in enumerate(row.paragraphs):
-        piece = "\n".join(part for part in (title, text) if part)
-        if not piece.strip():
-            raise RowError(None, f"paragraph {number} has neither title nor text")
-        passages.append(Passage(title, at, at + len(piece)))
-        pieces.append(piece)
-        at += len(piece) + len(SEPARATOR)
-    return Document(id=row.id, text=SEPARATOR.join(pieces), passages=tuple(passages))
 
 
 def assemble(row: Row) -> tuple[Example, Document]:
@@ -176,8 +170,18 @@ def assemble(row: Row) -> tuple[Example, Document]:
             raise RowError(name, "is empty")
     if not any(text.strip() for _, text in row.paragraphs):
         raise RowError(None, "the document is empty: no paragraph has text")
-    document = _document(row)
-    spans = (document.passages[i] for i in sorted(set(row.supporting)))
+    pieces: list[str] = []
+    passages: list[Passage] = []
+    at = 0
+    for number, (title, text) in enumerate(row.paragraphs):
+        piece = "\n".join(part for part in (title, text) if part)
+        if not piece.strip():
+            raise RowError(None, f"paragraph {number} has neither title nor text")
+        passages.append(Passage(title, at, at + len(piece)))
+        pieces.append(piece)
+        at += len(piece) + len(SEPARATOR)
+    document = Document(id=row.id, text=SEPARATOR.join(pieces), passages=tuple(passages))
+    spans = (passages[i] for i in sorted(set(row.supporting)))
     supporting = tuple(Support(row.id, span.start, span.end) for span in spans)
     question = Question(id=row.id, text=row.question, document_ids=(row.id,))
     return Example(question, Gold(row.answers, supporting, row.extra)), document

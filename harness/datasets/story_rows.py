@@ -13,12 +13,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
 from harness.config.schema import DatasetConfig
 from harness.datasets.base import Dataset
 from harness.datasets.files import Broken, digest_of, read_rows
-from harness.datasets.rows import RowError, explain, gold_answers, line_of, records
+from harness.datasets.rows import RowError, StrictRow, gold_answers, line_of, records
 from harness.datasets.sources import Source
 from harness.errors import DataError
 from harness.types import Document, Example, Gold, Question
@@ -57,15 +55,11 @@ class Found:
         return Dataset(config.name, tuple(self.examples), self.documents, fingerprint, source, revision)
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, extra="ignore")
-
-
-class _Text(_Strict):
+class _Text(StrictRow):
     text: str
 
 
-class _Summary(_Strict):
+class _Summary(StrictRow):
     title: str | None = None
 
 
@@ -75,7 +69,7 @@ class _Story(_Text):
     summary: _Summary | None = None
 
 
-class _Row(_Strict):
+class _Row(StrictRow):
     document: _Story
     question: _Text
     answers: list[_Text]
@@ -85,10 +79,7 @@ def _take(raw: dict[str, Any] | Broken, stories: Found) -> None:
     """Check a row and add it."""
     if isinstance(raw, Broken):
         raise RowError(None, raw.problem)
-    try:
-        row = _Row.model_validate({**raw, "answers": records(raw["answers"], "answers")} if "answers" in raw else raw)
-    except ValidationError as error:
-        raise explain(error) from None
+    row = _Row.read({**raw, "answers": records(raw["answers"], "answers")} if "answers" in raw else raw)
     story = row.document
     for name, value in (("document.id", story.id), ("document.text", story.text), ("question.text", row.question.text)):
         if not value or value.isspace():

@@ -21,15 +21,13 @@ def _spaced(context: Any) -> Any:
     paragraphs = records(context, "context")
     if not isinstance(paragraphs, list):
         return paragraphs
-    return [_spaced_paragraph(paragraph) for paragraph in paragraphs]
-
-
-def _spaced_paragraph(paragraph: Any) -> Any:
-    pair = [*paragraph.values()] if isinstance(paragraph, dict) else paragraph
-    if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], list)):
-        return paragraph
-    title, sentences = pair
-    return [title, [f" {s}" if at and isinstance(s, str) else s for at, s in enumerate(sentences)]]
+    pairs = []
+    for paragraph in paragraphs:
+        pair = [*paragraph.values()] if isinstance(paragraph, dict) else paragraph
+        if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], list):
+            paragraph = [pair[0], [f" {s}" if at and isinstance(s, str) else s for at, s in enumerate(pair[1])]]
+        pairs.append(paragraph)
+    return pairs
 
 
 def _triples(value: Any) -> list[list[str]]:

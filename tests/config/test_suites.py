@@ -169,7 +169,3 @@ def test_the_shipped_demo_is_small_and_runs_on_the_embedded_model() -> None:
         config = resolve(Choices(method=method, dataset=demo.datasets[0], suite=demo)).config
         assert (config.profile, config.model.embedded, config.dataset.name) == ("pocket", True, "pocket/musique")
         assert {"tokens": 1640, "questions": 8, "hops": [1, 2]}.items() <= config.dataset.options.items()
-
-
-def test_every_shipped_suite_can_be_read() -> None:
-    assert {suites.read(name).name for name in presets.names("suites")} == set(presets.names("suites"))

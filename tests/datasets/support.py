@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from harness.config.schema import DatasetConfig
+from harness.datasets import load
+from harness.errors import DataError
 
 REAL = os.environ.get("HARNESS_TEST_DATA")
 needs_real = pytest.mark.skipif(
@@ -199,6 +201,19 @@ def write_lines(path: Path, rows: list[Any], end: str = "\n") -> Path:
     lines = [row if isinstance(row, str) else json.dumps(row, ensure_ascii=False) for row in rows]
     path.write_bytes("".join(line + end for line in lines).encode())
     return path
+
+
+def check_mistake(folder: Path, rows: list[Any], field: str | None, problem: str, given: DatasetConfig) -> None:
+    """Loading rows of which the second is bad raises one sentence with its line, its field and the problem."""
+    path = folder / "rows.jsonl"
+    # Escaped, so that half characters reach the reader as JSON has them.
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    with pytest.raises(DataError) as caught:
+        load(given.model_copy(update={"data": str(path)}))
+    assert (caught.value.line, caught.value.field) == (2, field)
+    assert problem in str(caught.value)
+    assert str(caught.value).startswith("rows.jsonl, line 2")
+    assert "\n" not in str(caught.value)
 
 
 def parquet(rows: list[dict[str, Any]]) -> bytes:

@@ -17,7 +17,7 @@ from harness.datasets.base import Dataset
 from harness.errors import DataError
 from harness.storage.summary import summarise
 from harness.types import Gold
-from tests.datasets.support import config, longbench, needs_real, real, write_lines
+from tests.datasets.support import check_mistake, config, longbench, needs_real, real, write_lines
 
 
 def _load(data: Path, subset: str | None = "musique", **more: Any) -> Dataset:
@@ -73,12 +73,8 @@ MISTAKES: list[tuple[dict[str, Any], str | None, str]] = [
 
 @pytest.mark.parametrize(("changes", "field", "problem"), MISTAKES)
 def test_mistake_is_named(tmp_path: Path, changes: dict[str, Any], field: str | None, problem: str) -> None:
-    path = tmp_path / "rows.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in (longbench(1), longbench(2, **changes))))
-    with pytest.raises(DataError) as caught:
-        _load(path)
-    assert (caught.value.line, caught.value.field) == (2, field)
-    assert problem in str(caught.value)
+    given = config("longbench", subset="musique", split="test")
+    check_mistake(tmp_path, [longbench(1), longbench(2, **changes)], field, problem, given)
 
 
 @pytest.mark.parametrize("key", ["_id", "input", "context", "answers"])

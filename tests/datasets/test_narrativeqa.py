@@ -16,6 +16,7 @@ from harness.datasets.base import Dataset
 from harness.errors import ConfigError, DataError
 from tests.datasets.support import (
     as_csv,
+    check_mistake,
     config,
     needs_real,
     official_stories,
@@ -210,13 +211,8 @@ ROW_MISTAKES: list[tuple[dict[str, Any], str | None, str]] = [
 
 @pytest.mark.parametrize(("changes", "field", "problem"), ROW_MISTAKES)
 def test_row_mistake_is_named(tmp_path: Path, changes: dict[str, Any], field: str | None, problem: str) -> None:
-    path = tmp_path / "rows.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in (ROWS[0], {**story_row(1), **changes})))
-    with pytest.raises(DataError) as caught:
-        _load(path)
-    assert (caught.value.line, caught.value.field) == (2, field)
-    assert problem in str(caught.value)
-    assert "\n" not in str(caught.value)
+    given = config("narrativeqa", split="test")
+    check_mistake(tmp_path, [ROWS[0], {**story_row(1), **changes}], field, problem, given)
 
 
 Q = {"document_id": f"{0:040}", "set": "test", "question": "Why?", "answer1": "so", "answer2": ""}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -132,15 +130,6 @@ def test_no_twin() -> None:
     assert presets.twin("MuSiQue") == "pocket/musique"
 
 
-def test_show_tells_licence_and_citation() -> None:
-    command = [sys.executable, "-m", "harness", "show", "nq", "--json"]
-    done = subprocess.run(command, cwd=FOLDER.parents[1], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    values = json.loads(done.stdout)["values"]
-    assert values["dataset.licence"].startswith("CC BY-SA 3.0")
-    assert "Natural Questions" in values["dataset.citation"]
-
-
 # --- `harness show DATASET` -------------------------------------------------------------------------------------------
 
 
@@ -173,6 +162,8 @@ def test_options_are_shown_with_type_default_and_meaning(capsys: pytest.CaptureF
     assert told["options"]["documents"]["type"] == "text or list"
     assert told["download"] == presets.download("nq")
     assert "download" not in " ".join(told["values"])
+    assert told["values"]["dataset.licence"].startswith("CC BY-SA 3.0")
+    assert "Natural Questions" in told["values"]["dataset.citation"]
     show(Selection(), "musique", kind="datasets", diff=None, json=True)
     told = json.loads(capsys.readouterr().out)
     assert told["options"]["place"]["type"] == "head or middle or tail"

@@ -15,7 +15,7 @@ from harness.datasets.rows import RowError
 from harness.errors import DataError
 from harness.scorers import score
 from harness.scorers.dataset import evaluate_file
-from tests.datasets.support import config, needs_real, parquet, qasper, qasper_columns, real, write_lines
+from tests.datasets.support import check_mistake, config, needs_real, parquet, qasper, qasper_columns, real, write_lines
 
 Change = Callable[[dict[str, Any]], Any]
 TEXT = "Mills 1\nWe count mills.\n\nIntroduction\nMills grind.\n\nThey turn.\n\nData ::: Sources\nWe saw 1 mills."
@@ -154,13 +154,7 @@ MISTAKES: list[tuple[Change, str | None, str]] = [
 def test_mistake_is_named(tmp_path: Path, change: Change, field: str | None, problem: str) -> None:
     bad = qasper(2)
     change(bad)
-    path = tmp_path / "rows.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in (qasper(1), bad, qasper(3))))
-    with pytest.raises(DataError) as caught:
-        load(config("qasper", data=str(path)))
-    assert (caught.value.line, caught.value.field) == (2, field)
-    assert problem in str(caught.value)
-    assert "\n" not in str(caught.value)
+    check_mistake(tmp_path, [qasper(1), bad, qasper(3)], field, problem, config("qasper"))
 
 
 BROKEN: list[tuple[str, str]] = [

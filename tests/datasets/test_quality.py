@@ -16,8 +16,7 @@ from harness.config.resolve import resolve
 from harness.datasets import load
 from harness.datasets.base import Dataset
 from harness.datasets.pages import plain
-from harness.errors import DataError
-from tests.datasets.support import config, needs_real, parquet, real, write_lines
+from tests.datasets.support import check_mistake, config, needs_real, parquet, real, write_lines
 
 
 def article(number: int = 1, **changes: Any) -> dict[str, Any]:
@@ -166,10 +165,7 @@ MISTAKES: list[tuple[dict[str, Any], str | None, str]] = [
 
 @pytest.mark.parametrize(("row", "field", "problem"), MISTAKES)
 def test_mistake_is_named(tmp_path: Path, row: dict[str, Any], field: str, problem: str) -> None:
-    with pytest.raises(DataError) as caught:
-        _load(write_lines(tmp_path / "rows.jsonl", [article(9), row]))
-    assert (caught.value.line, caught.value.field) == (2, field)
-    assert problem in str(caught.value)
+    check_mistake(tmp_path, [article(9), row], field, problem, config("quality"))
 
 
 @needs_real

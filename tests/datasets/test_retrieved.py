@@ -18,7 +18,7 @@ from harness.datasets.retrieved import NONE
 from harness.datasets.rows import RowError
 from harness.engine.plan import plan_choices
 from harness.errors import CannotRun, ConfigError, DataError, HarnessError
-from tests.datasets.support import config, needs_real, parquet, real, write_lines
+from tests.datasets.support import check_mistake, config, needs_real, parquet, real, write_lines
 
 DOCS = [{"title": "Mills", "text": "Ada built the mill."}, {"id": "7", "contents": "Ships\nBert built the ship."}]
 PAIRS = [{"question": "a", "short_answers": ["Ada", ""]}, {"question": "b", "short_answers": ["Bert"]}]
@@ -231,26 +231,22 @@ def test_columns_as_parquet(tmp_path: Path) -> None:
     assert _load(tmp_path / "r.parquet").fingerprint == _load(plain).fingerprint
 
 
-BAD: list[tuple[dict[str, Any], str, str]] = [
+BAD: list[tuple[dict[str, Any], str | None, str]] = [
     ({"ctxs": "x"}, "ctxs", "should be a list, is a string"),
     ({"ctxs": [3]}, "ctxs[0]", "should be an object, is a number"),
     ({"ctxs": [{"title": "x"}]}, "ctxs[0].text", "is missing (it may also be called contents)"),
     ({"docs": [{"text": ""}]}, "docs[0].text", "is empty"),
     ({"docs": [{"text": "x", "title": 3}]}, "docs[0].title", "should be a string, is a number"),
     ({"docs": [{"contents": 3}]}, "docs[0].contents", "should be a string, is a number"),
-    ({"docs": [{"text": "\ud800"}]}, "", "half a character"),
-    ({"id": "q1", "ctxs": DOCS}, "question id", "'q1' is also the id of the row at r.jsonl, line 1"),
+    ({"docs": [{"text": "\ud800"}]}, None, "half a character"),
+    ({"id": "q1", "ctxs": DOCS}, "question id", "'q1' is also the id of the row at rows.jsonl, line 1"),
 ]
 
 
 @pytest.mark.parametrize(("given", "field", "problem"), BAD)
-def test_a_bad_document_is_named(tmp_path: Path, given: dict[str, Any], field: str, problem: str) -> None:
-    path = tmp_path / "r.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in (question(1, ctxs=DOCS), question(2, **given))))
-    with pytest.raises(DataError) as caught:
-        _load(path)
-    assert (caught.value.line, caught.value.field or "") == (2, field)
-    assert problem in str(caught.value)
+def test_a_bad_document_is_named(tmp_path: Path, given: dict[str, Any], field: str | None, problem: str) -> None:
+    rows = [question(1, ctxs=DOCS), question(2, **given)]
+    check_mistake(tmp_path, rows, field, problem, config("retrieved"))
 
 
 PLACES: list[tuple[str, str, str]] = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from harness.datasets.hotpotqa import parse_row as parse_hotpot
 from harness.datasets.musique import parse_row as parse_musique
 from harness.datasets.rows import Row
 from harness.errors import DataError
-from tests.datasets.support import columns, config, hotpot, musique, write_lines
+from tests.datasets.support import check_mistake, columns, config, hotpot, musique, write_lines
 
 Change = Callable[[dict[str, Any]], Any]
 
@@ -87,30 +86,19 @@ HOTPOT_MISTAKES: list[tuple[Change, str | None, str]] = [
 ]
 
 
-def _check(tmp_path: Path, family: str, rows: list[Any], field: str | None, problem: str) -> None:
-    path = tmp_path / "rows.jsonl"
-    # Escaped, so that half characters reach the reader as JSON has them.
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    with pytest.raises(DataError) as caught:
-        load(config(family, data=str(path)))
-    assert (caught.value.line, caught.value.field) == (2, field)
-    assert problem in str(caught.value)
-    assert str(caught.value).startswith("rows.jsonl, line 2")
-    assert "\n" not in str(caught.value)
+MISTAKES = [
+    *((musique, "musique", *mistake) for mistake in MUSIQUE_MISTAKES),
+    *((hotpot, "hotpotqa", *mistake) for mistake in HOTPOT_MISTAKES),
+]
 
 
-@pytest.mark.parametrize(("change", "field", "problem"), MUSIQUE_MISTAKES)
-def test_musique_mistake_is_named(tmp_path: Path, change: Change, field: str | None, problem: str) -> None:
-    bad = musique(2)
+@pytest.mark.parametrize(("row", "family", "change", "field", "problem"), MISTAKES)
+def test_a_mistake_is_named(
+    tmp_path: Path, row: Any, family: str, change: Change, field: str | None, problem: str
+) -> None:
+    bad = row(2)
     change(bad)
-    _check(tmp_path, "musique", [musique(1), bad, musique(3)], field, problem)
-
-
-@pytest.mark.parametrize(("change", "field", "problem"), HOTPOT_MISTAKES)
-def test_hotpot_mistake_is_named(tmp_path: Path, change: Change, field: str | None, problem: str) -> None:
-    bad = hotpot(2)
-    change(bad)
-    _check(tmp_path, "hotpotqa", [hotpot(1), bad, hotpot(3)], field, problem)
+    check_mistake(tmp_path, [row(1), bad, row(3)], field, problem, config(family))
 
 
 def test_musique_row_as_used() -> None:
@@ -196,16 +184,6 @@ def test_a_malformed_unanswerable_row_is_still_an_error(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "r.jsonl", [musique(1), musique(2, answerable=False, paragraphs=3)])
     with pytest.raises(DataError, match="line 2, field 'paragraphs'"):
         load(config(data=str(path)))
-
-
-def test_duplicate_id_names_both_lines(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "r.jsonl", [musique(1), "", musique(2), musique(1)])
-    with pytest.raises(DataError) as caught:
-        load(config(data=str(path)))
-    assert str(caught.value) == (
-        "r.jsonl, line 4, field 'id': '2hop__1' is also the id of the row at r.jsonl, line 1; ids must differ; "
-        "mend or remove the row"
-    )
 
 
 def test_the_file_of_another_data_set_is_told_from_one_with_bad_rows(tmp_path: Path) -> None:
