@@ -1,4 +1,4 @@
-"""Bad input, its message and its exit code; every fifth case in a fresh process, the others in this one."""
+"""Bad input, its message and its exit code; every twentieth case in a fresh process, the others in this one."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_bad_input_is_one_clear_message_and_exit_code_2(number: int, cli: Cli, h
     if "stored" in arguments:
         (tmp_path / "stored").mkdir()
         (tmp_path / "stored" / "run.yaml").touch()
-    done = (here if number % 5 else cli)(*arguments)
+    done = (here if number % 20 else cli)(*arguments)
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
     assert done.stderr.startswith("error: ")

@@ -14,13 +14,10 @@ from tests.cli.loaded_modules import HEAVY, REPORT
     "arguments",
     [
         ["--help"],
-        ["run", "--help"],
-        ["list"],
         ["list", "methods", "--json"],
         ["show", "pecan", "--dataset", "musique"],
         ["show", "evidence_recall"],
         ["validate"],
-        ["validate", "--method", "echo", "--dataset", "pocket/musique"],
         ["validate", "--method", "pecan,bm25", "--dataset", "pocket/musique"],
         ["run", "--method", "pecn", "--dataset", "musique"],
     ],

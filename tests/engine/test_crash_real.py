@@ -47,8 +47,8 @@ class Runs:
         self.folder, self.out, self.home, self.starts = folder, folder / name, folder / f"home-{name}", 0
         self.words = ["run", "--method", "pecan", "--dataset", "pocket/musique", "--limit", str(QUESTIONS)]
         self.words += ["--model", "small-random", "--profile", "pocket", "--mlflow", "off", "--out", str(self.out)]
-        # Documents of a quarter of the default: most of the time went into long ones.
-        self.words += ["--set", "model.window=2048", "method.reserve=48", "method.max_levels=2", "dataset.tokens=400"]
+        # Documents of a sixth of the default: most of the time went into long ones.
+        self.words += ["--set", "model.window=2048", "method.reserve=48", "method.max_levels=2", "dataset.tokens=250"]
 
     def start(self) -> Forked:
         """Run it in a process of its own, which may be killed."""
