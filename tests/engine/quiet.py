@@ -1,7 +1,5 @@
 """Words without draws from the global generators, which questions in flight share."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from harness.method import Index, Tools

@@ -1,7 +1,5 @@
 """A program to be killed: questions in flight.  python -m tests.engine.slow_parallel_run OUT QUESTIONS SECONDS PARALLEL"""
 
-from __future__ import annotations
-
 import sys
 import time
 from pathlib import Path

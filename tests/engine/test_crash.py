@@ -1,7 +1,5 @@
 """Two writers, a disk that fills, a folder that refuses. Kills: tests/security/test_faults.py and test_crash_real.py."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json

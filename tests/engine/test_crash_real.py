@@ -103,7 +103,6 @@ def test_killed_runs_end_with_the_records_of_an_undisturbed_one(folder: Path) ->
         if done == KILLS[-1]:  # what a power cut leaves: half a line, in both files
             for name in ("records.jsonl", "documents.jsonl"):
                 path = killed.file(name)
-                assert path is not None
                 path.write_bytes(path.read_bytes()[:-30])
     assert counts[0] == 0
     assert max(counts) < QUESTIONS
@@ -119,7 +118,6 @@ def test_killed_runs_end_with_the_records_of_an_undisturbed_one(folder: Path) ->
     documents = [[{**d, "status": ""} for d in runs.rows("documents.jsonl")] for runs in (killed, whole)]
     assert sorted(documents[0], key=lambda d: d["document_id"]) == sorted(documents[1], key=lambda d: d["document_id"])
     path = killed.file("records.jsonl")
-    assert path is not None
     assert not list(path.parent.glob(".*"))
     states = [start["state"] for start in read_run(path.parent).manifest["starts"]]
     assert states == ["running"] * len(KILLS) + ["finished"]

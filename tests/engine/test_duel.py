@@ -1,7 +1,5 @@
 """Methods in step: the order, the verdict, what is saved, resuming, and what the run folders say."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Forecasts: figures worked by hand, from stored runs and from what methods declare; "unknown" where there is neither."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Gold never reaches a method: poisoned answers, and poisoned supporting marks, change no implementation's predictions."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Judged run folders: scores beside the scorers', what survives scoring again, resuming, failing and other judges."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A model as a judge: what it is asked, how its reply is read, and which replies are not asked for again."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import replace
 from pathlib import Path
@@ -68,7 +66,6 @@ def test_only_what_was_not_asked_before_is_asked(tmp_path: Path) -> None:
     first = make_judge(tmp_path).ask(CASE)
     again = make_judge(tmp_path, name="judge.other name")
     known = again.known(replace(CASE, question_id="the same question of another run"))
-    assert known is not None
     assert (known.verdict, known.reply, known.usage, known.cached) == ("yes", "Yes", first.usage, True)
     assert all(
         again.known(case) is None

@@ -1,7 +1,5 @@
 """What is said of the embedded models, and the warning about skills that a card does not vouch for."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Questions in flight: who waits for whom, what ends a run, and records that equal those of one at a time."""
 
-from __future__ import annotations
-
 import faulthandler
 import json
 import os

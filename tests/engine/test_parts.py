@@ -1,7 +1,5 @@
 """Views, serialised values, progress and manifest, each on its own."""
 
-from __future__ import annotations
-
 import errno
 import io
 import subprocess
@@ -310,7 +308,6 @@ def test_git_state_is_that_of_its_own_checkout_only(tmp_path: Path) -> None:
     git("add", ".")
     git("commit", "-qm", "one")
     state = manifest.git_state(tmp_path)
-    assert state is not None
     assert len(state["commit"]) == 40
     assert not state["dirty"]
     (tmp_path / "file").write_text("y")

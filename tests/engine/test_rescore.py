@@ -1,7 +1,5 @@
 """Scores of one folder come from one set of scorers: failed questions, other scorers on resume, scorers that break."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The loop: every question recorded, failures counted as 0, gold kept apart, order without influence."""
 
-from __future__ import annotations
-
 import json
 import random
 import signal

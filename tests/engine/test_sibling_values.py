@@ -1,7 +1,5 @@
 """The rules by which a number comes from another run: figures worked by hand, and the papers' printed ones."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

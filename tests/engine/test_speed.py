@@ -1,7 +1,5 @@
 """Hours and money of a forecast, out of the speed of stored runs on this hardware."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Tools for methods without the engine: a scripted model and an encoder that counts shared words."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 

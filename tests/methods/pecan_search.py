@@ -1,7 +1,5 @@
 """PECAN searches of a small hand-worked text, with a scripted model."""
 
-from __future__ import annotations
-
 from harness.llm.scripted import Rule
 from harness.types import Document, Question
 from methods.graph import Graph

@@ -1,7 +1,5 @@
 """A hand-made QRMeM memory of four segments, and the replies that walk it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from harness.llm.scripted import Rule

@@ -1,7 +1,5 @@
 """QRMeM memories of two sentences, built by a scripted model."""
 
-from __future__ import annotations
-
 from harness.llm.scripted import Rule
 from harness.types import Document, Question
 from methods.qrmem import QRMeM

@@ -3,8 +3,6 @@
 python -m tests.methods.raptor_tree REDUCTION        prints its fingerprint, its highest level and the nodes of level 2
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """A scripted model whose log-probabilities are looked up in a table."""
 
-from __future__ import annotations
-
 from harness.llm.scripted import Rule, Script, ScriptedModel, ScriptedSession
 
 REPLY = [Rule(reply="Mira")]

@@ -1,14 +1,11 @@
 """The rows PECAN is compared with: what is shown, in which order, and what is said when something does not fit."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from harness.errors import WindowExceeded
 from harness.llm.scripted import Rule
@@ -60,12 +57,6 @@ def test_token_budget(budget, count, reason):
     assert (len(found.shown), found.stop_reason) == (count, reason)
 
 
-@pytest.mark.parametrize("bad", [{"k": None}, {"k": 3, "budget": 10}, {"k": 0}, {"chunk_tokens": 0}, {"kk": 1}])
-def test_settings_that_contradict_are_refused(bad):
-    with pytest.raises(ValidationError):
-        RetrievalConfig(**bad)
-
-
 def test_bm25_words_and_degenerate_corpora():
     assert words("The St. Mary's-School, \u00e9t\u00e9_2") == ["the", "st", "mary", "s", "school", "\u00e9t\u00e9", "2"]
     assert bm25_scores(["a"], [[], []]).tolist() == [0, 0]
@@ -88,30 +79,6 @@ def test_bm25_of_two_texts_counts_what_they_have():
     # One text has no rank to lose, and where the official idf works it stays: ln(2.5 / 1.5) for one of three.
     assert bm25_scores(["a"], [["a"]]) == pytest.approx([math.log(4 / 3)])
     assert bm25_scores(["a"], [["a", "d"], ["b", "e"], ["c", "f"]]) == pytest.approx([math.log(2.5 / 1.5), 0, 0])
-
-
-def test_full_context_whole_and_truncated():
-    found = answer(FullContext(FullContext.Config()), FakeTools(REPLY))
-    assert shown(found) == [TEXT]
-    assert (found.stop_reason, found.truncated) == ("whole", None)
-    text = " ".join(str(i) for i in range(400))
-    tools = FakeTools(REPLY, window=200)
-    found = answer(FullContext(FullContext.Config()), tools, text)
-    assert found.stop_reason == "truncated"
-    first, last = shown(found, text)
-    assert first.startswith("0 1 2")
-    assert last.endswith("398 399")
-    assert len(first.split()) == len(last.split())
-    assert found.truncated == {
-        "side": "middle",
-        "tokens_before": 400,
-        "tokens_after": len((first + " " + last).split()),
-    }
-    # Nothing is left unused but an odd token: the prompt and the answer fill the window.
-    used = len(tools.reader.offsets(tools.reader.prompts[0])) + tools.task.max_answer_tokens
-    assert 190 <= used <= 200
-    small = answer(FullContext(FullContext.Config(max_tokens=10)), FakeTools(REPLY), text)
-    assert shown(small, text) == ["0 1 2 3 4", "395 396 397 398 399"]
 
 
 @pytest.mark.parametrize("method", [FullContext(FullContext.Config()), BM25(RetrievalConfig())])

@@ -1,7 +1,5 @@
 """LLMLingua, LongLLMLingua and Selective-Context: worked examples, the package beside our loop, and bad input."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Contexts as FlashRAG cuts them, a line each, for LongLLMLingua and LLMLingua-2; and the presets of both."""
 
-from __future__ import annotations
-
 import re
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """What the reader is shown of a compressed text, Selective-Context, LLMLingua-2 on a tiny classifier, and bad input."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import pairwise

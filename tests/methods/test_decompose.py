@@ -1,7 +1,5 @@
 """DECOM and the summary baseline: known answers on a model that replays a table."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.errors import QuestionError

@@ -3,8 +3,6 @@
 The sizes here are small enough for every run of the suite: twice two points on a line are enough to see a square.
 """
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 from collections.abc import Callable

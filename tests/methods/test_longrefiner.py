@@ -1,7 +1,5 @@
 """LongRefiner as a method: what is asked, what is read, and what happens with documents that are not as they should be."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

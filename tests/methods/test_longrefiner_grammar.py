@@ -1,7 +1,5 @@
 """The outline language: what is written is read back, what is wrongly written still covers the text."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import pairwise

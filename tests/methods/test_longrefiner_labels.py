@@ -1,7 +1,5 @@
 """LongRefiner's training data and measures: a page's headings, a teacher's labels, F1 by hand, adapters by name."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -58,7 +56,6 @@ PAGES = {
 @pytest.mark.parametrize("text", PAGES.values(), ids=PAGES)
 def test_a_page_says_its_outline_itself(text: str) -> None:
     found = of_page(text, words)
-    assert found is not None
     assert found.text == " ".join([LONG] * 3)
     early = Part("sub-section", "Early years", (CLIP,))
     assert found.outline == Part("root", "", (Part("abstract", "", (CLIP,)), Part("section", "Career", (CLIP, early))))
@@ -67,7 +64,6 @@ def test_a_page_says_its_outline_itself(text: str) -> None:
 
 def test_short_paragraphs_join_and_the_last_one_is_not_lost() -> None:
     found = of_page(f"== A ==\n{SHORT}\n{LONG}\n{LONG}\n{SHORT}\n== Empty ==\n== B ==\n{LONG}", words)
-    assert found is not None
     assert found.text == f"{SHORT} {LONG} {LONG} {SHORT} {LONG}"
     assert [(p.kind, p.title, len(p.children)) for p in found.outline.children] == [
         ("section", "A", 2),

@@ -1,7 +1,5 @@
 """LongRefiner's rivals: cuts by rule, cuts by perplexity, and the best segments up to a budget."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

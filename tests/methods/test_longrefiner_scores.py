@@ -6,8 +6,6 @@
 9 chunk .9
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """PECAN's known answers, worked by hand, on a model that replays a table."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 
@@ -14,7 +12,7 @@ from harness.errors import QuestionError, WindowExceeded
 from harness.llm.scripted import Rule, Script, ScriptedModel
 from harness.types import Document, Question
 from methods.pecan import Pecan
-from methods.pecan.build import normalise_rows, pack
+from methods.pecan.build import pack
 from methods.pecan.config import PecanConfig
 from methods.pecan.points import parse_points
 from methods.pecan.prompts import POINTS
@@ -188,12 +186,6 @@ def test_chunks_are_shown_as_spans_of_the_document():
     assert kinds == [("generated", "first point"), ("generated", "second point"), ("span", "da db dc")]
 
 
-def test_a_document_shorter_than_one_chunk():
-    tools = FakeTools([Rule(when="Summary", reply="* it"), Rule(reply="x")], probes(), lambda row, column: 0.1)
-    answer, graph, _ = run([], tools, "tiny")
-    assert (graph.text, answer.stop_reason) == (["tiny", "it"], "exhausted")
-
-
 @pytest.mark.parametrize("reply", ["", "* \n*  \n", "\u2026\u2026"])
 def test_a_summary_without_any_text_fails_the_question(reply):
     tools = FakeTools([Rule(when="Summary", reply=reply)], probes(), attention)
@@ -260,13 +252,3 @@ def test_pack_spreads_nodes_evenly(lengths, most):
     tight = pack(lengths, 12, most)
     assert [i for b in tight for i in b] == list(range(len(lengths)))
     assert all(len(b) <= most and sum(lengths[i] for i in b) <= 12 for b in tight)
-
-
-@pytest.mark.parametrize(("nodes", "sizes"), [(4, [4]), (10, [10]), (11, [5, 6]), (21, [7, 7, 7]), (0, [])])
-def test_groups_have_five_to_ten_nodes(nodes, sizes):
-    assert [len(b) for b in pack([1] * nodes, 100, 10)] == sizes
-
-
-def test_rows_sum_to_one_even_without_attention():
-    rows = normalise_rows(np.array([[1.0, 3.0], [0.0, 0.0]]))
-    assert rows.tolist() == [[0.25, 0.75], [0.5, 0.5]]

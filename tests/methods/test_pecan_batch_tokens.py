@@ -1,7 +1,5 @@
 """PecanConfig.batch_tokens: no call is shown more of the level below, however long the window is."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.llm.scripted import Rule

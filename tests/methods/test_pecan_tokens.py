@@ -1,7 +1,5 @@
 """The tokens that PECAN's prompts have: those of the prompt as it is written, however it is fed."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,10 +1,7 @@
 """PECAN's ablations, GARLIC and the choices left open: known answers worked by hand, and what their presets say."""
 
-from __future__ import annotations
-
 import itertools
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,7 +22,6 @@ from methods import summary
 from methods.graph import Graph
 from methods.pecan import Pecan
 from methods.pecan.config import INDEX_FIELDS, PecanConfig
-from reports.compare import config_difference
 from tests.cli.conftest import configs, environment, here
 from tests.methods.conftest import FakeTools
 from tests.methods.pecan_search import CHUNKS, SUMMARY, attention, probes, run
@@ -289,16 +285,6 @@ def test_the_plain_wording_asks_the_same_in_other_words():
     assert names[0] == "pecan search, plain wording"  # no model is taken to be trained on it
 
 
-def test_two_levels_of_points_where_one_call_held_everything():
-    replies = [
-        SUMMARY.model_copy(update={"when": "da db dc\n\nSplit"}),
-        Rule(when="* first point\n* second point\n\nSplit", reply="* root"),
-        Rule(reply="x"),
-    ]
-    _, graph, _ = search(replies=replies, min_ip_levels=2)
-    assert graph.level == [1, 1, 1, 1, 2, 2, 3]
-
-
 def test_sentences_are_a_choice_of_the_graph():
     text = "Ann is here. Bob left it. Who"
     tools = FakeTools([SUMMARY, Rule(reply="x")], probes(), lambda row, column: 0.1)
@@ -402,18 +388,6 @@ def planned(method, dataset="pocket/musique", **more):
     return plan_choices(Choices(method=method, dataset=dataset, **said))
 
 
-@pytest.mark.parametrize("base", ["pecan", "garlic"])
-def test_compare_says_which_keys_differ(base):
-    def as_run(name):
-        return SimpleNamespace(config=planned(name).config.model_dump(mode="json"))
-
-    found = config_difference(as_run(f"{base}-no-attention"), as_run(base))
-    assert found == [
-        f"method.name: '{base}-no-attention', reference '{base}'",
-        "method.params.attention: False, reference True",
-    ]
-
-
 @pytest.mark.parametrize("name", MINE)
 def test_the_pocket_profile_scales_every_variant_down(name):
     params = planned(name).config.method.params
@@ -432,13 +406,6 @@ def test_the_pocket_profile_scales_every_variant_down(name):
     assert params["min_ip_levels"] < params["max_levels"]
 
 
-@pytest.mark.parametrize("dataset", ["qasper", "hotpotqa"])
-def test_what_holds_on_a_data_set_holds_on_longbench_e(dataset):
-    layer = presets.read("methods", "pecan")[-1][1]
-    assert presets.for_dataset(layer, f"longbench/{dataset}_e") == {"t_p": T_P[dataset]}
-    assert presets.for_dataset(layer, "longbench/triviaqa_e") == {}
-
-
 @pytest.mark.parametrize("form", ["", "pocket/", "longbench/"])
 @pytest.mark.parametrize("dataset", T_P)
 def test_what_holds_on_a_data_set_holds_on_its_other_forms(dataset, form):
@@ -455,15 +422,6 @@ def test_what_holds_on_a_data_set_holds_on_its_other_forms(dataset, form):
         assert values(f"{base}-no-progress-control-printed")["max_nodes"] == FIXED[dataset]
         assert values(f"{base}-no-progress-control")["max_nodes"] == f"from:{base}"  # nothing measured by us
     assert "t_p" not in values("garlic")
-
-
-def test_all_questions_of_the_ablations_are_two_hundred():
-    for name in ("pocket-pecan-table3", "pocket-pecan-choices"):
-        suite = suites.read(name)
-        rows = [resolve(Choices(method=suite.methods[0], dataset=d, suite=suite)).config for d in suite.datasets]
-        assert sum(row.dataset.options["questions"] for row in rows) >= 200
-        assert [d.removeprefix("pocket/") for d in suite.datasets] == list(T_P)
-        assert set(suite.methods) <= set(MINE)
 
 
 def test_fields_that_change_the_graph_are_in_its_key():

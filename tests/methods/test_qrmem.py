@@ -1,7 +1,5 @@
 """QRMeM's memory: known answers worked by hand, on a model that replays a table."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

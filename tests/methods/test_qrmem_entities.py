@@ -1,7 +1,5 @@
 """What is an entity of QRMeM's memory: acronyms keep their capitals, pronouns are none, and which tool profile paper has."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.config import presets

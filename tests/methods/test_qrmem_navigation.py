@@ -1,7 +1,5 @@
 """QRMeM's navigations: known answers worked by hand, on memories made by hand and a model that replays a table."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

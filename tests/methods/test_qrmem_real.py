@@ -3,8 +3,6 @@
 The row is chosen by what it is like, and the replies are made of it while the test runs: no real text stands here.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 # ruff: noqa: F811 - fixtures of other folders are imported by name
 """QRMeM behind a server: a memory that breaks half-way is gone on with, nothing that was understood is asked again."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable

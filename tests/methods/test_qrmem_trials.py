@@ -1,7 +1,5 @@
 """Recording what other maxima of trials would have answered changes nothing, and tells what those runs would do."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 import pytest

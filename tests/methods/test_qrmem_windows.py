@@ -1,7 +1,5 @@
 """Requests that are longer than the window: QRMeM's own, and those of the other rows of its tables."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

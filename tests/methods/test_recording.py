@@ -1,7 +1,5 @@
 """Recording what other stops would have answered changes nothing, and what it records is what those runs would do."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 
 import pytest

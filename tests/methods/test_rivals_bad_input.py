@@ -1,7 +1,5 @@
 """Texts that no row may stumble over, through every row of the table's rivals: what is shown is of the text, in time."""
 
-from __future__ import annotations
-
 import json
 import re
 import time
@@ -9,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from harness.errors import ModelOutputError
 from harness.llm import scripted
@@ -137,3 +136,20 @@ def test_a_target_smaller_than_one_context_still_reads_some_of_it(row: str) -> N
     told, _ = answered(method, "one w3 three w9 five w1 seven. " * 40)
     assert told.text == "Mira"
     assert told.stop_reason in ("compressed", "nothing was kept of the text")
+
+
+REFUSED = [
+    *((MemWalker, bad) for bad in ({"children": 1}, {"strikes": 0}, {"max_calls": 0}, {"top_p": 0}, {"segment": 5})),
+    *((Raptor, bad) for bad in ({"chunk_tokens": 0}, {"components": 1}, {"threshold": 1}, {"neighbours": 1})),
+    *((Raptor, bad) for bad in ({"top_k": 0}, {"retrieval": "x"})),
+    *((BM25, bad) for bad in ({"k": None}, {"k": 3, "budget": 10}, {"k": 0}, {"chunk_tokens": 0}, {"kk": 1})),
+    *((BM25, bad) for bad in ({"chunks": "sentences"}, {"chunk_sentences": 6}, {"order": "best"})),
+    (BM25, {"chunks": "packed", "chunk_sentences": 1}),
+    *((FullContext, bad) for bad in ({"max_tokens": 0}, {"window": 0}, {"keep": "middle"})),
+]
+
+
+@pytest.mark.parametrize(("kind", "bad"), REFUSED)
+def test_settings_that_cannot_be_are_refused(kind: type[Method], bad: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        kind.Config(**bad)

@@ -1,7 +1,5 @@
 """The pocket model's own tokenizer and its teacher, built once a session."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

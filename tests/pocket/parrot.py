@@ -1,7 +1,5 @@
 """A model that says what it is told, and skills that tell it: known answers for the exam."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reads facts back out of a text by the templates alone: a second opinion on what a document states."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 

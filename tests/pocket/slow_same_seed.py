@@ -3,8 +3,6 @@
 python -m tests.pocket.slow_same_seed FOLDER        some minutes; exits 1 where losses differ by 1e-3 or more
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

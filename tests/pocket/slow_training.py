@@ -3,8 +3,6 @@
 python -m tests.pocket.slow_training OUT COURSE STEP
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The check of the adapters that come with the embedded model: each way in which one does not fit is a sentence."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import shutil

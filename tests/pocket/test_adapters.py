@@ -1,7 +1,5 @@
 """The adapters that come with the package are those of the weights that come with it, and do more than the base."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Batches: recipes by their weights, a function of the dice alone, and what counts as a right reply."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The same seed gives the same bytes: in this process, in a fresh one with other hashing, and as written down here."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import platform
 from collections.abc import Callable
@@ -205,7 +203,6 @@ def test_a_card_of_several_sittings_lists_every_passed_stage(own: Path) -> None:
     progress = Progress(step=12, stage=3, since=12, passed=[*early, late])
     cards.write(begin(own, COURSE, progress, 0, "cpu", cards.Origin("0123456789abcdef")))
     card = cards.read(own)
-    assert card is not None
     assert [line["stage"] for line in card.trained["stages"]] == ["zero", "one", "third"]
     assert card.skills.keys() == {"choose", "answer", "pecan points"}
     rows = [line for line in page(card).splitlines() if line.startswith("| ")]
@@ -227,7 +224,6 @@ def test_results_take_the_place_of_those_of_the_same_skill(own: Path) -> None:
     assert cards.write(card) == own
     again = cards.read(own)
     assert again == card
-    assert again is not None
     assert [(r["skill"], r["value"]) for r in again.results] == [("choose", 0.25), ("answer", 0.75)]
     assert [r["skill"] for r in cards.with_results(card, rows("answer", 0.5), 50, 1).results] == ["answer"], (
         "another exam"

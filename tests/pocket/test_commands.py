@@ -1,6 +1,4 @@
 # ruff: noqa: F811 - fixtures of other folders are imported by name
-from __future__ import annotations
-
 import json
 import re
 import signal
@@ -132,7 +130,6 @@ def test_skills_says_who_declares_what_and_whether_it_is_trained(here: Cli, mode
     assert set(_states(here("pocket", "skills", "model").stdout).values()) == {"unknown (no card)"}
     trained(model, "answer", "pecan search")
     card = cards.read(model)
-    assert card is not None
     cards.write(replace(card, skills={**card.skills, "answer": "0" * 64}))
     done = here("pocket", "skills", "model")
     states = _states(done.stdout)
@@ -200,7 +197,6 @@ def test_eval_writes_the_card_beside_the_weights(here: Cli, model: Path) -> None
     assert done.stdout.splitlines()[-1] == "model"
     assert len(done.stderr.splitlines()) == 4
     card = cards.read(model)
-    assert card is not None
     assert card.exam == {"questions": 2, "seed": 0}
     assert len(card.results) == 8
     assert card.trained["steps"] == 1, "what was known stays"

@@ -1,7 +1,5 @@
 """A curriculum file: the project's own is sound, and each mistake is said in a sentence that names it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The data sets pocket/*: options and their refusals, seeds kept apart, official row formats, the command line."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Scenes of a memory: what is right is proved by the facts, and the methods' own parsers understand every reply."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 
@@ -50,7 +48,6 @@ def test_entities_and_relations_stand_in_the_segment(monkeypatch: pytest.MonkeyP
     for shown, _, scene in told(monkeypatch, "relations"):
         _, names, _, segment = scene.texts
         triples = replies.triples(scene.replies[0])
-        assert triples is not None
         pairs = {(f.subject, f.object) for f in shown.sentences}
         for a, b, text in triples:
             assert (a, b) in pairs
@@ -88,7 +85,6 @@ def test_pages_hold_the_facts_that_are_needed(monkeypatch: pytest.MonkeyPatch) -
     for shown, asked, scene in told(monkeypatch, "lookup"):
         pages = numbered(scene.replies[0], "Pages")
         assert pages
-        assert asked is not None
         for fact in asked.supports:
             where = [i for i, text in enumerate(scene.texts) if shown.sentences[fact][-12:] in text]
             assert set(where) & set(pages)

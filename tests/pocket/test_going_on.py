@@ -1,7 +1,5 @@
 """Trainings that go on: killed, with another course, from other weights, after nothing at all."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

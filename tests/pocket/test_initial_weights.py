@@ -1,7 +1,5 @@
 """A folder to begin from: what is missing in it, its shape, its tokenizer."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The training network is LlamaForCausalLM, in float32 and on disk."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import cycle
 from pathlib import Path

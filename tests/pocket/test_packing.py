@@ -1,7 +1,5 @@
 """Trees and rows: every reply is learnt behind exactly the tokens that stand before it, and nothing is lost unseen."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import chain, count, cycle
 

@@ -1,7 +1,5 @@
 """The parts: dice, names, values, facts and the prover, wording."""
 
-from __future__ import annotations
-
 from itertools import pairwise, product
 
 import pytest

@@ -1,7 +1,5 @@
 """What the world promises, over more than a thousand documents of all kinds and lengths."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from functools import cache
@@ -173,7 +171,6 @@ def test_options() -> None:
         text = made.documents[0].text
         for example in made.examples:
             options, extra = example.question.options, example.gold.extra
-            assert options is not None
             assert len(set(options)) == 4
             assert options[extra["gold_label"] - 1] == example.gold.answers[0]
             assert extra["all_classes"] == list(options)

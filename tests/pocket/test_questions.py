@@ -1,7 +1,5 @@
 """Questions out of facts: each has one proved answer, and what is called unanswerable has none."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

@@ -1,7 +1,5 @@
 """The stand-in model: the same texts on any machine, a full vocabulary, and a version that is raised with the texts."""
 
-from __future__ import annotations
-
 import hashlib
 
 from pocket import random_model

@@ -1,7 +1,5 @@
 """Exercises of recall: the answer stands once in the text, beside what is asked for."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

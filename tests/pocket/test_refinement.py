@@ -1,7 +1,5 @@
 """Scenes of refining: local is one fact, an outline places every paragraph, a title helps that the question names."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The reranker of the pocket world: what it learns from, how it is cut, trained and resumed, and what its card says."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The reranker that comes with the project: its files, what it finds, what it costs, and the rows it stands in for."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A course that changed while a training was under way, and a start that is told again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

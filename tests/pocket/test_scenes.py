@@ -1,7 +1,5 @@
 """Scenes: verdicts turn true when the needed facts are shown, points have each fact once, seeds never mix."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Iterator

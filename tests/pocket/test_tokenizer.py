@@ -1,7 +1,5 @@
 """The pocket model's tokenizer: reproducible, lossless, one token for a name, a template that can be cut."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

@@ -1,8 +1,6 @@
 # ruff: noqa: F811 - fixtures of other folders are imported by name
 """`harness pocket train-reranker`: its mistakes, a training of two steps, and what it says when it is interrupted."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Training: the same numbers from the same seed; stages are left at their gates."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

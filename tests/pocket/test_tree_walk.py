@@ -1,7 +1,5 @@
 """Scenes of a walk: the right part has the first missing fact, and an answer is proved by what is shown."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 
@@ -62,7 +60,6 @@ def test_the_part_that_is_chosen_has_the_first_missing_fact(monkeypatch: pytest.
         number = choice(scene.replies[0], len(summaries))
         assert number is not None
         assert 2 <= len(summaries) <= 9
-        assert asked is not None
         known = stated(memory, shown)
         missing = next(f for f in asked.supports if f not in known)
         named = summaries[0].startswith("About ")

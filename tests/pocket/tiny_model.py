@@ -1,7 +1,5 @@
 """A model folder of the pocket model's form that is made in a second and says nothing sensible."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pocket import random_model

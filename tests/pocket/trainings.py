@@ -1,7 +1,5 @@
 """The small course that trainings are tested with, and how their folders are read."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Trees as plain sequences: what every branch is together with the trunk before it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

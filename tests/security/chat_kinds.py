@@ -1,7 +1,5 @@
 """Twenty synthetic chat tokenizers: what their vocabularies are made of, and how they know the markers of turns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path

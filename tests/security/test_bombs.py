@@ -1,7 +1,5 @@
 """Small files that unpack, nest or run without end: each ends with one sentence, in bounded memory and time."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import itertools

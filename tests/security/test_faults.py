@@ -3,8 +3,6 @@
 A run of one process, and one of two shards with their merge, at every fifth operation (HARNESS_EVERY_OPERATION=1: at all).
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -1,7 +1,5 @@
 """A run folder or a configuration file from a stranger names code: nothing of it is imported."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

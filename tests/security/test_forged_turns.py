@@ -1,7 +1,5 @@
 """Texts that imitate the markers of turns: no conversation holds more of them than the template puts there."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """A run folder with links, pipes and foreign files; names from data that lead elsewhere."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

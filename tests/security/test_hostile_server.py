@@ -1,7 +1,5 @@
 """Faults of a server, each one request: it ends in time, in bounded memory, with a sane reply or a project's error."""
 
-from __future__ import annotations
-
 import html
 import itertools
 import json

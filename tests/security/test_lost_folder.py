@@ -1,7 +1,5 @@
 """A run folder or cache that is removed, replaced or made read-only under a running run: the next write ends the run."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

@@ -1,7 +1,5 @@
 """Names that a file system or a URI cannot take as they are: one sentence, or MLflow's database in its place."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

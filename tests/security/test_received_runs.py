@@ -1,7 +1,5 @@
 """Received run folders, under every verb: no name in them is imported or waited for, no damage ends in a traceback."""
 
-from __future__ import annotations
-
 import copy
 import gzip
 import io

@@ -1,8 +1,6 @@
 """A chat template that breaks is reported before a run, and a server that never replies does not hold Ctrl-C up."""
 
 # ruff: noqa: F811 - fixtures of other folders are imported by name
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Whatever a data file or a server holds, what `harness` prints steers no terminal."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

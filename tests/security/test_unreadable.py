@@ -3,8 +3,6 @@
 Root reads a file whatever its mode, so a folder, a file or a link to nowhere stands in place of what is expected.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

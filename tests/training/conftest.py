@@ -1,7 +1,5 @@
 """A tiny random base with the world's tokenizer, saved once a session."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -3,8 +3,6 @@
 python -m tests.training.small BASE OUT STEP        trains, and is killed while it saves the checkpoint of STEP
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 from pathlib import Path

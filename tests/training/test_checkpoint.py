@@ -1,7 +1,5 @@
 """Checkpoints: what is read is what was written, whole or not at all, and of this training."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -35,7 +33,6 @@ def folder(tmp_path: Path) -> Path:
 
 def test_what_is_read_is_what_was_written(folder: Path) -> None:
     found = load(folder, ABOUT)
-    assert found is not None
     assert found[0] == progress()
     assert found[1].keys() == tensors().keys()
     assert all(torch.equal(found[1][k], v) for k, v in tensors().items())
@@ -52,7 +49,6 @@ def test_the_last_one_is_kept(folder: Path) -> None:
     save(folder, progress(200), tensors(2.0), ABOUT)
     assert sorted(p.name for p in folder.iterdir()) == ["0000200.safetensors", "state.json"]
     found = load(folder, ABOUT)
-    assert found is not None
     assert found[0].step == 200
     assert found[1]["weight.embed"][0, 0] == 2.0
 
@@ -66,7 +62,6 @@ def test_a_crash_while_saving_leaves_the_one_before(folder: Path, monkeypatch: p
     with pytest.raises(OSError, match="no space"):
         save(folder, progress(200), tensors(2.0), ABOUT)
     found = load(folder, ABOUT)
-    assert found is not None
     assert found[0].step == 120
     assert found[1]["weight.embed"][0, 0] == 1.0
 

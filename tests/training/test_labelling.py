@@ -1,7 +1,5 @@
 """Labels of a teacher: many requests in flight, the same data whatever was faster, resumed after a kill or a failure."""
 
-from __future__ import annotations
-
 import json
 import threading
 from dataclasses import replace

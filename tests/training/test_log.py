@@ -1,7 +1,5 @@
 """The log of a training after it was killed and resumed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

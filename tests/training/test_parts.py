@@ -1,7 +1,5 @@
 """Rows, batches, rates, memory and settings, worked by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Training questions: of training splits alone, merged; KILT's pages by title; rows that are too long."""
 
-from __future__ import annotations
-
 import json
 from hashlib import sha256
 from pathlib import Path
@@ -142,7 +140,6 @@ def test_pages_are_taken_by_title_with_their_headings(tmp_path: Path) -> None:
     assert told == ["pages: 1 of 2 titles have a page with KILT's headings"]
     (page,) = kilt_pages.pages(out).values()
     outline = of_page(page.text.partition("\n")[2], words)
-    assert outline is not None
     assert [part.title for part in outline.outline.children] == ["", "Career"]  # type: ignore[union-attr]
     kilt_pages.extract(dump, ["Mira Tal", "Nobody"], out, told.append)
     assert len(told) == 1, "the dump is read once"

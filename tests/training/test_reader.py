@@ -1,7 +1,5 @@
 """The reader adapter: which rows are trained on, what they teach, faster kernels, and a training from end to end."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Adapters are trained, kept, resumed to the byte, and named by their base."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
