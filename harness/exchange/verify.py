@@ -253,6 +253,12 @@ def _summary(place: str, run: StoredRun, summary: Mapping[str, Any], report: Rep
         if not _equal(told.get(key), here.get(key)):
             sentence = f"{key} is {_told(told.get(key))}, and {_told(here.get(key))} computed again"
             report.differences.append(Difference("table", f"{place}/summary.json", None, sentence))
+    asked = summary.get("n_asked") or 0
+    if summary.get("state") == "finished" and asked > fresh["n_total"]:
+        sentence = f"the run is called finished, with {fresh['n_total']} of {asked} questions"
+        report.differences.append(Difference("table", f"{place}/summary.json", None, sentence))
+    if summary.get("stopped_early"):
+        report.unchecked.append(f"why {place} stopped early")
 
 
 def _table(bundle: Bundle, rescored: Sequence[StoredRun], report: Report) -> None:
