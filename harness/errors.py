@@ -82,10 +82,10 @@ def _fold(name: str) -> str:
     return name.lower().replace("_", "-")
 
 
-def close_matches(name: str, known: Iterable[str], most: int = 3) -> list[str]:
-    """Return up to `most` names near `name`; case, "-" and "_" do not count as differences."""
+def close_matches(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
+    """Return up to `limit` names near `name`; case, "-" and "_" do not count as differences."""
     by_fold = {_fold(k): k for k in known}
-    return [by_fold[f] for f in difflib.get_close_matches(_fold(name), by_fold, n=most, cutoff=0.5)]
+    return [by_fold[f] for f in difflib.get_close_matches(_fold(name), by_fold, n=limit, cutoff=0.5)]
 
 
 class UnknownName(UserError):

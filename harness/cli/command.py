@@ -153,7 +153,7 @@ class Group(TyperGroup):
         if cmd_name in names:
             return self._load(cmd_name)
         if not ctx.resilient_parsing and not cmd_name.startswith("-"):
-            near = close_matches(cmd_name, self.list_commands(ctx), most=1)
+            near = close_matches(cmd_name, self.list_commands(ctx), limit=1)
             ctx.fail(f"No such command '{cmd_name}'" + (f". Did you mean '{near[0]}'?" if near else ""))
         return None
 
@@ -211,23 +211,16 @@ def _with_fields(function: Callable[..., int]) -> Callable[..., int]:
             return PIPE_CLOSED
         return code
 
+    kind = inspect.Parameter.KEYWORD_ONLY
     parameters: list[inspect.Parameter] = []
     for name, parameter in own.items():
-        if name in groups:
-            parameters += _fields(groups[name])
-        else:
-            parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
+        if name not in groups:
+            parameters.append(parameter.replace(annotation=hints[name], kind=kind))
+            continue
+        of_group = get_type_hints(groups[name], include_extras=True)
+        for f in fields(groups[name]):
+            default = [] if f.default_factory is list else parameter.empty if f.default is MISSING else f.default
+            parameters.append(inspect.Parameter(f.name, kind, default=default, annotation=of_group[f.name]))
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapper.__name__, wrapper.__doc__ = function.__name__, function.__doc__
     return wrapper
-
-
-def _fields(group: Any) -> list[inspect.Parameter]:
-    hints = get_type_hints(group, include_extras=True)
-    kind = inspect.Parameter.KEYWORD_ONLY
-    empty = inspect.Parameter.empty
-    defaults: dict[str, Any] = {f.name: [] if f.default_factory is list else f.default for f in fields(group)}
-    return [
-        inspect.Parameter(name, kind, default=empty if default is MISSING else default, annotation=hints[name])
-        for name, default in defaults.items()
-    ]

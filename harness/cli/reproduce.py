@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import io
 import shlex
-from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -148,7 +147,20 @@ def _draw(runs: list[StoredRun], place: Place, suite: str, out: Path) -> None:
     """Write what draws the place, each into a file beside the runs; one that cannot be drawn says why."""
     from harness.cli.main import root
 
-    for arguments, file in _drawings(runs, place, suite, out):
+    folders = [str(run.path) for run in runs]
+    drawings: list[tuple[list[str], Path]] = []  # arguments of harness, file
+    for words in map(shlex.split, place.draws):
+        file = out / f"{suite}{'.md' if 'tokens' in words else '.svg'}"
+        if words == ["trace"]:
+            question = str(runs[0].records[0]["question_id"])
+            drawings.append(([*words, folders[0], question, "--graph", str(file)], file))
+        elif words == ["report", "front"]:  # one data set at a time
+            for name in dict.fromkeys(str(run.config["dataset"]["name"]) for run in runs):
+                file = out / f"{suite}-{name.replace('/', '~')}.svg"
+                drawings.append(([*words, *folders, "--dataset", name, "--out", str(file)], file))
+        else:
+            drawings.append(([*words, *folders, "--out", str(file)], file))
+    for arguments, file in drawings:
         try:
             with contextlib.redirect_stdout(io.StringIO()):  # what trace prints is not the figure
                 root().main(arguments, prog_name="harness", standalone_mode=False)
@@ -156,23 +168,6 @@ def _draw(runs: list[StoredRun], place: Place, suite: str, out: Path) -> None:
             say(f"note: {file.name} was not drawn: {error}")
         else:
             print(f"{place.label} is in {file}")
-
-
-def _drawings(runs: list[StoredRun], place: Place, suite: str, out: Path) -> Iterator[tuple[list[str], Path]]:
-    """(arguments of harness, file) of each drawing; score against cost is drawn for one data set at a time."""
-    folders = [str(run.path) for run in runs]
-    for command in place.draws:
-        words = shlex.split(command)
-        if words == ["trace"]:
-            file = out / f"{suite}.svg"
-            yield [*words, folders[0], str(runs[0].records[0]["question_id"]), "--graph", str(file)], file
-        elif words == ["report", "front"]:
-            for name in dict.fromkeys(str(run.config["dataset"]["name"]) for run in runs):
-                file = out / f"{suite}-{name.replace('/', '~')}.svg"
-                yield [*words, *folders, "--dataset", name, "--out", str(file)], file
-        else:
-            file = out / f"{suite}{'.md' if 'tokens' in words else '.svg'}"
-            yield [*words, *folders, "--out", str(file)], file
 
 
 def _write(runs: list[StoredRun], place: Place | None, pages: Pages) -> None:

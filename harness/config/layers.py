@@ -67,7 +67,7 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     profile = [(f"profile {name}", values) for _, values in read or []]
     # A suite's settings are above those of the profile that it names, and below those of another one.
     layers = [*profile, *suite, *files] if origin.startswith("suite ") else [*suite, *profile, *files]
-    layers = [(label, _shape(problems, values, label)) for label, values in layers] + _flags(c, problems)
+    layers = [(label, _normalised(problems, values, label)) for label, values in layers] + _flags(c, problems)
     for label, values in files:
         problems += _foreign_code(label, values, c.sets)
     return layers if name is None else [(origin, {"profile": name}), *layers]
@@ -90,18 +90,18 @@ def _suite(suite: Suite, problems: list[HarnessError]) -> list[Layer]:
     label = f"suite {suite.name}"
     made: dict[str, Any] = {}  # one layer, so that settings beside a model's name belong to that model
     for item in suite.sets.items():
-        made = _laid(made, attempt(problems, _assignment, *item, label) or {})
-    trust(*code_named(_parsed(made)))
+        made = _merged(made, attempt(problems, _as_layer, *item, label) or {})
+    trust(*code_named(_with_yaml_values(made)))
     made |= {} if suite.limit is None else {"limit": suite.limit}
     rows = {"methods": {name: dict(own) for name, own in suite.params.items()}} if suite.params else {}
     return [(label, values) for values in (rows, made) if values]
 
 
-def _laid(below: Any, above: Any) -> Any:
+def _merged(below: Any, above: Any) -> Any:
     """Nested mappings with others over them."""
     if not isinstance(below, dict) or not isinstance(above, dict):
         return above
-    return below | {key: _laid(below.get(key), value) for key, value in above.items()}
+    return below | {key: _merged(below.get(key), value) for key, value in above.items()}
 
 
 def _flags(c: Choices, problems: list[HarnessError]) -> list[Layer]:
@@ -114,8 +114,8 @@ def _flags(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     for key, value in c.sets.items():
         if flags.get(key) is not None:
             problems.append(UserError(f"'{key}' is given twice: by --set and by the flag of that name; keep one"))
-        named = attempt(problems, _assignment, key, value, "--set") or {}
-        trust(*code_named(_parsed(named)))
+        named = attempt(problems, _as_layer, key, value, "--set") or {}
+        trust(*code_named(_with_yaml_values(named)))
         layers.append(("--set", named))
     parts = {"method": c.method, "dataset": c.dataset, "model": c.model}
     layers += [(f"--{part}", {part: {"name": name}}) for part, name in parts.items() if name is not None]
@@ -130,17 +130,17 @@ def _flags(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     return layers + [(f"--{name}", values) for name, values in rows.items() if values[name] is not None]
 
 
-def _parsed(values: Any) -> Any:
+def _with_yaml_values(values: Any) -> Any:
     """`values` with what was typed after --set as YAML reads it; what is no YAML names no code."""
     if isinstance(values, dict):
-        return {key: _parsed(value) for key, value in values.items()}
+        return {key: _with_yaml_values(value) for key, value in values.items()}
     try:
         return scalar(values) if isinstance(values, Raw) else values
     except ConfigError:
         return None
 
 
-def _shape(problems: list[HarnessError], values: dict[str, Any], origin: str) -> dict[str, Any]:
+def _normalised(problems: list[HarnessError], values: dict[str, Any], origin: str) -> dict[str, Any]:
     """A file's mapping with names as {"name": ...} and no profile; mistakes in its shape are added to `problems`."""
     out: dict[str, Any] = {}
     for key, value in values.items():
@@ -160,7 +160,7 @@ def _shape(problems: list[HarnessError], values: dict[str, Any], origin: str) ->
     return out
 
 
-def _assignment(key: str, value: Any, origin: str) -> dict[str, Any]:
+def _as_layer(key: str, value: Any, origin: str) -> dict[str, Any]:
     """{"method.k": 3} -> {"method": {"params": {"k": 3}}}. Raises UserError for a root that cannot be set."""
     root, *rest = key.split(".")
     if root in ("profile", "suite", "data", "out"):

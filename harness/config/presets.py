@@ -121,7 +121,7 @@ def find(kind: str, name: str) -> str:
     raise UnknownName(singular(kind), name, known, f"harness list {kind}{also}")
 
 
-def _one(kind: str, name: str) -> tuple[str, dict[str, Any]]:
+def _read_one(kind: str, name: str) -> tuple[str, dict[str, Any]]:
     name = find(kind, name)
     files = _files(kind)
     if name in files:
@@ -129,7 +129,7 @@ def _one(kind: str, name: str) -> tuple[str, dict[str, Any]]:
         values, code = _preset(kind, name)
         trust(*code)  # shipped, or in the user's own folder
         own = shown.startswith(f"${ENV}/")
-        return shown, _beside(values, Path(os.environ[ENV]).absolute()) if own else values
+        return shown, _with_whole_paths(values, Path(os.environ[ENV]).absolute()) if own else values
     target = additions(GROUPS[kind])[name]
     trust(target)  # its package was installed
     if kind == "methods":
@@ -141,15 +141,18 @@ def _one(kind: str, name: str) -> tuple[str, dict[str, Any]]:
     return target, dict(values)
 
 
-def _beside(values: Any, folder: Path, key: str = "") -> Any:
+def _with_whole_paths(values: Any, folder: Path, key: str = "") -> Any:
     """A preset of the user's folder with the files that it names there, {"data": "a.jsonl"}, by their whole paths.
 
     What is not in `folder` stays as it is: a hub id, or a path from the current folder.
     """
     if isinstance(values, dict):
-        return {name: _beside(value, folder, key if key in _PLACES else str(name)) for name, value in values.items()}
+        return {
+            name: _with_whole_paths(value, folder, key if key in _PLACES else str(name))
+            for name, value in values.items()
+        }
     if isinstance(values, list):
-        return [_beside(value, folder, key) for value in values]
+        return [_with_whole_paths(value, folder, key) for value in values]
     here = key in _PLACES and isinstance(values, str) and values and (folder / values).exists()
     return str(folder / values) if here else values
 
@@ -183,7 +186,7 @@ def read(kind: str, name: str) -> list[tuple[str, dict[str, Any]]]:
     seen: list[str] = []
     following: str | None = name
     while following is not None:
-        shown, values = copy.deepcopy(_one(kind, following))
+        shown, values = copy.deepcopy(_read_one(kind, following))
         if shown in seen:
             raise ConfigError([f"{shown}: extends itself ({' -> '.join([*seen, shown])})"])
         seen.append(shown)
@@ -201,21 +204,21 @@ def download(dataset: str) -> list[str]:
     """What to download for a data set, from where, and its size, a sentence or two each; from the preset it extends
     where it says nothing itself; [] for a data set that is no preset.
     """
-    return [str(line) for line in _said(dataset, "download") or ()]
+    return [str(line) for line in _described(dataset, "download") or ()]
 
 
 def official_questions(dataset: str) -> int:
     """How many questions the publishers' file has; 0 where no preset says so."""
-    return int(_said(dataset, "official_questions") or 0)
+    return int(_described(dataset, "official_questions") or 0)
 
 
-def _said(dataset: str, key: str) -> Any:
+def _described(dataset: str, key: str) -> Any:
     """What a data set's preset, or the one that it extends, says beside its settings; None where neither does."""
     if fold(dataset) not in map(fold, names("datasets")):
         return None
-    _, values = _one("datasets", dataset)
+    _, values = _read_one("datasets", dataset)
     if key not in values and isinstance(values.get("extends"), str):
-        return _said(values["extends"], key)
+        return _described(values["extends"], key)
     return values.get(key)
 
 

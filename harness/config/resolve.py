@@ -83,7 +83,7 @@ class Resolution:
                 known = known.rpartition(".")[0]
             self.origins[f"{path}.{leaf}"] = tree.origins.get(known, "default")
 
-    def wrong(self, sentence: str) -> None:
+    def add_problem(self, sentence: str) -> None:
         """Add a mistake."""
         self.problems.append(UserError(sentence))
 
@@ -136,7 +136,7 @@ def _part(r: Resolution, layers: list[Layer], path: str) -> None:
     kind, model = _PARTS[noun]
     if path == "encoder":
         layers = _default_encoder(r, layers)
-    settings = [(origin, _at(values, path)) for origin, values in layers if _at(values, path)]
+    settings = [(origin, _section(values, path)) for origin, values in layers if _section(values, path)]
     chosen = _chosen(layers, path)
     # A method's preset may name its own encoder or reranker; a name in any layer comes before it.
     own = getattr(r.parts.get("method"), path, None) if kind == "encoders" else None
@@ -152,13 +152,13 @@ def _part(r: Resolution, layers: list[Layer], path: str) -> None:
     defined = any(
         (v.get("name") == name and defining & v.keys()) or v.get("backend") == "endpoint" for _, v in settings
     )
-    name = _base(tree, kind, str(name), defined, _chosen(layers, "dataset"))
+    name = _merge_preset(tree, kind, str(name), defined, _chosen(layers, "dataset"))
     implementation = str(tree.values.get("implementation"))
     # What a layer sets by name is below what it sets for the part that is run, above lower layers.
     settings = [
         (origin, each)
         for origin, values in layers
-        for each in (*of_name(kind, values.get(kind, {}), name, origin, implementation), _at(values, path))
+        for each in (*of_name(kind, values.get(kind, {}), name, origin, implementation), _section(values, path))
         if each
     ]
     if kind == "methods":
@@ -167,7 +167,7 @@ def _part(r: Resolution, layers: list[Layer], path: str) -> None:
         settings = _options(settings, tree)
     for origin, values in settings:
         if "name" in values and presets.fold(str(values["name"])) != presets.fold(str(chosen)):
-            values = _execution(r, values, origin, noun, name)
+            values = _execution_settings(r, values, origin, noun, name)
             if tree.values.get("backend") == "endpoint":  # nothing is loaded here: no precision, no device
                 values = {key: value for key, value in values.items() if key == "window"}
         values = {key: value for key, value in values.items() if key != "name"}
@@ -195,7 +195,7 @@ def _default_encoder(r: Resolution, layers: list[Layer]) -> list[Layer]:
 
     From there on it is the method's own, so that a run with another one says so in its name.
     """
-    defaults = [(o, _at(v, "encoder")["default"]) for o, v in layers if "default" in _at(v, "encoder")]
+    defaults = [(o, _section(v, "encoder")["default"]) for o, v in layers if "default" in _section(v, "encoder")]
     if not defaults:
         return layers
     origin, name = defaults[-1]
@@ -205,7 +205,9 @@ def _default_encoder(r: Resolution, layers: list[Layer]) -> list[Layer]:
             raise UserError(f"{origin}: encoder.default must be the name of an encoder, not {name!r}")
         r.parts["method"] = method.model_copy(update={"encoder": presets.find("encoders", name)})
         r.origins["method.encoder"] = origin
-    return [(o, {**v, "encoder": {k: x for k, x in _at(v, "encoder").items() if k != "default"}}) for o, v in layers]
+    return [
+        (o, {**v, "encoder": {k: x for k, x in _section(v, "encoder").items() if k != "default"}}) for o, v in layers
+    ]
 
 
 def _options(settings: list[Layer], tree: Tree) -> list[Layer]:
@@ -218,7 +220,7 @@ def _options(settings: list[Layer], tree: Tree) -> list[Layer]:
     return [(origin, gathered(values, "options", fields, known)) for origin, values in settings]
 
 
-def _at(values: dict[str, Any], path: str) -> dict[str, Any]:
+def _section(values: dict[str, Any], path: str) -> dict[str, Any]:
     for key in path.split("."):
         values = values.get(key) or {}
     return values
@@ -226,10 +228,10 @@ def _at(values: dict[str, Any], path: str) -> dict[str, Any]:
 
 def _chosen(layers: list[Layer], path: str) -> str | None:
     """The name that the highest layer gives a part."""
-    return next((str(n) for _, v in reversed(layers) if (n := _at(v, path).get("name"))), None)
+    return next((str(n) for _, v in reversed(layers) if (n := _section(v, path).get("name"))), None)
 
 
-def _base(tree: Tree, kind: str, name: str, defined: bool, dataset: str | None) -> str:
+def _merge_preset(tree: Tree, kind: str, name: str, defined: bool, dataset: str | None) -> str:
     """Merge the preset's own layers, or those of a folder or hub id; return the name for tables."""
     if kind in ("models", "encoders"):
         folder = Path(name).expanduser()
@@ -253,7 +255,7 @@ def _base(tree: Tree, kind: str, name: str, defined: bool, dataset: str | None) 
     return str(tree.values.get("name") or name)  # the name in tables may differ from the file's
 
 
-def _execution(r: Resolution, values: dict[str, Any], origin: str, noun: str, name: str) -> dict[str, Any]:
+def _execution_settings(r: Resolution, values: dict[str, Any], origin: str, noun: str, name: str) -> dict[str, Any]:
     """Keep the execution settings of those made for another choice; a warning names the others."""
     keep = _EXECUTION.get(_PARTS[noun][0], set())
     if ignored := ", ".join(sorted(set(values) - keep - {"name"})):
@@ -279,7 +281,7 @@ def _role(r: Resolution, layers: list[Layer], role: str) -> None:
     tree = Tree()
     tree.merge(reader.model_dump(mode="json"), "as the reader")
     for origin, values in layers:
-        attempt(r.problems, tree.merge, _at(values, path), origin)
+        attempt(r.problems, tree.merge, _section(values, path), origin)
     r.add(path, build(ModelConfig, tree, path), tree)
 
 
@@ -300,7 +302,7 @@ def _foreign_keys(r: Resolution) -> None:
         file = next((r.origins[key] for key in keys if r.origins.get(key) in r.choices.files), None)
         if getattr(part, "api_key_env", None) is not None and file is not None:
             # Neither value is repeated: a careless file has the key, or a password, in it.
-            r.wrong(
+            r.add_problem(
                 f"{file}: would send an environment variable of yours to a server; if you trust that server, name both "
                 f"yourself: --set {keys[0]}=NAME {keys[1]}=URL"
             )

@@ -73,7 +73,7 @@ def kind_of(path: Path | Member) -> str | None:
     return {".parquet": "parquet", ".tsv": "table"}.get(PurePosixPath(name).suffix, "json")
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     row = dict(pairs)
     if len(row) < len(pairs):
         key = Counter(key for key, _ in pairs).most_common(1)[0][0]
@@ -85,10 +85,10 @@ def _not_a_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is not a JSON value")
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_not_a_number)
+_DECODER = json.JSONDecoder(object_pairs_hook=_without_repeated_keys, parse_constant=_not_a_number)
 
 
-def _why(error: Exception) -> str:
+def _json_problem(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return nesting_problem()
     if isinstance(error, json.JSONDecodeError):
@@ -96,7 +96,7 @@ def _why(error: Exception) -> str:
     return f"broken JSON: {error}"
 
 
-def _shallow(value: Any, brackets: int) -> Any:
+def _checked_depth(value: Any, brackets: int) -> Any:
     """`value`, whose text has so many opening brackets. Raises RecursionError where it is nested too deeply."""
     if too_deep(value, brackets):
         raise RecursionError
@@ -111,11 +111,11 @@ def parse_line(line: bytes) -> dict[str, Any] | Broken:
     """The row of one line of JSON lines."""
     try:
         value = _DECODER.decode(line.decode("utf-8"))
-        return _object(_shallow(value, line.count(b"[") + line.count(b"{")))
+        return _object(_checked_depth(value, line.count(b"[") + line.count(b"{")))
     except UnicodeDecodeError as error:
         return Broken(f"not UTF-8 at byte {error.start + 1} of the line ({error.reason}); save the file as UTF-8")
     except (ValueError, RecursionError) as error:
-        return Broken(_why(error))
+        return Broken(_json_problem(error))
 
 
 def _read_lines(name: str, stream: _Stream) -> _Rows:
@@ -126,7 +126,7 @@ def _read_lines(name: str, stream: _Stream) -> _Rows:
             yield Place(name, line=number), parse_line(line.strip())
 
 
-class _Whole:
+class _JsonText:
     """A JSON list or object whose text is held whole, while its entries are parsed one by one."""
 
     def __init__(self, name: str, stream: _Stream, *, inside: bool = True) -> None:
@@ -153,7 +153,7 @@ class _Whole:
         return self.text[self.at : self.at + 1]
 
     def step(self, expected: str, problem: str) -> None:
-        """Consume the character `wanted`."""
+        """Consume the character `expected`."""
         if self.mark() != expected:
             raise self._fail(self.at, problem)
         self.at = self._skip(self.at + 1)
@@ -162,12 +162,12 @@ class _Whole:
         """Take the next value, which belongs to row `number`."""
         try:
             value, end = _DECODER.raw_decode(self.text, self.at)
-            _shallow(value, self.text.count("[", self.at, end) + self.text.count("{", self.at, end))
+            _checked_depth(value, self.text.count("[", self.at, end) + self.text.count("{", self.at, end))
             self.at = end
         except json.JSONDecodeError as error:
             raise self._fail(error.pos, f"{error.msg} (in row {number})") from None
         except (ValueError, RecursionError) as error:
-            raise Place(self.name, row=number).error(None, _why(error)) from None
+            raise Place(self.name, row=number).error(None, _json_problem(error)) from None
         self.at = self._skip(self.at)
         return value
 
@@ -179,7 +179,7 @@ class _Whole:
 
 def _read_whole(name: str, stream: _Stream, keyed: bool) -> _Rows:
     """The entries of a JSON list or, if `keyed`, of an object {id: row, ...}, each with its key as "id"."""
-    whole = _Whole(name, stream)
+    whole = _JsonText(name, stream)
     last, number = "}" if keyed else "]", 0
     more = whole.mark() != last
     while more:
@@ -191,7 +191,7 @@ def _read_whole(name: str, stream: _Stream, keyed: bool) -> _Rows:
     whole.end("object" if keyed else "list")
 
 
-def _keyed(whole: _Whole, number: int) -> dict[str, Any] | Broken:
+def _keyed(whole: _JsonText, number: int) -> dict[str, Any] | Broken:
     """One `key: row` of an object."""
     key = whole.value(number)
     if not isinstance(key, str):
@@ -236,8 +236,8 @@ def _read_parquet(path: Path) -> _Rows:
 def _read_table(name: str, stream: _Stream) -> _Rows:
     """The rows of a tab-separated table with a header, every value a string."""
     text = io.TextIOWrapper(stream, "utf-8-sig", newline="")
-    most = limit("LINE_MIB") << 20
-    reader = csv.DictReader(iter(partial(text.readline, most), ""), delimiter="\t")
+    max_bytes = limit("LINE_MIB") << 20
+    reader = csv.DictReader(iter(partial(text.readline, max_bytes), ""), delimiter="\t")
     try:
         for row in reader:
             place = Place(name, line=reader.line_num)
@@ -249,10 +249,10 @@ def _read_table(name: str, stream: _Stream) -> _Rows:
         raise DataError(name, reader.line_num + 1, None, f"not a table in UTF-8 ({error})") from None
 
 
-def whole(source: Path | Member) -> Any:
+def json_value(source: Path | Member) -> Any:
     """The one JSON value that a file holds. Raises DataError."""
     with opened(source) as stream:
-        text = _Whole(str(source) if isinstance(source, Member) else source.name, stream, inside=False)
+        text = _JsonText(str(source) if isinstance(source, Member) else source.name, stream, inside=False)
         value = text.value(1)
         text.end("value")
         return value
@@ -296,7 +296,7 @@ def read_rows(source: Path | Member, row_keys: Collection[str] = ()) -> _Rows:
         head = stream.read(_PEEK).removeprefix(codecs.BOM_UTF8).lstrip()
         stream.seek(0)
         if _WRAPPED.match(head):
-            yield from ((Place(name, row=n), _object(row)) for n, row in enumerate(whole(source)["data"], start=1))
+            yield from ((Place(name, row=n), _object(row)) for n, row in enumerate(json_value(source)["data"], start=1))
             return
         keyed = bool(row_keys) and head.startswith(b"{") and _first_key(head) not in (None, *row_keys)
         listed = head.startswith(b"[")

@@ -106,7 +106,7 @@ def marked_parser(config: DatasetConfig, support: str | None, where: Placement) 
     def parse(raw: dict[str, Any]) -> Row | Skip:
         group = parse_row(raw, subset=config.subset)
         row = _row(group, originals)
-        return row if isinstance(row, Skip) else _numbered(arranged(row, where))
+        return row if isinstance(row, Skip) else _with_passage_headings(arranged(row, where))
 
     return parse
 
@@ -151,7 +151,7 @@ def _place(passages: tuple[tuple[str, str], ...], title: str, text: str) -> int 
     return next((at for at in named if _folded(text)[:80] in _folded(passages[at][1])), named[0] if named else None)
 
 
-def _numbered(row: Row) -> Row:
+def _with_passage_headings(row: Row) -> Row:
     heads = (f"Passage {number}:\n{title}" for number, (title, _) in enumerate(row.paragraphs, start=1))
     return replace(row, paragraphs=tuple((h, text) for h, (_, text) in zip(heads, row.paragraphs, strict=True)))
 

@@ -20,7 +20,7 @@ from harness.config.schema import DatasetConfig
 from harness.config.validation import explain
 from harness.datasets.archives import Member
 from harness.datasets.base import Dataset
-from harness.datasets.files import Broken, Place, first_key, read_rows, whole
+from harness.datasets.files import Broken, Place, first_key, json_value, read_rows
 from harness.datasets.loading import Checker, collect
 from harness.datasets.open_rows import OpenRow, parse_question
 from harness.datasets.row_documents import Store, found_in, open_store
@@ -99,12 +99,12 @@ def _rows(file: Path | Member, split: str) -> Iterator[tuple[Place, dict[str, An
     known = {name for names in _SPLITS.values() for name in names}
     head, name = first_key(file), str(file) if isinstance(file, Member) else file.name
     if head == _LIST or head in ("Domain", "Split", "Version", "VerifiedEval"):
-        listed = whole(file).get(_LIST)
+        listed = json_value(file).get(_LIST)
         if not isinstance(listed, list):
             raise DataError(name, None, _LIST, "should be the list of questions")
         yield from ((Place(name, row=n), _object(row)) for n, row in enumerate(listed, start=1))
     elif head in known:
-        yield from _of_split(whole(file), name, split)
+        yield from _of_split(json_value(file), name, split)
     else:
         yield from read_rows(file)
 

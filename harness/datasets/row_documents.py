@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.datasets.archives import opened
-from harness.datasets.files import Broken, Place, first_key, kind_of, parse_line, read_rows, whole
+from harness.datasets.files import Broken, Place, first_key, json_value, kind_of, parse_line, read_rows
 from harness.datasets.pages import wiki
 from harness.datasets.rows import RowError, line_of, made_id, records, type_name
 from harness.errors import DataError
@@ -223,7 +223,7 @@ def _opened(place: str) -> Store:
     store = Store(path.name)
     lines = path.name.lower().endswith((".jsonl", ".jsonl.gz"))
     if not lines and first_key(path) not in (None, *_ROW_KEYS, *LISTS):
-        for question, documents in whole(path).items():
+        for question, documents in json_value(path).items():
             store.by_question[_folded(question)] = documents
         return store
     _fill(store, path)

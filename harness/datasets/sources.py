@@ -223,9 +223,9 @@ def _names_split(path: str, split: str) -> bool | None:
     return False if words.intersection(w for group in _WORDS.values() for w in group) else None
 
 
-def _listed(paths: Iterable[str], most: int = 8) -> str:
+def _listed(paths: Iterable[str], limit: int = 8) -> str:
     paths = sorted(paths)
-    return ", ".join(paths[:most]) + (f" and {len(paths) - most} more" if len(paths) > most else "")
+    return ", ".join(paths[:limit]) + (f" and {len(paths) - limit} more" if len(paths) > limit else "")
 
 
 def _of_split(paths: list[str], split: str) -> list[str]:

@@ -157,12 +157,12 @@ class _World:
         return {old.id: new.id for old, new in zip(self.documents, self.twins, strict=True)}
 
     @cached_property
-    def _places(self) -> dict[str, Callable[[int, bool], int]]:
+    def _offset_maps(self) -> dict[str, Callable[[int, bool], int]]:
         return {document.id: self._swap.places(document.text) for document in self.documents}
 
     def at(self, mark: Support) -> Support:
         """The same part of the twin."""
-        place = self._places[mark.document_id]
+        place = self._offset_maps[mark.document_id]
         return Support(self.ids[mark.document_id], place(mark.start, False), place(mark.end, True))
 
     def also(self, question: Question, gold: Gold) -> _Swap:
@@ -171,7 +171,7 @@ class _World:
         texts = [question.text, *(question.options or ()), *answers]
         words = {w for text in texts for w in _words(text)}
         small = {w for text in texts for w in _small(text)}
-        named = {w for t in texts for name in self.tool.names(t) if not _opening(name, t) for w in _title(name)}
+        named = {w for t in texts for name in self.tool.names(t) if not _opens_text(name, t) for w in _title(name)}
         short = {w for text in answers if len(list(_words(text))) <= _SHORT for w in _title(text)}
         fresh = (named | short) - small - self.vocabulary
         # A word that happens to be what stands for a name would put that name where it was not.
@@ -190,7 +190,7 @@ def _names(document: Document, tool: Recogniser) -> Iterator[str]:
         yield from (word for word in words if several or word in inside or word in titles)
 
 
-def _opening(name: str, text: str) -> bool:
+def _opens_text(name: str, text: str) -> bool:
     """Whether a name of one word is the first word of the text: "Name a member of ..."."""
     return len(list(_words(name))) == 1 and text.lstrip("\"'“‘( ").startswith(name)
 

@@ -128,7 +128,7 @@ def _planned(r: Resolution, elsewhere: bool) -> Plan:
         _check_view(r, r.parts["method"], dataset)
     if method is not None:
         for sentence in attempt(r.problems, method.problems) or ():
-            r.wrong(sentence)
+            r.add_problem(sentence)
         if "model" in r.parts:
             models = _models(r, method, identities)
             _check_compressor(r, method)
@@ -261,11 +261,11 @@ def _check_dataset(r: Resolution, dataset: Dataset | None) -> None:
 
     config: DatasetConfig = r.parts["dataset"]
     for sentence in scorers.problems(list(config.scorers)):
-        r.wrong(sentence)
+        r.add_problem(sentence)
     if r.parts.get("keep_prompts") and not config.keep_texts:
-        r.wrong("--keep-prompts would store the data set's texts, which dataset.keep_texts forbids; leave it out")
+        r.add_problem("--keep-prompts would store the data set's texts, which dataset.keep_texts forbids; leave it out")
     if dataset is not None and not len(dataset):
-        r.wrong(f"the data set '{config.name}' has no questions ({dataset.source})")
+        r.add_problem(f"the data set '{config.name}' has no questions ({dataset.source})")
 
 
 def _check_view(r: Resolution, choice: MethodChoice, dataset: Dataset) -> None:
@@ -273,7 +273,7 @@ def _check_view(r: Resolution, choice: MethodChoice, dataset: Dataset) -> None:
         return
     without = sum(not e.gold.supporting for e in dataset.examples)
     if without == len(dataset):
-        r.wrong(
+        r.add_problem(
             f"'{choice.name}' shows the supporting passages alone, but the data set '{dataset.name}' marks none; "
             "leave this method out"
         )
@@ -352,7 +352,7 @@ def _with_adapters(r: Resolution, method: Method, role: str, config: ModelConfig
         ways = [f"name them (--set {folders})"]
         ways += [f"train them (harness train {preset} --model MODEL)"] if method.training() else []
         ways += [method.without_adapters] if method.without_adapters else []
-        r.wrong(
+        r.add_problem(
             f"'{preset}' needs trained adapters of its {role} ({', '.join(missing)}), which the model '{config.name}' "
             f"does not have; {', or '.join(ways)}"
         )
@@ -369,7 +369,7 @@ def _check_prompts(r: Resolution, method: Method, models: dict[str, ModelConfig]
     system = any(prompt.of(method.config).system for prompt in method.templates())
     for role, config in models.items():
         if system and (sentence := system_problem(config)):
-            r.wrong(sentence)
+            r.add_problem(sentence)
         uses = method.adapters().get(role, {}).items()
         used = {task: (use.name, config.adapters[use.name]) for task, use in uses if use.name in config.adapters}
         found = (other_prompts(*adapter, task, method.prompts()) for task, adapter in used.items())
@@ -401,13 +401,13 @@ def _check_pair(r: Resolution, method: Method, role: str, facts: Any) -> None:
         else:
             offered = ", ".join(sorted(facts.capabilities)) or "no capabilities"
             lacks = f"{' and '.join(missing)} of its {role}, which the model '{facts.name}' does not offer ({offered})"
-        r.wrong(
+        r.add_problem(
             f"method '{name}' needs {lacks}{reasons}; choose another model, or a method that this one can serve "
             f"({served})"
         )
     dataset: DatasetConfig | None = r.parts.get("dataset")
     if role == "reader" and dataset is not None and facts.window and facts.window <= dataset.max_answer_tokens:
-        r.wrong(
+        r.add_problem(
             f"the window of '{facts.name}' ({facts.window} tokens) has no room beside the answer of up to "
             f"{dataset.max_answer_tokens} tokens; raise model.window or lower dataset.max_answer_tokens"
         )
@@ -427,7 +427,7 @@ def _encoders(r: Resolution, method: Method, identities: dict[str, dict[str, Any
         config: EncoderConfig | None = parts.get(role)
         if config is None:
             if role == "reranker":
-                r.wrong(f"method '{parts['method'].name}' needs a reranker; name one: --set reranker=NAME")
+                r.add_problem(f"method '{parts['method'].name}' needs a reranker; name one: --set reranker=NAME")
             continue  # a missing encoder is reported by settings already
         facts = encoder_facts(config, role)
         _report(r, facts)

@@ -153,15 +153,15 @@ def _unreachable(kind: Kind, repo: str, why: str) -> Missing:
 
 def _look_up(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str]]:
     """Ask the hub for the commit and the file names of a revision."""
+    repo, _, branch = repo.partition("@")
     if offline(kind):
         raise _unreachable(kind, repo, "HF_HUB_OFFLINE is set and its revision is not locked yet")
     from huggingface_hub import HfApi
 
-    plain, _, branch = repo.partition("@")
     revision = revision or branch or None
-    with _sentences(kind, plain, revision):
+    with _sentences(kind, repo, revision):
         hub = HfApi(endpoint=endpoint())
-        info = hub.repo_info(plain, repo_type=kind.repo_type, revision=revision, timeout=_TIMEOUT)
+        info = hub.repo_info(repo, repo_type=kind.repo_type, revision=revision, timeout=_TIMEOUT)
     commit = info.sha or ""
     if not _COMMIT.fullmatch(commit):
         raise CannotRun(f"{endpoint()} names no commit for the {kind.noun} '{repo}', so it cannot be pinned")

@@ -20,7 +20,7 @@ import pytest
 from harness.cli import main as cli
 from harness.config.yaml_tree import read_yaml
 from harness.datasets.archives import Member, members, opened
-from harness.datasets.files import digest_of, read_rows, whole
+from harness.datasets.files import digest_of, json_value, read_rows
 from harness.datasets.stories import stories_in
 from harness.errors import CannotRun, ConfigError, DataError, UserError
 from harness.llm import template
@@ -83,7 +83,7 @@ def _unpacking(at: Path) -> dict[str, Callable[[], object]]:
         "a line of 2 GiB in 2 MB of gzip": lambda: rows(written(at / "a.jsonl.gz", ZEROS)),
         "a list of 1 GiB": lambda: rows(written(at / "b.json.gz", spaces)),
         "a million blank lines": lambda: rows(written(at / "c.jsonl.gz", blank)),
-        "one value of 1 GiB": lambda: whole(written(at / "d.json.gz", spaces)),
+        "one value of 1 GiB": lambda: json_value(written(at / "d.json.gz", spaces)),
         "its digest": lambda: digest_of(written(at / "e.jsonl.gz", ZEROS)),
         "a zip member": lambda: member(large, "r.jsonl"),
         "the digest of a zip member": lambda: digest_of(Member(large, "r.jsonl")),
@@ -226,9 +226,9 @@ def test_each_limit_can_be_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(limits, "_FREE", 1 << 20)
     path = written(tmp_path / "r.json.gz", gzip.compress(b'["' + b"a" * (4 << 20) + b'"]'))
     with pytest.raises(DataError, match=r"unpacks to more than 200 times its size; .* export HARNESS_MAX_RATIO="):
-        whole(path)
+        json_value(path)
     monkeypatch.setenv("HARNESS_MAX_RATIO", "2000")
-    assert whole(path)
+    assert json_value(path)
     lines = written(tmp_path / "r.jsonl", b'{"id": "1"}\n{"id": "' + b"a" * (1 << 20) + b'"}\n')
     monkeypatch.setenv("HARNESS_MAX_LINE_MIB", "1")
     with pytest.raises(DataError, match=r"line 2: longer than 1 MiB; .* export HARNESS_MAX_LINE_MIB="):
