@@ -1,6 +1,7 @@
 """A disk that fails, or a kill, at every file operation of a short run: the same command then ends with equal records.
 
-A run of one process, and one of two shards with their merge, at every fifth operation (HARNESS_EVERY_OPERATION=1: at all).
+A run of one process; two shards with their merge, and a driver with its workers, at every fifth operation
+(HARNESS_EVERY_OPERATION=1: at all).
 """
 
 import contextlib
@@ -16,6 +17,7 @@ import pytest
 
 from harness.engine.plan import Plan
 from harness.engine.progress import Silent
+from harness.engine.runner import RunResult
 from harness.errors import SaveError
 from harness.llm import load
 from harness.scale.merge import merge
@@ -24,6 +26,7 @@ from harness.storage.run_folder import read_run
 from tests.engine import fakes
 from tests.engine.fakes import World, comparable, go, make_plan
 from tests.engine.quiet import Quiet
+from tests.scale.test_driver import drive
 
 ROOT = Path(__file__).resolve().parents[2]
 OPERATIONS = ("open", "write", "fsync", "replace", "ftruncate", "rename", "mkdir", "unlink")
@@ -59,7 +62,13 @@ def _shards(out: Path) -> Path:
     return folder
 
 
-RUNS = {"one process": (_run, 1), "shards": (_shards, STEP)}
+def _driven(out: Path) -> Path:
+    """The driver of Ray and Slurm, over workers in this process."""
+    result: RunResult = drive(out, plan=_plan(out))[0]
+    return result.folder
+
+
+RUNS = {"one process": (_run, 1), "shards": (_shards, STEP), "driver": (_driven, STEP)}
 
 
 def _patched(patch: pytest.MonkeyPatch, root: Path, fault: Callable[[int, str], None]) -> list[int]:
