@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from harness.config.schema import canonical
 from harness.errors import CannotRun
 from harness.storage.home import write_json
-from harness.training.cards import markdown_table, processor
+from harness.training.cards import processor
 from pocket.card import CHANGED, NAME, UNTRAINED, Card, file_sha256, new, read
 from pocket.eval.metrics import AREA, EXACT, INVENTED
 
@@ -214,7 +214,7 @@ def begin(
 
 def page(card: Card) -> str:
     """The card as Markdown."""
-    parts = [_HEAD.format(name=card.name), *_verdicts(card.results), *_training(card), *_results(card), *_files(card)]
+    parts = [_HEAD.format(name=card.name), *_verdicts(card.results), *_training(card), *_results(card)]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -291,12 +291,10 @@ def _training(card: Card) -> list[str]:
             f"{len(every)} trainings, each from the weights of the one before: {steps:,} steps, {tokens:,} tokens, "
             f"{seconds / 60:,.0f} minutes in all.\n"
         )
-    for run in every:
-        parts += _one_training(run)
-    return parts
+    return [*parts, *map(_one_training, every)]
 
 
-def _one_training(run: Mapping[str, Any]) -> list[str]:
+def _one_training(run: Mapping[str, Any]) -> str:
     minutes = run.get("seconds", 0) / 60
     hardware = run.get("hardware", {})
     head = (
@@ -304,18 +302,9 @@ def _one_training(run: Mapping[str, Any]) -> list[str]:
         f"{minutes:,.0f} minutes on {hardware.get('device', 'unknown')} with {hardware.get('threads', '?')} threads"
     )
     began = run.get("began")
-    head += f", from trained weights whose sha256 begins with {began}.\n" if began else ".\n"
-    rows = [["stage", "steps", "minutes", "minutes, in all", "mastered", "replies right at its end"]]
-    before = 0.0
-    for stage in run.get("stages", ()):
-        # Earlier versions wrote only the total minutes.
-        own = stage.get("stage_minutes", round(stage.get("minutes", before) - before, 1))
-        before = stage.get("minutes", before)
-        right = ", ".join(f"{name} {_percent(share)} %" for name, share in stage.get("right", {}).items())
-        mastered = "yes" if stage.get("mastered") else "no"
-        spent = [str(stage.get("steps", "")), str(own), str(stage.get("minutes", ""))]
-        rows.append([stage["stage"], *spent, mastered, right])
-    return [head, markdown_table(rows)] if len(rows) > 1 else [head]
+    head += f", from trained weights whose sha256 begins with {began}." if began else "."
+    stages = "; ".join(stage["stage"] for stage in run.get("stages", ()))
+    return head + (f" Stages: {stages}.\n" if stages else "\n")
 
 
 def _results(card: Card) -> list[str]:
@@ -326,17 +315,15 @@ def _results(card: Card) -> list[str]:
         f"Exam of seed {exam.get('seed')}, {exam.get('questions')} questions a cell; percent [95 % interval] of n. "
         "Lengths are characters / 4. The floor is what guessing without reading would reach.\n"
     )
-    parts = ["## Results\n", head]
-    for heading, rows in tables(card.results):
-        note = next((text for name, text in _NOTES.items() if f": {name}" in heading), "")
-        parts += [f"### {heading}\n", *([note + "\n"] if note else []), markdown_table(rows)]
-    return parts
-
-
-def _files(card: Card) -> list[str]:
-    files = markdown_table([["file", "sha256"], *([name, value] for name, value in card.sha256.items())])
-    prints = markdown_table([["skill", "fingerprint"], *([name, value[:16]] for name, value in card.skills.items())])
-    return ["## Files\n", files, "## Skills it was trained on\n", prints if card.skills else "None that is known.\n"]
+    notes = "\n".join(f"- {name}: {text}" for name, text in _NOTES.items()) + "\n"
+    lines = []
+    for heading, ((_, *texts), *rows) in tables(card.results):
+        asked = [
+            f"{name}: " + "; ".join(f"{text} = {cell}" for text, cell in zip(texts, cells, strict=True) if cell)
+            for name, *cells in rows
+        ]
+        lines.append(f"- **{heading}.** " + ". ".join(asked))
+    return ["## Results\n", head, notes, "\n".join(lines) + "\n"]
 
 
 def write(card: Card, to: Path | None = None) -> Path:

@@ -200,7 +200,7 @@ def test_eval_writes_the_card_beside_the_weights(here: Cli, model: Path) -> None
     assert card.exam == {"questions": 2, "seed": 0}
     assert len(card.results) == 8
     assert card.trained["steps"] == 1, "what was known stays"
-    assert "### pecan points of points: kept" in (model / "CARD.md").read_text()
+    assert "- **pecan points of points: kept.** " in (model / "CARD.md").read_text()
     assert here("pocket", "eval", "model", *EVAL).returncode == 0, "the card it wrote fits the weights"
 
 
