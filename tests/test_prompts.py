@@ -69,7 +69,7 @@ def plan(preset: str = "bm25", *sets: str, **more: Any) -> Plan:
 @cache
 def scenes_of(kind: str, name: str) -> list[Scene]:
     """Scenes on which a skill's fingerprint is taken, by the skill of that name in the words it was trained on."""
-    from pocket.tasks.skills import skills
+    from pocket.tasks.catalog import skills
 
     name = name.replace(", plain wording", "")
     return cards._scenes(skills()[name])

@@ -39,6 +39,11 @@ class Dice:
         """One of the items. Raises IndexError when there is none."""
         return items[int(self.random() * len(items))]
 
+    def weighted(self, chances: Sequence[tuple[T, float]]) -> T:
+        """One of the items, each with the chance that its weight has among all weights."""
+        left = self.random() * sum(weight for _, weight in chances)
+        return next((item for item, weight in chances if (left := left - weight) < 0), chances[-1][0])
+
     def shuffled(self, items: Sequence[T]) -> list[T]:
         """The items in random order (Fisher and Yates)."""
         out = list(items)

@@ -98,12 +98,10 @@ def world_scenes(
 
     Raises UserError where the recipes make no scene.
     """
-    total, number, idle = sum(recipe.weight for recipe in recipes), 0, 0
+    number = idle = 0
     while True:
         dice = Dice("adapters", purpose, seed, task.name, number)
-        left = dice.random() * total
-        recipe = next((r for r in recipes if (left := left - r.weight) < 0), recipes[-1])
-        of_text = list(scenes(recipe, task.skill.scene, dice, purpose))
+        of_text = list(scenes(dice.weighted([(r, r.weight) for r in recipes]), task.skill.scene, dice, purpose))
         if of_text:
             yield number, of_text
         idle = 0 if of_text else idle + 1

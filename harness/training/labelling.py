@@ -104,34 +104,34 @@ def write_labels(
     return desk.pace
 
 
+@dataclass
 class _Desk:
-    """Asks for labels, in any thread, and writes them, in one."""
+    """Asks for labels, in any thread, and writes them, in one. total, left: items, and those that the file lacks."""
 
-    def __init__(
-        self,
-        fd: int,
-        path: Path,
-        task: TrainingTask,
-        labelling: Labelling,
-        tell: Callable[[str], None],
-        total: int,
-        left: int,
-        stop: threading.Event | None,
-    ) -> None:
-        self.pace, self.failed = Pace(), list[str]()
-        self._fd, self._path, self._task, self._labelling, self._tell = fd, path, task, labelling, tell
-        self._total, self._left, self._stop = total, left, stop
-        self._in_a_row, self._stopped, self._began, self._told = 0, False, time.perf_counter(), 0.0
-        self._empty = 0
+    fd: int
+    path: Path
+    task: TrainingTask
+    labelling: Labelling
+    tell: Callable[[str], None]
+    total: int
+    left: int
+    stop: threading.Event | None
+    pace: Pace = field(default_factory=Pace)
+    failed: list[str] = field(default_factory=list)
+    _in_a_row: int = 0
+    _empty: int = 0
+    _stopped: bool = False
+    _began: float = field(default_factory=time.perf_counter)
+    _told: float = 0.0
 
     def ask(self, numbered: tuple[int, Item]) -> dict[str, Any] | RequestFailed:
         """The line of an item."""
         n, (key, question, documents) = numbered
         line: dict[str, Any] = {"id": key, "n": n}
-        (branch,) = self._labelling.meter.fork(1)
+        (branch,) = self.labelling.meter.fork(1)
         with branch:
             try:
-                scenes: Sequence[Any] = self._task.label(question, documents, self._labelling)
+                scenes: Sequence[Any] = self.task.label(question, documents, self.labelling)
             except RequestFailed as error:
                 return error
             except QuestionError as error:
@@ -143,7 +143,7 @@ class _Desk:
     def finish(self, line: dict[str, Any] | RequestFailed) -> None:
         """Write a line, and report now and then."""
         self._write(line)
-        if self._stop is not None and self._stop.is_set() and not self._stopped:
+        if self.stop is not None and self.stop.is_set() and not self._stopped:
             self._stopped = True  # the outcomes that are there already are still written
             raise KeyboardInterrupt
 
@@ -155,18 +155,18 @@ class _Desk:
                 raise CannotRun(f"{IN_A_ROW} requests failed one after the other; the last: {line}")
             return
         self._in_a_row = 0
-        append_line(self._fd, self._path, json_line(line))
+        append_line(self.fd, self.path, json_line(line))
         pace = self.pace
         pace.items += 1
         pace.read, pace.written = pace.read + line["read"], pace.written + line["written"]
         pace.seconds = time.perf_counter() - self._began
         self._empty += not line["scenes"]
-        left = self._left - pace.items - len(self.failed)
+        left = self.left - pace.items - len(self.failed)
         due = pace.items % _EVERY == 0 or pace.seconds - self._told > _SECONDS
         if due or left == 0 or (pace.items == _FIRST and left > _EVERY):
             self._told = pace.seconds
             empty = f", {self._empty:,} without a usable reply" if self._empty else ""
-            self._tell(f"{self._task.name}: {self._total - left:,} of {self._total:,} labelled{empty}{pace.line(left)}")
+            self.tell(f"{self.task.name}: {self.total - left:,} of {self.total:,} labelled{empty}{pace.line(left)}")
 
 
 @dataclass

@@ -79,14 +79,12 @@ def lesson_trees(
     """
     chances = [(kind, weight) for kind, weight in mixture.real.items() if rows]
     chances += [(recipe, recipe.weight) for recipe in mixture.world]  # type: ignore[misc]
-    total = sum(weight for _, weight in chances)
     orders = {kind: _order(rows, kind, mixture.datasets, seed) for kind in mixture.real}
     number = idle = 0
     while True:
         dice = Dice("reader", seed, number)
         number += 1
-        left = dice.random() * total
-        kind = next((k for k, weight in chances if (left := left - weight) < 0), chances[-1][0])
+        kind = dice.weighted(chances)
         lesson = _real(kind, orders[kind], rows, dice) if isinstance(kind, str) else _world(kind, skills, dice)
         trees = []
         if lesson is not None and lesson.scenes:
@@ -112,8 +110,7 @@ def _order(rows: Sequence[RealRow], kind: str, weights: Mapping[str, float], see
     names = [name for name in weights if numbers[name]]
     queues: dict[str, list[int]] = {name: [] for name in names}
     while True:
-        left = dice.random() * sum(weights[name] for name in names)
-        name = next((n for n in names if (left := left - weights[n]) < 0), names[-1])
+        name = dice.weighted([(n, weights[n]) for n in names])
         queues[name] = queues[name] or dice.shuffled(numbers[name])
         yield queues[name].pop()
 
@@ -145,10 +142,11 @@ def _pick(row: RealRow, dice: Dice) -> RowQuestion:
     return dice.pick(row.questions[1:]) if len(row.questions) > 1 and dice.chance(1 / 3) else row.questions[0]
 
 
-def _shown(row: RealRow, needs: Sequence[int], beside: int, dice: Dice) -> list[int]:
-    """The passages `needs` and `beside` others, shuffled."""
+def _shown(row: RealRow, needs: Sequence[int], beside: int, dice: Dice, *, full: bool = True) -> list[int]:
+    """The passages `needs`, or else one of them fewer and one more of the others, and `beside` others, shuffled."""
+    missing = None if full else dice.pick(needs)
     others = [i for i in range(len(row.passages)) if i not in needs]
-    return dice.shuffled([*needs, *dice.shuffled(others)[:beside]])
+    return dice.shuffled([*(i for i in needs if i != missing), *dice.shuffled(others)[: beside + (not full)]])
 
 
 def _text(row: RealRow, shown: Sequence[int]) -> str:
@@ -175,9 +173,7 @@ def _probes(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
 
 def _probed(row: RealRow, question: RowQuestion, full: bool, dice: Dice) -> Scene:
     beside = dice.pick((1, 1, 2, 2, 3))
-    missing = None if full else dice.pick(question.needs)
-    kept = [i for i in question.needs if i != missing]
-    shown = _shown(row, kept, beside, dice) if full else _without(row, kept, question.needs, beside + 1, dice)
+    shown = _shown(row, question.needs, beside, dice, full=full)
     verdicts = tuple({*question.needs} <= {*shown[: n + 1]} for n in range(len(shown)))
     scene = _scene(question, [" ".join(row.passages[i].split()) for i in shown], row.task)
     return replace(scene, verdicts=verdicts, replies=scene.replies if verdicts[-1] else ())
@@ -191,12 +187,6 @@ def answer_scene(row: RealRow, beside: int, dice: Dice) -> Scene:
 def probe_scene(row: RealRow, full: bool, dice: Dice) -> Scene:
     """The row's own question as a search that is probed after each passage, without an answer at the end."""
     return replace(_probed(row, row.questions[0], full, dice), replies=())
-
-
-def _without(row: RealRow, kept: Sequence[int], needs: Sequence[int], beside: int, dice: Dice) -> list[int]:
-    """`kept` and `beside` passages that are not gold, shuffled."""
-    others = [i for i in range(len(row.passages)) if i not in needs]
-    return dice.shuffled([*kept, *dice.shuffled(others)[:beside]])
 
 
 def _choices(row: RealRow, rows: Sequence[RealRow], dice: Dice) -> list[Scene]:
@@ -226,9 +216,7 @@ def _unanswerable(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]
     if not question.needs:
         return []
     full, beside = dice.chance(_FULL), dice.pick(_FEW[:6])
-    missing = None if full else dice.pick(question.needs)
-    kept = [i for i in question.needs if i != missing]
-    shown = _shown(row, kept, beside, dice) if full else _without(row, kept, question.needs, beside + 1, dice)
+    shown = _shown(row, question.needs, beside, dice, full=full)
     complete = {*question.needs} <= {*shown}
     return [_scene(question, [_text(row, shown)], _task("qasper"), None if complete else "Unanswerable")]
 

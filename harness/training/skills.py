@@ -27,12 +27,19 @@ def declared(parameters: Mapping[str, Mapping[str, Any]] | None = None) -> dict[
 
 def owners() -> dict[str, str]:
     """Skill -> the implementation that alone declares it; skills that several declare have none."""
-    found: dict[str, set[str]] = {}
-    for preset, method in methods({}).items():
-        target = {k: v for _, values in presets.read("methods", preset) for k, v in values.items()}["implementation"]
-        for skill in method.skills():
-            found.setdefault(skill.name, set()).add(target)
-    return {name: next(iter(targets)) for name, targets in found.items() if len(targets) == 1}
+    targets = _implementations()
+    found = {name: {targets[preset] for preset in of_skill} for name, of_skill in declaring().items()}
+    return {name: next(iter(of_skill)) for name, of_skill in found.items() if len(of_skill) == 1}
+
+
+def declaring() -> dict[str, list[str]]:
+    """Skill -> the presets whose method declares it with its defaults."""
+    found: dict[str, list[str]] = {}
+    for preset, target in _implementations().items():
+        cls: type[Method] = registry.load(target, Method)
+        for skill in cls(cls.Config()).skills():
+            found.setdefault(skill.name, []).append(preset)
+    return found
 
 
 def prompts() -> dict[str, str]:
@@ -47,14 +54,19 @@ def prompts() -> dict[str, str]:
 def methods(parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, Method]:
     """Preset -> method: the first preset of each implementation."""
     table = {presets.fold(name): params for name, params in parameters.items()}
+    first: dict[str, str] = {}
+    for name, target in _implementations().items():
+        first.setdefault(target, name)
     made: dict[str, Method] = {}
-    seen: set[str] = set()
-    for name in presets.names("methods"):
-        target = {k: v for _, values in presets.read("methods", name) for k, v in values.items()}.get("implementation")
-        if target is None or target in seen:
-            continue
-        seen.add(target)
+    for target, name in first.items():
         cls: type[Method] = registry.load(target, Method)
         params = {key: value for key, value in table.get(presets.fold(name), {}).items() if key != "roles"}
         made[name] = cls(cls.Config(**params))
     return made
+
+
+def _implementations() -> dict[str, str]:
+    """Preset -> its implementation, for those that have one."""
+    layers = {name: [values for _, values in presets.read("methods", name)] for name in presets.names("methods")}
+    found = {name: {k: v for values in of_preset for k, v in values.items()} for name, of_preset in layers.items()}
+    return {name: str(values["implementation"]) for name, values in found.items() if "implementation" in values}

@@ -134,18 +134,9 @@ def _tokens(total: LabelCost, own: TaskSettings) -> int:
 def table(found: Sequence[TaskForecast]) -> Iterator[tuple[str, ...]]:
     """The rows of a table, the header first."""
     yield (
-        "task",
-        "to label",
-        "label tokens",
-        "label hours",
-        "rows",
-        "tokens",
-        "steps",
-        "PFLOPs",
-        "memory GB",
-        "tokens/s",
+        "task", "to label", "label tokens", "label hours", "rows", "tokens", "steps", "PFLOPs", "memory GB", "tokens/s",
         "hours",
-    )
+    )  # fmt: skip
     for one in found:
         numbers = (one.rows, one.tokens, one.steps, one.flops / 1e15, one.memory.total / 1e9, one.speed)
         cells = [f"{n:,.0f}" if n >= 100 else f"{n:.3g}" for n in numbers] + [f"{one.hours:.3g}"]

@@ -17,7 +17,7 @@ def check(folder: Model = None) -> int:
 
     Without a folder, also checks the adapters that come with the embedded model. The exit code is 4 if a check failed.
     """
-    from pocket.tasks.skills import skills as declared
+    from pocket.tasks.catalog import skills as declared
 
     where = model_folder(folder)
     check_weights(where)

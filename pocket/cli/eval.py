@@ -49,7 +49,7 @@ def eval_(
 
 
 def _chosen(names: Sequence[str]) -> list[Skill] | None:
-    from pocket.tasks.skills import skills as declared
+    from pocket.tasks.catalog import skills as declared
 
     known = declared()
     for name in split(names):

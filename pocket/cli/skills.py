@@ -10,7 +10,8 @@ from pocket.eval.card import stale
 
 def skills(folder: Model = None) -> int:
     """List the skills that methods declare, and whether the model was trained on them as they are now."""
-    from pocket.tasks.skills import skills as declared
+    from harness.training.skills import declaring
+    from pocket.tasks.catalog import skills as declared
 
     known = declared()
     where = model_folder(folder) if folder is not None or EMBEDDED.is_dir() else None
@@ -20,24 +21,7 @@ def skills(folder: Model = None) -> int:
         state = dict.fromkeys(known, "unknown (no card)")
     else:
         state |= dict(stale(card, known.values()))
-    methods = _methods()
+    methods = declaring()
     rows = [(name, state[name], ", ".join(methods.get(name, ()))) for name in known]
     print(columns([("skill", "state", "methods"), *rows]))
     return 0
-
-
-def _methods() -> dict[str, list[str]]:
-    """Skill -> names of the presets whose method declares it."""
-    from harness.config import presets, registry
-    from harness.method import Method
-
-    declaring: dict[str, list[str]] = {}
-    for preset in presets.names("methods"):
-        values = {key: value for _, layer in presets.read("methods", preset) for key, value in layer.items()}
-        target = values.get("implementation")
-        if target is None:
-            continue
-        method: type[Method] = registry.load(target, Method)
-        for skill in method(method.Config()).skills():
-            declaring.setdefault(skill.name, []).append(preset)
-    return declaring

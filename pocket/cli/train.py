@@ -102,8 +102,8 @@ def _params(options: Options) -> dict[str, str]:
 def _course(options: Options) -> Curriculum:
     """The curriculum; with --skill only what those skills need. Raises UserError where OUT learns other skills."""
     from harness.training.teacher import WINDOW
+    from pocket.tasks.catalog import skills
     from pocket.tasks.recipes import Curriculum
-    from pocket.tasks.skills import skills
     from pocket.train import resume
     from pocket.train.curriculum import curriculum
 

@@ -14,11 +14,14 @@ import importlib.util
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from harness.config.layers import Choices
+from harness.config.resolve import part, resolve_part
 from harness.config.schema import ModelConfig
+from harness.engine.plan import make_method
 from harness.errors import UserError
 from harness.llm import adapters
+from harness.llm.model_info import hash_files
 from pocket.card import NAME
 
 
@@ -33,10 +36,7 @@ class Adapters:
 
 def embedded() -> ModelConfig:
     """The embedded model as its preset describes it."""
-    from harness.config.layers import Choices
-    from harness.config.resolve import resolve_part
-
-    config: ModelConfig = resolve_part("models", Choices(model=NAME)).parts["model"]
+    config: ModelConfig = part("models", model=NAME)
     return config
 
 
@@ -44,8 +44,6 @@ def check(config: ModelConfig, folder: Path) -> Adapters:
     """Check every adapter that `config` offers against the weights in `folder`. Returns an empty result if no
     adapters are bundled. Raises CannotRun if the weights cannot be read.
     """
-    from harness.llm.model_info import hash_files
-
     there = adapters.furnished(config, config.offers).adapters
     if not there:
         return Adapters()
@@ -70,27 +68,18 @@ def _wrong(name: str, folder: Path, base: adapters.Base) -> Iterator[str]:
     card = adapters.read_card(folder)
     if card is None:
         yield f"the adapter '{name}' has no card that says which weights and prompts it was trained on"
-    else:
-        yield from _other_prompts(name, card)
-
-
-def _other_prompts(name: str, card: dict[str, Any]) -> Iterator[str]:
-    preset = str(card.get("method"))
+        return
+    preset, theirs = str(card.get("method")), card.get("prompts")
     try:
         marked = mark(preset)
     except UserError as error:
         yield f"the method that the adapter '{name}' was trained for cannot be made: {error}"
         return
-    theirs = card.get("prompts")
     if not isinstance(theirs, dict) or name not in theirs or not theirs.items() <= marked.items():
         yield f"the adapter '{name}' was trained on other prompts of '{preset}'"
 
 
 def mark(preset: str) -> dict[str, str]:
     """Name -> mark of a method's prompts under the embedded model's profile. Raises UserError for an unknown one."""
-    from harness.config.layers import Choices
-    from harness.config.resolve import resolve_part
-    from harness.engine.plan import make_method
-
     made = make_method(resolve_part("methods", Choices(method=preset, profile="pocket")))
     return adapters.marks(made.prompts())

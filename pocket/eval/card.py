@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -130,7 +130,7 @@ def trained_prompts(card: Card) -> list[str]:
     """
     from harness.llm.adapters import marks
     from harness.training.skills import methods
-    from pocket.tasks.skills import profile_methods
+    from pocket.tasks.catalog import profile_methods
 
     every = [method for parameters in ({}, profile_methods()) for method in methods(parameters).values()]
     unchanged = (m for m in every if m.skills() and all(why == UNTRAINED for _, why in stale(card, m.skills())))
@@ -176,21 +176,16 @@ def history(folder: Path) -> list[Mapping[str, Any]]:
     return [*card.trained.get("before", ()), last]
 
 
-@dataclass(frozen=True)
-class Origin:
-    """The start of a training: the first digits of the weights' sha256, None for new weights, and their history."""
-
-    weights: str | None = None
-    before: Sequence[Mapping[str, Any]] = ()
-
-
 def begin(
-    folder: Path, course: Curriculum, progress: Progress, seed: int, device: str, origin: Origin = Origin()
+    folder: Path, course: Curriculum, progress: Progress, seed: int, device: str, origin: Mapping[str, Any] = {}
 ) -> Card:
-    """The card of weights that were just saved in `folder`: how they were trained, no results yet."""
+    """The card of weights that were just saved in `folder`: how they were trained, no results yet.
+
+    origin: "begin", the first digits of the sha256 of the weights that it began from, and their "history".
+    """
     import torch
 
-    from pocket.tasks.skills import skills
+    from pocket.tasks.catalog import skills
 
     known = skills()
     names = [name for name in trained_skills(course, progress.passed) if name in known]
@@ -201,8 +196,7 @@ def begin(
         "seconds": round(progress.seconds),
         "stages": progress.passed,
         "hardware": {"device": processor(device), "threads": torch.get_num_threads()},
-        **({"began": origin.weights} if origin.weights else {}),
-        **({"before": list(origin.before)} if origin.before else {}),
+        **{ours: origin[key] for ours, key in (("began", "begin"), ("before", "history")) if origin.get(key)},
     }
     prints = {name: fingerprint(known[name], folder) for name in names}
     card = replace(new(folder), trained=trained, skills=prints)

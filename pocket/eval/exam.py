@@ -15,14 +15,13 @@ from harness.method import SceneOutcome, Skill
 from harness.models import LanguageModel
 from harness.stats.rng import Dice
 from harness.training.evaluate import one_of, record_scene
-from pocket.eval.cells import Cell, cells
+from pocket.eval.cells import ASKED, Cell, cells
 from pocket.eval.metrics import Row, Sitting, alike, measure
 from pocket.tasks.catalog import SCENES
+from pocket.tasks.catalog import skills as declared
 from pocket.tasks.parts import Shown
 from pocket.tasks.scenes import show
-from pocket.tasks.skills import skills as declared
 from pocket.world.fact_graph import Asked
-from pocket.world.facts import Fact
 from pocket.world.questions import Asker
 
 _TRIES = 60  # texts a question may take until one allows it; the rarest, comparisons in a story, take 5 on average
@@ -33,23 +32,7 @@ class _One(Asker):
     """An asker with one question, so that a scene and its proof stay together."""
 
     def __init__(self, asker: Asker, question: Asked) -> None:
-        vars(self).update(vars(asker))
-        self.asked = question
-
-    def one(self, about: Fact | None = None) -> Asked:
-        return self.asked
-
-    def two(self) -> Asked:
-        return self.asked
-
-    def compare(self) -> Asked:
-        return self.asked
-
-    def same(self) -> Asked:
-        return self.asked
-
-    def nothing(self) -> Asked:
-        return self.asked
+        vars(self).update(vars(asker), **dict.fromkeys(ASKED, lambda *_: question))
 
 
 def _needed(shown: Shown, question: Asked, dice: Dice) -> Shown:

@@ -17,8 +17,9 @@ Every scene has a text of its own, so scenes are independent; probes and points 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -88,11 +89,15 @@ def measure(scene: str, skill: str, cell: Cell, sittings: Sequence[Sitting]) -> 
     return _MEASURES.get(scene, _any)(_Table(skill, cell.asked, cell.text, sittings), sittings)
 
 
+def _replies(sittings: Sequence[Sitting]) -> Iterator[tuple[int, str, str]]:
+    """(number of the scene, what was written, the right reply)."""
+    for i, s in enumerate(sittings):
+        for written, right in zip(s.outcome.written, s.scene.replies, strict=False):
+            yield i, written, right
+
+
 def _exact(sittings: Sequence[Sitting]) -> list[tuple[int, bool]]:
-    pairs = (
-        (i, *pair) for i, s in enumerate(sittings) for pair in zip(s.outcome.written, s.scene.replies, strict=False)
-    )
-    return [(i, written == right) for i, written, right in pairs]
+    return [(i, written == right) for i, written, right in _replies(sittings)]
 
 
 def _question(table: _Table, sittings: Sequence[Sitting]) -> list[Row]:
@@ -140,11 +145,10 @@ def _names(text: str) -> list[str]:
 def _kept(table: _Table, sittings: Sequence[Sitting], parts: Callable[[str], list[str]]) -> list[Row]:
     kept: list[tuple[int, bool]] = []
     invented: list[tuple[int, bool]] = []
-    for i, s in enumerate(sittings):
-        for written, right in zip(s.outcome.written, s.scene.replies, strict=False):
-            theirs, true = parts(written), parts(right)
-            kept += [(i, part in theirs) for part in true]
-            invented += [(i, part not in true) for part in theirs]
+    for i, written, right in _replies(sittings):
+        theirs, true = parts(written), parts(right)
+        kept += [(i, part in theirs) for part in true]
+        invented += [(i, part not in true) for part in theirs]
     return [table.share("kept", kept), table.share(INVENTED, invented)]
 
 
@@ -183,11 +187,11 @@ def _chosen(table: _Table, sittings: Sequence[Sitting]) -> list[Row]:
 
 
 def _reflected(table: _Table, sittings: Sequence[Sitting]) -> list[Row]:
-    pairs = (
-        (i, *pair) for i, s in enumerate(sittings) for pair in zip(s.outcome.written, s.scene.replies, strict=False)
+    ends = (
+        (i, written.partition("\nAction:")[2], right.partition("\nAction:")[2])
+        for i, written, right in _replies(sittings)
     )
-    ends = [(i, written.partition("\nAction:")[2] == right.partition("\nAction:")[2]) for i, written, right in pairs]
-    return [table.share(f"{EXACT} after the reasoning", ends)]
+    return [table.share(f"{EXACT} after the reasoning", [(i, written == right) for i, written, right in ends])]
 
 
 def _scored(table: _Table, sittings: Sequence[Sitting]) -> list[Row]:
@@ -197,25 +201,21 @@ def _scored(table: _Table, sittings: Sequence[Sitting]) -> list[Row]:
     return [replace(row, value=value, low=low, high=high)]
 
 
-def _keeps(parts: Callable[[str], list[str]]) -> Callable[[_Table, Sequence[Sitting]], list[Row]]:
-    return lambda table, sittings: _kept(table, sittings, parts)
-
-
 _MEASURES: dict[str, Callable[[_Table, Sequence[Sitting]], list[Row]]] = {
     "question": _question,
     "choice": _choice,
     "sufficiency": _sufficiency,
-    "points": _keeps(_lines),
-    "gathered": _keeps(_names),
-    "summary": _keeps(_sentences),
-    "shortened": _keeps(_all_names),
-    "entities": _keeps(_lines),
-    "trial": _keeps(_lines),
-    "relations": _keeps(_pairs),
-    "outline": _keeps(_titles),
-    "doubts": _keeps(_named),
-    "decomposed": _keeps(_named),
-    "elaborated": _keeps(_named),
+    "points": partial(_kept, parts=_lines),
+    "gathered": partial(_kept, parts=_names),
+    "summary": partial(_kept, parts=_sentences),
+    "shortened": partial(_kept, parts=_all_names),
+    "entities": partial(_kept, parts=_lines),
+    "trial": partial(_kept, parts=_lines),
+    "relations": partial(_kept, parts=_pairs),
+    "outline": partial(_kept, parts=_titles),
+    "doubts": partial(_kept, parts=_named),
+    "decomposed": partial(_kept, parts=_named),
+    "elaborated": partial(_kept, parts=_named),
     "triage": _chosen,
     "reflection": _reflected,
     "followed": _scored,

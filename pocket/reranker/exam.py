@@ -15,11 +15,13 @@ import random
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from harness.config.resolve import part
 from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
 from harness.scorers.evidence import evidence_recall
@@ -131,24 +133,21 @@ def _rankers(folder: Path) -> tuple[dict[str, Rank], Offsets]:
 
 def _minilm() -> Any:
     """The encoder of the rows sbert in profile pocket; None where its package is not installed."""
-    from harness.config.layers import Choices
-    from harness.config.resolve import resolve_part
     from harness.embed.encoder_info import encoder_facts
     from harness.embed.load import load_encoder
 
-    config: EncoderConfig = resolve_part("encoders", Choices(sets={"encoder": "minilm"})).parts["encoder"]
+    config: EncoderConfig = part("encoders", sets={"encoder": "minilm"})
     return None if encoder_facts(config).problems else load_encoder(config, Meter(), "encoder")
 
 
 def _similar(encoder: Any) -> Rank:
-    last: dict[Sequence[str], np.ndarray] = {}  # questions about one text follow each other
+    @lru_cache(maxsize=1)  # questions about one text follow each other
+    def passages(texts: tuple[str, ...]) -> Any:
+        return encoder.encode(texts, "passage")
 
     def rank(question: str, texts: Sequence[str]) -> np.ndarray:
-        if texts not in last:
-            last.clear()
-            last[texts] = encoder.encode(texts, "passage")
         (query,) = encoder.encode([question], "query")
-        return np.asarray(encoder.similarity(query, last[texts]))
+        return np.asarray(encoder.similarity(query, passages(tuple(texts))))
 
     return rank
 

@@ -1,12 +1,16 @@
-"""Every kind of scene by name, and the scenes of one text."""
+"""Every kind of scene by name, the scenes of one text, and the skills of every method preset under profile pocket."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
 
+from harness.config import presets
 from harness.errors import UnknownName
-from harness.method import Scene
+from harness.method import Scene, Skill
 from harness.stats.rng import Dice
+from harness.training.skills import declared
 from pocket.tasks import entity_memory, refinement, scenes, tree_walk
 from pocket.tasks.parts import Recipe, Shown
 from pocket.tasks.recipes import RecipeModel as RecipeModel
@@ -45,3 +49,16 @@ def stage(recipe: Recipe, scene: str, dice: Dice, purpose: Purpose = "training")
     if scene not in SCENES:
         raise UnknownName("kind of scene", scene, SCENES)
     yield from SCENES[scene](recipe, scenes.show(recipe, dice, purpose), dice)
+
+
+@cache
+def skills() -> dict[str, Skill]:
+    """Name -> skill, with the parameters and prompts of profile pocket."""
+    return declared(profile_methods())
+
+
+def profile_methods() -> dict[str, Any]:
+    """Preset -> parameters that profile pocket sets."""
+    ((_, values),) = presets.read("profiles", "pocket")
+    methods: dict[str, Any] = values["methods"]
+    return methods

@@ -23,7 +23,7 @@ from harness.method import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks import scenes
-from pocket.tasks.parts import Part, Recipe, Shown, distinct, plain, proved, question_of, without
+from pocket.tasks.parts import Part, Recipe, Shown, distinct, names_of, plain, proved, question_of, told, without
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import INVERSE, Fact, Path, Query
 from pocket.world.names import ENDINGS
@@ -39,7 +39,7 @@ def entities(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     for question, text, part in _segments(recipe, shown, dice):
         guide = _doubts_about(part, shown, dice)[:_MOST] if dice.chance(0.5) else []
         entity_names = sorted(
-            _names(part, shown), key=text.find
+            names_of(part, shown), key=text.find
         )  # stable: the order of mention is the one that can be copied
         yield _scene(question, shown, (_about(shown, dice), "\n".join(guide), text), _listed(entity_names))
 
@@ -48,7 +48,7 @@ def relations(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """The facts of a segment that relate two things, each with its sentence."""
     for question, text, part in _segments(recipe, shown, dice):
         guide = _doubts_about(part, shown, dice)[:_MOST] if dice.chance(0.5) else []
-        texts = (_about(shown, dice), "\n".join(_names(part, shown)), "\n".join(guide), text)
+        texts = (_about(shown, dice), "\n".join(names_of(part, shown)), "\n".join(guide), text)
         yield _scene(question, shown, texts, _listed(_triples(part, shown)))
 
 
@@ -59,7 +59,7 @@ def doubts(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         known = pairs[: dice.between(0, len(pairs))]
         left = [fact for fact in part if fact not in known]
         questions = (_doubts_about(tuple(left), shown, dice) or _doubts_about(part, shown, dice))[:_MOST]
-        texts = (_about(shown, dice), text, "\n".join(_names(part, shown)), "\n".join(_triples(tuple(known), shown)))
+        texts = (_about(shown, dice), text, "\n".join(names_of(part, shown)), "\n".join(_triples(tuple(known), shown)))
         yield _scene(question, shown, texts, _listed(questions))
 
 
@@ -102,10 +102,10 @@ def reflection(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 def trial(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """The text states the first fact of two: the thing it leads to is looked up next."""
     for question, first, middle in _two_steps(recipe, shown):
-        text = _told((first, *(f for f in shown.sentences if first.subject == f.subject and f != first)), shown)
+        text = told((first, *(f for f in shown.sentences if first.subject == f.subject and f != first)), shown)
         assert isinstance(question.query, Path)
         start = [question.query.start]
-        others = dice.shuffled([n for n in _names(tuple(shown.sentences), shown) if n not in start])
+        others = dice.shuffled([n for n in names_of(tuple(shown.sentences), shown) if n not in start])
         reason = _reason(question, [first], None, shown, dice)
         yield _scene(
             question_of(question), shown, (reason, start[0], "\n".join(others), text), _listed([*start, middle])
@@ -150,7 +150,7 @@ def lookup(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     for question in distinct(recipe, shown, dice):
         right = [i for i, page in enumerate(pages) if set(page) & set(question.supports)]
         if right:
-            texts = tuple(_told(page, shown) for page in pages)
+            texts = tuple(told(page, shown) for page in pages)
             yield _scene(question_of(question), shown, texts, "Pages: " + ", ".join(map(str, right)))
 
 
@@ -192,21 +192,6 @@ def _about(shown: Shown, dice: Dice) -> str:
 
 def _listed(items: Sequence[str]) -> str:
     return "\n".join(f"* {item}" for item in items) or "none"
-
-
-def _told(facts: Sequence[Fact], shown: Shown) -> str:
-    return " ".join(plain(shown.sentences[fact], shown.schema) for fact in facts)
-
-
-def _names(part: Sequence[Fact], shown: Shown) -> list[str]:
-    """The subjects and objects of the facts, in order, without values."""
-    relations_ = schema(shown.schema).relations
-    names: dict[str, None] = {}
-    for fact in part:
-        names[fact.subject] = None
-        if relations_[fact.relation].object in ENDINGS:
-            names[fact.object] = None
-    return list(names)
 
 
 def _pairs(part: Sequence[Fact], shown: Shown) -> list[Fact]:

@@ -15,8 +15,9 @@ from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import Fact, FactBase, Path, Query, prove
+from pocket.world.names import ENDINGS
 from pocket.world.questions import Asker
-from pocket.world.templates import openers
+from pocket.world.templates import openers, schema
 
 SCHEMAS = {
     "musique": "encyclopedia",
@@ -77,13 +78,8 @@ Part = tuple[Fact, ...]
 
 def drawn(recipe: Recipe, shown: Shown, dice: Dice) -> Asked | None:
     """A question of a kind drawn by the recipe's weights; None if the text has no question of that kind."""
-    left = dice.random() * sum(recipe.ask.values())
-    for name, weight in recipe.ask.items():
-        left -= weight
-        if left < 0:
-            question: Asked | None = getattr(shown.asker, name)()
-            return question
-    return None
+    question: Asked | None = getattr(shown.asker, dice.weighted([*recipe.ask.items()]))()
+    return question
 
 
 def distinct(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Asked]:
@@ -103,9 +99,9 @@ def question_of(question: Asked, options: tuple[str, ...] | None = None) -> Ques
     return Question("scene", question.text, ("scene",), options)
 
 
-def plain(sentence: str, schema: str) -> str:
+def plain(sentence: str, schema_name: str) -> str:
     """A sentence without its opening phrase."""
-    for opener in openers(schema):
+    for opener in openers(schema_name):
         if sentence.startswith(opener):
             rest = sentence[len(opener) :]
             return rest[0].upper() + rest[1:]
@@ -132,3 +128,19 @@ def without(fact: Fact, text: str, facts: Part, shown: Shown) -> tuple[str, Part
     before, _, after = text.partition(shown.sentences[fact])
     joined = before.rstrip(" ") + " " + after.lstrip(" ") if after.strip() else before
     return joined.strip(), tuple(f for f in facts if f != fact)
+
+
+def told(facts: Sequence[Fact], shown: Shown) -> str:
+    """The facts as sentences without their openings, in one line."""
+    return " ".join(plain(shown.sentences[fact], shown.schema) for fact in facts)
+
+
+def names_of(facts: Sequence[Fact], shown: Shown) -> list[str]:
+    """The subjects and objects of the facts, in order, without values."""
+    relations = schema(shown.schema).relations
+    names: dict[str, None] = {}
+    for fact in facts:
+        names[fact.subject] = None
+        if relations[fact.relation].object in ENDINGS:
+            names[fact.object] = None
+    return list(names)

@@ -11,6 +11,7 @@ right. Either name may stand first, with any distance between, or they would be 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from harness.method import Scene
 from harness.stats.rng import Dice
@@ -20,6 +21,7 @@ from harness.types import Question
 from pocket.tasks.scenes import task_of
 from pocket.world import names
 
+T = TypeVar("T")
 PARTS = 10
 """Numbered parts of an exercise at most: a number is one token."""
 _BETWEEN = (
@@ -54,16 +56,21 @@ def _some(dice: Dice, items: Sequence[Sequence[int]], most: int) -> list[int]:
     return [token for _ in range(dice.below(most + 1)) for token in dice.pick(items)]
 
 
+def _distinct(dice: Dice, items: Sequence[T], count: int) -> list[T]:
+    """So many different items, in the order in which they were drawn."""
+    drawn: dict[T, None] = {}
+    while len(drawn) < count:
+        drawn[dice.pick(items)] = None
+    return list(drawn)
+
+
 def drill(tokens: Drill, dice: Dice, pairs: tuple[int, int], between: int = 0) -> Tree:
     """One exercise: as many pairs as `pairs` allows, each with a question in its own branch.
 
     between: words at most before, between and after the two; above 2 each pair is a sentence, in either order.
     """
     count = dice.between(*pairs)
-    drawn: dict[int, None] = {}
-    while len(drawn) < 2 * count:
-        drawn[dice.pick(tokens.things)] = None
-    things = list(drawn)
+    things = _distinct(dice, tokens.things, 2 * count)
     trunk: list[int] = []
     branches: list[tuple[int, int]] = []
     for key, value in zip(things[::2], things[1::2], strict=True):
@@ -85,10 +92,7 @@ def parts(tokens: Drill, dice: Dice, count: tuple[int, int], between: int = 0) -
     for one part in a prompt of its own, the model stayed at guessing in 2,000 steps.
     """
     most = max(1, between)
-    drawn: dict[int, None] = {}
-    while len(drawn) < count[1] * most:
-        drawn[dice.pick(tokens.things)] = None
-    left, trunk, places = iter(drawn), [], []
+    left, trunk, places = iter(_distinct(dice, tokens.things, count[1] * most)), [], []
     head = dice.pick(tokens.heads)
     for number in range(dice.between(*count)):
         trunk += [*head, *tokens.numbers[number], *tokens.colon]
@@ -119,10 +123,7 @@ def scenes(tokens: Drill, dice: Dice, pairs: tuple[int, int], between: int) -> I
     The text between the name in the question and the answer is then the method's own prompt.
     """
     count = dice.between(*pairs)
-    drawn: dict[str, None] = {}
-    while len(drawn) < 2 * count:
-        drawn[dice.pick(tokens.names)] = None
-    things, lines, lookups = list(drawn), [], []
+    things, lines, lookups = _distinct(dice, tokens.names, 2 * count), [], []
     for first, second in zip(things[::2], things[1::2], strict=True):
         lines.append(f"{_words(dice, 2)}{first} {_words(dice, between)}{second} {_words(dice, 2)}".strip() + ".")
         lookups.append((first, second) if dice.chance(0.5) else (second, first))

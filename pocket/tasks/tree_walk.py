@@ -18,12 +18,10 @@ from harness.method import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks import scenes
-from pocket.tasks.parts import Part, Recipe, Shown, distinct, plain, proved, question_of, starts_of, without
+from pocket.tasks.parts import Part, Recipe, Shown, distinct, names_of, proved, question_of, starts_of, told, without
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import Fact
-from pocket.world.names import ENDINGS
 from pocket.world.questions import Asker
-from pocket.world.templates import schema
 
 _PARTS = 9  # summaries to choose from at most
 _LOST = 0.4  # share of segments from which facts are taken out, and of questions that lose one there
@@ -35,7 +33,7 @@ def shortened(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     if not parts:
         return
     high = dice.chance(0.4)
-    texts = tuple(_names_told(_halves(part), shown) if high else _facts_told(part, shown) for part in parts)
+    texts = tuple(_names_told(_halves(part), shown) if high else told(part, shown) for part in parts)
     reply = _names_told(parts, shown)
     yield Scene(Question("scene", "", ("scene",)), texts, scenes.task_of(shown.kind), (reply,))
 
@@ -47,11 +45,11 @@ def triage(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     memory = [_names_told(left, shown)] if left and dice.chance(0.4) else []
     if len(left) > 2 and dice.chance(0.5):
         remembered = left.pop(dice.below(len(left)))
-        memory.append(_facts_told(remembered, shown))
+        memory.append(told(remembered, shown))
     if len(left) < 2:
         return
     named = dice.chance(0.4)
-    told_of = [_names_told(_halves(part), shown) if named else _facts_told(part, shown) for part in left]
+    told_of = [_names_told(_halves(part), shown) if named else told(part, shown) for part in left]
     for question in distinct(recipe, shown, dice):
         lacking = [fact for fact in question.supports if fact not in remembered]
         right = [i for i, part in enumerate(left) if lacking and lacking[0] in part]
@@ -76,7 +74,7 @@ def leaf(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     others = [part for i, (_, part) in enumerate(parts) if i != number and part]
     remembered = dice.pick(others) if others and dice.chance(0.6) else ()
     memory = [_names_told([*others, facts], shown)] if others and dice.chance(0.5) else []
-    memory += [_facts_told(remembered, shown)] if remembered else []
+    memory += [told(remembered, shown)] if remembered else []
     near = replace(shown, asker=Asker(shown.schema, [*remembered, *facts], dice))
     half = replace(recipe, questions=max(1, recipe.questions // 2))
     every = {question.query: question for about in (near, shown) for question in distinct(half, about, dice)}
@@ -109,29 +107,13 @@ def _halves(part: Part) -> list[Part]:
     return [half for half in (part[:middle], part[middle:]) if half]
 
 
-def _facts_told(part: Part, shown: Shown) -> str:
-    """The facts as sentences without their openings, in one line."""
-    return " ".join(plain(shown.sentences[fact], shown.schema) for fact in part)
-
-
 def _names_told(parts: Sequence[Part], shown: Shown) -> str:
     """ "About A and B. About C.": a sentence for each part with what it names."""
-    return " ".join(scenes.about(_names(part, shown)) for part in parts)
-
-
-def _names(part: Part, shown: Shown) -> list[str]:
-    """The subjects and objects of the facts, in order, without values."""
-    relations = schema(shown.schema).relations
-    names: dict[str, None] = {}
-    for fact in part:
-        names[fact.subject] = None
-        if relations[fact.relation].object in ENDINGS:
-            names[fact.object] = None
-    return list(names)
+    return " ".join(scenes.about(names_of(part, shown)) for part in parts)
 
 
 def _leads(question: Asked, remembered: Part, target: Fact, parts: Sequence[Part], shown: Shown) -> list[int]:
     """The parts with a known end of the fact `target`: one in the question, or in a remembered fact."""
     known = set(starts_of(question.query)) | {end for fact in remembered for end in (fact.subject, fact.object)}
     known &= {target.subject, target.object}
-    return [i for i, part in enumerate(parts) if known & set(_names(part, shown))]
+    return [i for i, part in enumerate(parts) if known & set(names_of(part, shown))]

@@ -17,9 +17,9 @@ from pydantic import ValidationError
 from harness.config.validation import explain
 from harness.errors import ConfigError, UnknownName, UserError
 from harness.training.teacher import WINDOW
+from pocket.tasks.catalog import skills
 from pocket.tasks.recall import DRILLS, PARTS, PLAYED
 from pocket.tasks.recipes import Curriculum, RecipeModel
-from pocket.tasks.skills import skills
 
 OWN = Path(__file__).with_name("curriculum.yaml")
 

@@ -23,10 +23,10 @@ from harness.errors import UserError
 from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
 from harness.training.token_rows import Branch, Tree, grow
+from pocket.tasks.catalog import skills
 from pocket.tasks.catalog import stage as scenes
 from pocket.tasks.recall import DRILLS, PLAYED, Drill
 from pocket.tasks.recipes import RecipeModel, Stage
-from pocket.tasks.skills import skills
 
 IGNORED = -100
 _TARGETS = 8  # a place for one target to so many tokens of a batch
@@ -189,12 +189,7 @@ def _trees(recipe: RecipeModel, dice: Dice, teacher: Teacher, drills: Drill) -> 
 
 def make_batch(stage: Stage, dice: Dice, teacher: Teacher, drills: Drill) -> tuple[int, Batch]:
     """The number of the recipe that was drawn, and a batch of it."""
-    left = dice.random() * sum(r.weight for r in stage.recipes)
-    number = 0
-    for number, recipe in enumerate(stage.recipes):  # noqa: B007 - the last one takes what rounding leaves
-        left -= recipe.weight
-        if left < 0:
-            break
+    number = dice.weighted([(n, recipe.weight) for n, recipe in enumerate(stage.recipes)])
     recipe = stage.recipes[number]
     rows = max(1, stage.tokens // recipe.size)
     long = recipe.skill in DRILLS or skills()[recipe.skill].scene in _LONG

@@ -125,13 +125,10 @@ class Trainer(Loop[tuple[int, Batch]]):
     def save(self) -> None:
         """Write a checkpoint and the model as it is now."""
         super().save()
-        ends = (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id)
-        card.forget(self.settings.out / "model")
-        network.save(self.weights, self.shape, self.settings.out / "model", ends)
-        origin = card.Origin(self._origin.get("begin"), self._origin.get("history", ()))
-        write(
-            card.begin(self.settings.out / "model", self.course, self.progress, self.settings.seed, self.device, origin)
-        )
+        ends, folder = (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id), self.settings.out / "model"
+        card.forget(folder)
+        network.save(self.weights, self.shape, folder, ends)
+        write(card.begin(folder, self.course, self.progress, self.settings.seed, self.device, self._origin))
 
     # --- steps --------------------------------------------------------------------------------------------------------
 

@@ -13,8 +13,8 @@ from pocket.card import CHANGED, UNTRAINED, Card, check_weights
 from pocket.eval import card as cards
 from pocket.eval.card import begin, fingerprint, page, stale, tables, trained_skills
 from pocket.eval.metrics import Row
+from pocket.tasks.catalog import skills
 from pocket.tasks.recipes import Curriculum
-from pocket.tasks.skills import skills
 from tests.pocket import tiny_model
 
 COURSE = Curriculum.model_validate(
@@ -201,7 +201,7 @@ def test_a_card_of_several_sittings_lists_every_passed_stage(own: Path) -> None:
     ]
     late = {**passed("third")[0], "minutes": 7.0, "stage_minutes": 1.5}
     progress = Progress(step=12, stage=3, since=12, passed=[*early, late])
-    cards.write(begin(own, COURSE, progress, 0, "cpu", cards.Origin("0123456789abcdef")))
+    cards.write(begin(own, COURSE, progress, 0, "cpu", {"begin": "0123456789abcdef"}))
     card = cards.read(own)
     assert [line["stage"] for line in card.trained["stages"]] == ["zero", "one", "third"]
     assert card.skills.keys() == {"choose", "answer", "pecan points"}

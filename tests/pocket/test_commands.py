@@ -13,8 +13,8 @@ import pytest
 from harness.errors import UserError
 from harness.training.checkpoint import Progress
 from pocket.eval import card as cards
+from pocket.tasks.catalog import skills
 from pocket.tasks.recipes import Curriculum
-from pocket.tasks.skills import skills
 from tests.cli.conftest import Cli, cli, configs, environment, here  # noqa: F401 - fixtures
 from tests.cli.loaded_modules import REPORT
 from tests.forked import start

@@ -8,9 +8,8 @@ from harness.errors import ConfigError, UserError
 from harness.method import Skill
 from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
-from pocket.tasks.catalog import SCENES
+from pocket.tasks.catalog import SCENES, skills
 from pocket.tasks.recall import Drill
-from pocket.tasks.skills import skills
 from pocket.train.curriculum import curriculum
 from pocket.train.packing import make_batch
 

@@ -24,7 +24,7 @@ from pocket.eval.cells import ASKED, NEEDED, cells, general
 from pocket.eval.exam import examine, take
 from pocket.eval.metrics import EXACT, LIKELIHOOD, Row, Sitting, alike, measure
 from pocket.tasks import scenes
-from pocket.tasks.skills import skills
+from pocket.tasks.catalog import skills
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import Fact, FactBase, prove
 from pocket.world.facts import Path as Route
@@ -372,7 +372,7 @@ def test_a_scene_that_does_not_fit_is_wrong_and_counted(model: LanguageModel) ->
 
 
 def test_the_exam_of_a_real_model(model: LanguageModel, tmp_path: Path) -> None:
-    from pocket.tasks.skills import skills
+    from pocket.tasks.catalog import skills
 
     told: list[str] = []
     rows = examine(model, questions=2, seed=0, progress=told.append, skills=[skills()["pecan points of points"]])

@@ -13,10 +13,9 @@ from harness.errors import CannotRun
 from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
 from harness.training.token_rows import Tree, grow
-from pocket.tasks.catalog import stage
+from pocket.tasks.catalog import skills, stage
 from pocket.tasks.parts import Recipe
 from pocket.tasks.recall import Drill, drill
-from pocket.tasks.skills import skills
 from pocket.train import network
 from pocket.train.network import Shape
 from pocket.train.packing import Batch, fill

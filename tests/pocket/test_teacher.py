@@ -21,9 +21,8 @@ from harness.stats.rng import Dice
 from harness.training.teacher import ProbeTarget, SceneTools, Teacher
 from harness.types import Question
 from pocket.eval.cells import general
-from pocket.tasks.catalog import stage
+from pocket.tasks.catalog import skills, stage
 from pocket.tasks.parts import Recipe
-from pocket.tasks.skills import skills
 from pocket.train import network
 from pocket.train.network import Shape
 
