@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from harness.config.schema import ModelConfig
-from harness.cost.flops import ModelShape, shape_of
+from harness.cost.flops import shape_of
 from harness.cost.free_memory import available, resident
 from harness.errors import CannotRun
 from harness.llm import families
@@ -146,19 +146,11 @@ class Base:
                 "train another base"
             )
 
-    def teacher(self, window: int) -> Teacher:
-        """A Teacher with this base's tokenizer and chat template, and a window of `window` tokens."""
-        return teacher_of(self.config, window)
-
-    def shape(self) -> ModelShape:
-        """The sizes of the base."""
-        return shape_of(self.net.config)
-
     def memory(self, task: str, rows: Sequence[Row]) -> Need:
         """The memory of the process while it trains `task` on `rows`; on a GPU, the GPU's."""
         tied = bool(getattr(self.net.config, "tie_word_embeddings", False))
         longest, targets = max(len(row.ids) for row in rows), max(len(row.targets) for row in rows)
-        memory = need(self.shape(), self.settings, task, tied, longest, targets, squares=self._fast)
+        memory = need(shape_of(self.net.config), self.settings, task, tied, longest, targets, squares=self._fast)
         return replace(memory, libraries=self._libraries)
 
     # --- adapters -----------------------------------------------------------------------------------------------------

@@ -81,7 +81,8 @@ class Course:
         before = 0
         for task in self.tasks:
             self._make_data(task, tell, stop)
-            scenes = self._training_scenes(task)
+            by_label = self.labels is not None
+            scenes = self.scenes(task)[0] if by_label else data.scenes_of(self.file(task), _WORLD)[0]
             job = self._job(task, scenes, before, most)
             for number, name in enumerate(task.classes):
                 share = sum(scene.verdicts[0] == (number == 0) for scene in scenes) / len(scenes)
@@ -246,13 +247,8 @@ class Course:
     def rows(self, task: TrainingTask, scenes: Sequence[Scene]) -> Rows:
         """The token rows of some scenes."""
         own, base = self.settings.of(task.name), self.base_model()
-        teacher = base.teacher(max(own.length, base.window))
+        teacher = teacher_of(self.base, max(own.length, base.window))
         return rows(task.skill, scenes, teacher, own.length, self.settings.overlong)
-
-    def _training_scenes(self, task: TrainingTask) -> list[Scene]:
-        if self.labels is None:
-            return data.scenes_of(self.file(task), _WORLD)[0]
-        return self.scenes(task)[0]
 
     # --- the card -----------------------------------------------------------------------------------------------------
 

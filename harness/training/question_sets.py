@@ -92,24 +92,6 @@ def folded(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.lower()))
 
 
-@dataclass(frozen=True)
-class _Keys:
-    """Ids and folded texts of evaluation questions."""
-
-    ids: frozenset[str]
-    texts: frozenset[str]
-
-    def has(self, example: Example) -> bool:
-        key = example.question.id
-        return bool(_OTHER_ID.fullmatch(key)) or key in self.ids or folded(example.question.text) in self.texts
-
-
-def _keys(configs: Iterable[DatasetConfig]) -> _Keys:
-    pairs = [pair for config in configs for pair in _asked(config)]
-    ids = frozenset(key for key, _ in pairs if not _COUNTER.fullmatch(key))
-    return _Keys(ids, frozenset(folded(text) for _, text in pairs))
-
-
 def _asked(config: DatasetConfig) -> list[tuple[str, str]]:
     """Ids and texts of evaluation questions; a file that is not in the preset's format may be in FlashRAG's."""
     if config.format == "retrieved":  # its questions alone: they come without documents here
@@ -171,8 +153,14 @@ def gather(sets: Sequence[QuestionSet], most: int, tell: Callable[[str], None]) 
         check_training(one.training)
         dataset = load_once(one.training, most)
         refuse_evaluation((example.question.id for example in dataset.examples), name, dataset.source)
-        apart = _keys(one.evaluation)
-        examples[name] = [example for example in dataset.examples if not apart.has(example)]
+        apart = [pair for config in one.evaluation for pair in _asked(config)]
+        ids, texts = {key for key, _ in apart if not _COUNTER.fullmatch(key)}, {folded(text) for _, text in apart}
+        examples[name] = [
+            example
+            for example in dataset.examples
+            if not (_OTHER_ID.fullmatch(key := example.question.id) or key in ids)
+            and folded(example.question.text) not in texts
+        ]
         documents[name], marks[name] = dataset.documents, dataset.fingerprint[:16]
         refused = len(dataset) - len(examples[name])
         if refused > _MOST_REFUSED * len(dataset):
@@ -182,7 +170,7 @@ def gather(sets: Sequence[QuestionSet], most: int, tell: Callable[[str], None]) 
             )
         if refused:
             tell(f"{name}: {refused} of {len(dataset)} questions are evaluation questions too, and left out")
-        if not apart.texts:
+        if not texts:
             tell(
                 f"warning: {name}: there are no evaluation questions to compare with; name them with --exclude FILE, "
                 "so that none of them is trained on"

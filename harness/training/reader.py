@@ -22,9 +22,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from harness.config.schema import ModelConfig, canonical, digest
 from harness.errors import UserError
 from harness.llm.adapters import WEIGHTS, marks
-from harness.llm.model_info import hash_files
 from harness.training import cards
-from harness.training.base import Base, fits
+from harness.training.base import Base, fits, teacher_of
 from harness.training.checkpoint import Progress
 from harness.training.evaluate import Measure
 from harness.training.lessons import Mixture, lesson_trees
@@ -150,14 +149,14 @@ class ReaderTraining:
         recipes = self.settings.recipes(NAME, "answer") if own.recipes else []
         weights = {name: s.weight for name, s in self.settings.sources.items()}
         mixture = Mixture(weights, self.settings.real, recipes, own.length)
-        trees = lesson_trees(rows, mixture, declared(), base.teacher(max(own.length, base.window)), self.seed)
+        trees = lesson_trees(rows, mixture, declared(), teacher_of(self.base, max(own.length, base.window)), self.seed)
         taken = list(itertools.islice(trees, own.scenes))
         return Rows([tree.row() for _, tree in taken]), Counter(skill for skill, _ in taken)
 
     def _about(self, base: Base, rows: list[RealRow]) -> dict[str, Any]:
         own, start = self.settings.of(NAME), self.settings.start
         return {
-            **({"start": hash_files(Path(start))[:16]} if start else {}),
+            **({"start": cards.adapter_mark(Path(start))} if start else {}),
             "seed": self.seed,
             "base": digest(canonical(base.where))[:16],
             "settings": digest(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.cost.flops import ModelShape
+from harness.cost.flops import ModelShape, shape_of
 from harness.method import LabelCost
 from harness.training.labelling import SHORT
 from harness.training.need import Need
@@ -102,7 +102,7 @@ def forecasts(course: Course, tell: Callable[[str], None]) -> Iterator[TaskForec
             rows,
             tokens,
             steps_of(total.rows, own),
-            rows * training_flops(base.shape(), [tokens // max(rows, 1)], course.settings.checkpointing),
+            rows * training_flops(shape_of(base.net.config), [tokens // max(rows, 1)], course.settings.checkpointing),
             speed,
             tokens / speed / 3600,
             base.memory(task.name, [Row((0,) * longest, tuple(range(1, longest)))]),

@@ -67,7 +67,10 @@ def train(options: Options) -> int:
         resume.check(options.first_weights, folder / "model")
     course = _course(options)
     touch(folder)
-    log = feed(folder, options.mlflow, _params(options))
+    left_out = {"out", "mlflow", "skill"}
+    params = {k: str(v) for k, v in vars(options).items() if k not in left_out and v is not None}
+    params |= {"skills": ", ".join(split(options.skill))} if options.skill else {}
+    log = feed(folder, options.mlflow, params)
     done, step = watched(lambda report, stop: _train(options, course, report, stop), log)
     if not done:
         where = "the last checkpoint is kept" if step is None else f"a checkpoint of step {step} is saved"
@@ -84,16 +87,11 @@ def _train(options: Options, course: Curriculum, report: Report, stop: threading
     chosen = (options.first_weights, options.seed, options.steps)
     settings = Settings(options.folder, course, *chosen, device=options.device)
     trainer = Trainer(settings, report)
-    _keep(options, course)
+    if split(options.skill):  # what that left of the curriculum, once the training is known to go on with it
+        text = json.dumps(course.model_dump(mode="json"), indent=2)  # which is YAML too
+        (options.folder / "curriculum.yaml").write_text(text + "\n", encoding="utf-8")
     trainer.run(stop)
     return trainer.progress.step
-
-
-def _params(options: Options) -> dict[str, str]:
-    """The options as parameters of the MLflow run."""
-    left_out = {"out", "mlflow", "skill"}
-    params = {k: str(v) for k, v in vars(options).items() if k not in left_out and v is not None}
-    return params | ({"skills": ", ".join(split(options.skill))} if options.skill else {})
 
 
 # --- what to learn ----------------------------------------------------------------------------------------------------
@@ -127,13 +125,6 @@ def _skills(course: Curriculum) -> set[str]:
     from pocket.tasks.recall import DRILLS
 
     return {recipe.skill for stage in course.stages for recipe in stage.recipes} - set(DRILLS)
-
-
-def _keep(options: Options, course: Curriculum) -> None:
-    """Write what --skill left of the curriculum into the folder, once the training is known to go on with it."""
-    if split(options.skill):
-        text = json.dumps(course.model_dump(mode="json"), indent=2)  # which is YAML too
-        (options.folder / "curriculum.yaml").write_text(text + "\n", encoding="utf-8")
 
 
 def _only(whole: Curriculum, chosen: Sequence[str]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from harness.cli.stopping import say_again, signals
 from harness.errors import CannotRun
 
 if TYPE_CHECKING:
-    from pocket.reranker.train import Settings
+    pass
 
 
 def train_reranker(
@@ -36,6 +36,7 @@ def train_reranker(
     from harness.storage.files import touch
     from pocket.card import EMBEDDED
     from pocket.reranker import train as training
+    from pocket.reranker.exam import examine, write
     from pocket.train import resume
 
     first = EMBEDDED if begin is None else Path(begin)
@@ -54,14 +55,7 @@ def train_reranker(
     if stop.is_set():
         say_again("interrupted; the last checkpoint is kept", ["harness", *sys.argv[1:]])
         return 130
-    return _examined(settings, questions)
-
-
-def _examined(settings: Settings, questions: int) -> int:
-    from pocket.reranker.exam import examine, write
-
-    folder = settings.out / "model"
-    rows = examine(folder, questions=questions, tell=say)
-    write(folder, settings, rows)
-    print(folder)
+    rows = examine(settings.out / "model", questions=questions, tell=say)
+    write(settings.out / "model", settings, rows)
+    print(settings.out / "model")
     return 0

@@ -43,15 +43,6 @@ def task_of(kind: str) -> Task:
     return Task(instruction=values["instruction"], max_answer_tokens=values["max_answer_tokens"])
 
 
-def _seed(dice: Dice, purpose: Purpose) -> int:
-    low = FIRST_TRAINING_SEED if purpose == "training" else 0
-    return low + dice.below(_MAX if purpose == "training" else FIRST_TRAINING_SEED)
-
-
-def _join(dice: Dice) -> str:
-    return dice.pick((" ", "\n", "\n\n", " "))
-
-
 def show(recipe: Recipe, dice: Dice, purpose: Purpose = "training") -> Shown:
     """A text as the recipe asks for."""
     kind = dice.pick(recipe.kinds)
@@ -62,7 +53,9 @@ def show(recipe: Recipe, dice: Dice, purpose: Purpose = "training") -> Shown:
     else:
         assert recipe.tokens is not None  # a recipe has one of the two; the curriculum checks that
         tokens, count = dice.between(*recipe.tokens), 0
-    made = sample(kind, _seed(dice, purpose), tokens=max(tokens, LEAST_TOKENS), purpose=purpose, hops=hops)
+    first, seeds = (FIRST_TRAINING_SEED, _MAX) if purpose == "training" else (0, FIRST_TRAINING_SEED)
+    seed = first + dice.below(seeds)
+    made = sample(kind, seed, tokens=max(tokens, LEAST_TOKENS), purpose=purpose, hops=hops)
     sentences: dict[Fact, str] = {}
     for document in made.documents:
         for s in made.stated[document.id]:
@@ -97,7 +90,7 @@ def _few(
     if recipe.pieces > 1:
         groups = [(f,) for f in facts]
         return Shown(kind, tuple(sentence_of[f] for f in facts), tuple(groups), sentence_of, asker)
-    text = _join(dice).join(sentence_of[f] for f in facts)
+    text = dice.pick((" ", "\n", "\n\n", " ")).join(sentence_of[f] for f in facts)
     return Shown(kind, (text,), (tuple(facts),), sentence_of, asker)
 
 

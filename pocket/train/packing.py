@@ -102,14 +102,6 @@ def _cut(tree: Tree, size: int) -> Tree | None:
     return Tree(tree.trunk, tree.targets, kept) if kept or tree.targets else None
 
 
-def _blank(rows: int, size: int, most: int) -> Batch:
-    def grid(value: int = 0) -> np.ndarray:
-        return np.full((rows, size), value, np.int32)
-
-    # What is not used sees only what is not used either: no tree has the number -1.
-    return Batch(grid(), grid(), grid(-1), grid(), grid(), *_places(most))
-
-
 def _places(most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """`predict`, `targets` and `group` of a batch in which nothing is marked yet."""
     return np.zeros(most, np.int64), np.full(most, IGNORED, np.int64), np.full(most, -1, np.int64)
@@ -122,7 +114,9 @@ def fill(trees: Iterator[Tree], rows: int, size: int, most: int) -> Batch:
     is that short, the shortest is kept all the same, for a batch without a target has no loss. Raises UserError where
     text after text is too long for a row.
     """
-    batch = _blank(rows, size, most)
+    # What is not used sees only what is not used either: no tree has the number -1.
+    ids, position, own, root, attach = (np.full((rows, size), value, np.int32) for value in (0, 0, -1, 0, 0))
+    batch = Batch(ids, position, own, root, attach, *_places(most))
     open_rows = [_Row(batch, i) for i in range(rows)]
     marks: list[tuple[list[int], list[int]]] = []
     misses = long = 0

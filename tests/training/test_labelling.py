@@ -17,7 +17,7 @@ from harness.method import Task
 from harness.training.course import Labels
 from harness.training.data import Item, scenes_of
 from harness.training.labelling import Models, write_labels
-from harness.training.question_sets import QuestionSet, _Keys
+from harness.training.question_sets import QuestionSet
 from harness.training.training_forecast import forecasts, table
 from harness.types import Document, Example, Gold, Question
 from methods.longrefiner.config import LongRefinerConfig
@@ -142,7 +142,6 @@ def test_a_forecast_counts_tokens_and_measures_both_models(
     monkeypatch.setattr("harness.datasets.load_once.load_once", lambda *_: rows)
     teacher = scripted('{"query_type": "local"}')
     monkeypatch.setattr("harness.training.course.load_model", lambda _: teacher)
-    monkeypatch.setattr("harness.training.question_sets._keys", lambda _: _Keys(frozenset(), frozenset({"x"})))
     (found,) = forecasts(made, lambda _: None)
     assert (found.task, found.items, found.rows) == ("analysis", 80, 80)
     assert len(teacher.prompts) == 3, "no question is labelled: the teacher's speed is measured"

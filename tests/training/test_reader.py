@@ -19,7 +19,7 @@ from harness.llm.load import load_model, unload
 from harness.llm.model_info import model_facts
 from harness.stats.rng import Dice
 from harness.training import cpu_kernels
-from harness.training.base import Base
+from harness.training.base import Base, teacher_of
 from harness.training.lessons import KINDS, SKILLS, is_open, probe_scene
 from harness.training.reader import ReaderSettings, ReaderTraining
 from harness.training.reader_exam import auc
@@ -164,7 +164,7 @@ def test_a_probe_is_yes_exactly_where_all_gold_passages_were_shown(rows: list[Re
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_every_kind_of_lesson_can_be_played_in_the_prompts_of_a_method(base: ModelConfig, rows, kind: str) -> None:
-    teacher = _base(base).teacher(2048)
+    teacher = teacher_of(base, 2048)
     made = [scene for n, row in enumerate(rows) for scene in KINDS[kind](row, rows, Dice(kind, n))]
     assert made
     for scene in made:
