@@ -55,7 +55,10 @@ CASES: list[tuple[list[str], list[str]]] = [
     (["run", *ECHO, "--set", "dataset.scorers=[]"], ["dataset.scorers=[] (--set)", "at least 1 item"]),
     (["run", *ECHO, "--set", "dataset.format=musik"], ["unknown data set format 'musik'. Did you mean 'musique'?"]),
     (["run", *MINE, "--data", "nowhere.jsonl"], ["nowhere.jsonl", "no such file"]),
-    (["run", *MINE, "--data", "broken.jsonl"], ["broken.jsonl, line 1"]),
+    (
+        ["run", *MINE, "--data", "broken.jsonl"],
+        ["error: broken.jsonl, line 1: broken JSON: ", "; mend or remove the row\n"],
+    ),
     (["run", *ECHO, "--config", "nowhere.yaml"], ["nowhere.yaml: cannot be read (No such file or directory)"]),
     (["run", *ECHO, "--config", "typo.yaml"], ["unknown key 'limt' (typo.yaml). Did you mean 'limit'?"]),
     (["run", *ECHO, "--config", "twice.yaml"], ["twice.yaml, line 2: the key 'seed' is given twice"]),

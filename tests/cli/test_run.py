@@ -139,11 +139,14 @@ def test_a_run_that_a_mistake_ends_midway_is_exit_code_3_and_keeps_its_records(
     assert here("run", "--method", "echo", *ROW, "--limit", "6").returncode == 2, "this start recorded nothing"
 
 
-def test_results_that_cannot_be_written_are_exit_code_3(here: Cli, tmp_path: Path) -> None:
+@pytest.mark.parametrize("out", ["file/results", "/proc/results"])
+def test_results_that_cannot_be_written_are_exit_code_3(out: str, here: Cli, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    done = here("run", "--method", "echo", *ROW, "--limit", "1", "--out", "file/results")
+    done = here("run", "--method", "echo", *ROW, "--limit", "1", "--out", out)
     assert done.returncode == 3
-    assert "cannot write" in done.stderr
+    said = done.stderr.splitlines()[-1]
+    assert said.startswith(f"error: cannot write {out}/pocket~musique/echo--pocket-llama--")
+    assert said.endswith("; choose a folder you may write to with --out.")
 
 
 def test_a_suite_and_a_profile(here: Cli) -> None:
