@@ -100,13 +100,7 @@ class TestReasons:
             ),
             ({"config": {"reranker": None}}, "reranker: not recorded, the paper's is bge-reranker-v2-m3"),
             ({"sets": {"method.budget": 300}}, "method: budget is 300, the paper's is 2048"),
-            ({"sets": {"method.titles": False}}, "method: titles is false, the paper's is true"),
-            ({"sets": {"dataset.top": 3}}, "dataset: top is 3, the paper's is 8"),
             ({"config": {"dataset.options": {}}}, "dataset: top is not set, the paper's is 8"),
-            (
-                {"sets": {"dataset.max_answer_tokens": 32}},
-                "dataset: max_answer_tokens is 32, the paper's is 500",
-            ),
             (
                 {"config": {"dataset.answer_prefix": None}},
                 "dataset: answer_prefix is not set, the paper's is So the final answer is:",

@@ -141,6 +141,11 @@ REFUSED = [
     (BM25, {"config": {"method.implementation": "my_bm25:Mine"}}, ["method: implementation is my_bm25:Mine, the paper's is bm25"]),
     (BM25, params(window=None, least_characters=GONE, order=GONE), ["method: least_characters and order are not recorded; the paper has least_characters 1, order rank", "method: window is not set, which bm25 does not have here"]),
     (BM25, {"manifest": {"prompts": GONE}}, ["prompts: not recorded"]),
+    (BM25, {"sets": {"method.prompts.answer": "Think first. {instruction} {text} {question}{options}"}}, ["method: prompts.answer.user is Think first. {instruction} {text} {question}{options}, which bm25 does not have here", "prompts: 'answer' has 'Think first. {instruction} {text} {quest' at character 0, the paper's 'Read the text below, then answer a quest'"]),
+    (BM25, {"sets": {"model.adapter": "/models/tuned"}}, ["model: the reader has the adapter tuned added to its weights, the paper's has none"]),
+    (BM25, {"sets": {"model.source": "/models/Llama-3.1-8B-Instruct", "model.shape.layers": 1}}, ["model: the reader has other sizes than Llama-3.1-8B-Instruct (layers 1 instead of 32)"]),
+    (GARLIC, {"sets": {"roles.builder": "llama-3.2-1b-instruct"}}, ["model: the builder is Llama-3.2-1B-Instruct, the paper's is Llama-3.1-8B-Instruct"]),
+    (GARLIC, {"sets": {"encoder": "contriever"}}, ["encoder: contriever, the paper's is multi-qa-mpnet-base-cos-v1"]),
 ]  # fmt: skip
 
 
