@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from harness.cli.main import main
 from harness.cost.flops import DEFAULT
 from reports.figures.curves import Scored, frame, grid
 from reports.figures.replay import Rule, Search
@@ -27,7 +26,7 @@ SEARCHED = [searched(i, [0.2, 0.6], stop=1) for i in range(2)]
 
 
 @pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> Call:
     """Run the command beside results/, which has a search that stops by t_n, and trials/."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
@@ -35,13 +34,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     stored(tmp_path / "results", [0.5, 0.25], method="full-context")
     trials_run(tmp_path / "trials", [found(0, [ask(0), ask(1)], "a", 1.0)], record_stops=None)
 
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(list(arguments))
-        out = capsys.readouterr()
-        return int(ended.value.code or 0), out.out, out.err
-
-    return run
+    return command
 
 
 COMMANDS = {

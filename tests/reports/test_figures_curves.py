@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from harness.cli.main import main
 from harness.config import registry
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
@@ -183,7 +183,7 @@ def parse_row(raw: dict[str, Any]) -> Row:
 
 
 @pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> Call:
     """Run the command beside results/ with a recording over rows.jsonl."""
     monkeypatch.chdir(tmp_path)
     rows = Path("rows.jsonl")
@@ -203,13 +203,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         manifest={"dataset": told, "scorers": {F1: version(F1)}},
     )  # fmt: skip
 
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(["report", "curves", *arguments])
-        out = capsys.readouterr()
-        return int(ended.value.code or 0), out.out, out.err
-
-    return run
+    return partial(command, "report", "curves")
 
 
 def test_the_command_scores_with_the_gold_of_the_rows(call: Call, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import xml.etree.ElementTree as ET
 from bisect import bisect_left
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.cli import report_tokens as token_module
-from harness.cli.main import main
 from harness.errors import CannotRun, UnknownName, UserError
 from harness.storage.run_folder import StoredRun, read_run
 from harness.types import Document, Example, Gold, Question
@@ -142,18 +142,12 @@ def test_nothing_to_tell_is_a_sentence(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> Call:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(rows_module, "rows_of", lambda runs, **_: [_rows(run) for run in runs])
     monkeypatch.setattr(token_module, "tokens_by", _tokens)
 
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(["study", "length", *arguments])
-        told = capsys.readouterr()
-        return int(ended.value.code or 0), told.out, told.err
-
-    return run
+    return partial(command, "study", "length")
 
 
 def _rows(run: StoredRun) -> Rows:
@@ -192,10 +186,8 @@ def test_table_json_and_drawing(call: Call, tmp_path: Path) -> None:
         (["results", "--edges", "9,5"], "--edges 9,5: should rise from edge to edge"),
         (["results", "--edges", "many"], "--edges many: should be numbers of tokens"),
         (["results", "--score", "em.musiqe"], "unknown score 'em.musiqe'"),
-        (["results", "--out", "length.gif"], "no format ends in '.gif'"),
         (["far"], "no tokenizer of 'far'"),
         (["gone"], "the rows are gone; name the file of the rows with --data"),
-        (["nowhere"], "there is no folder 'nowhere'"),
         ([], "RUN"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.cli.main import main
 from harness.errors import UnknownName, UserError
 from harness.types import Document, Example, Gold, Question, Support
 from reports import gold_rows as rows_module
@@ -188,16 +188,10 @@ def test_no_marks_at_all_and_an_unknown_score_are_told(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> Call:
     monkeypatch.chdir(tmp_path)
 
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(["study", "position", *arguments])
-        told = capsys.readouterr()
-        return int(ended.value.code or 0), told.out, told.err
-
-    return run
+    return partial(command, "study", "position")
 
 
 def known(found: Rows) -> Callable[..., list[Rows]]:
@@ -226,9 +220,7 @@ def test_table_csv_and_drawing(call: Call, tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["nowhere"], "there is no folder 'nowhere'"),
         (["results", "--parts", "1"], "--parts"),
-        (["results", "--out", "place.gif"], "no format ends in '.gif'"),
         (["results", "--score", "em.musiqe"], "unknown score 'em.musiqe'"),
         (["gone"], "the rows are gone; name the file of the rows with --data"),
         (["results", "gone", "--data", "x.jsonl"], "--data holds the rows of one data set"),

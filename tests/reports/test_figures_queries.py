@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from harness.cli.main import main
 from harness.config import registry
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
@@ -102,16 +102,10 @@ def test_a_question_over_several_documents_needs_all_their_indexes(tmp_path: Pat
 
 
 @pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> Any:
     monkeypatch.chdir(tmp_path)
 
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(["report", *arguments])
-        out = capsys.readouterr()
-        return int(ended.value.code or 0), out.out, out.err
-
-    return run
+    return partial(command, "report")
 
 
 def test_the_command_queries(call: Any, tmp_path: Path) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from harness.cli.main import main
 from harness.cost.events import Event
 from harness.cost.meter import Meter
 from harness.errors import UnknownName
@@ -111,15 +111,11 @@ def test_nobody_answered(tmp_path: Path) -> None:
         frame([run(tmp_path / "b", RECORDS, [])], "f2")
 
 
-def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> None:
     monkeypatch.chdir(tmp_path)
     run(tmp_path / "results", RECORDS, OWN)
 
-    def call(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(["study", "requests", *arguments])
-        told = capsys.readouterr()
-        return int(ended.value.code or 0), told.out, told.err
+    call = partial(command, "study", "requests")
 
     code, out, err = call("results", "--format", "json")
     assert (code, err) == (0, "")

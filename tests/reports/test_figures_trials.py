@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from harness.cli.main import main
 from harness.config import registry
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
@@ -123,7 +124,7 @@ def test_runs_that_differ_in_their_maximum_are_one_curve(tmp_path: Path) -> None
 
 
 @pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> Call:
     """Run the command beside results/ with a run over rows.jsonl."""
     monkeypatch.chdir(tmp_path)
     rows = Path("rows.jsonl")
@@ -139,13 +140,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     write_run(tmp_path / "results", kept, dataset="mine", method="qrmem", settings=settings() | data, manifest=told)
     write_run(tmp_path / "plain", [record(0, 0.5)])
 
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(["study", "trials", *arguments])
-        out = capsys.readouterr()
-        return int(ended.value.code or 0), out.out, out.err
-
-    return run
+    return partial(command, "study", "trials")
 
 
 def test_the_command_scores_with_the_gold_of_the_rows(call: Call, tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from harness.cli.main import main
 from tests.reports.build import SCORE, stored
 
 OURS = [0.9, 0.4, 0.7, 1.0, 0.6, 0.5, 0.3, 0.8]
@@ -20,19 +20,13 @@ Call = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> Call:
     """Run the command in a folder with two runs in results/: (exit code, stdout, stderr)."""
     monkeypatch.chdir(tmp_path)
     stored(tmp_path / "results", BASE, method="full-context")
     stored(tmp_path / "results", OURS)
 
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(list(arguments))
-        told = capsys.readouterr()
-        return int(ended.value.code or 0), told.out, told.err
-
-    return run
+    return command
 
 
 class TestCompare:

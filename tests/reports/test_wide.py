@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.cli.main import main
 from harness.errors import UnknownName
 from reports.render import render_sections
 from reports.tables import frame
@@ -82,11 +82,8 @@ def test_one_table_a_model_best_mean_first_and_gaps_are_dashes(tmp_path: Path) -
     assert "pecan & 75.0 & -- & --" in render_sections(found[1:], "latex")
 
 
-def test_the_command(table: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def call(*more: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as done:
-            main(["report", str(tmp_path), *more])
-        return int(done.value.code or 0), *capsys.readouterr()
+def test_the_command(table: Any, tmp_path: Path, command: Any) -> None:
+    call = partial(command, "report", str(tmp_path))
 
     code, out, _ = call("--wide", "--intervals")
     assert (code, out.splitlines()[1].split()) == (0, ["method", "musique", "qasper", "mean", "notes"])
