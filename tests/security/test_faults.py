@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from harness import scorers
 from harness.engine.plan import Plan
 from harness.engine.progress import Silent
 from harness.engine.runner import RunResult
@@ -22,6 +23,7 @@ from harness.errors import SaveError
 from harness.llm import load
 from harness.scale.merge import merge
 from harness.scale.shard import run_shard
+from harness.storage.files import read_lines
 from harness.storage.run_folder import read_run
 from tests.engine import fakes
 from tests.engine.fakes import World, comparable, go, make_plan
@@ -171,3 +173,18 @@ def test_after_a_kill_at_any_operation_the_same_command_ends_alike(how: str, tmp
             patch.setenv("HARNESS_CACHE", str(out / "cache"))
             folder = run(out)
         _check(folder, out, whole, f"operation {n} of {total}")
+
+
+def test_an_answer_is_on_disk_before_it_is_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a kill while a scorer takes its time loses none."""
+    judge, lost = scorers.score_record, list[int]()
+
+    def looking(*given: Any) -> Any:
+        paid = len((tmp_path / "out.paid").read_text())
+        kept = [path for name in ("records.jsonl", "answered.jsonl") for path in (tmp_path / "out").rglob(name)]
+        lost.append(paid - len({row["question_id"] for path in kept for row in read_lines(path, "question_id")}))
+        return judge(*given)
+
+    monkeypatch.setattr(scorers, "score_record", looking)
+    _run(tmp_path / "out")
+    assert set(lost) == {0}
