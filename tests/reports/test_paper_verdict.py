@@ -96,7 +96,7 @@ class TestVerdict:
     def test_the_error_of_both_verdicts_is_kept(self) -> None:
         """At the very margin, 5 % of samples are called equivalent and 2.5 % different, whatever their size."""
         generator, found = np.random.default_rng(3), []
-        for trial in range(1200):
+        for trial in range(600):
             scores = generator.normal(0.5, 0.3, 60)
             clusters = [str(i) for i in range(60)]
             narrow, wide = (
@@ -104,8 +104,8 @@ class TestVerdict:
             )
             assert narrow.low is not None and narrow.high is not None and wide.low is not None and wide.high is not None  # noqa: PT018
             found.append(equivalence((narrow.low, narrow.high), (wide.low, wide.high), (-math.inf, 0.5)))
-        assert found.count("equivalent") / 1200 == pytest.approx(0.05, abs=0.02)
-        assert found.count("different") / 1200 == pytest.approx(0.025, abs=0.015)
+        assert found.count("equivalent") / 600 == pytest.approx(0.05, abs=0.02)
+        assert found.count("different") / 600 == pytest.approx(0.025, abs=0.015)
 
 
 def test_index_costs_have_intervals_over_documents(tmp_path: Path) -> None:
