@@ -1,8 +1,6 @@
 """What the engine does on a GPU, with random weights of a given shape. Not run on one yet: no figure here is known.
 
     python -m bench.gpu FOLDER [--shape llama-3.1-8b|tiny] [--in-flight 16 64 256] [--tokens 100000] [--peak TFLOPS]
-    python -m bench.reading --model FOLDER --prompts 64 --tokens 8000 --new 128        against transformers' batching
-    python -m bench.deterministic --model FOLDER --dataset hotpotqa --data FILE        --parallel 1, 4, 16 and 64
 
 The weights are drawn once and kept in FOLDER (in bfloat16; the shape of Llama-3.1-8B takes 14 GB: its vocabulary is the
 made-up one). Rows: capture on against off; writing with recorded steps against eager ones; PECAN's search with many

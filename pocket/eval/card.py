@@ -277,28 +277,19 @@ def _training(card: Card) -> list[str]:
     training = card.trained
     if not training:
         return ["## Training\n", "Nothing is known of it.\n"]
-    parts = ["## Training\n"]
     every = [*training.get("before", ()), training]
-    if len(every) > 1:
-        steps, tokens, seconds = (sum(run.get(key, 0) for run in every) for key in ("steps", "tokens", "seconds"))
-        parts.append(
-            f"{len(every)} trainings, each from the weights of the one before: {steps:,} steps, {tokens:,} tokens, "
-            f"{seconds / 60:,.0f} minutes in all.\n"
-        )
-    return [*parts, *map(_one_training, every)]
-
-
-def _one_training(run: Mapping[str, Any]) -> str:
-    minutes = run.get("seconds", 0) / 60
-    hardware = run.get("hardware", {})
+    steps, tokens, seconds = (sum(run.get(key, 0) for run in every) for key in ("steps", "tokens", "seconds"))
+    hardware = training.get("hardware", {})
     head = (
-        f"Seed {run.get('seed')}, {run.get('steps', 0):,} steps, {run.get('tokens', 0):,} tokens, "
-        f"{minutes:,.0f} minutes on {hardware.get('device', 'unknown')} with {hardware.get('threads', '?')} threads"
+        f"{len(every)} trainings, each from the weights of the one before: {steps:,} steps, {tokens:,} tokens, "
+        f"{seconds / 60:,.0f} minutes, on {hardware.get('device', 'unknown')} with {hardware.get('threads', '?')} "
+        "threads. card.json has the replies right at the end of each stage and the sha256 of the weights.\n"
     )
-    began = run.get("began")
-    head += f", from trained weights whose sha256 begins with {began}." if began else "."
-    stages = "; ".join(stage["stage"] for stage in run.get("stages", ()))
-    return head + (f" Stages: {stages}.\n" if stages else "\n")
+    lines = []
+    for run in every:
+        stages = "; ".join(stage["stage"] for stage in run.get("stages", ()))
+        lines.append(f"- seed {run.get('seed')}, {run.get('steps', 0):,} steps: {stages or 'no stage passed'}\n")
+    return ["## Training\n", head, "".join(lines)]
 
 
 def _results(card: Card) -> list[str]:

@@ -186,7 +186,7 @@ def test_the_card_of_a_training(own: Path) -> None:
     assert platform.node() not in text
     assert str(own) not in text
     assert "never to be mistaken for a real model" in text
-    assert "Stages: first; second." in text
+    assert "- seed 3, 700 steps: first; second" in text
     assert "began" not in card.trained
     assert stale(card, skills().values()) == [
         (name, UNTRAINED) for name in skills() if name not in ("pecan search", "answer")
@@ -205,7 +205,7 @@ def test_a_card_of_several_sittings_lists_every_passed_stage(own: Path) -> None:
     card = cards.read(own)
     assert [line["stage"] for line in card.trained["stages"]] == ["zero", "one", "third"]
     assert card.skills.keys() == {"choose", "answer", "pecan points"}
-    assert "begins with 0123456789abcdef. Stages: zero; one; third." in page(card)
+    assert "- seed 0, 12 steps: zero; one; third" in page(card)
 
 
 def test_results_take_the_place_of_those_of_the_same_skill(own: Path) -> None:
