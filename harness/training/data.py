@@ -6,7 +6,7 @@
     {"id": "text 0", "scenes": [{"question": "...", "options": null, "texts": [], "replies": [], "verdicts": [true]}]}
 
 Scenes hold texts, not tokens: the method's own code puts its prompts around them, as it does in a run. The synthetic
-world is a module with a pydantic model `RecipeModel` and a function `stage(recipe, kind, dice, purpose)`, which section
+world is a module with a pydantic model `Recipe` and a function `stage(recipe, kind, dice, purpose)`, which section
 `scenes` of configs/registry.yaml names.
 """
 
@@ -69,22 +69,19 @@ class Recipe(Protocol):
     skill: str
     weight: float
 
-    def recipe(self) -> Any:
-        """The recipe that `stage` takes."""
-
     def model_dump(self, *, mode: str = ...) -> dict[str, Any]:
         """Its values, to identify the training data."""
 
 
 def recipe_model() -> type[BaseModel]:
     """The pydantic model of a `Recipe`."""
-    model: type[BaseModel] = _world().RecipeModel
+    model: type[BaseModel] = _world().Recipe
     return model
 
 
 def scenes(recipe: Recipe, kind: str, dice: Dice, purpose: Purpose = "training") -> Iterator[Scene]:
     """The scenes of one text that `dice` draws. Raises UnknownName for an unknown kind of scene."""
-    yield from _world().stage(recipe.recipe(), kind, dice, purpose)
+    yield from _world().stage(recipe, kind, dice, purpose)
 
 
 def _world() -> Any:

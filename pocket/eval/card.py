@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from harness.training.checkpoint import Progress
     from harness.training.teacher import Teacher
     from pocket.eval.metrics import Row
-    from pocket.tasks.parts import Recipe
-    from pocket.tasks.recipes import Curriculum
+    from pocket.tasks.recipes import Curriculum, Recipe
 
 
 _SCENES, _TEXTS = 3, 12  # scenes of a fingerprint, and texts that each is looked for in
@@ -90,7 +89,7 @@ def _scenes(skill: Skill) -> list[Scene]:
     recipe = general(skill.scene, skill.name).recipe
     scenes: list[Scene] = []
     for number in range(_SCENES):
-        narrowed = replace(recipe, kinds=(recipe.kinds[number % len(recipe.kinds)],))
+        narrowed = recipe.model_copy(update={"kinds": (recipe.kinds[number % len(recipe.kinds)],)})
         scene = None
         for drawn in _drawn(narrowed, skill.scene, number):  # drawing all of them takes 30 ms, most first ones reply
             scene = drawn if scene is None or drawn.replies else scene

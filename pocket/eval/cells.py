@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.method import Skill
-from pocket.tasks.parts import Recipe
+from pocket.tasks.recipes import Recipe
 
 READ = ("musique", "narrativeqa", "qasper")  # one kind of each of the three schemas
 NEEDED = "needed facts only"
@@ -52,7 +52,9 @@ def _sizes(skill: str, ask: str, kinds: tuple[str, ...]) -> list[Cell]:
     """A kind of question over 8 facts and whole documents."""
     texts: list[tuple[str, dict[str, Any]]] = [("8 facts", {"facts": (8, 8)})]
     texts += [(f"{n} tokens", {"tokens": (n, n)}) for n in _LENGTHS]
-    return [Cell(ASKED[ask], text, Recipe(skill, kinds, ask={ask: 1.0}, **size), ask) for text, size in texts]
+    return [
+        Cell(ASKED[ask], text, Recipe(skill=skill, kinds=kinds, ask={ask: 1.0}, **size), ask) for text, size in texts
+    ]
 
 
 def _answer(skill: str) -> list[Cell]:
@@ -60,7 +62,7 @@ def _answer(skill: str) -> list[Cell]:
     for ask in ASKED:
         kinds = _KINDS.get(ask, _PAPER)
         if ask != "nothing":  # it has no facts that prove it
-            recipe = Recipe(skill, kinds, facts=(_DRAWN, _DRAWN), ask={ask: 1.0})
+            recipe = Recipe(skill=skill, kinds=kinds, facts=(_DRAWN, _DRAWN), ask={ask: 1.0})
             rows.append(Cell(ASKED[ask], NEEDED, recipe, ask, needed=True))
         rows += _sizes(skill, ask, kinds)
     return rows
@@ -75,8 +77,8 @@ def _search(skill: str) -> list[Cell]:
     for ask in ("one", "two"):
         for n in (250, 500):
             # As a search meets them: points one by one, or chunks of about 100 tokens that may cut a sentence.
-            points = Recipe(skill, READ, facts=(n // _FACT, n // _FACT), pieces=2, ask={ask: 1.0})
-            chunks = Recipe(skill, READ, tokens=(n, n), pieces=n // 100 + 1, ask={ask: 1.0})
+            points = Recipe(skill=skill, kinds=READ, facts=(n // _FACT, n // _FACT), pieces=2, ask={ask: 1.0})
+            chunks = Recipe(skill=skill, kinds=READ, tokens=(n, n), pieces=n // 100 + 1, ask={ask: 1.0})
             rows.append(Cell(ASKED[ask], f"points, {n} tokens", points, ask))
             rows.append(Cell(ASKED[ask], f"chunks, {n} tokens", chunks, ask))
     return rows
@@ -84,15 +86,15 @@ def _search(skill: str) -> list[Cell]:
 
 def _points(skill: str) -> list[Cell]:
     # A document has at least 200 tokens, so 100 are sentences in one piece.
-    recipes = [(100, Recipe(skill, READ, facts=(7, 7)))]
-    recipes += [(n, Recipe(skill, READ, tokens=(n, n), pieces=2)) for n in (250, 400)]
+    recipes = [(100, Recipe(skill=skill, kinds=READ, facts=(7, 7)))]
+    recipes += [(n, Recipe(skill=skill, kinds=READ, tokens=(n, n), pieces=2)) for n in (250, 400)]
     return [Cell("points", f"{n} tokens", recipe, share=0.25) for n, recipe in recipes]
 
 
 def _gathered(skill: str) -> list[Cell]:
-    recipes = [(n, Recipe(skill, READ, facts=(n // _FACT, n // _FACT), pieces=2)) for n in (100, 250, 400)]
+    recipes = [(n, Recipe(skill=skill, kinds=READ, facts=(n // _FACT, n // _FACT), pieces=2)) for n in (100, 250, 400)]
     cells = [Cell("names", f"{n} tokens", recipe, share=0.25) for n, recipe in recipes]
-    level = Recipe(skill, READ, tokens=(1640, 1640), pieces=2)
+    level = Recipe(skill=skill, kinds=READ, tokens=(1640, 1640), pieces=2)
     return [*cells, Cell("names", "of a document", level, share=0.5)]
 
 
@@ -109,11 +111,11 @@ def general(scene: str, skill: str = "") -> Cell:
     """One cell for a kind of scene: one and two hops at 250 tokens."""
     share = 0.25 if scene in ("points", "gathered") else 1.0
     if scene == "gathered":
-        recipe = Recipe(skill, READ, facts=(250 // _FACT, 250 // _FACT), pieces=2)
+        recipe = Recipe(skill=skill, kinds=READ, facts=(250 // _FACT, 250 // _FACT), pieces=2)
     else:
         kinds = _CHOICE if scene == "choice" else READ
         pieces = {"sufficiency": 3, "points": 2, "followed": 3}.get(scene, 1)
-        recipe = Recipe(skill, kinds, tokens=(250, 250), ask={"one": 1.0, "two": 1.0}, pieces=pieces)
+        recipe = Recipe(skill=skill, kinds=kinds, tokens=(250, 250), ask={"one": 1.0, "two": 1.0}, pieces=pieces)
     return Cell("one and two hops", "250 tokens", recipe, share=share)
 
 

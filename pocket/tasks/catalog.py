@@ -12,8 +12,8 @@ from harness.method import Scene, Skill
 from harness.stats.rng import Dice
 from harness.training.skills import declared
 from pocket.tasks import entity_memory, refinement, scenes, tree_walk
-from pocket.tasks.parts import Recipe, Shown
-from pocket.tasks.recipes import RecipeModel as RecipeModel
+from pocket.tasks.parts import Shown
+from pocket.tasks.recipes import Recipe as Recipe
 from pocket.world.sample import Purpose
 
 SCENES: dict[str, Callable[[Recipe, Shown, Dice], Iterator[Scene]]] = {

@@ -23,7 +23,8 @@ from harness.method import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks import scenes
-from pocket.tasks.parts import Part, Recipe, Shown, distinct, names_of, plain, proved, question_of, told, without
+from pocket.tasks.parts import Part, Shown, distinct, names_of, plain, proved, question_of, told, without
+from pocket.tasks.recipes import Recipe
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import INVERSE, Fact, Path, Query
 from pocket.world.names import ENDINGS

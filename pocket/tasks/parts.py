@@ -9,49 +9,16 @@ without(fact, text, facts, shown)                    a text that does not state 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from harness.stats.rng import Dice
 from harness.types import Question
+from pocket.tasks.recipes import SCHEMAS, Recipe
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import Fact, FactBase, Path, Query, prove
 from pocket.world.names import ENDINGS
 from pocket.world.questions import Asker
 from pocket.world.templates import openers, schema
-
-SCHEMAS = {
-    "musique": "encyclopedia",
-    "hotpotqa": "encyclopedia",
-    "2wikimultihopqa": "encyclopedia",
-    "retrieved": "encyclopedia",
-    "narrativeqa": "story",
-    "quality": "story",
-    "qasper": "paper",
-}
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How to make the scenes of a skill.
-
-    skill: its name; kinds: of text; facts: lowest and highest number of sentences, or tokens: of a whole document's
-    length; ask: weights of one, two, compare, same, nothing; questions: most about one text; pieces: the text comes
-    in so many parts at most (points and chunks); some: only some of the parts are shown, in random order, as
-    retrieval shows them; mixed: some parts are shown as their facts, a line each, as a search over points and chunks
-    shows them; size: tokens of a row of training; weight: share of the steps.
-    """
-
-    skill: str
-    kinds: tuple[str, ...]
-    facts: tuple[int, int] | None = None
-    tokens: tuple[int, int] | None = None
-    ask: Mapping[str, float] = field(default_factory=lambda: {"one": 1.0})
-    questions: int = 1
-    pieces: int = 1
-    some: bool = False
-    mixed: bool = False
-    size: int = 256
-    weight: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """What a curriculum file may say: stages, and the recipes in each; every value is checked on its own.
 
-RecipeModel(skill="answer", facts=(1, 6), questions=5).recipe()      pocket.tasks.scenes.Recipe
+Recipe(skill="answer", facts=(1, 6), questions=5)
 
 What is wrong between one value and another is for pocket.train.curriculum.
 """
@@ -12,9 +12,17 @@ from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from pocket.tasks.parts import SCHEMAS, Recipe
 from pocket.world.sample import LEAST_TOKENS
 
+SCHEMAS = {
+    "musique": "encyclopedia",
+    "hotpotqa": "encyclopedia",
+    "2wikimultihopqa": "encyclopedia",
+    "retrieved": "encyclopedia",
+    "narrativeqa": "story",
+    "quality": "story",
+    "qasper": "paper",
+}
 T = TypeVar("T")
 _ASKS = ("one", "two", "compare", "same", "nothing")
 _READ = ("musique", "narrativeqa", "qasper")
@@ -53,10 +61,15 @@ def _known(kinds: tuple[str, ...]) -> tuple[str, ...]:
     return kinds
 
 
-class RecipeModel(BaseModel):
-    """A line of a stage; see pocket.tasks.scenes.Recipe. `pairs` instead of a text: see recall.
+class Recipe(BaseModel):
+    """How to make the scenes of a skill: a line of a stage.
 
-    gate: of this recipe, where it is another than the stage's (0: the stage does not wait for it).
+    skill: its name; kinds: of text; facts: lowest and highest number of sentences, or tokens: of a whole document's
+    length, or pairs, with words between: no text, see recall; ask: weights of one, two, compare, same, nothing;
+    questions: most about one text; pieces: the text comes in so many parts at most (points and chunks); some: only some
+    of the parts are shown, in random order, as retrieval shows them; mixed: some parts are shown as their facts, a line
+    each, as a search over points and chunks shows them; size: tokens of a row of training; weight: share of the steps;
+    gate: where it is another than the stage's (0: the stage does not wait for it).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -76,16 +89,11 @@ class RecipeModel(BaseModel):
     gate: float | None = Field(default=None, ge=0, le=1)
 
     @model_validator(mode="after")
-    def _one_text(self) -> RecipeModel:
+    def _one_text(self) -> Recipe:
         given = [name for name in ("facts", "tokens", "pairs") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(f"needs one of facts, tokens, pairs; has {given or 'none'}")
         return self
-
-    def recipe(self) -> Recipe:
-        """As the scenes take it."""
-        values = self.model_dump(exclude={"pairs", "between", "gate"})
-        return Recipe(**values)
 
 
 class Stage(BaseModel):
@@ -97,7 +105,7 @@ class Stage(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     name: str = Field(min_length=1)
-    recipes: Annotated[tuple[RecipeModel, ...], AfterValidator(_some)]
+    recipes: Annotated[tuple[Recipe, ...], AfterValidator(_some)]
     gate: float = Field(default=0.95, gt=0, le=1.01)
     over: int = Field(default=50, ge=1)
     steps: int = Field(ge=1)

@@ -20,7 +20,8 @@ from harness.method import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks import scenes
-from pocket.tasks.parts import Recipe, Shown, distinct, question_of, starts_of
+from pocket.tasks.parts import Shown, distinct, question_of, starts_of
+from pocket.tasks.recipes import Recipe
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import Fact
 

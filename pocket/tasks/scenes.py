@@ -16,7 +16,8 @@ from functools import cache
 from harness.method import Scene, Task
 from harness.stats.rng import Dice
 from harness.types import Question
-from pocket.tasks.parts import SCHEMAS, Recipe, Shown, distinct, drawn, plain, question_of
+from pocket.tasks.parts import Shown, distinct, drawn, plain, question_of
+from pocket.tasks.recipes import SCHEMAS, Recipe
 from pocket.world.fact_graph import NOUNS, UNANSWERABLE, Asked
 from pocket.world.facts import Fact, FactBase, Path, prove
 from pocket.world.names import Namer

@@ -18,7 +18,8 @@ from harness.method import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks import scenes
-from pocket.tasks.parts import Part, Recipe, Shown, distinct, names_of, proved, question_of, starts_of, told, without
+from pocket.tasks.parts import Part, Shown, distinct, names_of, proved, question_of, starts_of, told, without
+from pocket.tasks.recipes import Recipe
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import Fact
 from pocket.world.questions import Asker
@@ -76,7 +77,7 @@ def leaf(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     memory = [_names_told([*others, facts], shown)] if others and dice.chance(0.5) else []
     memory += [told(remembered, shown)] if remembered else []
     near = replace(shown, asker=Asker(shown.schema, [*remembered, *facts], dice))
-    half = replace(recipe, questions=max(1, recipe.questions // 2))
+    half = recipe.model_copy(update={"questions": max(1, recipe.questions // 2)})
     every = {question.query: question for about in (near, shown) for question in distinct(half, about, dice)}
     questions = dice.shuffled(list(every.values()))[: recipe.questions]
     for question in questions if dice.chance(_LOST) else ():

@@ -19,7 +19,7 @@ from harness.errors import ConfigError, UnknownName, UserError
 from harness.training.teacher import WINDOW
 from pocket.tasks.catalog import skills
 from pocket.tasks.recall import DRILLS, PARTS, PLAYED
-from pocket.tasks.recipes import Curriculum, RecipeModel
+from pocket.tasks.recipes import Curriculum, Recipe
 
 OWN = Path(__file__).with_name("curriculum.yaml")
 
@@ -70,11 +70,11 @@ def _senseless(values: Any, window: int) -> Iterator[str]:
         recipes = stage.get("recipes")
         for r, raw in enumerate(recipes if isinstance(recipes, Sequence) else ()):
             with contextlib.suppress(ValidationError):
-                for problem in _clashes(RecipeModel.model_validate(raw), window):
+                for problem in _clashes(Recipe.model_validate(raw), window):
                     yield f"{_place(('stages', s), values)}stages.{s}.recipes.{r}: {problem}"
 
 
-def _clashes(recipe: RecipeModel, window: int) -> Iterator[str]:
+def _clashes(recipe: Recipe, window: int) -> Iterator[str]:
     """Values of one recipe that are impossible together or have no meaning."""
     known = skills()
     if recipe.skill not in DRILLS and recipe.skill not in known:
@@ -99,9 +99,9 @@ def _clashes(recipe: RecipeModel, window: int) -> Iterator[str]:
     yield from _idle(recipe, scene)
 
 
-def _idle(recipe: RecipeModel, scene: str) -> Iterator[str]:
+def _idle(recipe: Recipe, scene: str) -> Iterator[str]:
     """Values that would have no effect."""
-    defaults = {name: field.default for name, field in RecipeModel.model_fields.items()}
+    defaults = {name: field.default for name, field in Recipe.model_fields.items()}
     if recipe.pairs is not None:
         for name in ("kinds", "ask", "questions", "pieces", "some", "mixed"):
             if getattr(recipe, name) != defaults[name]:

@@ -26,7 +26,7 @@ from harness.training.token_rows import Branch, Tree, grow
 from pocket.tasks.catalog import skills
 from pocket.tasks.catalog import stage as scenes
 from pocket.tasks.recall import DRILLS, PLAYED, Drill
-from pocket.tasks.recipes import RecipeModel, Stage
+from pocket.tasks.recipes import Recipe, Stage
 
 IGNORED = -100
 _TARGETS = 8  # a place for one target to so many tokens of a batch
@@ -159,21 +159,20 @@ def _mark(batch: Batch, marks: Sequence[tuple[list[int], list[int]]], most: int)
 # --- batches of a stage -----------------------------------------------------------------------------------------------
 
 
-def _trees(recipe: RecipeModel, dice: Dice, teacher: Teacher, drills: Drill) -> Iterator[Tree]:
+def _trees(recipe: Recipe, dice: Dice, teacher: Teacher, drills: Drill) -> Iterator[Tree]:
     """Trees of a recipe without end."""
     if recipe.skill in DRILLS:
         assert recipe.pairs is not None  # the curriculum checks that
         while True:
             yield DRILLS[recipe.skill](drills, dice, recipe.pairs, recipe.between)
-    made, skill = recipe.recipe(), skills()[recipe.skill]
-    number = 0
+    skill, number = skills()[recipe.skill], 0
     while True:
         inner = Dice("text", dice.between(0, 2**31), number)
         if recipe.pairs is not None:
             played = PLAYED[skill.scene]
             plays = [teacher.play(skill, scene) for scene in played(drills, inner, recipe.pairs, recipe.between)]
         else:
-            plays = [teacher.play(skill, scene) for scene in scenes(made, skill.scene, inner)]
+            plays = [teacher.play(skill, scene) for scene in scenes(recipe, skill.scene, inner)]
         number += 1
         if plays:
             yield from grow(plays)

@@ -7,7 +7,7 @@ from harness.errors import UserError
 from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
 from pocket.tasks.recall import Drill
-from pocket.tasks.recipes import RecipeModel
+from pocket.tasks.recipes import Recipe
 from pocket.train import packing as batches
 from pocket.train.packing import Batch, make_batch, share_right
 from tests.pocket.trainings import stage
@@ -15,8 +15,8 @@ from tests.pocket.trainings import stage
 
 def test_recipes_are_drawn_by_their_weights(teacher: Teacher, drills: Drill) -> None:
     recipes = (
-        RecipeModel(skill="recall", pairs=(1, 1), size=32, weight=3),
-        RecipeModel(skill="recall", pairs=(1, 1), size=64),
+        Recipe(skill="recall", pairs=(1, 1), size=32, weight=3),
+        Recipe(skill="recall", pairs=(1, 1), size=64),
     )
     one = stage(0.9, None).model_copy(update={"recipes": recipes, "tokens": 256})
     found = [make_batch(one, Dice("weights", n), teacher, drills) for n in range(200)]
@@ -25,7 +25,7 @@ def test_recipes_are_drawn_by_their_weights(teacher: Teacher, drills: Drill) -> 
 
 
 def test_a_batch_is_a_function_of_seed_stage_and_step(teacher: Teacher, drills: Drill) -> None:
-    recipe = RecipeModel(skill="answer", facts=(1, 4), size=128)
+    recipe = Recipe(skill="answer", facts=(1, 4), size=128)
     one = stage(0.9, None).model_copy(update={"recipes": (recipe,), "tokens": 512})
     first, again, other = (make_batch(one, Dice("training", 0, 1, n), teacher, drills)[1] for n in (5, 5, 6))
     assert all(np.array_equal(getattr(first, k), getattr(again, k)) for k in ("ids", "predict", "targets", "own"))
@@ -51,6 +51,6 @@ def test_a_reply_is_right_when_all_of_it_is(group: list[int], right: list[int], 
 
 def test_a_recipe_that_makes_nothing_is_named(teacher: Teacher, drills: Drill, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "scenes", lambda *a: iter(()))
-    one = stage(0.9, None).model_copy(update={"recipes": (RecipeModel(skill="answer", facts=(1, 2)),)})
+    one = stage(0.9, None).model_copy(update={"recipes": (Recipe(skill="answer", facts=(1, 2)),)})
     with pytest.raises(UserError, match="the recipe of 'answer' makes no scene: no text allows what it asks"):
         make_batch(one, Dice("none"), teacher, drills)

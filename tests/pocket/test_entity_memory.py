@@ -10,7 +10,8 @@ from harness.stats.rng import Dice
 from methods.qrmem import replies
 from methods.retry import numbered
 from pocket.tasks import entity_memory as scenes_memory
-from pocket.tasks.parts import SCHEMAS, Recipe, Shown
+from pocket.tasks.parts import Shown
+from pocket.tasks.recipes import SCHEMAS, Recipe
 from pocket.tasks.scenes import show
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import FactBase, Path, prove
@@ -28,7 +29,7 @@ def told(
     monkeypatch.setattr(scenes_memory, "question_of", lambda a: (asked.append(a), question(a))[1])
     for n in range(count):
         size = {"facts": (3, 12)} if n % 2 else {"tokens": (200, 400)}
-        recipe = Recipe("x", (KINDS[n % len(KINDS)],), ask=EVERY, questions=3, pieces=pieces, **size)
+        recipe = Recipe(skill="x", kinds=(KINDS[n % len(KINDS)],), ask=EVERY, questions=3, pieces=pieces, **size)
         dice = Dice("memory", n)
         shown = show(recipe, dice)
         for scene in getattr(scenes_memory, kind)(recipe, shown, dice):

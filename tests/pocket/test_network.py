@@ -14,8 +14,8 @@ from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
 from harness.training.token_rows import Tree, grow
 from pocket.tasks.catalog import skills, stage
-from pocket.tasks.parts import Recipe
 from pocket.tasks.recall import Drill, drill
+from pocket.tasks.recipes import Recipe
 from pocket.train import network
 from pocket.train.network import Shape
 from pocket.train.packing import Batch, fill
@@ -24,9 +24,13 @@ from tests.pocket.trees import replies, sequences
 SHAPE = Shape(vocabulary=9216, width=32, layers=2, heads=4, inner=48, window=512)  # more than the tokenizer has
 SMALL = Shape(vocabulary=40, width=16, layers=2, heads=2, inner=24, window=64)
 ASKED = {
-    "answer": Recipe("answer", ("musique", "qasper"), facts=(3, 9), ask={"one": 1, "nothing": 1}, questions=4),
-    "pecan search": Recipe("pecan search", ("musique",), facts=(3, 8), pieces=2, ask={"one": 1, "two": 1}, questions=2),
-    "pecan points": Recipe("pecan points", ("narrativeqa",), facts=(3, 5)),
+    "answer": Recipe(
+        skill="answer", kinds=("musique", "qasper"), facts=(3, 9), ask={"one": 1, "nothing": 1}, questions=4
+    ),
+    "pecan search": Recipe(
+        skill="pecan search", kinds=("musique",), facts=(3, 8), pieces=2, ask={"one": 1, "two": 1}, questions=2
+    ),
+    "pecan points": Recipe(skill="pecan points", kinds=("narrativeqa",), facts=(3, 5)),
 }
 
 

@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from pocket.tasks.parts import SCHEMAS
+from pocket.tasks.recipes import SCHEMAS
 from pocket.world.facts import Fact, FactBase, Path, prove
 from pocket.world.names import core
 from pocket.world.sample import KINDS, Sample, sample

@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 
 from harness.stats.rng import Dice
-from pocket.tasks.parts import SCHEMAS, Recipe
+from pocket.tasks.recipes import SCHEMAS, Recipe
 from pocket.tasks.scenes import show
 from pocket.world.fact_graph import UNANSWERABLE, Asked
 from pocket.world.facts import Compare, Fact, FactBase, Path, Same, prove
@@ -22,7 +22,12 @@ def askers() -> tuple[Asker, ...]:
     for n in range(TEXTS):
         kind = [*SCHEMAS][n % len(SCHEMAS)]
         some = {"facts": (2, 30)} if n % 2 else {"tokens": (200, 600)}
-        made.append(show(Recipe("x", (kind,), ask={"one": 1, "two": n % 3}, **some), Dice("questions", n)).asker)
+        made.append(
+            show(
+                Recipe(skill="x", kinds=(kind,), ask={"one": 1, **({"two": n % 3} if n % 3 else {})}, **some),
+                Dice("questions", n),
+            ).asker
+        )
     return tuple(made)
 
 

@@ -15,7 +15,8 @@ from methods.longrefiner.grammar import parse, write
 from methods.longrefiner.skills import SKILLS
 from methods.longrefiner.tree import build
 from pocket.tasks import refinement as scenes_refine
-from pocket.tasks.parts import SCHEMAS, Recipe, Shown
+from pocket.tasks.parts import Shown
+from pocket.tasks.recipes import SCHEMAS, Recipe
 from pocket.tasks.scenes import show
 from tests.methods.conftest import FakeTools
 
@@ -26,7 +27,7 @@ KINDS = [*SCHEMAS]
 def shows(count: int = 56) -> Iterator[tuple[Recipe, Shown, Dice]]:
     for n in range(count):
         size = {"facts": (3, 14)} if n % 2 else {"tokens": (400, 900)}
-        recipe = Recipe("x", (KINDS[n % len(KINDS)],), ask=EVERY, questions=4, pieces=1 + n % 3, **size)
+        recipe = Recipe(skill="x", kinds=(KINDS[n % len(KINDS)],), ask=EVERY, questions=4, pieces=1 + n % 3, **size)
         dice = Dice("refine", n)
         yield recipe, show(recipe, dice), dice
 

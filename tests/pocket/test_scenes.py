@@ -12,7 +12,8 @@ from harness.method import Scene
 from harness.stats.rng import Dice
 from pocket.tasks import parts, recall, scenes
 from pocket.tasks.catalog import SCENES, stage
-from pocket.tasks.parts import SCHEMAS, Recipe, Shown
+from pocket.tasks.parts import Shown
+from pocket.tasks.recipes import SCHEMAS, Recipe
 from pocket.tasks.scenes import show
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import Fact, FactBase, prove
@@ -29,7 +30,7 @@ def recipes(pieces: int) -> Iterator[tuple[Recipe, Dice]]:
     for n in range(84):
         kind = (KINDS[n % len(KINDS)],)
         size = {"facts": (2, 12)} if n % 2 else {"tokens": (200, 500)}
-        yield Recipe("x", kind, ask=EVERY, questions=4, pieces=pieces, **size), Dice("scenes", n)
+        yield Recipe(skill="x", kinds=kind, ask=EVERY, questions=4, pieces=pieces, **size), Dice("scenes", n)
 
 
 def told(scene: str, pieces: int = 1) -> list[tuple[Shown, Scene]]:
@@ -77,7 +78,7 @@ def test_evaluation_and_training_never_share_a_seed(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(scenes, "sample", sample)
     for scene in SCENES:
         for n in range(20):
-            list(stage(Recipe("x", ("musique",), facts=(3, 6), pieces=2), scene, Dice(scene, n), purpose))
+            list(stage(Recipe(skill="x", kinds=("musique",), facts=(3, 6), pieces=2), scene, Dice(scene, n), purpose))
     assert all((seed >= FIRST_TRAINING_SEED) == (purpose == "training") for seed in seeds)
     assert len(set(seeds)) > 0.99 * len(seeds) > 90
 
@@ -132,7 +133,7 @@ def test_mixed_parts_are_shown_as_their_facts_and_verdicts_stay_proved(drawn: di
     ways = Counter()
     for n in range(42):
         recipe = Recipe(
-            "x", (KINDS[n % 7],), tokens=(300, 700), pieces=6, some=some, mixed=True, ask=EVERY, questions=2
+            skill="x", kinds=(KINDS[n % 7],), tokens=(300, 700), pieces=6, some=some, mixed=True, ask=EVERY, questions=2
         )
         dice = Dice("mixed", n)
         shown = show(recipe, dice)
@@ -173,17 +174,19 @@ def test_points_have_each_fact_once(pieces: int) -> None:
 
 def test_a_kind_of_scene_that_nobody_makes() -> None:
     with pytest.raises(UnknownName, match="unknown kind of scene 'pionts'. Did you mean 'points'"):
-        next(stage(Recipe("x", ("musique",), facts=(2, 2)), "pionts", Dice("none")))
+        next(stage(Recipe(skill="x", kinds=("musique",), facts=(2, 2)), "pionts", Dice("none")))
 
 
 def test_a_text_that_states_nothing_has_no_gathered_points() -> None:
-    shown = replace(show(Recipe("x", ("musique",), facts=(2, 2)), Dice("none")), texts=("Calm.",), stated=((),))
-    assert list(SCENES["gathered"](Recipe("x", ("musique",)), shown, Dice("none"))) == []
+    shown = replace(
+        show(Recipe(skill="x", kinds=("musique",), facts=(2, 2)), Dice("none")), texts=("Calm.",), stated=((),)
+    )
+    assert list(SCENES["gathered"](Recipe(skill="x", kinds=("musique",), facts=(2, 2)), shown, Dice("none"))) == []
 
 
 def test_a_wrong_option_stands_on_the_same_side_of_the_relation(drawn: dict[str, Asked]) -> None:
     for n in range(150):
-        recipe, dice = Recipe("x", ("quality",), facts=(10, 20), questions=3), Dice("side", n)
+        recipe, dice = Recipe(skill="x", kinds=("quality",), facts=(10, 20), questions=3), Dice("side", n)
         shown = show(recipe, dice)
         drawn.clear()
         for scene in SCENES["choice"](recipe, shown, dice):
@@ -219,7 +222,9 @@ def made(kind: str, drills: recall.Drill) -> list[object]:
             told = DRILLS[kind](drills, dice, (2, 6), n % 3)
         else:
             size = {"facts": (3, 14)} if n % 2 else {"tokens": (200, 600), "some": n % 4 == 0}
-            recipe = Recipe("x", (KINDS[n % 7],), ask=EVERY, questions=3, pieces=1 + n % 5, mixed=n % 3 == 0, **size)
+            recipe = Recipe(
+                skill="x", kinds=(KINDS[n % 7],), ask=EVERY, questions=3, pieces=1 + n % 5, mixed=n % 3 == 0, **size
+            )
             told = stage(recipe, kind, dice)
         found += [(s.question.text, s.question.options, s.texts, s.replies, s.verdicts) for s in told]
     return found

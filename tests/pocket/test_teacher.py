@@ -22,7 +22,7 @@ from harness.training.teacher import ProbeTarget, SceneTools, Teacher
 from harness.types import Question
 from pocket.eval.cells import general
 from pocket.tasks.catalog import skills, stage
-from pocket.tasks.parts import Recipe
+from pocket.tasks.recipes import Recipe
 from pocket.train import network
 from pocket.train.network import Shape
 
@@ -191,12 +191,12 @@ def real(own: Any, tokenizer_folder: Path, tmp_path_factory: pytest.TempPathFact
 
 
 KINDS = {
-    "question": Recipe("x", ("musique", "qasper"), facts=(3, 9), ask={"one": 1, "nothing": 1}),
-    "choice": Recipe("x", ("quality",), facts=(6, 12)),
-    "sufficiency": Recipe("x", ("musique",), facts=(3, 9), pieces=3, ask={"one": 1, "two": 1}),
-    "points": Recipe("x", ("musique", "narrativeqa"), facts=(3, 9), pieces=2),
-    "summary": Recipe("x", ("musique",), facts=(3, 9), pieces=2),
-    "gathered": Recipe("x", ("musique",), facts=(3, 9), pieces=2),
+    "question": Recipe(skill="x", kinds=("musique", "qasper"), facts=(3, 9), ask={"one": 1, "nothing": 1}),
+    "choice": Recipe(skill="x", kinds=("quality",), facts=(6, 12)),
+    "sufficiency": Recipe(skill="x", kinds=("musique",), facts=(3, 9), pieces=3, ask={"one": 1, "two": 1}),
+    "points": Recipe(skill="x", kinds=("musique", "narrativeqa"), facts=(3, 9), pieces=2),
+    "summary": Recipe(skill="x", kinds=("musique",), facts=(3, 9), pieces=2),
+    "gathered": Recipe(skill="x", kinds=("musique",), facts=(3, 9), pieces=2),
 }
 
 

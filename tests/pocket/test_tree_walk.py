@@ -10,7 +10,8 @@ from harness.stats.rng import Dice
 from methods.memwalker.replies import choice, verdict
 from pocket.tasks import parts as scene_parts
 from pocket.tasks import tree_walk as scenes_walk
-from pocket.tasks.parts import SCHEMAS, Recipe, Shown
+from pocket.tasks.parts import Shown
+from pocket.tasks.recipes import SCHEMAS, Recipe
 from pocket.tasks.scenes import show
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import Fact, FactBase, prove
@@ -22,7 +23,7 @@ KINDS = [*SCHEMAS]
 def shows(pieces: int, count: int = 84) -> Iterator[tuple[Recipe, Shown, Dice]]:
     for n in range(count):
         size = {"facts": (2, 14)} if n % 2 else {"tokens": (200, 600)}
-        recipe = Recipe("x", (KINDS[n % len(KINDS)],), ask=EVERY, questions=4, pieces=pieces, **size)
+        recipe = Recipe(skill="x", kinds=(KINDS[n % len(KINDS)],), ask=EVERY, questions=4, pieces=pieces, **size)
         dice = Dice("walk", n)
         yield recipe, show(recipe, dice), dice
 

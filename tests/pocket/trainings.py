@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from pocket.tasks.recipes import RecipeModel, Stage
+from pocket.tasks.recipes import Recipe, Stage
 from pocket.train.network import load
 from tests.pocket.slow_training import SHAPE
 
@@ -48,5 +48,5 @@ def weights(out: Path) -> dict[str, torch.Tensor]:
 
 
 def stage(gate: float, *gates: float | None, steps: int = 100, over: int = 3) -> Stage:
-    recipes = tuple(RecipeModel(skill="recall", pairs=(1, 1), gate=g) for g in gates)
+    recipes = tuple(Recipe(skill="recall", pairs=(1, 1), gate=g) for g in gates)
     return Stage(name="s", recipes=recipes, gate=gate, over=over, steps=steps)
