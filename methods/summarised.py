@@ -3,7 +3,7 @@
 Source: QRMeM 3.1; docs/methods/qrmem.md#summary-baseline.
 
 The paper names the baseline and prints neither a row nor a rule. Here the shared prompt makes the summaries;
-if they do not fit together, consecutive ones are summarised again (methods/condense.py).
+if they do not fit together, consecutive ones are summarised again (methods/summary.py).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from harness.method import Index, IndexTools, Method, MethodConfig, Skill, Tools
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown
 from methods import reading, summary
-from methods.condense import condense
 from methods.retry import window_of
 from methods.segments import packed
+from methods.summary import condense
 
 
 class Summarised(Method):

@@ -19,7 +19,7 @@ import numpy as np
 from harness.cost.meter import Meter
 from harness.method import Task
 from harness.models import LanguageModel, MeteredModel
-from harness.parallel.map import map_together
+from harness.parallel.in_flight import map_together
 from harness.parallel.scheduler import Claims, current
 from harness.stats.rng import derived_seed
 

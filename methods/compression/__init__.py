@@ -5,16 +5,14 @@ Source: docs/methods/compression.md#compression.
 config.py      every choice, with the released code's default
 units.py       a text as tokens that can be kept or dropped, and what is kept as spans of the document
 surprise.py    -log p of each of them in a context, through a session of the compressor
-ranking.py     LongLLMLingua, LLMLingua: contexts ranked, a budget, their order, the keep ratio of each
-sentences.py   their sentence level
+ranking.py     LongLLMLingua, LLMLingua: contexts ranked, a budget, their order, the keep ratio of each; their sentences
 tokens.py      their token level, window after window
 library.py     the same by the package llmlingua (engine: library), on the same sessions
 lingua.py      the two Methods
 selective.py   Selective-Context: the self-information of each sentence's tokens
 classifier.py  a token classifier of transformers
 lingua2.py     LLMLingua-2 over it
-skills.py      what a compressor is to have learnt
-show.py        the compressed text read, and what of it the record calls shown
+show.py        the compressed text read, and what of it the record calls shown; what a compressor is to have learnt
 
 The question stands once in the request, in the shared reading prompt: nothing here appends it to the text, as the
 released code does.

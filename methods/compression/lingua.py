@@ -20,10 +20,8 @@ from methods import reading
 from methods.chunks import Span, fixed_chunks, packed_chunks
 from methods.compression import library
 from methods.compression.config import LinguaConfig, LLMLinguaConfig, LongLLMLinguaConfig
-from methods.compression.ranking import RESTRICTIVE, Chosen, choose, lines, priorities, titled_lines
-from methods.compression.sentences import choose_sentences
-from methods.compression.show import SEPARATOR, Compressed, Piece, laid_out, placed, read
-from methods.compression.skills import TEXT, ranking
+from methods.compression.ranking import RESTRICTIVE, Chosen, choose, choose_sentences, lines, priorities, titled_lines
+from methods.compression.show import SEPARATOR, TEXT, Compressed, Piece, laid_out, placed, ranking, read
 from methods.compression.surprise import SLACK
 from methods.compression.tokens import Joined, compress, ratios, windows
 from methods.compression.units import kept, units_of

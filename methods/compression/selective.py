@@ -25,8 +25,7 @@ from harness.types import Answer, Document, Question
 from methods import reading
 from methods.chunks import sentences
 from methods.compression.config import SelectiveConfig
-from methods.compression.show import Compressed, Piece, read
-from methods.compression.skills import TEXT
+from methods.compression.show import TEXT, Compressed, Piece, read
 from methods.compression.surprise import SLACK, opened, surprise
 from methods.compression.units import Units, kept, units_of
 

@@ -40,7 +40,7 @@ class LongRefinerConfig(MethodConfig):
     local_rule           c  a section's mean is over its children (paper), or its own paragraphs count as one (code)
     global_rule          c  a part's score is split among its children (paper), or by their number + 1, on one level
                             and not for abstracts (code)
-    selection_rule       h  see select.py (paper) and select_code.py (code)
+    selection_rule       h  see select.py
     overflow             h  paper rule: a paragraph that does not fit ends the choice ("stop"), or is passed over
     budget               h  tokens of what is read at most, titles and separators included
     budget_of            h  whose tokenizer counts them: the reader's, or the refiner's as in the code

@@ -15,8 +15,7 @@ from methods.longrefiner import prompts, skills
 from methods.longrefiner.asking import select_titles, weigh
 from methods.longrefiner.config import INDEX_FIELDS, LongRefinerConfig
 from methods.longrefiner.scores import global_scores, local_scores, normalised
-from methods.longrefiner.select import Choice, choose
-from methods.longrefiner.select_code import choose_as_released
+from methods.longrefiner.select import Choice, choose, choose_as_released
 from methods.longrefiner.shown import Showing
 from methods.longrefiner.structuring import structure
 from methods.longrefiner.tree import Node, Tree

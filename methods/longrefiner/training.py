@@ -3,29 +3,183 @@
 analysis      accuracy: the likelier of Local and Global is right; the floor is the commoner of the two
 structuring   F1 of outlines: parts (kind and title) and clips (head, tail and where they stand) of what was written
 selection     F1 of selected titles; where none helps, 1 for an empty list and 0 for any other
+
+Labels for the three tasks by a teacher model, where no world knows them (LongRefiner, appendix D, in our words).
+
+analysis      the teacher says whether a question is local or global          one scene a question
+structuring   the page's own headings, else the teacher's outline             one scene a document
+selection     the teacher selects titles of the *trained* model's outline     one scene a question and document
+
+What a teacher says that cannot be read makes no scene.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
-from collections.abc import Collection, Hashable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from harness.method import Scene, TrainingTask
+from harness.errors import ModelOutputError
+from harness.method import LabelCost, Labelling, Scene, TrainingTask
+from harness.models import MeteredModel
+from harness.prompts import Prompt, feed
+from harness.types import Document, Question
 from methods.longrefiner import prompts, skills
+from methods.longrefiner.asking import question_text, shown_parts
 from methods.longrefiner.config import LongRefinerConfig
-from methods.longrefiner.grammar import Clip, Part, parse
-from methods.longrefiner.teacher_labels import (
-    PROMPTS,
-    Selection,
-    label_breadth,
-    label_outline,
-    most_breadth,
-    most_outline,
-)
+from methods.longrefiner.grammar import Clip, Part, parse, write
+from methods.longrefiner.pages import of_page
+from methods.longrefiner.scores import names
+from methods.longrefiner.structuring import body_start, structure
+from methods.longrefiner.tree import Tree, build
 
 if TYPE_CHECKING:
     from harness.method import SceneOutcome
+
+T = TypeVar("T")
+_BREADTH = (
+    "Questions are put to a collection of documents. Decide of the question below which kind it is.\n"
+    '"local": its answer is clear and fixed, such as a name, a date, a choice or yes or no, and a few short passages '
+    "are enough, also where facts must be combined or compared.\n"
+    '"global": it is broad or open, such as a request for reasons, an explanation or an overview, and much of a '
+    "document must be understood.\n\nQuestion: {question}\n\n"
+    'Reply with JSON alone: {"query_type": "local"} or {"query_type": "global"}.'
+)
+_SELECTION = (
+    "Below are the abstract and the outline of a document, and a question. Select every part that may help to answer "
+    "it, also one that helps only together with others, and leave out what does not.\n\nTitle: {title}\nAbstract: "
+    "{abstract}\n\nOutline:{outline}\n\nQuestion: {question}\n\nReply with a JSON list alone, of titles as they stand "
+    'in the outline, or "abstract": ["title", "title"]. Reply [] where no part helps.'
+)
+PROMPTS = {"analysis": _BREADTH, "selection": _SELECTION}  # of the teacher, by task
+_REPLY = 256  # tokens of a teacher's reply to the short tasks
+_PLACED = 0.9  # share of a text that a teacher's outline must stand for
+
+
+def label_breadth(question: Question | None, _documents: Sequence[Document], tools: Labelling) -> list[Scene]:
+    """One scene of kind "breadth"; an empty list if the reply names neither class."""
+    assert question is not None  # this task has one request per question
+    breadth = level(_said(tools, _BREADTH, question=question_text(question)))
+    return [] if breadth is None else [Scene(question, (), tools.task, verdicts=(breadth == "local",))]
+
+
+def most_breadth(question: Question | None, _documents: Sequence[Document], count: Callable[[str], int]) -> LabelCost:
+    """A request about the question."""
+    assert question is not None  # this task has one request per question
+    return LabelCost(count(_BREADTH + question_text(question)), _REPLY, 1)
+
+
+_JSON = re.compile(r"\{[^{}]*\}")
+
+
+def level(reply: str) -> str | None:
+    """ "local" or "global" of a reply with {"query_type": ...}; None where it has neither."""
+    for match in _JSON.finditer(reply):
+        try:
+            value = str(json.loads(match.group()).get("query_type")).strip("[]' ").lower()
+        except ValueError:
+            continue
+        if value in ("local", "global"):
+            return value
+    return None
+
+
+def label_outline(_question: Question | None, documents: Sequence[Document], tools: Labelling) -> list[Scene]:
+    """Scenes of kind "outline": the body of a page with headings, or the text as it is with the teacher's outline."""
+    return [scene for document in documents if (scene := _outlined(document, tools)) is not None]
+
+
+def most_outline(_question: Question | None, documents: Sequence[Document], count: Callable[[str], int]) -> LabelCost:
+    """A request about each document; the longest outline has each word twice."""
+    texts, asked = [count(d.text) for d in documents], count(prompts.STRUCTURING.text)
+    return LabelCost(sum(texts) + asked * len(texts), sum(map(_outline_tokens, texts)), len(texts))
+
+
+def _outline_tokens(text: int) -> int:
+    return 2 * text + 64
+
+
+def _outlined(document: Document, tools: Labelling) -> Scene | None:
+    text, outline_text = document.text[body_start(document) :], None
+    page = of_page(text, tools.offsets)
+    if page is not None:
+        text, outline_text = page.text, write(page.outline)
+    elif text.strip():
+        teacher = tools.teacher()
+        most = tools.most(_outline_tokens(teacher.count(text)))
+        with teacher.session() as s:
+            feed(s, Prompt("labels", tools.asked or prompts.STRUCTURING.text).fill(text=[text]))
+            reply = s.write(max(1, min(most, s.room() - teacher.turn_tokens())))
+        if reply.finish == "length":
+            raise ModelOutputError(f"the outline was not at its end after {reply.span.end - reply.span.start} tokens")
+        root = parse(reply.text)
+        tree = build(text, root, LongRefinerConfig(scoring="bm25"), teacher)
+        titled = any(node.kind != "abstract" and not node.leaf for node in tree.nodes)
+        outline_text = write(root) if titled and tree.placed >= _PLACED else None
+    if outline_text is None:
+        return None
+    return Scene(Question("scene", "", ("scene",)), (text,), tools.task, (outline_text,))
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Labels of kind "titles". A document's tree is made by the base with its trained structuring adapter."""
+
+    config: LongRefinerConfig
+
+    def __call__(self, question: Question | None, documents: Sequence[Document], tools: Labelling) -> list[Scene]:
+        """A scene for every document with titles."""
+        assert question is not None  # this task has one request per question
+        return [s for d in documents if (s := self._one(question, d, tools)) is not None]
+
+    def most(self, question: Question | None, documents: Sequence[Document], count: Callable[[str], int]) -> LabelCost:
+        """Each document's tree, and a request with its abstract, an outline no longer than it, and the question."""
+        assert question is not None  # this task has one request per question
+        trees = most_outline(None, documents, count)
+        asked = count(_SELECTION + question_text(question)) + self.config.abstract_tokens
+        read = trees.read + sum(count(d.text) + asked for d in documents)
+        return LabelCost(read, trees.written + _REPLY * len(documents), len(documents))
+
+    def _one(self, question: Question, document: Document, tools: Labelling) -> Scene | None:
+        building: Any = _Building(tools)
+        tree: Tree = tools.once(document.text, lambda: structure(document, self.config, building))
+        document = tree.view(document)
+        if not any(names(node) for node in tree.nodes):
+            return None
+        abstract, listed = shown_parts(question, document.title, document.text, tree, self.config, tools.base())
+        shown = {"title": document.title, "abstract": abstract, "outline": listed}
+        selection = _said(tools, _SELECTION, question=question_text(question), **shown)
+        if "[" not in selection and "{" not in selection:
+            return None
+        helpful = prompts.titles(selection)
+        helping = [n.title or "abstract" for n in tree.nodes if names(n) & helpful]
+        reply = prompts.listed(list(dict.fromkeys(helping)))
+        return Scene(question, (document.title, abstract, listed), tools.task, (reply,))
+
+
+def _said(tools: Labelling, prompt: str, **values: str) -> str:
+    """The teacher's reply. Raises WindowExceeded where the text is longer than its window."""
+    with tools.teacher().session() as s:
+        s.user("".join(Prompt("labels", tools.asked or prompt).fill(**values)))
+        return s.write(_REPLY).text
+
+
+class _Building:
+    """The part of harness.method.Tools that structuring uses: the base model, and `keep` without a cache."""
+
+    def __init__(self, tools: Labelling) -> None:
+        self._tools = tools
+
+    def model(self, _role: str = "refiner") -> MeteredModel:
+        """The model that is trained."""
+        return self._tools.base()
+
+    def keep(self, _key: str, fn: Callable[[], T]) -> T:
+        """Not stored: `once` keeps the tree in memory."""
+        return fn()
 
 
 def tasks(config: LongRefinerConfig) -> list[TrainingTask]:

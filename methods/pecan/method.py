@@ -1,24 +1,64 @@
-"""PECAN as the engine sees it."""
+"""PECAN as the engine sees it.
+
+What PECAN asks of a model, played with the method's own functions, so that prompts and training stay the same.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from harness.errors import QuestionError
-from harness.method import Index, Method, Skill, Tools
+from harness.method import Index, Method, Scene, Skill, Tools
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question
+from methods import summary
 from methods.graph import Graph
-from methods.pecan.build import build_graph
+from methods.pecan.build import build_graph, feed_nodes
 from methods.pecan.config import INDEX_FIELDS, PecanConfig
-from methods.pecan.prompts import prompts_of
+from methods.pecan.prompts import prompts_of, second_turn
 from methods.pecan.recording import RecordingSearch
-from methods.pecan.search import Search
-from methods.pecan.skills import skills
-from methods.pecan.stops import replay
+from methods.pecan.search import Search, feed_node, finish, open_search, replay
+
+
+def _points(level: int, config: PecanConfig) -> Callable[[Scene, Tools], None]:
+    def play(scene: Scene, tools: Tools) -> None:
+        model = tools.model("builder")
+        with model.session() as s:
+            feed_nodes(s, scene.texts, level, config, model)
+            s.write(s.room() - model.turn_tokens())
+
+    return play
+
+
+def skills(config: PecanConfig) -> list[Skill]:
+    """The texts written by the builder, and the search with its probes and its answer.
+
+    Points of chunks and points of points, or the shared summary where the graph is a tree. A search in other words is
+    another skill, which no model was trained on until a curriculum names it.
+    """
+
+    def search(scene: Scene, tools: Tools) -> None:
+        with tools.model("searcher").session() as s:
+            question = open_search(s, scene.question, config)
+            for text in scene.texts:
+                feed_node(s, text, question)
+                s.probe([config.yes, config.no])
+            if scene.replies:
+                turn = second_turn(scene.task.instruction, scene.question, config)
+                finish(s, config.yes, turn, scene.task.max_answer_tokens)
+
+    name = "pecan search" if config.probe_wording == "printed" else f"pecan search, {config.probe_wording} wording"
+    written = [
+        Skill("pecan points", "points", _points(2, config)),
+        Skill("pecan points of points", "gathered", _points(3, config)),
+    ]
+    return [
+        Skill(name, "sufficiency", search),
+        *(summary.skills(summary.DETAILED.of(config)) if config.graph == "tree" else written),
+    ]
 
 
 class Pecan(Method):
@@ -79,6 +119,6 @@ class Pecan(Method):
         return own if stops is None else {"t_n": stops, "t_p": own["t_p"] if t_p is None else t_p}
 
     def replay(self, steps: Sequence[Mapping[str, Any]], **rule: Any) -> int | None:
-        """The place of the probe at which a search by t_n and t_p stops (stops.py)."""
+        """The place of the probe at which a search by t_n and t_p stops (search.py)."""
         most = self.recorded_rule()
         return replay(steps, rule["t_n"], rule["t_p"], most["t_n"], most["t_p"])

@@ -3,16 +3,13 @@
 config.py       every choice the paper leaves open, with its default
 prompts.py      the paper's prompts in this project's words; a prompt is a list of pieces
 replies.py      parsers of the replies: entities, relations, a verdict with its reason
-build.py        segments, their graphs, the questions that complete them
-pool.py         the question pool: only what is new, by ROUGE-L
+build.py        segments, their graphs, the questions that complete them (a pool of new ones, by ROUGE-L)
 merge.py        graphs of segments become one: which names are one entity, which relations one edge
 memory.py       the dual-structure memory, as it is cached: segments, and the graph over them
 desk.py         one question: which segments fit the window, is it answered, and with what is it answered in the end
 trials.py       when a search ends, and what other maxima of trials would have answered
-navigate.py     algorithm 1 (reflection); "none" is its start alone
 alternatives.py entity trial, and graph expansion search
-skills.py       the skills that a model needs
-method.py       the Method the registry names
+method.py       the Method the registry names; algorithm 1 (reflection; "none" is its start alone); its skills
 
 The paper has no released code; this is written from its description (docs/methods/qrmem.md#qrmem).
 """

@@ -9,29 +9,123 @@ The summary, and the graphs before their update, are shared with memories that h
 What the model lists is kept only where it stands in the segment. A pronoun or question word is no entity, at the start
 of a sentence either: "which" and "They" would make every question name one. A request that was never understood leaves
 what is there without it, and the memory's notes say so.
+
+The question pool: a question enters only if it is unlike every one that is in it (QRMeM 2.1, note 2).
+
+pool = Pool(0.6)
+pool.add("Who wrote Velindra?")        True
+pool.add("Who wrote the Velindra?")    False: ROUGE-L 0.857
+
+Relations of one pair of entities from several segments become one (QRMeM 2.1, appendix E "Relation Update").
+
+    segment 1: r1 ┐
+    segment 2: r2 ┴─ which questions? ─► one relation ┐
+    segment 5: r5 ────────────────────────────────────┴─ which questions? ─► one relation
+
+Two requests a merge, in one session: first the questions Q_s, then the relation. With three segments and more, what is
+merged is taken for the relation of the last segment that went into it, so that a request never shows more than two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from harness.entities.recogniser import opens, recogniser
-from harness.method import IndexTools
+from harness.method import IndexTools, Tools
 from harness.models import MeteredModel
-from harness.prompts import Pieces, texts_of
+from harness.prompts import Pieces, feed, prompt_tokens, texts_of
 from harness.types import Document, Question
-from methods.condense import one_summary
 from methods.qrmem import prompts, replies
 from methods.qrmem.config import QRMeMConfig
-from methods.qrmem.fusion import Fusing
 from methods.qrmem.memory import Memory
 from methods.qrmem.merge import FUNCTION, SubGraph, merge_entities, merge_relations, normal, occurs, places
-from methods.qrmem.pool import Pool
-from methods.retry import Retry, ask_parsed, fitting, window_of
+from methods.qrmem.prompts import Relation
+from methods.retrieval import words
+from methods.retry import ParsedReply, Retry, ask_parsed, fitting, reply_to, window_of
 from methods.segments import packed
-from methods.summary import SUMMARY
+from methods.summary import SUMMARY, one_summary
+
+
+@dataclass
+class Fusing:
+    """Fuses for one question; segments: their texts, summary: of the document."""
+
+    question: Question
+    summary: str
+    segments: list[str]
+    config: QRMeMConfig
+    how: Retry
+
+    def fuse(
+        self, pair: tuple[int, int], relations: list[tuple[int, str]], model: MeteredModel, tools: Tools
+    ) -> tuple[str, bool]:
+        """Merge the `relations` (segment, text) of `pair` into one text; False if a reply failed or was too long.
+
+        On failure the texts are joined with a space: no reply could be parsed, or two segments and their relations are
+        longer than the window.
+        """
+        (place, text), *rest = relations
+        understood = True
+        for number, (k, other) in enumerate(rest):
+            first, second = Relation(self.segments[place], text), Relation(self.segments[k], other)
+            key = f"fusion {pair[0]} {pair[1]} {number}"
+            merged = tools.keep(key, partial(self._one, first, second, model))
+            understood &= merged is not None
+            place, text = k, f"{text} {other}" if merged is None else str(merged)
+        return text, understood
+
+    def _one(self, first: Relation, second: Relation, model: MeteredModel) -> str | None:
+        config = self.config
+        asking = prompts.Asking(config, self.question, self.summary)
+        pieces = asking.fuse(first, second, config.questions)
+        tokens = prompt_tokens(pieces, model)
+        tail = 2 * model.turn_tokens() + model.count(asking.fused())
+        if tokens + config.question_tokens + tail + config.relation_tokens > window_of(config.window, model):
+            return None
+        with model.session() as s:
+            feed(s, pieces)
+            doubts: ParsedReply[list[str]] = ParsedReply(tokens)
+            reply_to(s, doubts, config.question_tokens, replies.questions, self.how)
+            s.reply("\n".join(f"* {doubt}" for doubt in doubts.found or ["none"]))
+            s.user(asking.fused())
+            response: ParsedReply[str] = ParsedReply(s.length())
+            return reply_to(s, response, config.relation_tokens, replies.sentence, self.how).found
+
+
+class Pool:
+    """novelty: the ROUGE-L with any question of the pool that a new one must stay below."""
+
+    def __init__(self, novelty: float) -> None:
+        self.novelty = novelty
+        self.questions: list[str] = []
+        self._words: list[list[str]] = []
+
+    def add(self, question: str) -> bool:
+        """Add the question if it is new; returns whether it was. A question without words is never new."""
+        tokens = words(question)
+        if not tokens or any(rouge_l(tokens, other) >= self.novelty for other in self._words):
+            return False
+        self.questions.append(question)
+        self._words.append(tokens)
+        return True
+
+
+def rouge_l(first: Sequence[str], second: Sequence[str]) -> float:
+    """F1 of the longest common subsequence of words (Lin 2004, beta 1): 2 lcs / (n + m); 0.0 if both are empty.
+
+    Words are those of BM25 (methods.retrieval.words): no stemming.
+    """
+    above = [0] * (len(second) + 1)
+    for word in first:
+        row = [0]
+        for j, other in enumerate(second):
+            row.append(above[j] + 1 if word == other else max(above[j + 1], row[j]))
+        above = row
+    return 2 * above[-1] / max(len(first) + len(second), 1)
+
 
 _QUOTES = "\"'“”‘’«»"
 # The prompts of a first extraction.

@@ -1,4 +1,24 @@
-"""QRMeM as the engine sees it."""
+"""QRMeM as the engine sees it.
+
+Algorithm 1 of QRMeM: read, reflect on what is missing, follow the edge that fits it best, read again.
+
+    S_mix <- S_imp, the segments of the question's entities
+    until the model says that S_mix answers, or the entity set was updated `max_trials` times, or no edge leads on:
+        R <- why not;  edge <- the one from E to another entity most similar to [Q; R; E];  E <- E u its entity
+        S_add <- S_add u that entity's segments that are not read, with the edge's score;  S_mix <- what fits
+
+E grows and is used throughout (the paper's E_s and E are one set here: docs/methods/qrmem.md#qrmem-navigation). An
+update that adds no segment shows the model nothing new, so the request is not repeated: the last reason stays. If the
+search ends without an answer, the shared reading prompt answers from the segments at hand.
+
+What QRMeM asks of a model, played with the method's own prompts.
+
+The texts of a scene, lists a line an item and "" for none (pocket/tasks/entity_memory.py):
+"entities"    summary, questions, segment              "relations"   summary, entities, questions, segment
+"doubts"      summary, segment, entities, relations    "fusion"      summary, segment, relation, segment, relation
+"reflection"  segments                                 "trial"       reason, chosen, others, segments
+"elaborated"  entities, relations
+"""
 
 from __future__ import annotations
 
@@ -7,19 +27,135 @@ from typing import Any, ClassVar
 
 from harness.entities.recogniser import missing, packages
 from harness.errors import Missing
-from harness.method import Index, IndexTools, Method, Skill, Tools
-from harness.prompts import Prompt
+from harness.method import Index, IndexTools, Method, Scene, Skill, Tools
+from harness.prompts import Prompt, feed
 from harness.types import Answer, Document, Question
 from methods import reading, summary
 from methods.qrmem.alternatives import entity_trial, graph_expansion
 from methods.qrmem.build import build_memory
 from methods.qrmem.config import INDEX_FIELDS, QRMeMConfig
-from methods.qrmem.desk import Desk
+from methods.qrmem.desk import NOT_PARSED, Desk, fit
 from methods.qrmem.memory import Memory
-from methods.qrmem.navigate import navigate, without_navigation
-from methods.qrmem.prompts import PROMPTS
-from methods.qrmem.skills import skills
-from methods.qrmem.trials import replay
+from methods.qrmem.prompts import PROMPTS, Asking, Relation
+from methods.qrmem.trials import End, Moves, drive, replay
+
+
+def skills(config: QRMeMConfig) -> list[Skill]:
+    """A skill for each request."""
+
+    def asking_of(scene: Scene, summary: str = "") -> Asking:
+        return Asking(config, scene.question, summary)
+
+    def reply(tools: Tools, role: str, *turns: Sequence[str]) -> None:
+        model = tools.model(role)
+        with model.session() as s:
+            for pieces in turns:
+                feed(s, pieces)
+                s.write(s.room() - model.turn_tokens())
+
+    def entities(scene: Scene, tools: Tools) -> None:
+        summary, guide, segment = scene.texts
+        reply(tools, "builder", asking_of(scene, summary).entities(segment, guide.splitlines()))
+
+    def relations(scene: Scene, tools: Tools) -> None:
+        summary, names, guide, segment = scene.texts
+        pieces = asking_of(scene, summary).relations(segment, names.splitlines(), guide.splitlines())
+        reply(tools, "builder", pieces)
+
+    def doubts(scene: Scene, tools: Tools) -> None:
+        summary, segment, names, triples = scene.texts
+        request = asking_of(scene, summary).questions(
+            segment, names.splitlines(), triples.splitlines(), config.questions
+        )
+        reply(tools, "builder", request)
+
+    def fusion(scene: Scene, tools: Tools) -> None:
+        summary, first, text, second, other = scene.texts
+        parts = Relation(first, text), Relation(second, other)
+        asking = asking_of(scene, summary)
+        reply(tools, "builder", asking.fuse(*parts, config.questions), [asking.fused()])
+
+    def ask(scene: Scene, tools: Tools) -> None:
+        reply(tools, "reader", asking_of(scene).ask(scene.texts, scene.task.instruction))
+
+    def trial(scene: Scene, tools: Tools) -> None:
+        reason, chosen, others, *segments = scene.texts
+        reply(
+            tools,
+            "searcher",
+            asking_of(scene).trial(segments, reason, chosen.splitlines(), others.splitlines()),
+        )
+
+    def elaborate(scene: Scene, tools: Tools) -> None:
+        names, triples = scene.texts
+        reply(tools, "searcher", asking_of(scene).elaborate(names.splitlines(), triples.splitlines()))
+
+    return [
+        Skill("qrmem entities", "entities", entities),
+        Skill("qrmem relations", "relations", relations),
+        Skill("qrmem questions", "doubts", doubts),
+        Skill("qrmem fusion", "fusion", fusion),
+        Skill("qrmem ask", "reflection", ask),
+        Skill("qrmem entity trial", "trial", trial),
+        Skill("qrmem elaborated question", "elaborated", elaborate),
+    ]
+
+
+def without_navigation(desk: Desk) -> Answer:
+    """Answer from the segments of the question's entities."""
+    return desk.read(desk.start(share=1.0), "no navigation")
+
+
+def navigate(desk: Desk) -> Answer:
+    """Reflect and follow edges until the question is answered."""
+    return drive(desk, _moves(desk))
+
+
+def _moves(desk: Desk) -> Moves:
+    memory = desk.memory
+    start = desk.start(desk.config.start_share)
+    entities, mix = list(desk.entities), list(start)
+    added: dict[int, float] = {}
+    reason, fresh = "", True
+    while True:
+        if fresh:
+            verdict = desk.ask(mix)
+            if verdict is None:
+                return End(mix, NOT_PARSED)
+            if verdict.answer is not None:
+                return End(mix, "answered", verdict.answer)
+            reason = verdict.reason
+        frontier = memory.frontier(set(entities))
+        if not frontier:
+            return End(mix, "no edge leads on")
+        yield mix
+        edge, score = _best(desk, frontier, entities, reason)
+        a, b, _ = memory.edges[edge]
+        entity = b if a in entities else a
+        entities.append(entity)
+        new = {k: score for k in memory.places[entity] if k not in mix}
+        added = fit(start, added | new, desk.lengths, desk.room)
+        before, mix = mix, sorted({*start, *added})
+        fresh = mix != before
+        note = memory.edge_text(edge) + ("" if fresh else " (nothing new to read)")
+        desk.step("expand", entity, {"similarity": score, "segments": len(mix)}, note=note)
+        desk.left([k for k in before if k not in mix], "its score is the lowest, and not all segments fit")
+        desk.added([k for k in mix if k not in before], added, [entity])
+
+
+def _best(desk: Desk, frontier: list[int], entities: list[int], reason: str) -> tuple[int, float]:
+    """The edge of the frontier most similar to [Q; R; E], and how similar; of equals the one stated first.
+
+    Without reflection the query is Q alone: "only relying on the query to traverse the graph" (QRMeM 3.5).
+    """
+    query = [desk.question.text]
+    if desk.config.reflection:
+        query += [*([reason] if reason else []), ", ".join(desk.memory.names[e] for e in entities)]
+    with desk.searching():
+        scores = desk.similar(query, desk.memory.edge_vectors[frontier])
+    best = int(scores.argmax())
+    return frontier[best], float(scores[best])
+
 
 _NAVIGATIONS = {
     "reflection": navigate,

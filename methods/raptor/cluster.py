@@ -7,24 +7,60 @@ A node belongs to every component with a posterior above the threshold. Differen
 vectors are one point and share its clusters (there too they share labels, but are counted apart); a node without a
 posterior above the threshold goes to its likeliest component instead of being lost; a duplicate cluster is kept once;
 one that cannot be split is cut in order instead of being clustered for ever.
+
+Keep what numba compiles for UMAP, so that the next process does not compile it again.
+
+UMAP asks numba to compile some ten functions at their first call, 10 s on a CPU core, and does not store them.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from math import isqrt
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from harness.errors import CannotRun
 from harness.storage.home import home
-from methods.raptor.compiled import keep_for_umap
 from methods.raptor.config import NEEDS_UMAP, RaptorConfig
+
+_OF_UMAP = ("umap", "pynndescent")
+
+
+def keep_for_umap(home: Path) -> None:
+    """Store UMAP's compiled functions below `home`, or where NUMBA_CACHE_DIR says. Call it after importing umap."""
+    keep([module for name, module in sys.modules.items() if name.partition(".")[0] in _OF_UMAP], home)
+
+
+def keep(modules: Iterable[Any], home: Path) -> None:
+    """Store the compiled functions of `modules`; nothing where the folder cannot be written."""
+    from numba.core.dispatcher import Dispatcher
+
+    config: Any = import_module("numba").config
+    before = config.CACHE_DIR
+    # numba's own key has its version and the CPU, but not how far it optimises.
+    folder = Path(before) if before else (home / f"numba-opt{int(config.OPT)}").absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return
+    if not os.access(folder, os.W_OK):
+        return
+    config.CACHE_DIR = str(folder)
+    try:
+        for value in [value for module in modules for value in vars(module).values()]:
+            if isinstance(value, Dispatcher):
+                value.enable_caching()
+    finally:
+        config.CACHE_DIR = before
+
 
 _DEPTH = 5  # times a cluster is clustered again; then it is cut in order
 # numba's kernels may not be entered by two threads at once, and warnings are a matter of the whole process.

@@ -19,8 +19,7 @@ from harness.cli.main import main
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.errors import DataError, UserError
-from harness.exchange import archive
-from harness.exchange.bundle import INDEX, answer_digest, digest, export
+from harness.exchange.bundle import INDEX, answer_digest, digest, export, write_zip
 from harness.exchange.verify import Report, verify
 from harness.storage.run_folder import RECORDS, StoredRun, read_run
 from harness.storage.shown_texts import TEXTS
@@ -85,7 +84,7 @@ def edit(path: Path, place: str, change: Callable[[Any], None], careful: bool = 
             run = index["runs"][name.rpartition("/")[0]]
             run["answers"] = {row["question_id"]: answer_digest(row) for row in lines}
         files[INDEX] = json.dumps(index).encode()
-    archive.write_zip(path, files)
+    write_zip(path, files)
 
 
 def found(report: Report) -> dict[str, list[str | None]]:
@@ -297,7 +296,7 @@ def test_code_that_a_bundle_names_is_not_imported(
     files = contents(bundle)
     for name in [name for name in files if name.endswith("run.yaml")]:
         files[name] = files[name].replace(b"- evidence_recall", b"- evil_scorer:score\n    - nobody.knows")
-    archive.write_zip(bundle, files)
+    write_zip(bundle, files)
     notes = " ".join(verify(bundle).notes)
     assert "'evil_scorer:score' are not computed again: it is code of its author's" in notes
     assert "'nobody.knows' are not computed again: it is not known" in notes
@@ -352,7 +351,7 @@ def test_hostile_bundles_are_refused(tmp_path: Path, kind: str) -> None:
 
 
 def test_a_head_that_lies_about_its_size(tmp_path: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive, "LARGEST", 1000)
+    monkeypatch.setattr("harness.exchange.bundle.LARGEST", 1000)
     with pytest.raises(DataError, match="more than 1,000"):
         verify(bundle)
     (tmp_path / "text.zip").write_text("no zip")

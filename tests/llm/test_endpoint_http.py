@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import CannotRun, RequestFailed
+from harness.llm.endpoint import complete
 from harness.llm.endpoint_http import RetryPolicy, Server, Tries, _retry_after
-from harness.llm.endpoint_reply import complete
 from harness.parallel.scheduler import Scheduler, Stopped
 from tests.llm.endpoint_requests import BODY, KEY, QUICK
 from tests.llm.loopback import Loopback

@@ -5,9 +5,9 @@ import pytest
 from harness.errors import QuestionError
 from harness.llm.scripted import Rule
 from harness.types import Document, Question, Shown
-from methods.condense import condense, one_summary
 from methods.decompose import Decompose, filled
 from methods.summarised import Summarised
+from methods.summary import condense, one_summary
 from tests.methods.conftest import FakeTools
 
 SEGMENTS = ["Toren wrote Velindra last winter.", "Kelford is home to Toren.", "Mira sold two green boats."]

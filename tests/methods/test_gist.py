@@ -8,8 +8,7 @@ from pydantic import ValidationError
 from harness.errors import QuestionError
 from harness.llm.scripted import Rule
 from harness.types import Document, Question, Shown
-from methods.gist import Gist
-from methods.pages import Pages
+from methods.gist import Gist, Pages
 from tests.methods.conftest import FakeTools
 
 LINES = [

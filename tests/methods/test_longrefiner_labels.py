@@ -27,8 +27,7 @@ from harness.types import Document, Example, Gold, Question
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import Clip, Part, parse, write
 from methods.longrefiner.pages import of_page
-from methods.longrefiner.teacher_labels import level
-from methods.longrefiner.training import f1, pieces, tasks
+from methods.longrefiner.training import f1, level, pieces, tasks
 from tests.methods.conftest import FakeTools
 
 LONG = "This paragraph has the twenty words that it takes to stand alone, so nothing at all is joined to it here."

@@ -8,10 +8,16 @@ from hypothesis import strategies as st
 
 from harness.types import Document, Question
 from methods.chunks import sentences
-from methods.segmenting import JinaSegments, MetaChunking, SentenceSegments
-from methods.segmenting.cutting import recursive
-from methods.segmenting.method import SegmentConfig
-from methods.segmenting.perplexity import boundaries, perplexities, segments
+from methods.segmenting import (
+    JinaSegments,
+    MetaChunking,
+    SegmentConfig,
+    SentenceSegments,
+    boundaries,
+    perplexities,
+    recursive,
+    segments,
+)
 from tests.methods.conftest import FakeTools
 
 MODEL = FakeTools().model()

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from harness.types import Document
 from methods.longrefiner.scores import global_scores, local_scores, names, normalised
-from methods.longrefiner.select import choose
-from methods.longrefiner.select_code import choose_as_released
+from methods.longrefiner.select import choose, choose_as_released
 from methods.longrefiner.shown import Showing
 from methods.longrefiner.tree import Node, Tree
 from tests.methods.conftest import FakeTools

@@ -12,9 +12,8 @@ from harness.errors import QuestionError, WindowExceeded
 from harness.llm.scripted import Rule, Script, ScriptedModel
 from harness.types import Document, Question
 from methods.pecan import Pecan
-from methods.pecan.build import pack
+from methods.pecan.build import pack, parse_points
 from methods.pecan.config import PecanConfig
-from methods.pecan.points import parse_points
 from methods.pecan.prompts import POINTS
 from methods.pecan.search import choose
 from tests.methods.conftest import FakeTools

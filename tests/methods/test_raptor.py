@@ -23,8 +23,7 @@ from harness.types import Document, Question, Shown
 from methods.graph import Graph
 from methods.raptor import Raptor
 from methods.raptor import config as raptor_config
-from methods.raptor.cluster import clusters, in_order
-from methods.raptor.compiled import keep
+from methods.raptor.cluster import clusters, in_order, keep
 from methods.raptor.config import RaptorConfig
 from methods.segments import packed
 from tests.methods.conftest import FakeTools

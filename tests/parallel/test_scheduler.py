@@ -17,7 +17,7 @@ import pytest
 from harness.cost.events import Event
 from harness.cost.meter import Meter
 from harness.parallel import scheduler as crews
-from harness.parallel.map import map_together
+from harness.parallel.in_flight import map_together
 from harness.parallel.scheduler import Claims, Scheduler, Stopped, current
 from tests.engine.fakes import SHAPE
 

@@ -13,9 +13,9 @@ from urllib.parse import quote, unquote
 import pytest
 
 from harness.errors import CannotRun, RequestFailed
+from harness.llm.endpoint import Reply, complete
 from harness.llm.endpoint_http import KeyMask, RetryPolicy, Server, Tries
 from harness.llm.endpoint_info import is_loopback
-from harness.llm.endpoint_reply import Reply, complete
 from tests.security.faulty_server import RESET, FaultyServer, Pieces, chat, reply
 
 KEY = "sk-Very.Secret/0123+456789"

@@ -1,0 +1,326 @@
+"""LongRefiner's rivals (LongRefiner, table 2): a document cut into segments, the best of which are read up to a budget.
+
+SentenceSegments   six sentences a segment, as for the retrieval rows (docs/methods/longrefiner.md#longrefiner-rivals)
+JinaSegments       paragraphs, lines and sentences packed up to 500 tokens: an offline stand-in for a web service
+MetaChunking       cuts where a model finds the next sentence surprising again (arXiv 2410.12788)
+
+They differ in where a document is cut, and in nothing else.
+
+Cutting by rule: at blank lines first, then at line breaks, then where sentences end, then where tokens do.
+
+    recursive("A. B.\\n\\nC.", 4, model)  ──►  "A. B." | "C."
+
+The segmenter of LongRefiner's table is a web service whose rules are not published, so this takes its place
+(docs/methods/longrefiner.md#jina). Neighbours are packed together as long as they fit.
+
+Meta-Chunking by perplexity (arXiv 2410.12788; docs/methods/longrefiner.md#meta-chunking).
+
+    PPL_i = mean negative log-probability of the tokens of sentence i behind all sentences before it
+    a segment ends behind sentence i where PPL_i is a local minimum: below PPL_{i-1}, not above PPL_{i+1}, and the fall
+    to it or the rise behind it is the threshold at least (where PPL_i = PPL_{i+1}, it is the fall that counts)
+
+    long text:  | context ............ | window of whole sentences, scored |     context and window: `most` tokens
+
+The first sentence of a text counts without its first token, which nothing comes before. Differences from the released
+code: a long sentence loses no text, a rule finds the sentences, white space between them stays, and what a window of
+a long text is read behind is fed anew, the latest tokens before it, where the released code goes on with its cache and
+trims it above 24,576.
+"""
+
+from __future__ import annotations
+
+import abc
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from harness.method import Index, Method, MethodConfig, Skill, Tools
+from harness.models import MeteredModel
+from harness.prompts import Prompt
+from harness.types import Answer, Document, Question, Shown, Step
+from methods import reading
+from methods.chunks import Span, packed_chunks, sentence_chunks, sentences
+from methods.passage_scores import ROLES, Scoring, distinct, fits
+
+CONTEXT = 24_576  # tokens that a sentence is scored behind, its window included, as in the released code
+SLACK = 8  # tokens that a part of a text may have more when it is encoded on its own
+
+
+def boundaries(ppl: Sequence[float], threshold: float) -> list[int]:
+    """Numbers of the sentences that end a segment, but for the last one."""
+    minima = []
+    for i in range(1, len(ppl) - 1):
+        fall, rise = ppl[i - 1] - ppl[i], ppl[i + 1] - ppl[i]
+        strict = fall > 0 and rise > 0 and (fall >= threshold or rise >= threshold)
+        if strict or (rise == 0 and fall > 0 and fall >= threshold):
+            minima.append(i)
+    return minima
+
+
+def perplexities(text: str, spans: Sequence[Span], model: MeteredModel, most: int, window: int) -> list[float]:
+    """PPL of each sentence of text[a:b], in nats.
+
+    The text is scored in windows of whole sentences, `window` tokens each (half of `most` where that is fewer and the
+    text has several), behind the tokens before it that make it `most` together. A sentence longer than a window is
+    scored by its beginning.
+    """
+    if not spans:
+        return []
+    starts = [start for start, _ in model.offsets(text)]
+
+    def token(character: int) -> int:
+        return bisect_left(starts, character)
+
+    size = min(window, most)
+    if len(spans) > 1 and token(spans[-1][1]) - token(spans[0][0]) > size:
+        size = max(1, min(window, most // 2))
+    values: list[float] = []
+    at = 0
+    while at < len(spans):
+        begin = spans[at - 1][1] if at else spans[0][0]  # the white space before a sentence is scored with it
+        end = at + 1
+        while end < len(spans) and token(spans[end][1]) - token(begin) <= size:
+            end += 1
+        first = max(0, token(begin) - max(0, most - size - SLACK)) if at else token(begin)
+        before = text[starts[first] : begin] if first < token(begin) else ""
+        values += _window(before, text[begin : spans[end - 1][1]], [a - begin for a, _ in spans[at:end]], size, model)
+        at = end
+    return values
+
+
+def _window(before: str, inside: str, firsts: list[int], size: int, model: MeteredModel) -> list[float]:
+    """PPL of the sentences of `inside` that begin at characters `firsts`, behind `before`."""
+    offsets = model.offsets(inside)
+    if len(offsets) > size + (SLACK if len(firsts) > 1 else 0):
+        inside = inside[: offsets[size - 1][1]]
+        offsets = model.offsets(inside)
+    with model.session() as s:
+        s.begin_text()
+        s.user(before)
+        scores = s.score(inside)
+    sums, counts = [0.0] * len(firsts), [0] * len(firsts)
+    for (_, stop), score in list(zip(offsets, scores, strict=True))[0 if before else 1 :]:
+        # A token may begin with the space before a sentence: its last character says where it belongs.
+        owner = max(0, bisect_right(firsts, max(stop - 1, 0)) - 1)
+        sums[owner] -= score
+        counts[owner] += 1
+    return [total / count if count else 0.0 for total, count in zip(sums, counts, strict=True)]
+
+
+def segments(text: str, threshold: float, most: int, model: MeteredModel, window: int) -> list[Span]:
+    """The segments of `text`; one of more than `most` tokens is cut at the ends of sentences.
+
+    window: tokens that are scored together at most (fewer where the model's window is shorter); they are read behind
+    as many as make it CONTEXT, or the model's window.
+    """
+    spans = sentences(text)
+    if not spans:
+        return []
+    room = max(1, min(CONTEXT, model.window - model.turn_tokens() - SLACK))
+    ends = [*boundaries(perplexities(text, spans, model, room, window), threshold), len(spans) - 1]
+    pieces: list[Span] = []
+    first = 0
+    for last in ends:
+        a, b = spans[first][0], spans[last][1]
+        first = last + 1
+        if model.count(text[a:b]) <= most:
+            pieces.append((a, b))
+        else:
+            pieces += [(a + c, a + d) for c, d in packed_chunks(text[a:b], most, model)]
+    return pieces
+
+
+_ENDS = (re.compile(r"\n[^\S\n]*\n\s*"), re.compile(r"\n\s*"))
+
+
+def recursive(text: str, size: int, model: MeteredModel) -> list[Span]:
+    """Spans of `size` tokens of `model` at most, in order, that cover every word; [] for a text without any.
+
+    Tokens are those of the whole text: a span encoded on its own may have one or two more.
+    """
+    starts = [start for start, _ in model.offsets(text)]
+    spans = []
+    for a, b in _Cutting(text, starts, size).pack(0, len(text), 0):
+        inside = text[a:b]
+        if inside.strip():
+            spans.append((b - len(inside.lstrip()), a + len(inside.rstrip())))
+    return spans
+
+
+class _Cutting:
+    """One text; starts: where its tokens begin."""
+
+    def __init__(self, text: str, starts: list[int], size: int) -> None:
+        self._text, self._starts, self._size = text, starts, size
+
+    def pack(self, start: int, end: int, rank: int) -> Iterator[Span]:
+        """Spans that tile text[start:end], cut at ends of this rank or a lower one."""
+        opened = start
+        for a, b in pairwise([start, *self._stops(start, end, rank), end]):
+            if self._count(opened, b) <= self._size:
+                continue
+            if opened < a:
+                yield opened, a
+                opened = a
+            if self._count(a, b) > self._size and rank < len(_ENDS) + 1:
+                yield from self.pack(a, b, rank + 1)
+                opened = b
+        if opened < end:
+            yield opened, end
+
+    def _stops(self, start: int, end: int, rank: int) -> list[int]:
+        """Positions at which text[start:end] may be cut."""
+        if rank < len(_ENDS):
+            # White space goes with what follows, as it does in the tokens.
+            stops = [match.start() for match in _ENDS[rank].finditer(self._text, start, end)]
+        elif rank == len(_ENDS):
+            stops = [start + b for _, b in sentences(self._text[start:end])]
+        else:
+            first = self._first(start)
+            stops = self._starts[first + self._size : bisect_left(self._starts, end) : self._size]
+        return [at for at in dict.fromkeys(stops) if start < at < end]
+
+    def _count(self, start: int, end: int) -> int:
+        """Tokens that text[start:end] touches; white space before a word may belong to the token of one before it."""
+        return bisect_left(self._starts, end) - self._first(start)
+
+    def _first(self, start: int) -> int:
+        """The token that the character at `start` belongs to."""
+        return max(0, bisect_right(self._starts, start) - 1)
+
+
+class SegmentConfig(MethodConfig):
+    """segment_tokens: of a segment at most; scoring: what ranks segments, as LongRefiner's; budget: tokens shown,
+    titles and separators included; titles: show a document's title above each of its segments (LongRefiner A.2).
+    """
+
+    segment_tokens: int = Field(default=500, gt=0)
+    scoring: Scoring = "reranker"
+    budget: int = Field(default=2048, gt=0)
+    titles: bool = True
+
+
+class _Segmented(Method):
+    """Documents cut apart; the segments that fit the question best are read, best first."""
+
+    Config = SegmentConfig
+    scope = "document"
+    one_document = False
+    index_roles: ClassVar[tuple[str, ...]] = ("reader",)
+    index_fields: ClassVar[tuple[str, ...] | None] = ("segment_tokens",)
+
+    def __init__(self, config: MethodConfig) -> None:
+        super().__init__(config)
+        self.encoders = ROLES[self.config.scoring]  # type: ignore[misc]  # what ranks is a parameter
+
+    def templates(self) -> Sequence[Prompt]:
+        """The shared reading prompts."""
+        return reading.PROMPTS
+
+    def skills(self) -> list[Skill]:
+        """Short answers and choices after a text."""
+        return reading.skills(self.config)
+
+    @abc.abstractmethod
+    def cut(self, text: str, model: MeteredModel) -> list[Span]:
+        """The segments of a document; `model` is that of the first of `index_roles`."""
+
+    def index(self, document: Document, tools: Tools) -> Index:
+        """The segments as spans of characters."""
+        spans = tools.keep("segments", lambda: [list(s) for s in self.cut(document.text, self._cutter(tools))])
+        return {"segments": spans}
+
+    def _cutter(self, tools: Tools) -> MeteredModel:
+        return tools.model(self.index_roles[0])
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        """Rank, show the best until one does not fit, answer; where none fits, answer without a text."""
+        config: SegmentConfig = self.config
+        places = [(documents[i], (a, b)) for i in distinct(documents) for a, b in indexes[i]["segments"]]
+        with tools.phase("search"):
+            scores = fits(config.scoring, question.text, [d.text[a:b] for d, (a, b) in places], tools)
+        model = tools.model()
+        request = reading.Reading(tools.task, config=config)
+        limit = min(config.budget, reading.room_for_text(question, tools, model, request))
+        used, separator = 0, model.count(reading.SEPARATOR)
+        texts: list[str] = []
+        steps: list[Step] = []
+        reason = "exhausted"
+        for i in map(int, np.argsort(-scores, kind="stable")):  # ties keep the order of the text
+            document, (a, b) = places[i]
+            text = self._told(document, document.text[a:b])
+            tokens = model.count(text)
+            used += tokens + (separator if texts else 0)
+            if used > limit:
+                reason = "budget" if limit == config.budget else "window"
+                break
+            texts.append(text)
+            shown, score = Shown("span", document.id, a, b), {"score": float(scores[i])}
+            steps.append(Step("select", i, scores=score, tokens=tokens, flops=tools.meter.flops(), shown=shown))
+        if not texts:
+            reason = f"{reason}: not even one segment fits" if places else "no text"
+        reply = reading.ask(question, texts, tools, model, request)
+        return Answer(reply, tuple(s.shown for s in steps if s.shown), reason, tuple(steps))
+
+    def _told(self, document: Document, text: str) -> str:
+        """A segment as it is read."""
+        title = document.title.strip()
+        return f"{title}\n{text}" if self.config.titles and title and not text.startswith(title) else text
+
+
+class SentenceSegments(_Segmented):
+    """A fixed number of whole sentences a segment; one over `segment_tokens` tokens is cut and counts as several."""
+
+    class Config(SegmentConfig):
+        """sentences: of a segment."""
+
+        sentences: int = Field(default=6, gt=0)
+
+    summary = "segments of six sentences, the best up to a budget"
+    index_fields = ("segment_tokens", "sentences")
+
+    def cut(self, text: str, model: MeteredModel) -> list[Span]:
+        """By rule."""
+        return sentence_chunks(text, self.config.sentences, self.config.segment_tokens, model)
+
+
+class JinaSegments(_Segmented):
+    """Paragraphs, lines and sentences packed up to `segment_tokens` tokens."""
+
+    summary = "segments by a rule in place of Jina's web service, the best up to a budget"
+    index_version = "2"
+
+    def cut(self, text: str, model: MeteredModel) -> list[Span]:
+        """By rule."""
+        return recursive(text, self.config.segment_tokens, model)
+
+
+class MetaChunking(_Segmented):
+    """Segments end where the perplexity of sentences has a minimum."""
+
+    class Config(SegmentConfig):
+        """threshold: in nats; window_tokens: scored together at most, behind the text before them; segment_tokens: None
+        of the paper's, so that a text without a minimum can be shown at all.
+        """
+
+        segment_tokens: int = Field(default=2000, gt=0)
+        threshold: float = Field(default=0.5, ge=0)
+        window_tokens: int = Field(default=8192, gt=0)
+
+    summary = "segments that end at minima of perplexity (Meta-Chunking), the best up to a budget"
+    needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset(), "builder": frozenset({"score"})}
+    index_roles = ("builder",)
+    index_fields = ("segment_tokens", "threshold", "window_tokens")
+    index_version = "2"
+
+    def cut(self, text: str, model: MeteredModel) -> list[Span]:
+        """By the builder's perplexity."""
+        config = self.config
+        return segments(text, config.threshold, config.segment_tokens, model, config.window_tokens)
