@@ -20,7 +20,7 @@ from harness.cli.stopping import signals
 from harness.errors import ConfigError, UnknownName
 
 if TYPE_CHECKING:
-    from harness.tracking.training_log import TrainingLog
+    from harness.tracking.background import TrainingLog
 
 
 T = TypeVar("T")
@@ -120,7 +120,7 @@ def feed(out: Path, mlflow: str | None, params: Mapping[str, str], experiment: s
     """Log the training in `out` to a run of MLflow; None where logging is off."""
     if mlflow in (None, "off"):
         return None
-    from harness.tracking.training_log import EXPERIMENT, TrainingLog
+    from harness.tracking.background import EXPERIMENT, TrainingLog
 
     return TrainingLog(out, mlflow or "", params, lambda line: say(f"warning: {line}"), experiment or EXPERIMENT)
 

@@ -1,27 +1,65 @@
-"""Log the runs of one command to MLflow while they go on, in one child process (harness/tracking/child.py).
+"""Log the runs of one command to MLflow while they go on, in one child process of its own.
 
 trackers = BackgroundTracking(out, mlflow, suite)
 trackers.add(folder); runner.run(...)
 trackers.missed()                      waits for the last pass; a sentence for what was not logged
+log = TrainingLog(out, uri, params, warn)     the same for a training; log.close("FINISHED") ends it
 
 MLflow is imported in the child only. No call but `missed` waits for anything, and only the first line raises.
+
+    python -m harness.tracking.background PARENT SUITE TRACES        the child; MLFLOW_TRACKING_URI has the store
+    standard input      a file that grows: the run folders, each with a NUL behind it; an empty name is the end
+    standard output     a file that grows: run folder NUL why it was not logged, or nothing NUL
+
+Every few seconds the child repeats `track` over the folders that have changed. All but the last of the list have ended:
+a command runs one after the other. Once the parent has ended, in whatever way, it makes a last complete pass over those
+that are not up to date. Traces cost most, so a pass logs them for a limited time: what the last one does not reach is
+named, and `harness track` logs it.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from harness.errors import ConfigError
-from harness.tracking.track import MOST_TRACES, StoreError, begun, default_uri, problems
-from harness.tracking.uri import own_place
+from harness.errors import ConfigError, HarnessError
+from harness.storage.home import read_lock, write_json
+from harness.storage.paths import masked
+from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY
+from harness.tracking.track import (
+    LOG,
+    MOST_TRACES,
+    TRAINING,
+    StoreError,
+    begun,
+    default_uri,
+    problems,
+    track,
+    track_suites,
+    track_training,
+)
+from harness.tracking.uri import own_place, unreachable
 
+EXPERIMENT = "pocket training"  # of trainings, by default
 _NICE = 19  # 1.5 % of a core that it shares with the run: the scheduler's weights are 15 and 1024
+_POLL = 0.2  # seconds between two looks at the parent
+_INTERVAL = 2.0  # seconds between two passes, at least
+_SHARE = 0.05  # of a core's time that passes take, at most
+_TRACING = 1.0  # seconds for traces in a pass while runs go on
+_LAST_TRACING = 40.0  # seconds for them in the last pass: the command waits for it (background.py)
+_LONGEST_PAUSE = 60.0  # seconds; a store that fails is tried again after 4, 8, ... of them
+_LONGEST_END = 600  # seconds of the last pass: no store keeps an orphan alive
+# A store that let two runs down one after the other is not asked for the others of that pass.
+_MOST_FAILURES = 2
 
 
 class BackgroundTracking:
@@ -67,15 +105,7 @@ class BackgroundTracking:
         own = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "MLFLOW_TRACKING_URI": self._uri}
         # -P: a folder named like one of our packages in the working directory must not be imported instead.
         self.process = subprocess.Popen(
-            [
-                sys.executable,
-                "-P",
-                "-m",
-                "harness.tracking.child",
-                str(os.getpid()),
-                self._suite or "",
-                str(self._traces),
-            ],
+            [sys.executable, "-P", "-m", __name__, str(os.getpid()), self._suite or "", str(self._traces)],
             stdin=self._list,
             stdout=self._results,
             stderr=self._log,
@@ -121,6 +151,45 @@ class BackgroundTracking:
         return self.required and bool(missed)
 
 
+class TrainingLog:
+    """Logs the training in `out` to MLflow at `uri`: one run, a point for each number in a line of log.jsonl.
+
+    out/mlflow.json holds what log.jsonl does not: {"id", "experiment", "params", "status"}. What a store missed is
+    logged when the training goes on. See track.problems for what to ask before.
+
+    warn: is called with a sentence where the numbers are not logged; the training goes on.
+    """
+
+    def __init__(
+        self,
+        out: Path,
+        uri: str,
+        params: Mapping[str, str],
+        warn: Callable[[str], None],
+        experiment: str = EXPERIMENT,
+    ) -> None:
+        self._file, self._warn = out / TRAINING, warn
+        self._about = {"id": read_lock(self._file).get("id") or uuid.uuid4().hex, "status": "RUNNING"}
+        self._about |= {"experiment": experiment, "params": dict(params)}
+        write_json(self._file, self._about)
+        self._warned = False
+        if reason := unreachable(uri, 2.0):
+            self._say(f"not logged to MLflow ({reason}); the training goes on, its numbers are in {LOG}")
+        self._trackers = BackgroundTracking(out, uri)
+        self._trackers.add(out)
+
+    def _say(self, sentence: str) -> None:
+        if not self._warned:
+            self._warn(sentence)
+        self._warned = True
+
+    def close(self, status: str) -> None:
+        """Log what is left and end the run as FINISHED, FAILED or KILLED; gives up after a minute."""
+        write_json(self._file, self._about | {"status": status})
+        for sentence in self._trackers.missed():
+            self._say(f"not logged to MLflow: {sentence}")
+
+
 def _content(file: IO[bytes]) -> bytes:
     """All of a file that the child shares, without moving the place where the next byte is written."""
     return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0)
@@ -130,3 +199,115 @@ def _results(written: bytes) -> dict[Path, str]:
     """{folder: why it was not logged, or ""}: the last result of each folder, without a torn one."""
     words = [os.fsdecode(word) for word in written.split(b"\0")[:-1]]
     return {Path(folder): sentence for folder, sentence in zip(words[::2], words[1::2], strict=False)}
+
+
+class Passes:
+    """Passes over the folders of a command; each logs only what has changed since."""
+
+    def __init__(self, uri: str, suite: str | None, traces: int = MOST_TRACES) -> None:
+        self.uri, self.suite, self.traces = uri, suite, traces
+        self._logged: dict[Path, tuple[object, ...]] = {}
+        self._missing: dict[Path, int] = {}  # traces that are still to be logged
+
+    def make(self, folders: Sequence[Path], last: bool = False) -> dict[Path, HarnessError]:
+        """Log every folder that has changed; what could not be, with its error.
+
+        last: the command has ended, so none of its runs goes on.
+        """
+        errors: dict[Path, HarnessError] = {}
+        failures: list[StoreError] = []
+        until = time.monotonic() + (_LAST_TRACING if last else _TRACING)
+        for folder in dict.fromkeys(folders):
+            running = not last and folder == folders[-1]
+            state = _state(folder, running)
+            if state is None or (state == self._logged.get(folder) and not self._missing.get(folder)):
+                continue
+            try:
+                if len(failures) >= _MOST_FAILURES:
+                    raise failures[-1]
+                self._missing[folder] = self._log(folder, running, until)
+                self._logged[folder] = state
+                failures.clear()
+            except StoreError as error:
+                failures.append(error)
+                errors[folder] = error
+            except HarnessError as error:
+                errors[folder] = error
+        return errors
+
+    def _log(self, folder: Path, running: bool, until: float) -> int:
+        """The number of traces that are missing still. Raises HarnessError.
+
+        Where nobody listens at the address of the store, MLflow is not even imported.
+        """
+        if reason := unreachable(self.uri):
+            raise StoreError([folder], self.uri, reason)
+        if (folder / TRAINING).exists():
+            missing = track_training(folder, self.uri, running=running)
+        else:
+            missing = track(folder, self.uri, suite=self.suite, running=running, traces=self.traces, until=until)
+        if not running:
+            _write(folder, "")
+        return missing
+
+    def finish(self, folders: Sequence[Path]) -> None:
+        """Make the last pass, with the page of the suite, and write what could not be logged."""
+        errors = self.make(folders, last=True)
+        logged = [folder for folder in self._logged if folder not in errors]
+        if self.suite and logged and not any(isinstance(error, StoreError) for error in errors.values()):
+            try:
+                track_suites(logged, self.uri, suite=self.suite)
+            except HarnessError as error:
+                errors |= dict.fromkeys(logged, error)
+        for folder, missing in self._missing.items():
+            if missing and folder not in errors:
+                command = f"harness track {shlex.quote(str(folder))} --uri {masked(self.uri)}"
+                _write(folder, f"{missing} questions of {folder} have no trace in MLflow yet; log them with: {command}")
+        for folder, problem in errors.items():
+            if isinstance(problem, StoreError):  # one sentence for all the runs with the same reason
+                runs = [f for f, other in errors.items() if getattr(other, "reason", None) == problem.reason]
+                problem = StoreError(runs, self.uri, problem.reason)
+            _write(folder, str(problem))
+
+
+def _state(folder: Path, running: bool) -> tuple[object, ...] | None:
+    """What changes when there is something to log; None if there is no run (yet)."""
+    if not begun(folder) or (running and not any((folder / name).exists() for name in (MANIFEST, TRAINING))):
+        return None
+    names = (RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY, TRAINING, LOG)
+    files = [folder / name for name in names]
+    stats = [file.stat() if file.exists() else None for file in files]
+    return (running, *((state.st_ino, state.st_size, state.st_mtime_ns) if state else None for state in stats))
+
+
+def _write(folder: Path, sentence: str) -> None:
+    os.write(1, os.fsencode(folder) + b"\0" + os.fsencode(sentence) + b"\0")
+
+
+def _listed() -> tuple[list[Path], bool]:
+    """The folders so far, and whether that is all of them."""
+    names = os.pread(0, os.fstat(0).st_size, 0).split(b"\0")[:-1]
+    return [Path(os.fsdecode(name)) for name in names if name], b"" in names
+
+
+def main(parent: int, suite: str, traces: int) -> None:
+    """Log until the parent has ended, in whatever way."""
+    passes = Passes(os.environ["MLFLOW_TRACKING_URI"], suite or None, traces)
+    pause, due = _INTERVAL, 0.0
+    folders, ended = _listed()
+    while not ended and os.getppid() == parent:
+        start = time.monotonic()
+        if start >= due:
+            errors = passes.make(folders)  # a folder that cannot be read just now: the last pass reports it
+            end = time.monotonic()
+            down = any(isinstance(error, StoreError) for error in errors.values())
+            pause = min(2 * pause, _LONGEST_PAUSE) if down else max(_INTERVAL, (end - start) / _SHARE)
+            due = end + pause
+        time.sleep(_POLL)
+        folders, ended = _listed()
+    signal.alarm(_LONGEST_END)
+    passes.finish(folders)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

@@ -22,22 +22,28 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import json
 import logging
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import CannotRun, SaveError
+from harness.storage.home import read_lock
 from harness.storage.paths import masked
+from harness.storage.run_folder import RUN, read_run
 from harness.tracking.uri import sqlite_path, sqlite_uri, unreachable
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
 
-RUN, TRAINING = "run.yaml", "mlflow.json"  # a folder with either is tracked
+TRAINING, LOG = "mlflow.json", "log.jsonl"  # a folder with the first is a training's
+_STEPS = ("step", "task_step")  # where a point of it stands, no number to draw
+_ID, _LINES = "harness.training", "harness.lines"  # tags: which training it is, how many lines of its log are there
 _INSTALL = "MLflow is not installed; install it with: pip install 'longdoc-harness[mlflow]', or use --mlflow off"
 MOST_TRACES = 1000  # of a run: each takes 10 to 15 ms and 15 to 30 kB
 _SERVERS = ("http", "https", "databricks")
@@ -83,6 +89,8 @@ def problems(uri: str) -> list[str]:
         )
     elif kind not in _SERVERS + _DATABASES:
         sentences.append(f"MLflow does not know '{kind}://'; use one of {', '.join(_SERVERS + _DATABASES)}")
+    elif any("\ud800" <= sign <= "\udfff" for sign in uri):  # how Python shows a byte that is no text
+        sentences.append("MLflow cannot open a folder whose name is not UTF-8; rename it, or use --mlflow off")
     elif kind == "sqlite" and sqlite_path(uri) is None:
         sentences.append(f"'{masked(uri)}' is lost when the process ends; name a file: sqlite:///results/mlflow.db")
     return sentences
@@ -114,8 +122,6 @@ def track(
     uri = uri or default_uri(folder.parent.parent)
     if sentences := problems(uri):
         raise CannotRun(". ".join(sentences))
-    from harness.storage.run_folder import read_run
-
     run = read_run(folder)
     with attempt([folder], uri):
         from harness.tracking.metrics import STATUS, run_state, running_points
@@ -137,7 +143,6 @@ def track_suites(folders: Sequence[Path], uri: str | None = None, *, suite: str 
 
     suite: as for `track`. Raises what `track` raises.
     """
-    from harness.storage.run_folder import read_run
     from harness.tracking.metrics import suite_of
 
     groups: dict[tuple[str, str, str], list[StoredRun]] = {}
@@ -151,6 +156,52 @@ def track_suites(folders: Sequence[Path], uri: str | None = None, *, suite: str 
             from harness.tracking.mlflow_run import MlflowRun
 
             MlflowRun(runs[-1], place, name).log_suite(runs)
+
+
+def points(line: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """(name, value) of the numbers in a line of log.jsonl; those of a mapping become "right/0 answer"."""
+    for key, value in line.items():
+        if isinstance(value, Mapping):
+            yield from ((f"{key}/{name}", float(number)) for name, number in value.items())
+        elif isinstance(value, int | float) and key not in _STEPS:
+            yield key, float(value)
+
+
+def track_training(out: Path, uri: str, *, running: bool = False) -> int:
+    """Bring the MLflow run of a training up to date; made if there is none.
+
+    A log that was cut when the training went on grows by the same lines again: these are not logged twice. Returns 0:
+    it has no traces that could be missing. Raises StoreError.
+    """
+    about = read_lock(out / TRAINING)
+    status = "RUNNING" if running else {"RUNNING": "KILLED"}.get(about["status"], about["status"])
+    text = (out / LOG).read_text(encoding="utf-8") if (out / LOG).exists() else ""
+    lines = text[: text.rfind("\n") + 1].splitlines()
+    with attempt([out], uri):
+        from mlflow import MlflowClient
+        from mlflow.entities import Metric
+
+        from harness.tracking.mlflow_run import one_creator
+
+        with one_creator(uri):
+            client = MlflowClient(tracking_uri=uri)
+            existing = client.get_experiment_by_name(about["experiment"])
+            experiment = existing.experiment_id if existing else client.create_experiment(about["experiment"])
+        runs = client.search_runs([experiment], f"tags.`{_ID}` = '{about['id']}'", max_results=1)
+        run = runs[0] if runs else client.create_run(experiment, run_name=out.name, tags={_ID: about["id"]})
+        for name in about["params"].keys() - run.data.params.keys():
+            client.log_param(run.info.run_id, name, about["params"][name])
+        known, now = int(run.data.tags.get(_LINES, 0)), int(time.time() * 1000)
+        new = [json.loads(line) for line in lines[known:]]
+        metrics = [Metric(name, value, now, int(line["step"])) for line in new for name, value in points(line)]
+        for start in range(0, len(metrics), 1000):  # MLflow's limit of one call
+            client.log_batch(run.info.run_id, metrics=metrics[start : start + 1000])
+        client.set_tag(run.info.run_id, _LINES, max(known, len(lines)))
+        if running:
+            client.update_run(run.info.run_id, status=status)
+        else:
+            client.set_terminated(run.info.run_id, status)
+    return 0
 
 
 @contextlib.contextmanager

@@ -8,15 +8,10 @@ True
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import os
 import socket
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from harness.errors import SaveError
-from harness.storage.home import home
 from harness.storage.paths import expanded
 
 _SQLITE = "sqlite:///"
@@ -24,34 +19,8 @@ _PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 
 
 
 def sqlite_uri(path: Path) -> str:
-    """The URI of a sqlite file. What would be read as a query or an escape is quoted, and nothing else.
-
-    MLflow cannot name a folder whose name is not UTF-8: the URI then goes through a link to it under HARNESS_HOME.
-    Raises SaveError if the link cannot be made.
-    """
-    if is_utf8(path):
-        return _SQLITE + str(path).replace("%", "%25").replace("?", "%3F")
-    return sqlite_uri(_link(path.parent) / path.name)
-
-
-def is_utf8(path: Path) -> bool:
-    """Whether the name of a file is text; Python shows each other byte as a lone surrogate."""
-    return not any("\ud800" <= sign <= "\udfff" for sign in str(path))
-
-
-def _link(folder: Path) -> Path:
-    """A link to `folder` whose name is the digest of the folder's."""
-    link = home().resolve() / "mlflow" / hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
-    try:
-        link.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileExistsError):
-            link.symlink_to(folder)
-    except OSError as error:
-        raise SaveError(
-            f"cannot make {link} ({os.strerror(error.errno or 0)}), through which MLflow opens a folder whose name is "
-            "not UTF-8; rename the folder, or use --mlflow off"
-        ) from error
-    return link
+    """The URI of a sqlite file. What would be read as a query or an escape is quoted, and nothing else."""
+    return _SQLITE + str(path).replace("%", "%25").replace("?", "%3F")
 
 
 def own_place(uri: str) -> str:

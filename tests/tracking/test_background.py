@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.tracking import child
+from harness.tracking import background
 from harness.tracking.background import BackgroundTracking
 from tests.tracking.store import SCORE, SCORES, append, artifacts, client, history, only_run, row, run_folder
 
@@ -156,20 +156,20 @@ class TestPasses:
     @pytest.fixture
     def tracked(self, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
         calls: list[tuple[str, bool]] = []
-        monkeypatch.setattr(child, "_write", lambda *_: None)
+        monkeypatch.setattr(background, "_write", lambda *_: None)
 
         def count(folder: Path, _uri: str, *, running: bool, **_: object) -> int:
             calls.append((folder.name.partition("--")[0], running))
             return 0
 
-        monkeypatch.setattr(child, "track", count)
+        monkeypatch.setattr(background, "track", count)
         return calls
 
     def test_only_what_changed_is_logged_and_all_but_the_last_run_have_ended(
         self, tracked: list[tuple[str, bool]], tmp_path: Path
     ) -> None:
         first, second = (run_folder(tmp_path, 2, method=method) for method in ("a", "b"))
-        passes = child.Passes("sqlite:///x.db", None)
+        passes = background.Passes("sqlite:///x.db", None)
         for folders in ([first], [first], [first, second], [first, second]):
             assert passes.make(folders) == {}
         append(second, 2, 3)
@@ -180,7 +180,7 @@ class TestPasses:
     def test_a_run_is_not_logged_before_it_is_described(self, tracked: list[tuple[str, bool]], tmp_path: Path) -> None:
         folder = run_folder(tmp_path)
         (folder / "manifest.json").unlink()  # without the time of its start it would become another run
-        child.Passes("sqlite:///x.db", None).make([folder])
+        background.Passes("sqlite:///x.db", None).make([folder])
         assert tracked == []
 
     def test_traces_that_a_pass_had_no_time_for_are_logged_by_the_next_and_named_by_the_last(
@@ -188,10 +188,10 @@ class TestPasses:
     ) -> None:
         left = iter([7, 3, 3, 2])
         written: list[str] = []
-        monkeypatch.setattr(child, "_write", lambda _folder, sentence: written.append(sentence))
-        monkeypatch.setattr(child, "track", lambda *_, **__: next(left))
+        monkeypatch.setattr(background, "_write", lambda _folder, sentence: written.append(sentence))
+        monkeypatch.setattr(background, "track", lambda *_, **__: next(left))
         folder = run_folder(tmp_path, 2)
-        passes = child.Passes("sqlite:///x.db", None)
+        passes = background.Passes("sqlite:///x.db", None)
         passes.make([folder])
         passes.make([folder])  # nothing has changed, but traces are missing
         passes.make([folder])
@@ -202,9 +202,9 @@ class TestPasses:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         asked: list[str] = []
-        monkeypatch.setattr(child, "unreachable", lambda uri: asked.append(uri) or "nobody")
+        monkeypatch.setattr(background, "unreachable", lambda uri: asked.append(uri) or "nobody")
         folders = [run_folder(tmp_path, method=method) for method in ("a", "b", "c", "d")]
-        errors = child.Passes("http://h", None).make(folders, last=True)
+        errors = background.Passes("http://h", None).make(folders, last=True)
         assert (len(asked), list(errors)) == (2, folders)
 
 

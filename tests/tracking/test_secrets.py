@@ -64,7 +64,7 @@ def test_the_child_process_does_not_show_the_uri(tmp_path: Path) -> None:
     while not (seen := arguments.read_bytes()) and trackers.process.poll() is None:
         time.sleep(0.01)  # it has just begun
     assert trackers.missed() == []
-    assert b"harness.tracking.child" in seen
+    assert b"harness.tracking.background" in seen
     assert b"hunter2" not in seen
     assert trackers.process.returncode == 0
 

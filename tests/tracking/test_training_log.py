@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from harness.tracking.background import BackgroundTracking
-from harness.tracking.training_log import EXPERIMENT, TrainingLog, points, track_training
+from harness.tracking.background import EXPERIMENT, BackgroundTracking, TrainingLog
+from harness.tracking.track import points, track_training
 
 LINE = {"step": 50, "stage": "first", "loss": 2.5, "right": {"0 answer": 0.25}, "minutes": 0.5, "tokens_per_s": 900}
 

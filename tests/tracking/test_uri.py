@@ -108,7 +108,7 @@ class TestUri:
 
     def test_importing_the_module_imports_nothing_heavy(self) -> None:
         code = (
-            "import sys, harness.tracking.track, harness.tracking.child, harness.tracking.metrics; "
+            "import sys, harness.tracking.track, harness.tracking.background, harness.tracking.metrics; "
             "print([m for m in ('torch', 'pandas', 'numpy', 'mlflow', 'transformers') if m in sys.modules])"
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
