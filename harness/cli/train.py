@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli import train_reader
 from harness.cli.options import TrainingOut, sets_of, split
 from harness.cli.output import columns, say
 from harness.cli.stopping import say_again
@@ -26,8 +25,10 @@ if TYPE_CHECKING:
     from harness.method import Method
     from harness.training.course import Course
     from harness.training.evaluate import Measure
+    from harness.training.reader import ReaderTraining
 
 
+_READER, _READER_PROFILE = "reader", "cpu"
 _ROUTED = ("model", "dataset", "teacher")
 
 
@@ -47,8 +48,8 @@ def train(
     folder --data.
     """
     folder = Path(out)
-    if method == train_reader.NAME:
-        return train_reader.train(options, folder)
+    if method == _READER:
+        return _train_reader(options, folder)
     course = _course(method, options, folder)
     from harness.storage.files import save_error, touch
     from harness.training.course import examine
@@ -173,3 +174,59 @@ def _family(name: str) -> str:
     parts = name.split("-")
     heads = ["-".join(parts[:n]) for n in range(len(parts), 0, -1)]
     return next((head for head in heads if profiles(head)), name)
+
+
+# --- one adapter for all methods --------------------------------------------------------------------------------------
+
+
+def _train_reader(options: TrainOptions, out: Path) -> int:
+    """Train one adapter for what all methods ask of a reader (harness/training/reader.py), or measure it."""
+    from harness.storage.files import save_error, touch
+
+    training = _reader(options, out)
+    touch(out)
+    try:
+        if options.eval_only:
+            from harness.training.evaluate import rows_of
+
+            print(columns(rows_of(training.examine(say))))
+            return 0
+        params = {"method": _READER, "base": training.base.name, "seed": str(options.seed), "data": str(training.data)}
+        log = feed(out, options.mlflow, params, "adapter training")
+        done, finished = watched(lambda tell, stop: training.run(tell, stop, options.steps), log)
+    except OSError as error:
+        raise save_error(out, error) from error
+    if not done:
+        say_again("interrupted; a checkpoint of the step is saved")
+        return 130
+    say(f"use it: --set model.adapter={training.folder}")
+    if not finished:
+        say("the same command without --steps goes on")
+    return 0
+
+
+def _reader(options: TrainOptions, out: Path) -> ReaderTraining:
+    """All that is said, checked, before anything is loaded. Raises UserError."""
+    from harness.config.resolve import part
+    from harness.llm.model_info import model_facts
+    from harness.training.reader import ReaderSettings, ReaderTraining
+    from harness.training.settings import read_as
+
+    if options.data is None:
+        raise UserError("name the folder with the training rows: --data DIR (files such as hotpot_train.json)")
+    labelling = (options.teacher, options.dataset, options.task, options.exclude, options.pages, options.plan)
+    if any(labelling):
+        raise UserError(
+            "the reader learns from training rows: leave out --teacher, --dataset, --task, --exclude, --pages and "
+            "--plan"
+        )
+    check(options.device, options.mlflow)
+    sets = sets_of(options.sets)
+    of_model = {key: value for key, value in sets.items() if key.startswith("model.")}
+    rest = {key: value for key, value in sets.items() if key not in of_model}
+    own = Path(options.config) if options.config is not None else None
+    settings = read_as(ReaderSettings, _READER, options.profile or _READER_PROFILE, [_READER], rest, own)
+    base = part("models", model=options.model, sets=of_model)
+    if problems := model_facts(base).problems:
+        raise UserError(problems[0])
+    return ReaderTraining(base, settings, Path(options.data), out, options.seed, options.device)

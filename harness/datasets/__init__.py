@@ -7,7 +7,7 @@ load(DatasetConfig) ─► loading   rows to a checked data set with its fingerp
                         qasper, longbench, quality     to a `Group`: a document and the questions about it
                         rows     `Row` to Example and Document
                         retrieved, open_rows, row_documents   questions and the documents retrieved for them
-                        narrativeqa, stories, story_rows   whole books: only those with a question are read
+                        narrativeqa, stories   whole books: only those with a question are read
                         pocket   no rows to find: made up by the package pocket
 
 >>> data = load(config, limit=20)
