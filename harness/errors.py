@@ -182,6 +182,10 @@ class WorkerLost(QuestionError):
     """Worker processes ended, one after the other, while they answered this question (harness/scale/driver.py)."""
 
 
+class RowWaits(HarnessError):
+    """A row cannot run yet: another one, which it needs a number of, did not run to its end."""
+
+
 class FirstFailure(HarnessError):
     """A question failed in a run that was to stop there; its record is stored. traceback: "" for an expected error."""
 

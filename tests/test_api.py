@@ -15,7 +15,7 @@ import pytest
 import harness
 from harness.api import Settings
 from harness.cli.options import Selection
-from harness.cli.run import Execution
+from harness.cli.run_options import Execution
 from harness.errors import HarnessError, UserError
 from harness.method import Index, Tools
 from harness.storage.code_version import own_code

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from harness.config.layers import Choices
     from harness.engine.plan import Plan
     from harness.engine.progress import Progress
+    from harness.engine.runner import RunResult
     from harness.tracking.background import BackgroundTracking
 
 
@@ -150,29 +151,31 @@ def _run_rows(
 ) -> Runs:
     """Plan all rows, then run them in turn; of a single one every exception is raised."""
     from harness.engine import runner
+    from harness.engine.command import in_turn
     from harness.engine.rows import plan_all
-    from harness.engine.siblings import Key, key, settled
+    from harness.engine.siblings import NumbersFromRows
     from harness.errors import HarnessError
 
     note = make_progress().note
     planned = plan_all(wanted, note)
+    for warning in dict.fromkeys(w for plan in planned.plans for w in plan.warnings):
+        note(f"warning: {warning}")
     runs = Runs(lost={lost.row: lost.why for lost in planned.lost})
-    before: dict[Key, Plan] = {}
-    for plan in planned.plans:
-        try:
-            before[key(plan.choices)] = ready = settled(plan, before, out)
-            for warning in dict.fromkeys(ready.warnings):
-                note(f"warning: {warning}")
-            trackers.add(out / ready.folder)
-            result = runner.run(ready, out, command=[*_COMMAND], progress=make_progress(), **options)
-        except HarnessError as e:
-            if single or options["fail_fast"]:
-                raise
-            runs.lost[plan.row_name] = str(e)
-            note(f"error: {plan.row_name}: {e}")
+
+    def execute(plan: Plan) -> RunResult:
+        return runner.run(plan, out, command=[*_COMMAND], progress=make_progress(), **options)
+
+    for outcome in in_turn(planned.plans, execute, [NumbersFromRows(out, note), trackers]):
+        if outcome.result is None:
+            error = outcome.error
+            assert error is not None  # no result: it is there
+            if single or options["fail_fast"] or not isinstance(error, HarnessError):
+                raise error
+            runs.lost[outcome.plan.row_name] = str(error)
+            note(f"error: {outcome.plan.row_name}: {error}")
             continue
-        runs.append(Run(result.folder, tuple(result.save_problems)))
-        for problem in result.save_problems:
+        runs.append(Run(outcome.result.folder, tuple(outcome.result.save_problems)))
+        for problem in outcome.result.save_problems:
             note(f"error: {problem}")
     return runs
 

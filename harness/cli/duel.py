@@ -21,7 +21,7 @@ from harness.cli.command import execution, output, setting
 from harness.cli.options import Json, Out, Score, Selection, split
 from harness.cli.output import columns, say
 from harness.cli.stopping import say_again
-from harness.errors import HarnessError, UserError, attempt, raise_all
+from harness.errors import HarnessError, RowWaits, UserError, attempt, raise_all
 from harness.storage.remote_runs import working_copy
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _plans(selection: Selection, methods: Sequence[str], folder: Path) -> list[P
     from harness.engine.duel import check_count
     from harness.engine.plan import plan_choices
     from harness.engine.rows import rows
-    from harness.engine.siblings import NotFinished, settled
+    from harness.engine.siblings import settled
     from harness.storage.home import check_home
 
     names = split([*methods, *selection.method])
@@ -126,7 +126,7 @@ def _plans(selection: Selection, methods: Sequence[str], folder: Path) -> list[P
     check_home()
     try:
         plans = [settled(plan, {}, folder) for plan in plans]
-    except NotFinished as e:
+    except RowWaits as e:
         raise UserError(f"{e}; run that method first, then name its folder: --set method.NAME=from:RUN_FOLDER") from e
     models = {plan.config.model.name: plan.config.model for plan in plans}.values()
     for model in models:

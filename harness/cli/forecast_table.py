@@ -1,4 +1,4 @@
-"""What `harness run` prints about all its rows: at the start their expected cost, at the end those that did not run.
+"""The forecast of `harness run`: what its rows will cost (--plan, and before a suite runs), and what they then took.
 
     suite demo: 6 rows
     method        data set        questions   tokens   TFLOPs    hours  how
@@ -13,15 +13,27 @@
 from __future__ import annotations
 
 import json as json_
+import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cost.flops import DEFAULT
+from harness.cli.output import say
+from harness.cli.run_result import closing
+from harness.cost.flops import CONVENTIONS, DEFAULT
+from harness.engine.command import Hook
+from harness.engine.rows import plan_all
+from harness.engine.siblings import Key, key, settled
+from harness.errors import HarnessError, RowWaits, UnknownName, UserError
 
 if TYPE_CHECKING:
+    from harness.cli.run_options import Execution
+    from harness.cli.scaling import Scaling
+    from harness.config.layers import Choices
     from harness.engine.forecast import Forecast
-    from harness.engine.siblings import Lost
+    from harness.engine.plan import Plan
+    from harness.engine.runner import RunResult
 
 
 NOTES = (
@@ -105,9 +117,74 @@ def as_json(rows: Iterable[Forecast]) -> str:
     return "\n".join(json_.dumps(asdict(row) | {"questions": row.questions or None}) for row in rows)
 
 
-def closing(total: int, lost: Sequence[Lost]) -> str:
-    """Which of `total` rows did not run whole, and why: the last words of a command with several rows."""
-    if not lost:
-        return f"all {total} rows ran whole"
-    lines = [f"{len(lost)} of {total} rows did not run whole:", *(f"  {row.row}: {row.why}" for row in lost)]
-    return "\n".join(lines)
+def check_options(options: Execution, scaling: Scaling) -> None:
+    """Raise UserError for an option of the forecast without --plan, or a convention that is unknown."""
+    given = {"--convention": options.convention, "--price-per-gpu-hour": scaling.price}
+    if not options.plan and (name := next((name for name, value in given.items() if value is not None), None)):
+        raise UserError(f"{name} is for a forecast (--plan); a run keeps the FLOPs under every convention")
+    if options.convention not in {None, *CONVENTIONS}:
+        raise UnknownName("FLOPs convention", str(options.convention), CONVENTIONS)
+
+
+def only_plan(wanted: Sequence[Choices], options: Execution, scaling: Scaling, suite: str | None) -> int:
+    """--plan: print the forecast of every row that can be run; the others' mistakes are on stderr."""
+    planned = plan_all(wanted, say, elsewhere=True)
+    for warning in dict.fromkeys(w for plan in planned.plans for w in plan.warnings):
+        say(f"warning: {warning}")
+    if planned.plans:
+        rows = forecasts(planned.plans, options)
+        count = f"{len(rows)} row{'s' if len(rows) != 1 else ''}"
+        title = f"suite {suite}: {count}" if suite else count
+        convention = options.convention or DEFAULT
+        told = as_json(rows) if options.json else table(title, rows, convention, scaling.workers or 1, scaling.price)
+        print(told, flush=True)
+    for thing in dict.fromkeys(thing for plan in planned.plans for thing in plan.missing):
+        say(f"missing here: {thing}")
+    if planned.lost:
+        say(closing(len(wanted), planned.lost))
+    return planned.code
+
+
+def forecasts(planned: Sequence[Plan], options: Execution) -> list[Forecast]:
+    """What each row will cost, by stored runs or by what its method declares."""
+    from harness.engine.forecast import Forecast, forecast
+    from harness.engine.speed import hours, measured
+
+    known = measured(options.folder)
+    convention = options.convention or DEFAULT
+    before: dict[Key, Plan] = {}
+    made = []
+    for plan in planned:
+        try:
+            before[key(plan.choices)] = ready = settled(plan, before, options.folder)
+            row = forecast(ready, options.folder, convention)
+            needed, speed = hours(ready, row.tokens, known)
+            made.append(replace(row, hours=needed, speed=speed))
+        except HarnessError as e:
+            names = (plan.method_name, plan.config.dataset.name)
+            how = ", ".join(f"{name} {text.replace(':', ' ')}, not known yet" for name, text in plan.awaits.items())
+            how = how if isinstance(e, RowWaits) else str(e)
+            made.append(Forecast(*names, plan.questions, 0, None, None, how))
+    return made
+
+
+class BesideForecast(Hook):
+    """Print and keep the forecast of each row beside the hours that it took; rows that share workers overlap."""
+
+    def __init__(self, rows: Sequence[Forecast], out: Path, workers: int) -> None:
+        self._expected = {f"{row.method} on {row.dataset}": row.hours / workers for row in rows if row.hours}
+        self._out, self._workers, self._begun = out, workers, 0.0
+
+    def started(self, plan: Plan) -> None:
+        """Note the time."""
+        self._begun = time.monotonic()
+
+    def ended(self, plan: Plan, result: RunResult) -> None:
+        """Print both figures, where the row had a forecast."""
+        from harness.engine.speed import keep_actual
+
+        if (expected := self._expected.get(plan.row_name)) is None:
+            return
+        took = (time.monotonic() - self._begun) / 3600
+        say(f"forecast {expected * 60:.2g} min, took {took * 60:.2g} min")
+        keep_actual(self._out, plan.row_name, str(result.folder), self._workers, expected, took)

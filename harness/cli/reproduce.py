@@ -25,7 +25,8 @@ import typer
 from harness.cli.command import output, setting
 from harness.cli.options import RowOptions, Selection
 from harness.cli.output import say, write
-from harness.cli.run import Execution, run_selection
+from harness.cli.run import run_selection
+from harness.cli.run_options import Execution
 from harness.cli.scaling import Scaling
 from harness.cli.stored_runs import stored_runs
 from harness.errors import HarnessError, UserError

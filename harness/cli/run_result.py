@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json as json_
 import shlex
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from harness.cli.output import mean_texts
 
 if TYPE_CHECKING:
     from harness.engine.runner import RunResult
+    from harness.engine.siblings import Lost
 
 
 def failures(result: RunResult, row: str, debug: bool) -> str:
@@ -53,3 +55,11 @@ def print_result(result: RunResult, json: bool) -> None:
     note = f", {bare} replies without the answer prefix, scored whole" if bare else ""
     lines.append(f"  {total} question{'s' * (total != 1)}, {failed} failed" + (f" ({kinds})" if failed else "") + note)
     print("\n".join(lines), flush=True)
+
+
+def closing(total: int, lost: Sequence[Lost]) -> str:
+    """Which of `total` rows did not run whole, and why: the last words of a command with several rows."""
+    if not lost:
+        return f"all {total} rows ran whole"
+    lines = [f"{len(lost)} of {total} rows did not run whole:", *(f"  {row.row}: {row.why}" for row in lost)]
+    return "\n".join(lines)

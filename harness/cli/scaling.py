@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 from harness.cli.command import execution
-from harness.errors import UnknownName, UserError
+from harness.errors import HarnessError, UnknownName, UserError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from harness.cli.run_options import Execution
+    from harness.config.layers import Choices
+    from harness.engine.plan import Plan
     from harness.engine.progress import Progress
+    from harness.engine.runner import RunResult
     from harness.scale.driver import Driver
     from harness.scale.slurm_engine import SlurmDriver
 
@@ -59,11 +63,13 @@ class Scaling:
         """Of an hour of one worker: of its GPUs, or of one if none is named."""
         return None if self.price_per_gpu_hour is None else self.price_per_gpu_hour * (self.gpus_per_worker or 1)
 
-    def parsed(self, plan: bool = False) -> tuple[int, int] | None:
-        """K and N of --shard, after a check of the options; plan: of a forecast, where any engine has workers.
+    @property
+    def divided(self) -> bool:
+        """Whether several processes answer a row."""
+        return self.engine != "local" or self.shard is not None
 
-        Raises UserError.
-        """
+    def check(self, plan: bool = False) -> None:
+        """Raise UserError for options that do not fit; plan: for a forecast, where any engine has workers."""
         from harness.scale.shard import parsed
 
         if self.engine not in _ENGINES:
@@ -76,32 +82,58 @@ class Scaling:
             if getattr(self, name) and self.engine not in fitting and not plan:
                 flag, engine = "--" + name.replace("_", "-"), " or ".join(fitting)
                 raise UserError(f"{flag} is for --engine {engine}; leave it out, or choose that engine")
-        return None if self.shard is None else parsed(self.shard)
+        if self.shard is not None:
+            parsed(self.shard)
 
     @contextlib.contextmanager
-    def driver(
-        self, out: Path, progress: Progress, command: list[str], how: dict[str, Any]
-    ) -> Iterator[Driver | SlurmDriver | None]:
-        """The engine's driver inside the block, None for the local engine; how: options of runner.run."""
-        if self.engine == "local":
-            yield None
-            return
-        options = {"command": command, **how}
-        driver: Driver | SlurmDriver
-        if self.engine == "slurm":
-            driver = self._slurm(out, progress, options)
-        else:
-            from harness.scale.driver import Driver
-            from harness.scale.ray_engine import connect
+    def executor(
+        self,
+        options: Execution,
+        command: list[str],
+        plans: Sequence[Plan],
+        chain: Callable[[Plan], list[Choices]],
+    ) -> Iterator[Callable[[Plan], RunResult]]:
+        """Yield what answers a plan: this process, one shard of it, or the workers of an engine.
 
-            own = {key: options[key] for key in ("command", "retry_failed", "parallel")}
-            gpus, address = self.gpus_per_worker, self.ray_address
-            hands = connect(out, workers=self.workers, gpus=gpus, address=address, options=options)
-            driver = Driver(hands, out, progress, **own)
-        try:
-            yield driver
-        finally:
-            driver.close()
+        plans: of all rows, which workers begin before it is their turn; chain: what another process makes a plan from.
+        """
+        from harness.engine import runner
+        from harness.scale.shard import parsed, run_shard
+
+        how = {"command": command, **options.how}
+        if self.engine != "local":
+            with contextlib.closing(self._driver(options, how)) as driver:
+                for plan in plans:
+                    if not plan.awaits:
+                        with contextlib.suppress(HarnessError):  # raised again when it is this row's turn
+                            driver.add(plan, [plan.choices])
+
+                def by_workers(plan: Plan) -> RunResult:
+                    driver.add(plan, chain(plan))
+                    return driver.wait(plan)
+
+                yield by_workers
+            return
+
+        def here(plan: Plan) -> RunResult:
+            progress = _progress(options, plan.row_name if len(plans) > 1 else "")
+            if self.shard is None:
+                return runner.run(plan, options.folder, progress=progress, **how)
+            return run_shard(plan, options.folder, *parsed(self.shard), progress=progress, **how)[0]
+
+        yield here
+
+    def _driver(self, options: Execution, how: dict[str, Any]) -> Driver | SlurmDriver:
+        out, progress = options.folder, _progress(options)
+        if self.engine == "slurm":
+            return self._slurm(out, progress, how)
+        from harness.scale.driver import Driver
+        from harness.scale.ray_engine import connect
+
+        own = {key: how[key] for key in ("command", "retry_failed", "parallel")}
+        gpus, address = self.gpus_per_worker, self.ray_address
+        hands = connect(out, workers=self.workers, gpus=gpus, address=address, options=how)
+        return Driver(hands, out, progress, **own)
 
     def _slurm(self, out: Path, progress: Progress, options: dict[str, Any]) -> SlurmDriver:
         from harness.config.yaml_tree import assignments, scalar
@@ -116,3 +148,9 @@ class Scaling:
         settings = {key: scalar(value) for key, value in given.items()}
         gpus = self.gpus_per_worker
         return SlurmDriver(out, progress, workers=self.workers, gpus=gpus, settings=settings, options=options)
+
+
+def _progress(options: Execution, name: str = "") -> Progress:
+    from harness.engine.progress import Progress, Quiet
+
+    return Quiet() if options.quiet else Progress(name=name)

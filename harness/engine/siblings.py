@@ -2,6 +2,7 @@
 
     plans, lost = arrange(plans, wanted)          each row behind the one it takes a number from
     plan = settled(plan, before, out)             the plan with its numbers, once that row has run
+    NumbersFromRows(out, note)                    the same for all rows of a command, as a hook (engine/command.py)
 
 A row takes its number from the row of the named preset on the same data set. Model and settings are the same,
 as both rows belong to one command. The numbers are means over the questions that this command asks.
@@ -9,13 +10,14 @@ as both rows belong to one command. The numbers are means over the questions tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.config import presets
-from harness.errors import HarnessError, UserError
+from harness.engine.command import Hook
+from harness.errors import RowWaits, UserError
 
 if TYPE_CHECKING:
     from harness.config.layers import Choices
@@ -33,10 +35,6 @@ class Lost:
 
     row: str
     why: str
-
-
-class NotFinished(HarnessError):
-    """The row that a number comes from did not run to its end."""
 
 
 def key(choices: Choices) -> Key:
@@ -115,7 +113,7 @@ def _missing(plan: Plan, name: str, preset: str) -> str:
 def settled(plan: Plan, before: Mapping[Key, Plan], out: Path) -> Plan:
     """`plan` with its numbers from the rows `before` it, whose runs are in `out`, and from the folders it names.
 
-    Raises NotFinished for a row that has not run to its end, UserError for a run that has no such number.
+    Raises RowWaits for a row that has not run to its end, UserError for a run that has no such number.
     """
     from harness.engine.sibling_values import settle, stored
 
@@ -133,30 +131,44 @@ def settled(plan: Plan, before: Mapping[Key, Plan], out: Path) -> Plan:
     return settle(plan, runs)
 
 
-def chain(plan: Plan, before: Mapping[Key, Plan]) -> list[Choices]:
-    """What another process plans to get `plan` with its numbers: the choices of the rows they come from, then its own.
+class NumbersFromRows(Hook):
+    """Give each row of a command the numbers that it takes from the rows before it, and report their source."""
 
-    before: the plans of the rows that ran.
-    """
-    sources = [before[row].choices for row in _sources(plan, before).values() if row in before]
-    return [*sources, plan.choices]
+    def __init__(self, out: Path, note: Callable[[str], None]) -> None:
+        self._out, self._note = out, note
+        self._before: dict[Key, Plan] = {}  # the plans of the rows that had their turn
+
+    def ready(self, plan: Plan) -> Plan:
+        """The plan with its numbers. Raises what `settled` raises."""
+        made = settled(plan, self._before, self._out)
+        for amount in made.amounts.values():
+            self._note(amount["note"])
+        for warning in dict.fromkeys(w for w in made.warnings if w not in plan.warnings):
+            self._note(f"warning: {warning}")
+        self._before[key(plan.choices)] = made
+        return made
+
+    def chain(self, plan: Plan) -> list[Choices]:
+        """What another process plans to get `plan` with its numbers: the choices of their rows, then its own."""
+        rows = _sources(plan, self._before).values()
+        return [*(self._before[row].choices for row in rows if row in self._before), plan.choices]
 
 
 def _finished(name: str, preset: str, source: Plan | None, out: Path) -> StoredRun:
-    """The run of a row, with the records of the questions that this command asks. Raises NotFinished."""
+    """The run of a row, with the records of the questions that this command asks. Raises RowWaits."""
     from harness.storage.run_folder import read_run
 
     waits = f"method.{name} comes from the row of '{preset}'"
     if source is None or source.awaits:
-        raise NotFinished(f"{waits}, which did not run")
+        raise RowWaits(f"{waits}, which did not run")
     try:
         run = read_run(out / source.folder)
     except UserError as e:
-        raise NotFinished(f"{waits}, which did not run ({e})") from e
+        raise RowWaits(f"{waits}, which did not run ({e})") from e
     asked = {example.question.id for example in source.dataset.examples[: source.config.limit]}
     records = [row for row in run.records if row["question_id"] in asked]
     if len(records) < len(asked):
-        raise NotFinished(f"{waits}, which answered {len(records)} of {len(asked)} questions so far")
+        raise RowWaits(f"{waits}, which answered {len(records)} of {len(asked)} questions so far")
     if all(row["error"] is not None for row in records):
-        raise NotFinished(f"{waits}, where every question failed; --retry-failed asks them again")
+        raise RowWaits(f"{waits}, where every question failed; --retry-failed asks them again")
     return replace(run, records=records)

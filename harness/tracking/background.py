@@ -1,7 +1,7 @@
 """Log the runs of one command to MLflow while they go on, in one child process of its own.
 
-trackers = BackgroundTracking(out, mlflow, suite)
-trackers.add(folder); runner.run(...)
+trackers = BackgroundTracking(out, mlflow, suite)     a hook of harness/engine/command.py
+trackers.started(plan); runner.run(...)
 trackers.missed()                      waits for the last pass; a sentence for what was not logged
 log = TrainingLog(out, uri, params, warn)     the same for a training; log.close("FINISHED") ends it
 
@@ -29,8 +29,9 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
+from harness.engine.command import Hook
 from harness.errors import ConfigError, HarnessError
 from harness.storage.home import read_lock, write_json
 from harness.storage.paths import masked
@@ -49,6 +50,11 @@ from harness.tracking.track import (
 )
 from harness.tracking.uri import own_place, unreachable
 
+if TYPE_CHECKING:
+    from harness.engine.plan import Plan
+    from harness.engine.runner import RunResult
+
+
 EXPERIMENT = "pocket training"  # of trainings, by default
 _NICE = 19  # 1.5 % of a core that it shares with the run: the scheduler's weights are 15 and 1024
 _POLL = 0.2  # seconds between two looks at the parent
@@ -62,14 +68,25 @@ _LONGEST_END = 600  # seconds of the last pass: no store keeps an orphan alive
 _MOST_FAILURES = 2
 
 
-class BackgroundTracking:
+class BackgroundTracking(Hook):
     """Logs the runs of a command. mlflow: a URI, "off", or None for the default, whose failure only warns.
 
-    suite: name of the parent run that holds them; traces: of each run, at most. Raises ConfigError for an MLflow that
-    was asked for and cannot be used at all.
+    suite: name of the parent run that holds them; traces: of each run, at most; note: gets a sentence for what was not
+    logged; shared: several processes answer a row, so that only whoever merges it logs it. Raises ConfigError for an
+    MLflow that was asked for and cannot be used at all.
     """
 
-    def __init__(self, out: Path, mlflow: str | None, suite: str | None = None, traces: int = MOST_TRACES) -> None:
+    def __init__(
+        self,
+        out: Path,
+        mlflow: str | None,
+        suite: str | None = None,
+        traces: int = MOST_TRACES,
+        *,
+        note: Callable[[str], None] = lambda _: None,
+        shared: bool = False,
+    ) -> None:
+        self._out, self._note, self._shared = out, note, shared
         self.required = mlflow is not None or bool(os.environ.get("MLFLOW_TRACKING_URI"))
         self._uri = "" if mlflow == "off" else own_place(mlflow) if mlflow else default_uri(out)
         self._suite, self._traces = suite, traces
@@ -82,8 +99,25 @@ class BackgroundTracking:
                 raise ConfigError(self.unusable)
             self._uri = ""
 
+    def started(self, plan: Plan) -> None:
+        """Log the run from now on."""
+        if not self._shared:
+            self.add(self._out / plan.folder)
+
+    def ended(self, plan: Plan, result: RunResult) -> None:
+        """Log a run that this process merged."""
+        if self._shared and result.part is None:
+            self.add(result.folder)
+
+    def closed(self) -> int:
+        """Report what was not logged, as errors or warnings; 3 where logging was requested and failed."""
+        missed = self.missed()
+        for sentence in missed:
+            self._note(f"{'error' if self.required else 'warning'}: {sentence}")
+        return 3 if self.required and missed else 0
+
     def add(self, folder: Path) -> None:
-        """Log the run that is about to write `folder`, unless tracking is off; the run before it has ended."""
+        """Log the run in `folder`, unless tracking is off; the run before it has ended."""
         if not self._uri:
             return
         self._folders.append(folder)
@@ -142,13 +176,6 @@ class BackgroundTracking:
         lines = _content(self._log).decode(errors="replace").split("\n")
         last = next((line for line in reversed(lines) if line.strip()), "")
         return f"ChildProcessError: its process ended with {code}: {last}" if code else ""
-
-    def report(self, say: Callable[[str], None]) -> bool:
-        """Print what was not logged, as errors or warnings; True where logging was requested and failed."""
-        missed = self.missed()
-        for sentence in missed:
-            say(f"{'error' if self.required else 'warning'}: {sentence}")
-        return self.required and bool(missed)
 
 
 class TrainingLog:

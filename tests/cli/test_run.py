@@ -16,6 +16,9 @@ import pytest
 import yaml
 
 from harness.cli import run as run_verb
+from harness.engine import runner
+from harness.engine.forecast import Forecast
+from harness.engine.plan import Plan
 from harness.engine.runner import RunResult
 from harness.errors import CannotRun
 from harness.tracking.background import BackgroundTracking
@@ -109,10 +112,10 @@ def test_a_bug_keeps_its_traceback_and_the_other_rows_run(here: Cli) -> None:
 
 
 def test_a_bug_while_running_is_told_in_full(here: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> RunResult:
+    def broken(*_: object, **__: object) -> RunResult:
         raise ZeroDivisionError("deep inside")
 
-    monkeypatch.setattr(run_verb, "execute", broken)
+    monkeypatch.setattr(runner, "run", broken)
     done = here("run", "--method", "echo,echo-loud", *ROW, "--limit", "1")
     assert done.returncode == 1
     assert done.stderr.count("ZeroDivisionError: deep inside") == 2
@@ -159,6 +162,20 @@ def test_a_suite_and_a_profile(here: Cli) -> None:
     assert [s["config"]["method"]["params"]["rate"] for s in stored] == [0.25, 0.25]
     assert stored[0]["origins"]["limit"] == "profile tiny"
     assert stored[0]["config"]["profile"] == "tiny"
+
+
+def test_a_suite_says_what_a_row_took_beside_its_forecast(
+    here: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forecasts(plans: list[Plan], _: object) -> list[Forecast]:
+        return [Forecast(plan.method_name, plan.config.dataset.name, 2, 0, 9.0, 1.0, "", hours=1.0) for plan in plans]
+
+    monkeypatch.setattr(run_verb, "forecasts", forecasts)
+    done = here("run", "--suite", "pair", "--profile", "tiny", "--mlflow", "off")
+    assert len(re.findall(r"^forecast 60 min, took \S+ min$", done.stderr, re.MULTILINE)) == 2
+    kept = [json.loads(line) for line in (tmp_path / "results" / "forecasts.jsonl").read_text().splitlines()]
+    assert [line["forecast_hours"] for line in kept] == [1.0, 1.0]
+    assert all(0 < line["hours"] < 0.1 for line in kept)
 
 
 def test_run_yaml_is_a_config_file_that_gives_the_same_run(here: Cli, tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness.cli.forecast_table import closing, one_line, table
+from harness.cli.forecast_table import one_line, table
+from harness.cli.run_result import closing
 from harness.config.layers import Choices
 from harness.cost.flops import DEFAULT, ModelShape, flops
 from harness.engine.forecast import FRAME, Forecast, forecast

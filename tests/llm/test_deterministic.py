@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from harness.cli.run import Execution
+from harness.cli.run_options import Execution
 from harness.config.schema import ModelConfig
 from harness.llm import batched_forward
 from harness.llm.kv import Arena

@@ -1,0 +1,97 @@
+"""Options of `harness run`: how rows are run, and what is recorded and printed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+from harness.cli.command import execution, output, setting
+from harness.cli.options import Convention, Out, Traces
+from harness.errors import UserError
+from harness.storage.remote_runs import working_copy
+from harness.tracking.track import MOST_TRACES
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How rows are run, and what is recorded and printed."""
+
+    record_stops: Annotated[
+        int | None,
+        setting(
+            "--record-stops N",
+            "Continue past the stop, up to N positive probes (QRMeM: N updates), and record the answer at each.",
+            min=1,
+        ),
+    ] = None
+    record_t_p: Annotated[
+        float | None,
+        setting("--record-t-p X", "Also record stops for every threshold t_p up to X.", "the run's t_p", min=0, max=1),
+    ] = None
+    parallel: Annotated[
+        int,
+        execution(
+            "--parallel N",
+            "Questions to run at a time. Rounding can then change an answer, in bfloat16 and float16 above all.",
+            min=1,
+        ),
+    ] = 1
+    deterministic: Annotated[
+        bool,
+        execution("--deterministic", "Give the same answers to the bit whatever --parallel and the machine's load."),
+    ] = False
+    retry_failed: Annotated[bool, execution("--retry-failed", "Run the questions that failed again.")] = False
+    fail_fast: Annotated[bool, execution("--fail-fast", "Stop at the first question that fails.")] = False
+    debug: Annotated[bool, execution("--debug -v", "Print the traceback of the first question that fails.")] = False
+    quiet: Annotated[bool, output("--quiet -q", "Print no progress; warnings, errors and results are printed.")] = False
+    plan: Annotated[bool, execution("--plan", "Run nothing; print what would be run and its expected cost.")] = False
+    out: Out = "results"
+    keep_texts: Annotated[
+        str | None,
+        output(
+            "--keep-texts yes|no",
+            "Store questions, gold answers and the texts that were shown; no for data whose licence forbids it.",
+            "yes",
+        ),
+    ] = None
+    keep_prompts: Annotated[
+        bool, output("--keep-prompts", "Store every request to a model as it was sent, with its reply.")
+    ] = False
+    mlflow: Annotated[
+        str | None,
+        output(
+            "--mlflow URI|off",
+            "MLflow server or database to log to.",
+            "$MLFLOW_TRACKING_URI, else mlflow.db in the results folder",
+        ),
+    ] = None
+    traces: Traces = MOST_TRACES
+    json: Annotated[bool, output("--json", 'End with a line {"run": folder, "summary": {...}}.')] = False
+    convention: Convention = None
+
+    @cached_property
+    def folder(self) -> Path:
+        """The results folder."""
+        return working_copy(self.out)
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """What harness.engine.runner.run is given beside the plan."""
+        return {"retry_failed": self.retry_failed, "parallel": self.parallel, "fail_fast": self.fail_fast}
+
+    @property
+    def record(self) -> dict[str, float]:
+        """The options that set a field of the method, {"record_stops": 8}; see harness.engine.recording."""
+        given = {"record_stops": self.record_stops, "record_t_p": self.record_t_p}
+        return {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def settings(self) -> dict[str, bool]:
+        """Options that are settings of every row, {"keep_prompts": True}. Raises UserError."""
+        if self.keep_texts not in (None, "yes", "no"):
+            raise UserError(f"--keep-texts {self.keep_texts}: should be yes or no")
+        texts = {} if self.keep_texts is None else {"dataset.keep_texts": self.keep_texts == "yes"}
+        prompts = {"keep_prompts": True} if self.keep_prompts else {}
+        return texts | prompts | ({"model.deterministic": True} if self.deterministic else {})

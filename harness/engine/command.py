@@ -1,0 +1,65 @@
+"""The rows of one command, run in turn: one that fails never loses the others.
+
+    for outcome in in_turn(plans, execute, hooks):      the RunResult of each row, or what ended it
+        ...
+
+What a command does beside answering hooks in (Hook), in this order: what a row waits for, who follows its folder, what
+is said when it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from harness.engine.plan import Plan
+    from harness.engine.runner import RunResult
+
+
+class Hook:
+    """What follows the rows of a command; each method may be left out."""
+
+    def ready(self, plan: Plan) -> Plan:
+        """The plan as it can run, called before the row runs. Raises RowWaits where it cannot yet, UserError."""
+        return plan
+
+    def started(self, plan: Plan) -> None:
+        """The row is about to write its folder."""
+
+    def ended(self, plan: Plan, result: RunResult) -> None:
+        """The row ran to its end; some questions may have failed."""
+
+    def closed(self) -> int:
+        """All rows have had their turn. Returns the exit code that this asks for, 0 if all is well."""
+        return 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A row that had its turn: its result, or the exception that ended it."""
+
+    plan: Plan
+    result: RunResult | None = None
+    error: Exception | None = None
+
+
+def in_turn(
+    plans: Sequence[Plan], execute: Callable[[Plan], RunResult], hooks: Sequence[Hook] = ()
+) -> Iterator[Outcome]:
+    """Run the plans one after the other and yield what became of each. Raises KeyboardInterrupt alone."""
+    for plan in plans:
+        try:
+            ready = plan
+            for hook in hooks:
+                ready = hook.ready(ready)
+            for hook in hooks:
+                hook.started(ready)
+            result = execute(ready)
+            for hook in hooks:
+                hook.ended(ready, result)
+        except Exception as error:  # noqa: BLE001 - a bug in one row must not lose the others
+            yield Outcome(plan, error=error)
+        else:
+            yield Outcome(plan, result)
