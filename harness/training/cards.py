@@ -1,6 +1,6 @@
 """Model cards of adapters: card.json beside each, and CARD.md for all of them.
 
-    write(folder, AdapterTraining(method, base, ...))     after training
+    write(folder, method, base, ...)                      after training
     write_measures(out, exam, measures)                   adds the measures, and writes CARD.md
 
 The card names the base weights, so that harness/llm/adapters.py can refuse the adapter for others; `prompts` has a hash
@@ -11,47 +11,33 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from harness.config.schema import ModelConfig
 from harness.llm.adapters import CARD
 from harness.llm.model_info import hash_files
 from harness.storage.home import read_lock, write_json
 from harness.training.evaluate import Measure, as_json, from_json, rows_of
 
+if TYPE_CHECKING:
+    from harness.training.base import Base
+
 # What a course of training says of itself; `before` in a card has those of the adapter that it continued.
 _COURSE = ("seed", "rows", "left_out", "steps", "tokens", "minutes", "hardware")
 
 
-@dataclass(frozen=True)
-class AdapterTraining:
-    """How an adapter was trained.
+def write(
+    folder: Path, method: str, base: Base, prompts: dict[str, str], settings: dict[str, Any], trained: dict[str, Any]
+) -> None:
+    """Write an adapter's card, and keep the measures of the same training.
 
-    method: the preset; base, where: the base model and what identifies its weights; prompts: name -> hash, of the
-    prompts that it learnt; settings: of the task; trained: steps, rows, tokens, minutes.
+    method: the preset; prompts: name -> hash, of the prompts that it learnt; settings: of the task; trained: steps,
+    rows, tokens, minutes. Raises OSError.
     """
-
-    method: str
-    base: ModelConfig
-    where: Any
-    prompts: dict[str, str]
-    settings: dict[str, Any]
-    trained: dict[str, Any]
-
-
-def write(folder: Path, training: AdapterTraining) -> None:
-    """Write an adapter's card, and keep the measures of the same training. Raises OSError."""
-    values = {
-        "method": training.method,
-        "base": {"name": training.base.name, "where": training.where},
-        "prompts": training.prompts,
-        "settings": training.settings,
-        "trained": training.trained,
-    }
+    of_base = {"name": base.config.name, "where": base.where}
+    values = {"method": method, "base": of_base, "prompts": prompts, "settings": settings, "trained": trained}
     before = read_lock(folder / CARD)
-    if before.get("trained") == training.trained and "measures" in before:
+    if before.get("trained") == trained and "measures" in before:
         values["measures"] = before["measures"]
     write_json(folder / CARD, values)
 

@@ -26,6 +26,7 @@ from harness.method import Method, Scene, Task, TrainingTask
 from harness.models import LanguageModel
 from harness.parallel.in_flight import places_for
 from harness.prompts import Prompt
+from harness.storage.file_hash import file_hash
 from harness.training import cards, data, kilt_pages
 from harness.training import evaluate as measures
 from harness.training.base import Base, fits, teacher_of
@@ -239,7 +240,7 @@ class Course:
             "seed": self.seed,
             "base": digest(canonical(base.where))[:16],
             "settings": digest([own.model_dump(), self.settings.model_dump(exclude=_NO_EFFECT)])[:16],
-            "data": data.file_mark(self.file(task)),
+            "data": file_hash(self.file(task))[:16],
             "prompts": digest(self.prompts(task))[:16],
         }
         return Job(task.name, self.out, token_rows, self.settings, self.seed, about, before, most)
@@ -271,8 +272,7 @@ class Course:
             "hardware": cards.hardware(base.device),
         }
         settings = job.own.model_dump(mode="json", exclude={"recipes"})
-        about = cards.AdapterTraining(self.method_name, self.base, base.where, self.prompts(task), settings, trained)
-        cards.write(self.folder(task), about)
+        cards.write(self.folder(task), self.method_name, base, self.prompts(task), settings, trained)
 
 
 _NO_EFFECT = {"tasks", "save", "say", "exam", "label_seconds"}  # settings that change no weight

@@ -24,7 +24,6 @@ from harness.config.schema import digest
 from harness.errors import UserError
 from harness.method import Scene, Task, TrainingTask
 from harness.stats.rng import Dice
-from harness.storage.file_hash import file_hash
 from harness.storage.files import json_line, read_lines, write_atomic
 from harness.types import Document, Question
 
@@ -151,8 +150,3 @@ def scenes_of(path: Path, task: Task) -> tuple[list[Scene], int]:
     lines.sort(key=lambda line: line.get("n", 0))
     rows = [cast("list[dict[str, Any]]", line.get("scenes", [])) for line in lines]
     return [from_json(row, task) for of_item in rows for row in of_item], sum(not of_item for of_item in rows)
-
-
-def file_mark(path: Path) -> str:
-    """The first 16 hex digits of the file's sha256."""
-    return file_hash(path)[:16]

@@ -90,13 +90,17 @@ class ReaderTraining:
         methods: Counter[str] = Counter()
         for skill, owner in owners().items():
             methods[owner] += skills.get(skill, 0)
+        continued: dict[str, Any] = {}
+        if self.settings.start is not None:  # the adapter that was continued, and how it was trained
+            start = Path(self.settings.start)
+            continued = {"start": cards.adapter_mark(start), "before": cards.courses(start)}
         trained = {
             "seed": self.seed,
             "data": dict(Counter(row.dataset for row in rows)),
             "skills": dict(skills),
             "methods": dict((+methods).most_common()),
             "licences": _licences(self.settings.sources),
-            **self._before(base, rows),
+            **continued,
             "rows": len(job.data.rows),
             "left_out": 0,
             "steps": progress.step,
@@ -106,13 +110,7 @@ class ReaderTraining:
             "hardware": cards.hardware(base.device),
         }
         own = job.own.model_dump(mode="json", exclude={"recipes"})
-        cards.write(self.folder, cards.AdapterTraining(NAME, self.base, base.where, marks(prompts()), own, trained))
-
-    def _before(self, base: Base, rows: list[RealRow]) -> dict[str, Any]:
-        """The adapter that was continued, and how it was trained."""
-        if self.settings.start is None:
-            return {}
-        return {"start": self._about(base, rows)["start"], "before": cards.courses(Path(self.settings.start))}
+        cards.write(self.folder, NAME, base, marks(prompts()), own, trained)
 
     def examine(self, tell: Callable[[str], None]) -> list[Measure]:
         """Measure the base without and with the adapter, and write the measures to its card.

@@ -31,7 +31,7 @@ class TaskSettings(BaseModel):
     scenes: scenes of the synthetic world, or questions of each labelled data set; epochs: passes over them; batch: rows
     of a forward pass; accumulation: forward passes of an optimizer step; rate: highest learning rate; asked: what the
     teacher is asked for labels in place of the method's own prompt, with placeholders of that; recipes: texts of the
-    synthetic world, see pocket.tasks.scenes.Recipe, each with a weight.
+    synthetic world, see pocket.tasks.recipes.Recipe, each with a weight.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
