@@ -20,15 +20,14 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from harness.method import Index, Method, MethodConfig, Scene, Skill, Task, Tools
+from harness.method import Index, MethodConfig, Scene, Skill, Task, Tools
 from harness.models import MeteredModel
 from harness.prompts import Prompt, feed
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
-from methods.chunks import Span, shown_spans
+from methods.chunks import Span, packed, shown_spans
 from methods.retrieval import bm25_scores, words
 from methods.retry import Retry, ask_parsed, listed
-from methods.segments import packed
 
 DECOMPOSE = Prompt(
     "decompose",
@@ -52,7 +51,7 @@ def filled(question: str, answers: Sequence[str]) -> str:
     return _PLACE.sub(answer, question)
 
 
-class Decompose(Method):
+class Decompose(reading.ReadingMethod):
     """Sub-questions, each with a retrieval of its own."""
 
     class Config(MethodConfig):
@@ -78,10 +77,7 @@ class Decompose(Method):
     scope = "document"
     index_roles: ClassVar[tuple[str, ...]] = ("reader",)
     index_fields = ("segment_tokens",)
-
-    def templates(self) -> Sequence[Prompt]:
-        """Decomposition, the sub-answers' instruction, and reading."""
-        return (DECOMPOSE, INSTRUCTION, STEP, *reading.PROMPTS)
+    own_prompts = (DECOMPOSE, INSTRUCTION, STEP)
 
     def skills(self) -> list[Skill]:
         """Sub-questions, and short answers and choices."""

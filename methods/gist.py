@@ -26,13 +26,14 @@ from typing import ClassVar
 from pydantic import Field, model_validator
 
 from harness.errors import QuestionError
-from harness.method import Index, Method, MethodConfig, Scene, Skill, Tools
+from harness.method import Index, MethodConfig, Scene, Skill, Tools
 from harness.models import MeteredModel
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading, summary
 from methods.chunks import Span, sentences
 from methods.retry import Retry, ask_parsed, numbered, window_of
+from methods.summary import SUMMARY
 
 LABEL = "\n<{number}>\n"
 PAUSE = Prompt(
@@ -160,7 +161,7 @@ LOOKUP = Prompt(
 PAGE = Prompt("look-up, one page", "\n\nPage {number}: {gist}", first=False)
 
 
-class Gist(Method):
+class Gist(reading.ReadingMethod):
     """Pages, their gists, and a look-up."""
 
     class Config(MethodConfig):
@@ -196,10 +197,7 @@ class Gist(Method):
     index_roles: ClassVar[tuple[str, ...]] = ("builder",)
     index_version = "2"
     index_fields = ("page_words", "least_words", "last_words", "gist_tokens", "reply_tokens", "window")
-
-    def templates(self) -> Sequence[Prompt]:
-        """The prompts for page ends, summaries, the look-up and reading."""
-        return (PAUSE, LOOKUP, PAGE, summary.SUMMARY, *reading.PROMPTS)
+    own_prompts = (PAUSE, LOOKUP, PAGE, SUMMARY)
 
     def skills(self) -> list[Skill]:
         """Page breaks, summaries, the look-up, short answers and choices."""
@@ -213,14 +211,14 @@ class Gist(Method):
             _reply(request([piece for label, text in pairs for piece in (label, text)], page_break), tools, "builder")
 
         own = [Skill("gist page break", "pause", pause), Skill("gist look-up", "lookup", lookup)]
-        return [*own, *summary.skills(summary.SUMMARY.of(config)), *reading.skills(config)]
+        return [*own, *summary.skills(SUMMARY.of(config)), *reading.skills(config)]
 
     def index(self, document: Document, tools: Tools) -> Index:
         """Pages as spans, their gists, and what did not go as usual."""
         config, model = self.config, tools.model("builder")
         pages = Pages(document.text, config.page_words, config.least_words, config.last_words, config.reply_tokens)
         spans = pages.spans(model, tools, PAUSE.of(config))
-        most, prompt = self._share(len(spans), model), summary.SUMMARY.of(config)
+        most, prompt = self._share(len(spans), model), SUMMARY.of(config)
 
         def gist(number: int) -> str:
             text = document.text[spans[number][0] : spans[number][1]].strip()

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import ClassVar
 
 from harness.errors import WindowExceeded
-from harness.method import MethodConfig, Scene, Skill, Task, Tools
+from harness.method import Method, MethodConfig, Scene, Skill, Task, Tools
 from harness.models import MeteredModel
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Question
@@ -54,6 +55,11 @@ def options(question: Question) -> str:
     if not question.options:
         return ""
     return "\nOptions:" + "".join(f"\n({chr(65 + i)}) {o}" for i, o in enumerate(question.options))
+
+
+def question_text(question: Question) -> str:
+    """The question with its lettered options, as the shared prompt shows them."""
+    return question.text + options(question)
 
 
 def frame(question: Question, task: Task, config: MethodConfig | None = None) -> str:
@@ -107,3 +113,17 @@ def skills(config: MethodConfig | None = None) -> list[Skill]:
 
 
 SKILLS = skills()
+
+
+class ReadingMethod(Method):
+    """A method that answers with the shared reading prompts. own_prompts: the others that it sends."""
+
+    own_prompts: ClassVar[Sequence[Prompt]] = ()
+
+    def templates(self) -> Sequence[Prompt]:
+        """Its own prompts, and the shared reading prompts."""
+        return (*self.own_prompts, *PROMPTS)
+
+    def skills(self) -> list[Skill]:
+        """Short answers and choices after a text."""
+        return skills(self.config)

@@ -21,12 +21,11 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from harness.method import Index, Method, MethodConfig, Reads, Skill, Task, Tools
+from harness.method import Index, MethodConfig, Reads, Task, Tools
 from harness.models import MeteredModel
-from harness.prompts import Prompt
 from harness.types import Answer, Document, Question
 from methods.chunks import Span, fixed_chunks, packed_chunks, sentence_chunks, shown_spans
-from methods.reading import PROMPTS, SEPARATOR, Reading, ask, frame, room_for_text, skills
+from methods.reading import SEPARATOR, Reading, ReadingMethod, ask, frame, room_for_text
 
 
 class RetrievalConfig(MethodConfig):
@@ -63,7 +62,7 @@ class RetrievalConfig(MethodConfig):
         return [(a, b) for a, b in spans if b - a >= self.least_characters]
 
 
-class _TopK(Method):
+class _TopK(ReadingMethod):
     """Chunks, a ranking, a prompt; subclasses say how to rank."""
 
     Config = RetrievalConfig
@@ -79,14 +78,6 @@ class _TopK(Method):
     def frame(self, question: Question, task: Task) -> str:
         """The shared reading prompt."""
         return frame(question, task, self.config)
-
-    def templates(self) -> Sequence[Prompt]:
-        """The shared reading prompts."""
-        return PROMPTS
-
-    def skills(self) -> list[Skill]:
-        """Short answers and choices after a text."""
-        return skills(self.config)
 
     def reads(self, tokens: int, room: int) -> Reads:
         """The chunks that are shown; chunks of sentences are mostly shorter than chunk_tokens."""

@@ -39,9 +39,8 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from harness.method import Index, Method, MethodConfig, Skill, Tools
+from harness.method import Index, MethodConfig, Tools
 from harness.models import MeteredModel
-from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.chunks import Span, packed_chunks, sentence_chunks, sentences
@@ -205,7 +204,7 @@ class SegmentConfig(MethodConfig):
     titles: bool = True
 
 
-class _Segmented(Method):
+class _Segmented(reading.ReadingMethod):
     """Documents cut apart; the segments that fit the question best are read, best first."""
 
     Config = SegmentConfig
@@ -218,25 +217,14 @@ class _Segmented(Method):
         super().__init__(config)
         self.encoders = ROLES[self.config.scoring]  # type: ignore[misc]  # what ranks is a parameter
 
-    def templates(self) -> Sequence[Prompt]:
-        """The shared reading prompts."""
-        return reading.PROMPTS
-
-    def skills(self) -> list[Skill]:
-        """Short answers and choices after a text."""
-        return reading.skills(self.config)
-
     @abc.abstractmethod
     def cut(self, text: str, model: MeteredModel) -> list[Span]:
         """The segments of a document; `model` is that of the first of `index_roles`."""
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The segments as spans of characters."""
-        spans = tools.keep("segments", lambda: [list(s) for s in self.cut(document.text, self._cutter(tools))])
-        return {"segments": spans}
-
-    def _cutter(self, tools: Tools) -> MeteredModel:
-        return tools.model(self.index_roles[0])
+        model = tools.model(self.index_roles[0])
+        return {"segments": tools.keep("segments", lambda: [list(span) for span in self.cut(document.text, model)])}
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools

@@ -14,16 +14,15 @@ from typing import ClassVar
 from pydantic import Field
 
 from harness.errors import QuestionError
-from harness.method import Index, IndexTools, Method, MethodConfig, Skill, Tools
-from harness.prompts import Prompt
+from harness.method import Index, IndexTools, MethodConfig, Skill, Tools
 from harness.types import Answer, Document, Question, Shown
 from methods import reading, summary
+from methods.chunks import packed
 from methods.retry import window_of
-from methods.segments import packed
-from methods.summary import condense
+from methods.summary import SUMMARY, condense
 
 
-class Summarised(Method):
+class Summarised(reading.ReadingMethod):
     """All of a document in summaries that fit one request."""
 
     class Config(MethodConfig):
@@ -41,14 +40,11 @@ class Summarised(Method):
     scope = "document"
     index_roles: ClassVar[tuple[str, ...]] = ("builder",)
     index_version = "2"
-
-    def templates(self) -> Sequence[Prompt]:
-        """The shared prompts: a summary, and reading."""
-        return (summary.SUMMARY, *reading.PROMPTS)
+    own_prompts = (SUMMARY,)
 
     def skills(self) -> list[Skill]:
         """Summaries, short answers and choices."""
-        return [*summary.skills(summary.SUMMARY.of(self.config)), *reading.skills(self.config)]
+        return [*summary.skills(SUMMARY.of(self.config)), *reading.skills(self.config)]
 
     def index(self, document: Document, tools: IndexTools) -> Index:
         """The summaries, each with the part of the text that it covers. Raises QuestionError for a window too short."""
@@ -64,7 +60,7 @@ class Summarised(Method):
         texts = [document.text[a:b].strip() for a, b in spans]
         # What parts two texts in the reading prompt may take a token more than the line's end that condense counts.
         room -= len(texts) * model.count(reading.SEPARATOR)
-        prompt = summary.SUMMARY.of(config)
+        prompt = SUMMARY.of(config)
         pieces = condense(texts, room, config.summary_tokens, tools, model, window, prompt)
         return {"pieces": [[p.text, spans[p.first][0], spans[p.last][1]] for p in pieces if p.text]}
 

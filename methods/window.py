@@ -14,15 +14,15 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from harness.method import Index, Method, MethodConfig, Reads, Skill, Task, Tools
+from harness.method import Index, MethodConfig, Reads, Skill, Task, Tools
 from harness.models import MeteredModel
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
 from methods.chunks import Side, Span, fixed_chunks, keep, shown_spans
-from methods.reading import PROMPTS, Reading, ask, room_for_text, skills
+from methods.reading import PROMPTS, Reading, ReadingMethod, ask, room_for_text
 
 
-class FullContext(Method):
+class FullContext(ReadingMethod):
     """The whole document in the window; one that is too long is cut, and the record says so."""
 
     class Config(MethodConfig):
@@ -36,14 +36,6 @@ class FullContext(Method):
 
     summary = "the whole document in the window, its middle cut out where it does not fit"
     one_document = True
-
-    def templates(self) -> Sequence[Prompt]:
-        """The shared reading prompts."""
-        return PROMPTS
-
-    def skills(self) -> list[Skill]:
-        """Short answers and choices after a text."""
-        return skills(self.config)
 
     def reads(self, tokens: int, room: int) -> Reads:
         """The text once, or as much of it as fits."""
@@ -92,7 +84,7 @@ def _kept(text: str, most: int, model: MeteredModel, side: Side) -> tuple[list[S
 EXTRA = Prompt("sliding window", " Answer 'unanswerable' where the text does not say.", first=False)
 
 
-class SlidingWindow(Method):
+class SlidingWindow(ReadingMethod):
     """One request a window, each read as a text of its own; the first reply that answers counts.
 
     QRMeM's table 6 gives it five requests a question and no rule how their answers become one; for the rule here see
@@ -121,10 +113,6 @@ class SlidingWindow(Method):
         """The text once, a request a window."""
         most = max(min(room, self.config.window or room), 1)
         return Reads(tokens, max(min(self.config.windows, tokens), -(-tokens // most), 1))
-
-    def skills(self) -> list[Skill]:
-        """Short answers and choices after a text."""
-        return skills(self.config)
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
@@ -172,15 +160,11 @@ class SlidingWindow(Method):
         return []
 
 
-class ClosedBook(Method):
+class ClosedBook(ReadingMethod):
     """The question alone: the floor that reading must beat."""
 
     summary = "the question alone, without any text: the floor"
     reads_documents = False
-
-    def templates(self) -> Sequence[Prompt]:
-        """The shared reading prompts."""
-        return PROMPTS
 
     def skills(self) -> list[Skill]:
         """None: there is nothing to learn about the answer to a question without its text."""

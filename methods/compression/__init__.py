@@ -6,9 +6,8 @@ config.py      every choice, with the released code's default
 units.py       a text as tokens that can be kept or dropped, and what is kept as spans of the document
 surprise.py    -log p of each of them in a context, through a session of the compressor
 ranking.py     LongLLMLingua, LLMLingua: contexts ranked, a budget, their order, the keep ratio of each; their sentences
-tokens.py      their token level, window after window
 library.py     the same by the package llmlingua (engine: library), on the same sessions
-lingua.py      the two Methods
+lingua.py      the two Methods; their token level, window after window
 selective.py   Selective-Context: the self-information of each sentence's tokens
 classifier.py  a token classifier of transformers
 lingua2.py     LLMLingua-2 over it

@@ -26,8 +26,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from harness.method import Index, Method, MethodConfig, Skill, Tools
-from harness.prompts import Prompt
+from harness.method import Index, MethodConfig, Tools
 from harness.types import Answer, Document, Question
 from methods import reading
 from methods.chunks import Span
@@ -118,20 +117,12 @@ class _Context:
         return float(np.mean([value for chunk in self.chunks for value in chunk.values(config, chunk.keep)]))
 
 
-class LLMLingua2(Method):
+class LLMLingua2(reading.ReadingMethod):
     """Keep the words that a token classifier selects; the question plays no part."""
 
     Config = Lingua2Config
     summary = "words that a trained classifier keeps (LLMLingua-2)"
     scope = "document"
-
-    def templates(self) -> Sequence[Prompt]:
-        """The shared reading prompts."""
-        return reading.PROMPTS
-
-    def skills(self) -> list[Skill]:
-        """Short answers and choices after a text."""
-        return reading.skills(self.config)
 
     def problems(self) -> list[str]:
         """None; raises CannotRun for a classifier that is not here."""

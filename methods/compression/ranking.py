@@ -36,7 +36,10 @@ def choose_sentences(
     text: str, contexts: list[Span], question: str, target: float, config: LinguaConfig, tools: Tools
 ) -> list[list[Span]]:
     """For each context, spans of text that are kept; the sentence that passes the budget is still in it."""
-    groups = [_tiles(text, *span) for span in contexts]
+    groups = []
+    for start, end in contexts:  # each sentence up to the beginning of the next
+        starts = [start, *(start + a for a, _ in sentences(text[start:end])[1:]), end]
+        groups.append([(a, b) for a, b in pairwise(starts) if a < b])
     spans = [span for group in groups for span in group]
     model = tools.model("compressor")
     priority = priorities([text[a:b] for a, b in spans], question, config, tools)
@@ -51,12 +54,6 @@ def choose_sentences(
             break
     numbers = iter(range(len(spans)))
     return [[span for span in group if next(numbers) in kept] for group in groups]
-
-
-def _tiles(text: str, start: int, end: int) -> list[Span]:
-    """Sentences of a context, each up to the beginning of the next."""
-    starts = [start, *(start + a for a, _ in sentences(text[start:end])[1:]), end]
-    return [(a, b) for a, b in pairwise(starts) if a < b]
 
 
 def _preferred(groups: list[list[Span]], priority: np.ndarray, config: LinguaConfig) -> set[int]:

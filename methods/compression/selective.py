@@ -11,42 +11,27 @@ loses the space of a sentence's first token).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
-from typing import ClassVar
 
 import numpy as np
 
 from harness.errors import QuestionError
-from harness.method import Index, Method, Skill, Tools
+from harness.method import Index, Tools
 from harness.models import MeteredModel
-from harness.prompts import Prompt
-from harness.types import Answer, Document, Question
-from methods import reading
+from harness.types import Document
 from methods.chunks import sentences
 from methods.compression.config import SelectiveConfig
-from methods.compression.show import TEXT, Compressed, Piece, read
+from methods.compression.show import Compressed, CompressedMethod, Piece
 from methods.compression.surprise import SLACK, opened, surprise
 from methods.compression.units import Units, kept, units_of
 
 
-class SelectiveContext(Method):
+class SelectiveContext(CompressedMethod):
     """Tokens, or sentences, that a small model finds unsurprising inside their sentence are dropped."""
 
     Config = SelectiveConfig
     summary = "tokens of low self-information are left out (Selective-Context)"
-    needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset(), "compressor": frozenset({"score"})}
-    scope = "document"
-    index_roles = ("compressor",)
     index_version = "2"
-
-    def templates(self) -> Sequence[Prompt]:
-        """The shared reading prompts."""
-        return reading.PROMPTS
-
-    def skills(self) -> list[Skill]:
-        """Short answers and choices after a text, and texts with a high likelihood."""
-        return [*reading.skills(self.config), TEXT]
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The compressed document."""
@@ -65,13 +50,6 @@ class SelectiveContext(Method):
         sizes = np.array(units.sizes, dtype=int)
         pieces: list[Piece] = list(kept(units, alive))
         return Compressed(pieces, int(sizes.sum()), int(sizes[alive].sum()) if len(sizes) else 0).to_index()
-
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
-        """Read the compressed document."""
-        (document,), (index,) = documents, indexes
-        return read(question, document, Compressed.from_index(index), tools, self.config)
 
     def _most(self, tools: Tools) -> int:
         """Tokens of a sentence that are scored together."""

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
-from harness.method import MethodConfig, Scene, Skill, Tools
+from harness.method import Index, MethodConfig, Scene, Skill, Tools
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
 from methods.chunks import Span, keep
 from methods.compression.surprise import opened
-from methods.reading import Reading, ask, room_for_text
+from methods.reading import Reading, ReadingMethod, ask, room_for_text
 
 
 def _text(scene: Scene, tools: Tools) -> None:
@@ -136,3 +136,22 @@ def placed(layout: list[Piece], runs: list[Span]) -> list[Piece]:
             number += 1
         at += length
     return pieces
+
+
+class CompressedMethod(ReadingMethod):
+    """A method that compresses a document by a model's surprise once, when it is indexed; `index` says how."""
+
+    needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset(), "compressor": frozenset({"score"})}
+    scope = "document"
+    index_roles: ClassVar[tuple[str, ...]] = ("compressor",)
+
+    def skills(self) -> list[Skill]:
+        """Short answers and choices after a text, and texts with a high likelihood."""
+        return [*super().skills(), TEXT]
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        """Read the compressed document."""
+        (document,), (index,) = documents, indexes
+        return read(question, document, Compressed.from_index(index), tools, self.config)

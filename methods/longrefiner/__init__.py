@@ -8,7 +8,6 @@ prompts.py    the prompts of the three tasks, and the parsers of their replies
 scores.py     local scores upwards, global scores downwards, their sum
 select.py     nodes up to a budget, by the rule of the paper or of the released code
 shown.py      what the reader is shown of the chosen nodes, and how many tokens that is
-skills.py     the skills that a model needs
 training.py   the three adapters: how a teacher labels, how they are measured; pages.py, a page's headings
 method.py     the Method the registry names
 

@@ -1,4 +1,11 @@
-"""The two online tasks of the model: how broad a question is, and which titles of a document help."""
+"""The two online tasks of the model: how broad a question is, and which titles of a document help.
+
+What LongRefiner asks of a model, for training: its three tasks. Reading is the shared skill.
+
+"breadth"    texts: none                              verdict: True where the answer is clear and fixed (Local)
+"outline"    texts: a document                        reply: its outline
+"titles"     texts: title, abstract, lines of titles  reply: ['title']
+"""
 
 from __future__ import annotations
 
@@ -6,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.errors import WindowExceeded
-from harness.method import Tools
+from harness.method import Scene, Skill, Tools
 from harness.models import MeteredModel
 from harness.prompts import feed, prompt_tokens
 from harness.types import Document, Question, Step
@@ -15,6 +22,7 @@ from methods.longrefiner import prompts
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.scores import names
 from methods.longrefiner.tree import Tree
+from methods.reading import question_text
 
 
 def weigh(question: Question, config: LongRefinerConfig, tools: Tools) -> tuple[float, Step]:
@@ -27,12 +35,6 @@ def weigh(question: Question, config: LongRefinerConfig, tools: Tools) -> tuple[
     weight = probe.p["Global"] if sum(probe.mass.values()) > 0 else 0.5
     scores = {"weight": weight, "p_local": probe.mass["Local"], "p_global": probe.mass["Global"]}
     return weight, Step("analysis", scores=scores, tokens=tokens, flops=tools.meter.flops())
-
-
-def question_text(question: Question) -> str:
-    """The question with its lettered options."""
-    options = "".join(f"\n({chr(65 + i)}) {o}" for i, o in enumerate(question.options or ()))
-    return question.text + ("\nOptions:" + options if options else "")
 
 
 def outline(tree: Tree) -> str:
@@ -110,3 +112,34 @@ def _beside(selected: frozenset[str], known: frozenset[str], reply: str) -> str:
 def _beginning(text: str, most: int, model: MeteredModel) -> str:
     spans: Sequence[tuple[int, int]] = keep(text, most, model, "left")[0]
     return "".join(text[a:b] for a, b in spans)
+
+
+def skills(config: LongRefinerConfig) -> list[Skill]:
+    """The three tasks in the prompts that `config` leaves or puts in place."""
+
+    def analysis(scene: Scene, tools: Tools) -> None:
+        with tools.model("refiner").session() as s:
+            feed(s, prompts.analysis(question_text(scene.question), config))
+            s.probe(prompts.LABELS, after=prompts.LABEL_BEGIN)
+
+    def structuring(scene: Scene, tools: Tools) -> None:
+        model = tools.model("refiner")
+        with model.session() as s:
+            feed(s, prompts.structuring(scene.texts, config))
+            s.write(s.room() - model.turn_tokens())
+
+    def selection(scene: Scene, tools: Tools) -> None:
+        model = tools.model("refiner")
+        title, abstract, lines = scene.texts
+        with model.session() as s:
+            feed(s, prompts.selection(question_text(scene.question), title, abstract, lines, config))
+            s.write(s.room() - model.turn_tokens())
+
+    return [
+        Skill("longrefiner analysis", "breadth", analysis),
+        Skill("longrefiner structuring", "outline", structuring),
+        Skill("longrefiner selection", "titles", selection),
+    ]
+
+
+SKILLS = skills(LongRefinerConfig())

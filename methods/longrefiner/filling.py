@@ -45,7 +45,10 @@ def fill(clips: Sequence[Clip], text: str) -> list[Span | None]:
     best = _Best(len(ends))
     for number, spans in enumerate(places):
         # First compute the chains of all places of a clip, then store them: a chain has each clip at most once.
-        chains = [_behind(best, ends, number, span) for span in spans]
+        chains = []
+        for start, end in spans:
+            before = best.up_to(bisect_left(ends, start + 1))
+            chains.append(_Chain(before.count + 1, before.covered + end - start, number, (start, end), before))
         for chain in chains:
             best.put(bisect_left(ends, chain.span[1]), chain)
     placed: list[Span | None] = [None] * len(clips)
@@ -53,11 +56,6 @@ def fill(clips: Sequence[Clip], text: str) -> list[Span | None]:
     while last is not None and last.clip >= 0:
         placed[last.clip], last = last.span, last.before
     return placed
-
-
-def _behind(best: _Best, ends: Sequence[int], number: int, span: Span) -> _Chain:
-    before = best.up_to(bisect_left(ends, span[0] + 1))
-    return _Chain(before.count + 1, before.covered + span[1] - span[0], number, span, before)
 
 
 class _Best:

@@ -54,10 +54,6 @@ def _escaped(text: str) -> str:
     return _DOTS.sub(lambda m: "&#46;" * len(m.group()), text)
 
 
-def _unescaped(text: str) -> str:
-    return _ENTITY.sub(lambda m: _PLAIN[m.group(1)], text)
-
-
 def _clipped(excerpt: Clip, mark: Mark) -> str:
     if excerpt.tail is None:
         return _escaped(excerpt.head)
@@ -121,7 +117,7 @@ def _clips(text: str) -> Iterator[Clip]:
 
 
 def _tidy(text: str) -> str:
-    return " ".join(_unescaped(text).split())
+    return " ".join(_ENTITY.sub(lambda m: _PLAIN[m.group(1)], text).split())
 
 
 def _title(text: str) -> str:

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness.method import AdapterUse, Index, Method, MethodConfig, Skill, Tools
-from harness.prompts import Prompt
+from harness.method import AdapterUse, Index, MethodConfig, Skill, Tools
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
-from methods.longrefiner import prompts, skills
-from methods.longrefiner.asking import select_titles, weigh
+from methods.longrefiner import prompts
+from methods.longrefiner.asking import select_titles, skills, weigh
 from methods.longrefiner.config import INDEX_FIELDS, LongRefinerConfig
 from methods.longrefiner.scores import global_scores, local_scores, normalised
 from methods.longrefiner.select import Choice, choose, choose_as_released
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from harness.method import TrainingTask
 
 
-class LongRefiner(Method):
+class LongRefiner(reading.ReadingMethod):
     """Documents as trees; the nodes that score best for the question are read, up to a budget."""
 
     Config = LongRefinerConfig
@@ -36,6 +35,7 @@ class LongRefiner(Method):
     index_roles = ("refiner",)
     index_fields = INDEX_FIELDS
     index_version = "3"
+    own_prompts = prompts.PROMPTS
     without_adapters = "use longrefiner-no-adapters, which runs on the model as it is"
 
     def __init__(self, config: MethodConfig) -> None:
@@ -43,15 +43,11 @@ class LongRefiner(Method):
         # What scores paragraphs is a parameter, so that all rows of table 4 share their trees.
         self.encoders = ROLES[self.config.scoring]  # type: ignore[misc]
 
-    def templates(self) -> Sequence[Prompt]:
-        """The three tasks' prompts, and reading."""
-        return (*prompts.PROMPTS, *reading.PROMPTS)
-
     def skills(self) -> list[Skill]:
         """The three tasks as far as they are used, short answers and choices."""
         config: LongRefinerConfig = self.config
         runs = config.tasks().values()
-        pairs = zip(skills.skills(config), runs, strict=True)
+        pairs = zip(skills(config), runs, strict=True)
         return [*(skill for skill, is_used in pairs if is_used), *reading.skills(config)]
 
     def adapters(self) -> dict[str, dict[str, AdapterUse]]:

@@ -25,6 +25,7 @@ Kept for comparison: text can be read twice (a section and a paragraph of its su
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -39,7 +40,9 @@ def choose_as_released(showing: Showing, scores: Sequence[np.ndarray], budget: i
     size = {place: showing.tokens([showing.node(*place)]) for place in _by_score(showing, scores)}
     chosen: list[Leaf] = []
     left = budget
-    for place in _preselected(size, 2 * budget):
+    for place, total in zip(size, itertools.accumulate(size.values()), strict=True):
+        if total > 2 * budget:
+            break
         document, number = place
         node = trees[document].nodes[number]
         if left < 0:
@@ -66,17 +69,6 @@ def _by_score(showing: Showing, scores: Sequence[np.ndarray]) -> list[Leaf]:
     return sorted([*leaves, *parts], key=lambda place: -scores[place[0]][place[1]])
 
 
-def _preselected(size: dict[Leaf, int], most: int) -> list[Leaf]:
-    """The first nodes that fit into `most` tokens together."""
-    leaves: list[Leaf] = []
-    for place, tokens in size.items():
-        most -= tokens
-        if most < 0:
-            break
-        leaves.append(place)
-    return leaves
-
-
 @dataclass(frozen=True)
 class Choice:
     """nodes: the chosen ones, in order of choice; pieces: the text to read; reason: why the choice ended."""
@@ -86,19 +78,14 @@ class Choice:
     reason: str
 
 
-def by_score(scores: Sequence[np.ndarray]) -> list[Leaf]:
-    """(document, node) by falling score."""
-    every = [(document, node) for document, values in enumerate(scores) for node in range(len(values))]
-    return sorted(every, key=lambda place: (-scores[place[0]][place[1]], place))
-
-
 def choose(showing: Showing, scores: Sequence[np.ndarray], budget: int, skip: bool = False) -> Choice:
     """Nodes whose text as it is shown has `budget` tokens at most; scores: of each document, [nodes]."""
     trees = showing.trees
     inside: set[Leaf] = set()
     taken: list[Leaf] = []
     reason = "exhausted"
-    for document, node in by_score(scores):
+    every = [(document, node) for document, values in enumerate(scores) for node in range(len(values))]
+    for document, node in sorted(every, key=lambda place: (-scores[place[0]][place[1]], place)):
         new = {(document, leaf) for leaf in trees[document].under(node)} - inside
         if not new:
             continue

@@ -27,14 +27,15 @@ from harness.method import LabelCost, Labelling, Scene, TrainingTask
 from harness.models import MeteredModel
 from harness.prompts import Prompt, feed
 from harness.types import Document, Question
-from methods.longrefiner import prompts, skills
-from methods.longrefiner.asking import question_text, shown_parts
+from methods.longrefiner import prompts
+from methods.longrefiner.asking import shown_parts, skills
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import Clip, Part, parse, write
 from methods.longrefiner.pages import of_page
 from methods.longrefiner.scores import names
 from methods.longrefiner.structuring import body_start, structure
 from methods.longrefiner.tree import Tree, build
+from methods.reading import question_text
 
 if TYPE_CHECKING:
     from harness.method import SceneOutcome
@@ -184,13 +185,13 @@ class _Building:
 
 def tasks(config: LongRefinerConfig) -> list[TrainingTask]:
     """The tasks in the order they are trained: titles are selected from outlines of the trained model."""
-    skill = {item.name.removeprefix("longrefiner "): item for item in skills.skills(config)}
+    skill = {item.name.removeprefix("longrefiner "): item for item in skills(config)}
     selecting = Selection(config.model_copy(update={"structuring": True}))
     analysis = TrainingTask(
         "analysis",
         skill["analysis"],
         "accuracy",
-        _analysis,
+        lambda scene, outcome: {"accuracy": float((outcome.p_first[0] > 0.5) == scene.verdicts[0])},
         label_breadth,
         most_breadth,
         floor=_commoner,
@@ -238,10 +239,6 @@ def pieces(outline: Part, under: str = "") -> list[Hashable]:
             here = prompts.folded(child.title) or child.kind
             items += [(child.kind, here), *pieces(child, here)]
     return items
-
-
-def _analysis(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
-    return {"accuracy": float((outcome.p_first[0] > 0.5) == scene.verdicts[0])}
 
 
 def _commoner(scenes: Sequence[Scene]) -> float:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from harness.method import Index, Method, Scene, Skill, Tools
-from harness.prompts import Pieces, Prompt, feed
+from harness.method import Index, Scene, Skill, Tools
+from harness.prompts import Pieces, feed
 from harness.types import Answer, Document, Question
 from methods import reading, summary
 from methods.graph import Graph
@@ -54,7 +54,7 @@ def skills(config: MemWalkerConfig) -> list[Skill]:
     ]
 
 
-class MemWalker(Method):
+class MemWalker(reading.ReadingMethod):
     """A tree of summaries, walked down by the model's own choices to a segment that answers."""
 
     Config = MemWalkerConfig
@@ -67,10 +67,7 @@ class MemWalker(Method):
     scope = "document"
     index_roles = ("builder",)
     index_fields = INDEX_FIELDS
-
-    def templates(self) -> Sequence[Prompt]:
-        """The prompts of the tree and of the walk, and the shared reading prompts, which the fallback uses."""
-        return (*PROMPTS, *reading.PROMPTS)
+    own_prompts = PROMPTS  # of the tree and of the walk; the shared reading prompts are the fallback's
 
     def skills(self) -> list[Skill]:
         """Summaries of both kinds, the choice of a part, its reading; with the fallback short answers too."""

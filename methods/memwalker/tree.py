@@ -20,12 +20,12 @@ from harness.models import MeteredModel
 from harness.prompts import feed, prompt_tokens
 from harness.types import Document
 from methods import summary
+from methods.chunks import packed
 from methods.graph import Graph
 from methods.memwalker import prompts
 from methods.memwalker.config import MemWalkerConfig
 from methods.memwalker.prompts import SEGMENT
 from methods.retry import window_of
-from methods.segments import packed
 
 
 def even(nodes: list[int], most: int) -> list[list[int]]:

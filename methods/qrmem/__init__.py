@@ -6,8 +6,7 @@ replies.py      parsers of the replies: entities, relations, a verdict with its 
 build.py        segments, their graphs, the questions that complete them (a pool of new ones, by ROUGE-L)
 merge.py        graphs of segments become one: which names are one entity, which relations one edge
 memory.py       the dual-structure memory, as it is cached: segments, and the graph over them
-desk.py         one question: which segments fit the window, is it answered, and with what is it answered in the end
-trials.py       when a search ends, and what other maxima of trials would have answered
+search.py       one question: which segments fit the window, whether they answer; other maxima of trials
 alternatives.py entity trial, and graph expansion search
 method.py       the Method the registry names; algorithm 1 (reflection; "none" is its start alone); its skills
 

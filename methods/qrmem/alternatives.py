@@ -15,61 +15,60 @@ import numpy as np
 from harness.prompts import Pieces, prompt_tokens
 from harness.types import Answer
 from methods.qrmem import replies
-from methods.qrmem.desk import NOT_PARSED, Desk, fit_start
 from methods.qrmem.merge import normal
-from methods.qrmem.trials import End, Moves, drive
+from methods.qrmem.search import NOT_PARSED, End, Moves, State, drive, fit_start
 from methods.retry import fitting, window_of
 
 
-def entity_trial(desk: Desk) -> Answer:
+def entity_trial(state: State) -> Answer:
     """Let the model choose entities until their segments answer."""
-    return drive(desk, _trials(desk))
+    return drive(state, _trials(state))
 
 
-def _trials(desk: Desk) -> Moves:
-    mix = desk.start(share=1.0)
-    entities = list(desk.entities)
+def _trials(state: State) -> Moves:
+    mix = state.start(share=1.0)
+    entities = list(state.entities)
     chosen: list[int] | None = None
     while True:
-        verdict = desk.ask(mix)
+        verdict = state.ask(mix)
         if verdict is None:
             return End(mix, NOT_PARSED)
         if verdict.answer is not None:
             return End(mix, "answered", verdict.answer)
-        if chosen is not None and len(mix) < len(desk.memory.segments_of(entities)):
+        if chosen is not None and len(mix) < len(state.memory.segments_of(entities)):
             return End(mix, "the window is full")
         yield mix
-        chosen = _choose(desk, mix, verdict.reason, entities)
+        chosen = _choose(state, mix, verdict.reason, entities)
         if chosen is None:
             return End(mix, NOT_PARSED)
         if not chosen or set(chosen) == set(entities):
             return End(mix, "the entities did not change")
         entities, before = chosen, mix
-        mix = fit_start(desk.memory.segments_of(entities), desk.lengths, desk.room, 1.0, desk.similarity)
+        mix = fit_start(state.memory.segments_of(entities), state.lengths, state.room, 1.0, state.similarity)
         if mix == before:
             return End(mix, "the segments did not change")
-        desk.left([k for k in before if k not in mix], "no chosen entity stands in it, or not all segments fit")
-        desk.added([k for k in mix if k not in before], by=entities)
+        state.left([k for k in before if k not in mix], "no chosen entity stands in it, or not all segments fit")
+        state.added([k for k in mix if k not in before], by=entities)
 
 
-def _choose(desk: Desk, mix: list[int], reason: str, entities: list[int]) -> list[int] | None:
+def _choose(state: State, mix: list[int], reason: str, entities: list[int]) -> list[int] | None:
     """The entities to look up next; None if no reply could be parsed, [] if it names no entity of the memory."""
-    memory, config = desk.memory, desk.config
-    searcher = desk.tools.model("searcher")
+    memory, config = state.memory, state.config
+    searcher = state.tools.model("searcher")
     chosen = [memory.names[e] for e in entities]
     others = [name for e, name in enumerate(memory.names) if e not in entities]
     window = window_of(config.window, searcher) - config.entity_tokens
     # What does not fit goes: first segments (the model has read them already), then entities from the end of the text.
-    texts = [desk.texts[k] for k in mix]
+    texts = [state.texts[k] for k in mix]
     listed, shown = list(others), list(texts)
-    while (shown or listed) and prompt_tokens(desk.asking.trial(shown, reason, chosen, listed), searcher) > window:
+    while (shown or listed) and prompt_tokens(state.asking.trial(shown, reason, chosen, listed), searcher) > window:
         if len(shown) > 1 or not listed:
             shown.pop()
         else:
             listed = listed[: len(listed) // 2]
-    pieces = desk.asking.trial(shown, reason, chosen, listed)
-    with desk.searching():
-        response = desk.ask_parsed(searcher, pieces, config.entity_tokens, replies.names)
+    pieces = state.asking.trial(shown, reason, chosen, listed)
+    with state.searching():
+        response = state.ask_parsed(searcher, pieces, config.entity_tokens, replies.names)
     by_form = {normal(m): e for e, mentions in enumerate(memory.mentions) for m in mentions}
     forms = [normal(name) for name in response.found or ()]
     named = list(dict.fromkeys(by_form[form] for form in forms if form in by_form))
@@ -78,17 +77,17 @@ def _choose(desk: Desk, mix: list[int], reason: str, entities: list[int]) -> lis
         if left < all_:
             notes.append(f"{left} of {all_} {what} were shown")
     scores = {"entities": len(named), "replies": response.replies}
-    desk.step("choose", None, scores, tokens=response.tokens, note="; ".join(notes))
+    state.step("choose", None, scores, tokens=response.tokens, note="; ".join(notes))
     return None if response.found is None else named
 
 
-def graph_expansion(desk: Desk) -> Answer:
+def graph_expansion(state: State) -> Answer:
     """Expand by similar edges, elaborate the question, retrieve, read."""
-    config, memory = desk.config, desk.memory
-    entities = set(desk.entities)
-    desk.step("start", None, {"entities": len(entities)}, note=_first(desk))
-    with desk.searching():
-        similarity = desk.similar([desk.question.text], memory.edge_vectors)
+    config, memory = state.config, state.memory
+    entities = set(state.entities)
+    state.step("start", None, {"entities": len(entities)}, note=_first(state))
+    with state.searching():
+        similarity = state.similar([state.question.text], memory.edge_vectors)
     least = float(np.quantile(similarity, config.quantile)) if len(similarity) else 0.0
     taken: list[int] = []
     for _ in range(config.rounds):
@@ -100,36 +99,36 @@ def graph_expansion(desk: Desk) -> Answer:
             a, b, _text = memory.edges[edge]
             entity = b if a in entities else a
             entities |= {a, b}
-            desk.step("expand", entity, {"similarity": float(similarity[edge])}, note=memory.edge_text(edge))
-    query = [desk.question.text, *_elaborated(desk, sorted(entities), taken)]
-    with desk.searching():
-        ranking = desk.similar(query, memory.segment_vectors)
+            state.step("expand", entity, {"similarity": float(similarity[edge])}, note=memory.edge_text(edge))
+    query = [state.question.text, *_elaborated(state, sorted(entities), taken)]
+    with state.searching():
+        ranking = state.similar(query, memory.segment_vectors)
     order = [int(k) for k in np.argsort(-ranking, kind="stable")[: config.top_k]]
-    kept = fit_start(sorted(order), desk.lengths, desk.room, 1.0, ranking)
-    desk.added(kept, {k: float(ranking[k]) for k in kept})
-    return desk.read(kept, "expanded")
+    kept = fit_start(sorted(order), state.lengths, state.room, 1.0, ranking)
+    state.added(kept, {k: float(ranking[k]) for k in kept})
+    return state.read(kept, "expanded")
 
 
-def _first(desk: Desk) -> str:
-    names = ", ".join(desk.memory.names[e] for e in desk.entities)
+def _first(state: State) -> str:
+    names = ", ".join(state.memory.names[e] for e in state.entities)
     note = f"entities of the question: {names}" if names else "the memory has no entity of the question"
-    return "; ".join([*desk.memory.notes, note])
+    return "; ".join([*state.memory.notes, note])
 
 
-def _elaborated(desk: Desk, entities: Sequence[int], edges: Sequence[int]) -> list[str]:
+def _elaborated(state: State, entities: Sequence[int], edges: Sequence[int]) -> list[str]:
     """The elaborated question; [] where no reply could be parsed. The newest edges go where the window is short."""
-    memory, config = desk.memory, desk.config
-    searcher = desk.tools.model("searcher")
+    memory, config = state.memory, state.config
+    searcher = state.tools.model("searcher")
     room = window_of(config.window, searcher) - config.question_tokens
     names, relations = [memory.names[e] for e in entities], [memory.edge_text(edge) for edge in edges]
 
     def pieces_of(n: int) -> Pieces:
-        return desk.asking.elaborate(names[:n], relations[: max(0, n - len(names))])
+        return state.asking.elaborate(names[:n], relations[: max(0, n - len(names))])
 
     pieces, _ = fitting(pieces_of, len(names) + len(relations), room, searcher)
-    with desk.searching():
-        response = desk.ask_parsed(searcher, pieces, config.question_tokens, replies.questions)
+    with state.searching():
+        response = state.ask_parsed(searcher, pieces, config.question_tokens, replies.questions)
     questions = (response.found or [])[:1]
     notes = [*response.notes, *(questions or ["no elaborated question"])]
-    desk.step("elaborate", None, {"replies": response.replies}, tokens=response.tokens, note="; ".join(notes))
+    state.step("elaborate", None, {"replies": response.replies}, tokens=response.tokens, note="; ".join(notes))
     return questions

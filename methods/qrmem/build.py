@@ -38,14 +38,15 @@ from harness.method import IndexTools, Tools
 from harness.models import MeteredModel
 from harness.prompts import Pieces, feed, prompt_tokens, texts_of
 from harness.types import Document, Question
+from methods.chunks import packed
 from methods.qrmem import prompts, replies
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.memory import Memory
 from methods.qrmem.merge import FUNCTION, SubGraph, merge_entities, merge_relations, normal, occurs, places
 from methods.qrmem.prompts import Relation
+from methods.reading import question_text
 from methods.retrieval import words
 from methods.retry import ParsedReply, Retry, ask_parsed, fitting, reply_to, window_of
-from methods.segments import packed
 from methods.summary import SUMMARY, one_summary
 
 
@@ -198,7 +199,7 @@ class _Building:
         config = self.config
         fields = ("entity_tokens", "relation_tokens", "window", "open_entities", "recogniser")
         needs = {
-            "question": prompts.question_text(self.question),
+            "question": question_text(self.question),
             "summary": self.summary,
             "segments": self.segments,
             "prompts": texts_of(p.of(config) for p in _FIRST),

@@ -22,22 +22,22 @@ The texts of a scene, lists a line an item and "" for none (pocket/tasks/entity_
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from harness.entities.recogniser import missing, packages
 from harness.errors import Missing
-from harness.method import Index, IndexTools, Method, Scene, Skill, Tools
-from harness.prompts import Prompt, feed
+from harness.method import Index, IndexTools, Scene, Skill, Tools
+from harness.prompts import feed
 from harness.types import Answer, Document, Question
 from methods import reading, summary
 from methods.qrmem.alternatives import entity_trial, graph_expansion
 from methods.qrmem.build import build_memory
 from methods.qrmem.config import INDEX_FIELDS, QRMeMConfig
-from methods.qrmem.desk import NOT_PARSED, Desk, fit
 from methods.qrmem.memory import Memory
 from methods.qrmem.prompts import PROMPTS, Asking, Relation
-from methods.qrmem.trials import End, Moves, drive, replay
+from methods.qrmem.search import NOT_PARSED, End, Moves, State, drive, fit, replay
+from methods.summary import SUMMARY
 
 
 def skills(config: QRMeMConfig) -> list[Skill]:
@@ -101,25 +101,20 @@ def skills(config: QRMeMConfig) -> list[Skill]:
     ]
 
 
-def without_navigation(desk: Desk) -> Answer:
-    """Answer from the segments of the question's entities."""
-    return desk.read(desk.start(share=1.0), "no navigation")
-
-
-def navigate(desk: Desk) -> Answer:
+def navigate(state: State) -> Answer:
     """Reflect and follow edges until the question is answered."""
-    return drive(desk, _moves(desk))
+    return drive(state, _moves(state))
 
 
-def _moves(desk: Desk) -> Moves:
-    memory = desk.memory
-    start = desk.start(desk.config.start_share)
-    entities, mix = list(desk.entities), list(start)
+def _moves(state: State) -> Moves:
+    memory = state.memory
+    start = state.start(state.config.start_share)
+    entities, mix = list(state.entities), list(start)
     added: dict[int, float] = {}
     reason, fresh = "", True
     while True:
         if fresh:
-            verdict = desk.ask(mix)
+            verdict = state.ask(mix)
             if verdict is None:
                 return End(mix, NOT_PARSED)
             if verdict.answer is not None:
@@ -129,43 +124,45 @@ def _moves(desk: Desk) -> Moves:
         if not frontier:
             return End(mix, "no edge leads on")
         yield mix
-        edge, score = _best(desk, frontier, entities, reason)
+        edge, score = _best(state, frontier, entities, reason)
         a, b, _ = memory.edges[edge]
         entity = b if a in entities else a
         entities.append(entity)
         new = {k: score for k in memory.places[entity] if k not in mix}
-        added = fit(start, added | new, desk.lengths, desk.room)
+        added = fit(start, added | new, state.lengths, state.room)
         before, mix = mix, sorted({*start, *added})
         fresh = mix != before
         note = memory.edge_text(edge) + ("" if fresh else " (nothing new to read)")
-        desk.step("expand", entity, {"similarity": score, "segments": len(mix)}, note=note)
-        desk.left([k for k in before if k not in mix], "its score is the lowest, and not all segments fit")
-        desk.added([k for k in mix if k not in before], added, [entity])
+        state.step("expand", entity, {"similarity": score, "segments": len(mix)}, note=note)
+        state.left([k for k in before if k not in mix], "its score is the lowest, and not all segments fit")
+        state.added([k for k in mix if k not in before], added, [entity])
 
 
-def _best(desk: Desk, frontier: list[int], entities: list[int], reason: str) -> tuple[int, float]:
+def _best(state: State, frontier: list[int], entities: list[int], reason: str) -> tuple[int, float]:
     """The edge of the frontier most similar to [Q; R; E], and how similar; of equals the one stated first.
 
     Without reflection the query is Q alone: "only relying on the query to traverse the graph" (QRMeM 3.5).
     """
-    query = [desk.question.text]
-    if desk.config.reflection:
-        query += [*([reason] if reason else []), ", ".join(desk.memory.names[e] for e in entities)]
-    with desk.searching():
-        scores = desk.similar(query, desk.memory.edge_vectors[frontier])
+    query = [state.question.text]
+    if state.config.reflection:
+        query += [*([reason] if reason else []), ", ".join(state.memory.names[e] for e in entities)]
+    with state.searching():
+        scores = state.similar(query, state.memory.edge_vectors[frontier])
     best = int(scores.argmax())
     return frontier[best], float(scores[best])
 
 
-_NAVIGATIONS = {
+_NAVIGATIONS: dict[str, Callable[[State], Answer]] = {
     "reflection": navigate,
     "entity-trial": entity_trial,
     "graph-expansion": graph_expansion,
-    "none": without_navigation,
+    "none": lambda state: state.read(
+        state.start(share=1.0), "no navigation"
+    ),  # the segments of the question's entities
 }
 
 
-class QRMeM(Method):
+class QRMeM(reading.ReadingMethod):
     """A graph built for the question leads, by reflection on what is missing, to the segments that answer it."""
 
     Config = QRMeMConfig
@@ -181,10 +178,7 @@ class QRMeM(Method):
     index_fields = INDEX_FIELDS
     recording_fields = ("record_stops",)
     index_version = "5"
-
-    def templates(self) -> Sequence[Prompt]:
-        """The same for every navigation, so that all of them share one memory."""
-        return (summary.SUMMARY, *PROMPTS, *reading.PROMPTS)
+    own_prompts = (SUMMARY, *PROMPTS)  # the same for every navigation, so that all of them share one memory
 
     def index_packages(self) -> tuple[str, ...]:
         """The named-entity tool, where it is a library."""
@@ -198,7 +192,7 @@ class QRMeM(Method):
 
     def skills(self) -> list[Skill]:
         """Summaries, what the memory and its navigation ask for, and reading."""
-        return [*summary.skills(summary.SUMMARY.of(self.config)), *skills(self.config), *reading.skills(self.config)]
+        return [*summary.skills(SUMMARY.of(self.config)), *skills(self.config), *reading.skills(self.config)]
 
     def index(self, document: Document, tools: IndexTools) -> Index:
         """The memory of a document for the question it is built for."""
@@ -211,8 +205,8 @@ class QRMeM(Method):
     ) -> Answer:
         """Navigate the memory."""
         (document,), (index,) = documents, indexes
-        desk = Desk(document, question, Memory.from_index(index), self.config, tools)
-        return _NAVIGATIONS[self.config.navigation](desk)
+        state = State(document, question, Memory.from_index(index), self.config, tools)
+        return _NAVIGATIONS[self.config.navigation](state)
 
     def stop_rule(self) -> dict[str, Any]:
         """Stop after max_trials updates of the entity set."""
@@ -223,5 +217,5 @@ class QRMeM(Method):
         return {"max_trials": max(self.config.max_trials, self.config.record_stops or 0)}
 
     def replay(self, steps: Sequence[Mapping[str, Any]], **rule: Any) -> int | None:
-        """The place of the last step of a search with at most max_trials updates (trials.py)."""
+        """The place of the last step of a search with at most max_trials updates (search.py)."""
         return replay(steps, rule["max_trials"])

@@ -14,6 +14,7 @@ from harness.method import MethodConfig
 from harness.prompts import Pieces, Prompt
 from harness.types import Question
 from methods.qrmem.merge import places
+from methods.reading import question_text
 
 ENTITIES = Prompt(
     "entities",
@@ -82,12 +83,6 @@ class Relation(NamedTuple):
 
     segment: str
     text: str
-
-
-def question_text(question: Question) -> str:
-    """The question with its lettered options, as the shared reading prompt shows them."""
-    options = "".join(f"\n({chr(65 + i)}) {o}" for i, o in enumerate(question.options or ()))
-    return question.text + ("\nOptions:" + options if options else "")
 
 
 def marked(segment: str, names: Sequence[str]) -> str:

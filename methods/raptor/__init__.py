@@ -1,8 +1,7 @@
 """RAPTOR (Sarthi et al. 2024): a tree of summaries over clusters of chunks, searched by similarity.
 
 config.py     every choice, with the released code's default
-cluster.py    soft clusters of embeddings: UMAP, Gaussian mixtures, BIC
-tree.py       construction: chunks -> clusters -> summaries -> clusters ...
+tree.py       construction: chunks -> clusters (UMAP, Gaussian mixtures, BIC) -> summaries -> clusters ...
 method.py     the Method the registry names; which nodes are shown: layer by layer (TT), or all layers together (CT)
 
 Read from the released code and meant as its authors meant it: where that code has a defect, the docstring of the place

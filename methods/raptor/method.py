@@ -13,13 +13,13 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from harness.method import Index, Method, Skill, Task, Tools
-from harness.prompts import Prompt
+from harness.method import Index, Skill, Task, Tools
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading, summary
 from methods.graph import Graph
 from methods.raptor.config import INDEX_FIELDS, RaptorConfig
 from methods.raptor.tree import build_tree
+from methods.summary import DETAILED
 
 
 def _nearest(nodes: Sequence[int], similarity: np.ndarray) -> list[int]:
@@ -43,7 +43,7 @@ def traversal(graph: Graph, similarity: np.ndarray, top_k: int) -> list[int]:
     return kept
 
 
-class Raptor(Method):
+class Raptor(reading.ReadingMethod):
     """A tree of summaries; its nodes nearest to the question are read, a line each, in the order they were chosen."""
 
     Config = RaptorConfig
@@ -54,6 +54,7 @@ class Raptor(Method):
     index_roles = ("builder", "encoder")
     index_fields = INDEX_FIELDS
     takes: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {"top_k": "pieces"}
+    own_prompts = (DETAILED,)  # a summary of a cluster
 
     def piece_tokens(self) -> int | None:
         """A node at its full size; None for a traversal, where top_k counts the nodes of each layer."""
@@ -64,17 +65,13 @@ class Raptor(Method):
         """The shared reading prompt."""
         return reading.frame(question, task, self.config)
 
-    def templates(self) -> Sequence[Prompt]:
-        """A summary of a cluster, and the shared reading prompts."""
-        return (summary.DETAILED, *reading.PROMPTS)
-
     def index_packages(self) -> tuple[str, ...]:
         """The packages that reduce and cluster; another version may build another tree."""
         return ("scikit-learn", "umap-learn") if self.config.reduction == "umap" else ("scikit-learn",)
 
     def skills(self) -> list[Skill]:
         """Summaries, short answers and choices."""
-        return [*summary.skills(summary.DETAILED.of(self.config)), *reading.skills(self.config)]
+        return [*summary.skills(DETAILED.of(self.config)), *reading.skills(self.config)]
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The tree, and an embedding of every node [nodes, width]."""

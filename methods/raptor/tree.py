@@ -7,23 +7,193 @@ stops at a level of 11 nodes or fewer, or after 5 levels of summaries
 A node may be in several clusters, so it may have several parents. The prompt asks for what the released code's asks
 for (docs/methods/raptor.md#raptor-summary), at temperature 0 (released: the API's default); nodes stand on a line each
 (released: with an empty line between).
+
+Soft clusters of embeddings, as RAPTOR makes them (docs/methods/raptor.md#raptor-clusters).
+
+    vectors ──UMAP──► 10 dimensions ──Gaussian mixture, number of components by BIC──► global clusters
+    each global cluster ──the same on its own vectors──► local clusters; one with too many tokens is clustered again
+
+A node belongs to every component with a posterior above the threshold. Differences from the released code: equal
+vectors are one point and share its clusters (there too they share labels, but are counted apart); a node without a
+posterior above the threshold goes to its likeliest component instead of being lost; a duplicate cluster is kept once;
+one that cannot be split is cut in order instead of being clustered for ever.
+
+Keep what numba compiles for UMAP, so that the next process does not compile it again.
+
+UMAP asks numba to compile some ten functions at their first call, 10 s on a CPU core, and does not store them.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
+from math import isqrt
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from harness.errors import QuestionError
+from harness.errors import CannotRun, QuestionError
 from harness.method import Tools
 from harness.models import MeteredModel
+from harness.storage.home import home
 from harness.types import Document
 from methods import summary
+from methods.chunks import packed
 from methods.graph import Graph
-from methods.raptor.cluster import clusters
-from methods.raptor.config import RaptorConfig
-from methods.segments import packed
+from methods.raptor.config import NEEDS_UMAP, RaptorConfig
+
+_OF_UMAP = ("umap", "pynndescent")
+
+
+def keep(modules: Iterable[Any], home: Path) -> None:
+    """Store the compiled functions of `modules`; nothing where the folder cannot be written."""
+    from numba.core.dispatcher import Dispatcher
+
+    config: Any = import_module("numba").config
+    before = config.CACHE_DIR
+    # numba's own key has its version and the CPU, but not how far it optimises.
+    folder = Path(before) if before else (home / f"numba-opt{int(config.OPT)}").absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return
+    if not os.access(folder, os.W_OK):
+        return
+    config.CACHE_DIR = str(folder)
+    try:
+        for value in [value for module in modules for value in vars(module).values()]:
+            if isinstance(value, Dispatcher):
+                value.enable_caching()
+    finally:
+        config.CACHE_DIR = before
+
+
+_DEPTH = 5  # times a cluster is clustered again; then it is cut in order
+# numba's kernels may not be entered by two threads at once, and warnings are a matter of the whole process.
+_ONE = threading.Lock()
+
+
+def clusters(vectors: np.ndarray, tokens: Sequence[int], most: int, config: RaptorConfig) -> list[list[int]]:
+    """Groups of rows of `vectors` [nodes, width]; every row is in one group at least.
+
+    tokens: of each node; a group has `most` of them at most, but for a group of one node. Raises CannotRun where
+    UMAP is configured but not installed.
+    """
+    groups = _limited(list(range(len(vectors))), vectors, tokens, most, config)
+    return [list(group) for group in dict.fromkeys(tuple(group) for group in groups)]
+
+
+def _limited(
+    group: list[int], vectors: np.ndarray, tokens: Sequence[int], most: int, config: RaptorConfig, depth: int = _DEPTH
+) -> Iterator[list[int]]:
+    """The clusters of `group`; those of more than `most` tokens are clustered again."""
+    for rows in _soft(vectors[group], config):
+        cluster = [group[row] for row in rows]
+        if len(cluster) == 1 or sum(tokens[i] for i in cluster) <= most:
+            yield cluster
+        elif depth == 0 or len(cluster) == len(group) or len(_distinct(vectors[cluster])[0]) <= config.dimensions + 1:
+            yield from in_order(cluster, tokens, most)
+        else:
+            yield from _limited(cluster, vectors, tokens, most, config, depth - 1)
+
+
+def in_order(group: Sequence[int], tokens: Sequence[int], most: int) -> Iterator[list[int]]:
+    """The group cut in order into parts of `most` tokens at most; a longer node is a part of its own."""
+    part: list[int] = []
+    for node in group:
+        if part and sum(tokens[i] for i in part) + tokens[node] > most:
+            yield part
+            part = []
+        part.append(node)
+    if part:
+        yield part
+
+
+def _distinct(vectors: np.ndarray) -> tuple[list[int], list[int]]:
+    """The first row of each distinct vector, and for every row which of these it equals."""
+    numbers: dict[bytes, int] = {}
+    firsts: list[int] = []
+    which: list[int] = []
+    for row, vector in enumerate(vectors):
+        number = numbers.setdefault(vector.tobytes(), len(numbers))
+        if number == len(firsts):
+            firsts.append(row)
+        which.append(number)
+    return firsts, which
+
+
+def _soft(vectors: np.ndarray, config: RaptorConfig) -> list[list[int]]:
+    """Global clusters, then local ones inside each: rows of `vectors` in ascending order."""
+    firsts, which = _distinct(vectors)
+    points = vectors[firsts]
+    few = config.dimensions + 1
+    if len(points) <= few:
+        return [list(range(len(vectors)))]
+    groups: list[list[int]] = []
+    for members in _mixture(_reduced(points, isqrt(len(points) - 1), config), config):
+        inside = points[members]
+        local = [np.arange(len(members))]
+        if len(members) > few:
+            local = _mixture(_reduced(inside, config.neighbours, config), config)
+        for part in local:
+            kept = set(members[part].tolist())
+            groups.append([row for row, number in enumerate(which) if number in kept])
+    return groups
+
+
+def _reduced(points: np.ndarray, neighbours: int, config: RaptorConfig) -> np.ndarray:
+    """The points [n, width] in `config.dimensions` dimensions [n, dimensions]; n - 2 at most."""
+    width = max(1, min(config.dimensions, len(points) - 2))
+    if config.reduction == "pca":
+        pca = import_module("sklearn.decomposition").PCA(min(width, points.shape[1]), svd_solver="full")
+        return np.asarray(pca.fit_transform(points.astype(np.float64)))
+    with _ONE, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of tiny and disconnected graphs, which UMAP lays out all the same
+        made = _umap().UMAP(
+            n_neighbors=min(max(2, neighbours), len(points) - 1),
+            n_components=width,
+            metric="cosine",
+            random_state=config.seed,
+            n_jobs=1,
+        )
+        return np.asarray(made.fit_transform(points), dtype=np.float64)
+
+
+def _umap() -> Any:
+    # Only when a tree is built: numba takes seconds to import.
+    first = "umap" not in sys.modules
+    try:
+        umap = import_module("umap")
+    except ModuleNotFoundError as error:
+        raise CannotRun(f"method.reduction: {NEEDS_UMAP}") from error
+    if first:
+        keep([module for name, module in sys.modules.items() if name.partition(".")[0] in _OF_UMAP], home())
+    return umap
+
+
+def _mixture(points: np.ndarray, config: RaptorConfig) -> list[np.ndarray]:
+    """Members of each component of the Gaussian mixture with the lowest BIC, ascending; every point has one at least.
+
+    Tries 1 to min(components, n) - 1 components (the released range, its upper end excluded).
+    """
+    kind = import_module("sklearn.mixture").GaussianMixture
+    with _ONE, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of mixtures that have not converged; BIC judges them like the others
+        tried = [
+            kind(count, random_state=config.seed).fit(points)
+            for count in range(1, max(2, min(config.components, len(points))))
+        ]
+    best = min(tried, key=lambda mixture: float(mixture.bic(points)))
+    posterior = best.predict_proba(points)
+    member = posterior > config.threshold
+    member[np.arange(len(points)), posterior.argmax(axis=1)] = True
+    return [np.flatnonzero(column) for column in member.T if column.any()]
 
 
 def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[Graph, np.ndarray]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from harness.errors import WindowExceeded
 from harness.llm.scripted import Rule
 from harness.types import Document, Question
-from methods.chunks import fixed_chunks, keep_middle_out
+from methods.chunks import fixed_chunks, keep
 from methods.retrieval import BM25, SBERT, RetrievalConfig, bm25_scores, words
 from methods.window import ClosedBook, FullContext
 from tests.methods.conftest import FakeTools
@@ -101,7 +101,7 @@ def test_chunks_tile_and_truncation_keeps_ends(text, size, most):
     chunks = fixed_chunks(text, size, model)
     assert "".join(text[a:b] for a, b in chunks) == (text if model.count(text) else "")
     assert all(model.count(text[a:b]) <= size for a, b in chunks)
-    spans, tokens = keep_middle_out(text, most, model)
+    spans, tokens = keep(text, most, model)
     assert tokens == model.count(text)
     assert sum(model.count(text[a:b]) for a, b in spans) <= max(most, 0)
     assert (spans == [(0, len(text))]) == (tokens <= most)

@@ -19,10 +19,10 @@ from harness.llm.load import load_model
 from harness.llm.scripted import Script, ScriptedModel
 from harness.types import Document, Question
 from methods.compression import config, lingua
+from methods.compression.lingua import ratios, threshold, windows
 from methods.compression.ranking import choose, perplexities
 from methods.compression.selective import _above, _groups, _information
 from methods.compression.surprise import opened, surprise
-from methods.compression.tokens import ratios, threshold, windows
 from methods.compression.units import joined, kept, units_of
 from pocket.random_model import save
 from pocket.world.sample import sample
@@ -326,7 +326,7 @@ def test_the_package_fails_beyond_one_window_and_our_sessions_do_not(package, ll
     assert found.before == pytest.approx(900, abs=3)
     assert 250 < found.after < 600
     own, _ = squeezed(text, setting.model_copy(update={"engine": "own"}), llama)
-    # Our loop decides the first window alike; behind it thresholds differ (see methods.compression.tokens).
+    # Our loop decides the first window alike; behind it thresholds differ (see methods.compression.lingua).
     assert own[:200] == told[:200]
     assert len(own) == pytest.approx(len(told), rel=0.2)
 

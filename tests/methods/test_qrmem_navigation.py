@@ -19,7 +19,7 @@ from harness.types import Document, Question, Shown
 from methods.qrmem import QRMeM
 from methods.qrmem import method as method_module
 from methods.qrmem.config import QRMeMConfig
-from methods.qrmem.desk import fit, fit_start
+from methods.qrmem.search import fit, fit_start
 from tests.methods.conftest import FakeTools
 from tests.methods.qrmem_graph import QUESTION, SEGMENTS, SPANS, TEXT, Overlap, choose, memory, no, yes
 

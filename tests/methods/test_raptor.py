@@ -20,12 +20,12 @@ from harness.errors import ConfigError, QuestionError
 from harness.llm.scripted import Rule
 from harness.storage.run_folder import read_run
 from harness.types import Document, Question, Shown
+from methods.chunks import packed
 from methods.graph import Graph
 from methods.raptor import Raptor
 from methods.raptor import config as raptor_config
-from methods.raptor.cluster import clusters, in_order, keep
 from methods.raptor.config import RaptorConfig
-from methods.segments import packed
+from methods.raptor.tree import clusters, in_order, keep
 from tests.methods.conftest import FakeTools
 from tests.methods.raptor_tree import Vectors, fingerprint, index_of, text_of
 

@@ -1,4 +1,19 @@
-"""One question on one memory: which segments fit the window, whether they answer, and the answer in the end.
+"""One search under every maximum of trials: when it ends, what it answers, and what other maxima would have answered.
+
+    moves     a navigation as a generator: after each trial that left the question open it yields the segments read so
+              far, and where it ends by itself it returns an End
+    updates   0    1    2 │  3    4            of the entity set; max_trials = 2, record_stops = 4
+    steps     ask  ask ask│ study ...          the last step of a trial has the score "updates", and "ended" where the
+    phase     search, answer │ study           search ended there by itself
+    answers   a    a   own│  b    b            the others only with record_stops, booked under "study"
+
+With record_stops the prediction, the stop reason, what was shown, the steps up to the stop (answers apart) and the
+usage of the phases "search" and "answer" are those of a run without it. steps[i].flops are those of the search up to
+there, without any answer: a run whose maximum ends it at step i spends steps[i].flops + steps[i].answer_flops in search
+and answer. Of equal segments the answer is written once, as the likeliest reply is the same. A recording that fails is
+left out, and a step says so; it never costs the question.
+
+One question on one memory: which segments fit the window, whether they answer, and the answer in the end.
 
 room      what the window leaves for segments beside the question and a reply, in every prompt that shows them
 start     S_imp, the segments of the question's entities; without any, the most similar segments
@@ -7,10 +22,10 @@ fit       S_mix = S_imp u S_add, where S_add loses its lowest scores until all f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -64,7 +79,7 @@ def fit(start: Sequence[int], added: Mapping[int, float], lengths: Lengths, room
 
 
 @dataclass
-class Desk:
+class State:
     """The state that every navigation shares; `steps` is the trace, `later`: past the stop of the run itself."""
 
     document: Document
@@ -213,3 +228,75 @@ class Desk:
         if self.later:
             action, note = "study", f"{action}: {note}" if note else action
         self.steps.append(Step(action, node, scores=numbers, tokens=tokens, flops=flops, shown=shown, note=note))
+
+
+MAX_TRIALS = "max trials"
+
+
+@dataclass(frozen=True)
+class End:
+    """How a search ends by itself: the segments read, why, and the answer where the model's verdict holds one."""
+
+    segments: list[int]
+    reason: str
+    answer: str | None = None
+
+
+Moves = Generator[list[int], None, End]
+
+
+def drive(state: State, moves: Moves) -> Answer:
+    """The answer at `max_trials`, or where the search ends before."""
+    segments: list[int] = []
+    for updates in range(state.config.max_trials + 1):
+        move = _next(moves)
+        state.mark(updates, ended=isinstance(move, End))
+        if isinstance(move, End):
+            if move.answer is not None:
+                return state.answer(move.answer, move.segments, move.reason)
+            return state.read(move.segments, move.reason)
+        segments = move
+        if updates < state.config.max_trials and state.config.record_stops is not None:
+            state.record(segments)
+    own = state.read(segments, MAX_TRIALS)
+    if (state.config.record_stops or 0) > state.config.max_trials:
+        _search_on(state, moves)
+    return replace(own, steps=tuple(state.steps))
+
+
+def _next(moves: Moves) -> list[int] | End:
+    try:
+        return next(moves)
+    except StopIteration as ended:
+        end: End = ended.value
+        return end
+
+
+def _search_on(state: State, moves: Moves) -> None:
+    """Go on behind the stop, up to `record_stops` updates."""
+    state.later = True
+    with state.tools.phase("study"):
+        for updates in range(state.config.max_trials + 1, (state.config.record_stops or 0) + 1):
+            try:
+                move = _next(moves)
+            except QuestionError as error:
+                state.step("stop", note=f"recording ends: {error}")
+                return
+            state.mark(updates, ended=isinstance(move, End))
+            if isinstance(move, End):
+                state.record(move.segments, move.answer)
+                return
+            state.record(move)
+
+
+def replay(steps: Sequence[Mapping[str, Any]], max_trials: int) -> int | None:
+    """The place in `steps` at which a search with at most `max_trials` updates ends; None where it was not recorded.
+
+    A search with fewer trials is the beginning of the same search, and one that ended by itself ends so under every
+    larger maximum.
+    """
+    marks = {int(s["scores"]["updates"]): i for i, s in enumerate(steps) if "updates" in (s.get("scores") or {})}
+    if max_trials in marks or not marks:
+        return marks.get(max_trials)
+    last = max(marks)
+    return marks[last] if max_trials > last and "ended" in steps[marks[last]]["scores"] else None
