@@ -101,10 +101,6 @@ class ModelShape:
         return 4 * self.layers * self.heads * self.head_size
 
 
-def _causal_pairs(event: Event) -> int:
-    return event.new * event.cached + event.new * (event.new + 1) // 2
-
-
 def flops(event: Event, shape: ModelShape, convention: str = DEFAULT) -> float:
     """FLOPs of `event` on a model of `shape`; 1 multiply-add = 2 FLOPs.
 
@@ -119,7 +115,7 @@ def flops(event: Event, shape: ModelShape, convention: str = DEFAULT) -> float:
         return float(2 * (shape.linear * event.new + shape.head * event.logits) + shape.pair * event.pairs)
     weights = shape.parameters if convention == "all-params" else shape.linear + shape.head
     triangular = convention == "causal" or event.kind == "decode"
-    pairs = _causal_pairs(event) if triangular else event.new * (event.cached + event.new)
+    pairs = event.new * event.cached + (event.new * (event.new + 1) // 2 if triangular else event.new**2)
     return float(2 * weights * event.new + shape.pair * pairs)
 
 

@@ -18,7 +18,7 @@ made up its answers and computed everything else from them: for that, compare th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -269,16 +269,13 @@ def _table(bundle: Bundle, rescored: Sequence[StoredRun], report: Report) -> Non
 
     told, here = keyed(bundle.index["table"]), keyed(table(rescored))
     for key in dict.fromkeys([*told, *here]):
-        for column, before, after in _cells(told.get(key, {}), here.get(key, {})):
+        row, own = told.get(key, {}), here.get(key, {})
+        for column in dict.fromkeys([*row, *own]):
+            before, after = row.get(column), own.get(column)
             report.numbers += 1
             if not _equal(before, after):
                 sentence = f"{column} is {_told(before)}, and {_told(after)} computed again"
                 report.differences.append(Difference("table", f"{key[0]}, {key[1]}", None, sentence))
-
-
-def _cells(told: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    for column in dict.fromkeys([*told, *here]):
-        yield column, told.get(column), here.get(column)
 
 
 def _against(bundle: Bundle, run: StoredRun, report: Report) -> None:

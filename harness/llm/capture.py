@@ -58,10 +58,6 @@ Ranges = Sequence[tuple[int, int]]
 _local = threading.local()
 
 
-def _scale(scaling: float | None, query: torch.Tensor) -> float:
-    return float(scaling if scaling is not None else query.shape[-1] ** -0.5)
-
-
 def block_weights(query: torch.Tensor, key: torch.Tensor, first: int, spans: Ranges, scaling: float) -> torch.Tensor:
     """Mean attention of each query row to each span of keys, averaged over heads and the span's tokens.
 
@@ -315,7 +311,7 @@ def _attention(
     scaling: float | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
-    scale = _scale(scaling, query)
+    scale = float(scaling if scaling is not None else query.shape[-1] ** -0.5)
     if unknown := sorted(name for name, value in kwargs.items() if value is not None and name not in NEUTRAL):
         raise CannotRun(
             f"{type(module).__name__} passes {', '.join(map(repr, unknown))} to its attention, which the fused kernel "

@@ -59,7 +59,8 @@ class HFModel(LanguageModel):
         self.dtype = str(facts.identity["dtype"])  # what "auto" came to
         self.first_prompts = {}
         self._lock = threading.RLock()
-        self.device = _device(config.device)
+        chosen = "cuda" if torch.cuda.is_available() else "cpu"
+        self.device = torch.device(chosen if config.device == "auto" else config.device)
         self.thinking = config.thinking
         # Every context may grow by the thinking, which the window that methods see leaves out.
         self._positions = facts.window + (config.thinking.tokens if config.thinking else 0)
@@ -67,8 +68,9 @@ class HFModel(LanguageModel):
         if problem:
             raise CannotRun(problem)
         self._deterministic = config.deterministic
-        if config.deterministic:
-            _use_deterministic_kernels(self.device)
+        if config.deterministic and self.device.type == "cuda":  # refuse kernels whose sums depend on threads' order
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read at the first product of the process
+            torch.use_deterministic_algorithms(True)
         self.net = self._load(config, folder)
         _set_threads(self.shape.width, config.deterministic)
         self._fraction = config.memory_fraction
@@ -355,12 +357,6 @@ def _load_adapters(net: Any, config: ModelConfig) -> None:
         net.disable_adapters()
 
 
-def _device(name: str) -> torch.device:
-    if name != "auto":
-        return torch.device(name)
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
 def _free_on(device: torch.device) -> int | None:
     return int(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else None
 
@@ -383,10 +379,3 @@ def _set_threads(width: int, deterministic: bool = False) -> None:
     """
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(THREADS if deterministic else 1 if width < _NARROW else min(THREADS, free_cores()))
-
-
-def _use_deterministic_kernels(device: torch.device) -> None:
-    """Refuse CUDA kernels whose sums depend on the order in which threads end. No effect on a CPU."""
-    if device.type == "cuda":
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read at the first product of the process
-        torch.use_deterministic_algorithms(True)

@@ -100,12 +100,9 @@ class Arena:
             self._free[n] = start + tokens, stop
         else:
             del self._free[n]
-        self._cover(start + tokens)
-
-    def _cover(self, tokens: int) -> None:
-        if tokens <= self.capacity:
+        if start + tokens <= self.capacity:
             return
-        grown = max(tokens, self.capacity + self.capacity // 2)
+        grown = max(start + tokens, self.capacity + self.capacity // 2)
         self.capacity = grown if self.limit is None else min(grown, self.limit)
         for buffers in (self.keys, self.values):
             # One buffer after the other, so that only one of them is there twice.
@@ -254,10 +251,6 @@ class Slot:
                     self.used[layer] = tokens
         return True
 
-    def cut_names(self) -> None:
-        """Forget the names of blocks that a roll-back took away."""
-        del self.names[self.used[0] // BLOCK :]
-
     def states(self) -> list[tuple[int, torch.Tensor, torch.Tensor]]:
         """(layer, keys, values), [used, kv_heads, size] each, of the layers that hold any."""
         found = []
@@ -331,7 +324,7 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
             raise ValueError("crop wants a negative count")
         self.slot.used[self._layer] += tokens_to_remove
         if not self._layer:
-            self.slot.cut_names()
+            del self.slot.names[self.slot.used[0] // BLOCK :]  # names of blocks that were taken away
 
 
 class PackedLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not typed

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from harness.config.schema import ModelConfig, canonical
 from harness.errors import CannotRun, importable
-from harness.llm.model_facts import ModelFacts
 from harness.llm.model_info import local_folder, model_facts
 from harness.models import LanguageModel
 
@@ -27,8 +26,14 @@ def load_model(config: ModelConfig) -> LanguageModel:
     facts = model_facts(config)
     if facts.problems:
         raise CannotRun(facts.problems[0])
-    if config.backend in ("scripted", "endpoint"):
-        return _without_weights(config, facts)  # a run uses up a table; each run checks that its server answers
+    if config.backend == "scripted":  # not kept: a run uses up a table, and each run checks that its server answers
+        from harness.llm.scripted import ScriptedModel
+
+        return ScriptedModel.from_config(config)
+    if config.backend == "endpoint":
+        from harness.llm.endpoint import EndpointModel
+
+        return EndpointModel(config, facts)
     key = config.model_dump_json() + canonical(facts.identity)
     if key not in _loaded:
         while len(_loaded) >= _KEPT:
@@ -46,13 +51,3 @@ def load_model(config: ModelConfig) -> LanguageModel:
 def unload() -> None:
     """Forget the models that are kept, so that their memory is free for others."""
     _loaded.clear()
-
-
-def _without_weights(config: ModelConfig, facts: ModelFacts) -> LanguageModel:
-    if config.backend == "scripted":
-        from harness.llm.scripted import ScriptedModel
-
-        return ScriptedModel.from_config(config)
-    from harness.llm.endpoint import EndpointModel
-
-    return EndpointModel(config, facts)

@@ -102,16 +102,17 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
         refusals["attention"] = f"'{config.name}' {reason}"
     capabilities = _HF - refusals.keys()
     base = Base(config.name, folder, where)
-    checked = {name: check(name, Path(path), base) for name, path in sorted(config.adapters.items())}
+    folders = {name: Path(path) for name, path in sorted(config.adapters.items())}
     if config.adapter:
-        checked[MERGED] = check(MERGED, adapter_folder(config.adapter), base, merged=True)
+        folders[MERGED] = adapter_folder(config.adapter)
+    checked = {name: check(name, folder, base, merged=name == MERGED) for name, folder in folders.items()}
     for check_ in checked.values():
         problems += check_.problems
     identity = {
         "weights": where,
         "dtype": resolved_dtype(config, settings),
         "attention": _kernel(config, settings),
-        "adapters": {n: hash_files(_adapter_folder(config, n)) for n, check_ in checked.items() if not check_.problems},
+        "adapters": {n: hash_files(folders[n]) for n, check_ in checked.items() if not check_.problems},
         "tokenizer": tokenizer_files.digest(tokenizer),
         "template": tokenizer_files.template_digest(config, tokenizer),
         "template_date": config.template_date,
@@ -281,10 +282,6 @@ def hash_files(folder: Path) -> str:
     if not (folder / "tokenizer.json").exists():  # else it holds the whole vocabulary
         settings += {path for pattern in tokenizer_files.VOCABULARY for path in folder.glob(pattern)} - {*settings}
     return hash_named(folder, (path.name for path in (*weights, *settings, *folder.glob("*.jinja"))))
-
-
-def _adapter_folder(config: ModelConfig, name: str) -> Path:
-    return adapter_folder(config.adapter or "") if name == MERGED else Path(config.adapters[name])
 
 
 def system_problem(config: ModelConfig) -> str | None:

@@ -67,17 +67,14 @@ class _Folding(dict[int, str]):
         self._lower = lower
 
     def __missing__(self, code: int) -> str:
-        kept = [c for c in unicodedata.normalize("NFKD", chr(code)) if c in "\t\n\r" or _visible(c)]
+        signs = unicodedata.normalize("NFKD", chr(code))
+        kept = [c for c in signs if c in "\t\n\r" or unicodedata.category(c) not in ("Mn", "Cf", "Cc")]
         self[code] = folded = "".join(kept).lower() if self._lower else "".join(kept)
         return folded
 
     def of(self, text: str) -> str:
         """The folded text."""
         return text.translate(self)
-
-
-def _visible(character: str) -> bool:
-    return unicodedata.category(character) not in ("Mn", "Cf", "Cc")
 
 
 _FOLD, _FOLD_CASE = _Folding(lower=False), _Folding(lower=True)

@@ -40,7 +40,8 @@ class Text:
         self._plain = Tokenizer.from_str(json.dumps(spec))
         self._backend = backend
         self._lead = self._dummy_prefix()
-        self.bos = self._bos()
+        bos = tokenizer.bos_token_id
+        self.bos = bos if bos is not None and bos in tokenizer("a")["input_ids"][:1] else None
         used = {i for piece in (pieces.begin, pieces.mid, pieces.next) for i in self.trusted(piece)}
         own = {t["id"] for t in added if t["id"] in used and t["content"].strip()}
         self.guard = Guard(backend, lambda part: [i for i, _ in self._encode(part)], pieces, self.control | own, name)
@@ -51,10 +52,6 @@ class Text:
         return self._plain.decode(ids, skip_special_tokens=False) != "a" or len(ids) != len(
             self._plain.encode("\na", add_special_tokens=False).ids
         ) - len(self._plain.encode("\n", add_special_tokens=False).ids)
-
-    def _bos(self) -> int | None:
-        bos = self.tokenizer.bos_token_id
-        return bos if bos is not None and bos in self.tokenizer("a")["input_ids"][:1] else None
 
     def plain(self, text: str) -> list[int]:
         """Token ids of `text` as data. Raises ForgedTurn for a marker that cannot be broken up."""

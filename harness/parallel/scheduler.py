@@ -252,7 +252,7 @@ class Scheduler:
         while True:
             with self._lock:
                 while not self.stopped and not self._ready():
-                    self._idle.wait(self._patience())
+                    self._idle.wait(max(self._left(), 0) if self._asks else None)
                 if self.stopped:
                     self._end(self._asks, [Stopped() for _ in self._asks])
                     return
@@ -278,9 +278,6 @@ class Scheduler:
     def _left(self) -> float:
         # PATIENCE counts from the end of the last pass: asks that waited for it share a pass with those of its members.
         return max(self._asks[0].since, self._ended) + PATIENCE - time.monotonic()
-
-    def _patience(self) -> float | None:
-        return max(self._left(), 0) if self._asks else None
 
     def _next(self) -> list[_Waiting]:
         """The asks of the next pass: first lanes marked `ahead`, then the lane whose ask has waited longest."""

@@ -142,10 +142,6 @@ def _tidy(folder: Path) -> None:
                 shutil.rmtree(draft, ignore_errors=True)
 
 
-class _Corrupt(ValueError):
-    """An entry that is there and cannot be trusted."""
-
-
 class IndexCache:
     """The cache under `root`; `note` is called for every entry that had to be deleted.
 
@@ -219,7 +215,10 @@ class IndexCache:
         except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it can be built again
             reason = str(error) or type(error).__name__
         self.note(f"cache entry {folder.name[:12]} is damaged ({reason}); it is built again")
-        self._discard(folder)
+        aside = folder.with_name(f".{folder.name}.{os.getpid()}.damaged")
+        with contextlib.suppress(OSError):
+            os.rename(folder, aside)
+        shutil.rmtree(aside, ignore_errors=True)
         return None
 
     def _put(self, folder: Path, key: dict[str, Any], entry: Entry) -> None:
@@ -285,12 +284,6 @@ class IndexCache:
         except StoreFailed as error:
             self.note(f"indexes are kept on this machine only: {error}")
             self.shared = None
-
-    def _discard(self, folder: Path) -> None:
-        aside = folder.with_name(f".{folder.name}.{os.getpid()}.damaged")
-        with contextlib.suppress(OSError):
-            os.rename(folder, aside)
-        shutil.rmtree(aside, ignore_errors=True)
 
 
 class Parts:
@@ -367,14 +360,14 @@ def checked_files(folder: Path) -> dict[str, bytes]:
     sums = read_object(folder / "checksums.json")
     files = {name: read_plain(folder / name, _LARGEST) for name in _FILES if name in sums or name != "arrays.npz"}
     if lost := [name for name, data in files.items() if hashlib.sha256(data).hexdigest() != sums.get(name)]:
-        raise _Corrupt(f"the checksum of {lost[0]} does not fit")
+        raise ValueError(f"the checksum of {lost[0]} does not fit")
     return files
 
 
 def _read(folder: Path, key: dict[str, Any]) -> Entry:
     files = checked_files(folder)
     if key_digest(as_object(files["key.json"])) != key_digest(key):
-        raise _Corrupt("key.json is another entry's")
+        raise ValueError("key.json is another entry's")
     usage = as_object(files["usage.json"])
     named = {name: ModelShape(**row) for name, row in usage["shapes"].items()}
     # Entries of before events named their shape have the shapes under the models' names.

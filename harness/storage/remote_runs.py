@@ -53,17 +53,14 @@ def working_copy(out: str | os.PathLike[str]) -> Path:
         for name in store.names():
             place, _, last = name.rpartition("/")
             if last == _LAYOUT and ".." not in place.split("/"):
-                _fetch_run(store, place, folder / place)
+                run = folder / place
+                run.mkdir(parents=True, exist_ok=True)
+                # A process of this machine that writes the run is ahead of the store.
+                with contextlib.suppress(RunLocked), FolderLock(run):
+                    _bring(store, place, run)
     except StoreFailed as error:
         raise UserError(f"{error}.") from error
     return folder
-
-
-def _fetch_run(store: ObjectStore, place: str, folder: Path) -> None:
-    """Bring a run here, unless a process of this machine writes it: then the folder is ahead of the store."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with contextlib.suppress(RunLocked), FolderLock(folder):
-        _bring(store, place, folder)
 
 
 def _bring(store: ObjectStore, place: str, folder: Path) -> dict[str, Any]:
@@ -193,16 +190,13 @@ class Remote:
             if keep and self._problem is None:
                 self._send(whole=True)
                 self._tidy()
-            self._store.write(self._claim(), b'{"released": true}')
+            self._store.write(f"{self._place}/writer/{self._number}.json", b'{"released": true}')
 
         try:
             _patiently(rest)
         except StoreFailed as error:
             self._problem = self._problem or str(error)
         self.check()
-
-    def _claim(self) -> str:
-        return f"{self._place}/writer/{self._number}.json"
 
     def _go(self) -> None:
         last = time.monotonic()

@@ -21,10 +21,8 @@ from typing_extensions import TypedDict
 # judged.
 PREFIX, MISSING, COUNTS, JUDGES = "answer_prefix", "missing", "counts", "judges"
 
-_OPEN = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
-_HALF = re.compile(
-    rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
-)  # half a character: JSON may hold one, the fast parser refuses it
+# Half a character: JSON may hold one, the fast parser refuses it.
+_HALF = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
 
 class Unreadable(ValueError):
@@ -49,22 +47,23 @@ Count = Annotated[int, Field(ge=0, le=2**63)]
 Costs = dict[str, float]
 
 
-class _Probes(TypedDict):
-    __pydantic_config__ = _OPEN  # type: ignore[misc]
+class _Open(TypedDict):
+    __pydantic_config__ = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)  # type: ignore[misc]
+
+
+class _Probes(_Open):
     requests: NotRequired[Count]
     tokens: Count
     flops: Costs
 
 
-class _Thinking(TypedDict):
-    __pydantic_config__ = _OPEN  # type: ignore[misc]
+class _Thinking(_Open):
     tokens: Count
     unclosed: Count
     flops: Costs
 
 
-class _Usage(TypedDict):
-    __pydantic_config__ = _OPEN  # type: ignore[misc]
+class _Usage(_Open):
     flops: NotRequired[Costs]
     tokens_in: NotRequired[Count]
     tokens_cached: NotRequired[Count]
@@ -83,22 +82,19 @@ class _Usage(TypedDict):
     thinking: NotRequired[_Thinking]
 
 
-class _Support(TypedDict):
-    __pydantic_config__ = _OPEN  # type: ignore[misc]
+class _Support(_Open):
     document_id: str
     start: Count
     end: Count
 
 
-class _Gold(TypedDict):
-    __pydantic_config__ = _OPEN  # type: ignore[misc]
+class _Gold(_Open):
     answers: list[str]
     supporting: list[_Support]
     extra: dict[str, Any]
 
 
-class _Shown(TypedDict):
-    __pydantic_config__ = _OPEN  # type: ignore[misc]
+class _Shown(_Open):
     text_sha256: NotRequired[str]
     kind: Literal["span", "generated"]
     document_id: NotRequired[str]
@@ -108,8 +104,7 @@ class _Shown(TypedDict):
     sources: NotRequired[list[tuple[str, Count, Count]]]
 
 
-class _Step(TypedDict):
-    __pydantic_config__ = _OPEN  # type: ignore[misc]
+class _Step(_Open):
     action: str
     node: int | None
     level: int | None
@@ -124,15 +119,13 @@ class _Step(TypedDict):
     probe_flops: NotRequired[Costs | float]
 
 
-class _Error(TypedDict):
-    __pydantic_config__ = _OPEN  # type: ignore[misc]
+class _Error(_Open):
     type: str
     message: str
     stage: NotRequired[str]
 
 
-class _Notes(TypedDict):
-    __pydantic_config__ = _OPEN  # type: ignore[misc]
+class _Notes(_Open):
     flags: NotRequired[dict[str, str]]
     counts: NotRequired[dict[str, list[float]]]
     answer_prefix: NotRequired[str]
@@ -141,8 +134,7 @@ class _Notes(TypedDict):
     seconds: NotRequired[float]
 
 
-class _Record(TypedDict):
-    __pydantic_config__ = _OPEN  # type: ignore[misc]
+class _Record(_Open):
     question_id: str
     question: NotRequired[str | None]
     options: NotRequired[list[str] | None]
@@ -160,8 +152,7 @@ class _Record(TypedDict):
     notes: NotRequired[_Notes | None]
 
 
-class _Document(TypedDict):
-    __pydantic_config__ = _OPEN  # type: ignore[misc]
+class _Document(_Open):
     document_id: str
     key: NotRequired[str]
     status: Literal["built", "hit", "failed"]
@@ -169,8 +160,7 @@ class _Document(TypedDict):
     question_id: NotRequired[str]
 
 
-class _Start(TypedDict):
-    __pydantic_config__ = _OPEN  # type: ignore[misc]
+class _Start(_Open):
     started: NotRequired[Date | None]
     finished: NotRequired[Date | None]
     state: NotRequired[str | None]
@@ -179,13 +169,11 @@ class _Start(TypedDict):
     command: NotRequired[list[str]]
 
 
-class _Rows(TypedDict):
-    __pydantic_config__ = _OPEN  # type: ignore[misc]
+class _Rows(_Open):
     fingerprint: NotRequired[str | None]
 
 
-class _Manifest(TypedDict):
-    __pydantic_config__ = _OPEN  # type: ignore[misc]
+class _Manifest(_Open):
     started: NotRequired[Date | None]
     dataset: NotRequired[_Rows | None]
     models: NotRequired[dict[str, dict[str, Any]] | None]
@@ -199,24 +187,21 @@ class _Manifest(TypedDict):
     git: NotRequired[dict[str, Any] | None]
 
 
-class _Mean(TypedDict):
-    __pydantic_config__ = _OPEN  # type: ignore[misc]
+class _Mean(_Open):
     mean: float | None
     low: float | None
     high: float | None
     n: NotRequired[Count]
 
 
-class _StoppedEarly(TypedDict):
-    __pydantic_config__ = _OPEN  # type: ignore[misc]
+class _StoppedEarly(_Open):
     questions: Count
     of: Count
     seed: int
     verdicts: list[str]
 
 
-class _Summary(TypedDict):
-    __pydantic_config__ = _OPEN  # type: ignore[misc]
+class _Summary(_Open):
     state: NotRequired[str]
     n_asked: NotRequired[Count]
     stopped_early: NotRequired[_StoppedEarly]
@@ -227,8 +212,7 @@ class _Summary(TypedDict):
     errors: NotRequired[dict[str, Count]]
 
 
-class _DatasetConfig(TypedDict):
-    __pydantic_config__ = _OPEN  # type: ignore[misc]
+class _DatasetConfig(_Open):
     name: str
     scorers: Annotated[list[str], Field(min_length=1)]
     format: NotRequired[str]
@@ -237,22 +221,19 @@ class _DatasetConfig(TypedDict):
     options: NotRequired[dict[str, Any] | None]
 
 
-class _MethodConfig(TypedDict):
-    __pydantic_config__ = _OPEN  # type: ignore[misc]
+class _MethodConfig(_Open):
     name: str
     implementation: NotRequired[str]
     view: NotRequired[str | None]
     params: NotRequired[dict[str, Any] | None]
 
 
-class _ModelConfig(TypedDict):
-    __pydantic_config__ = _OPEN  # type: ignore[misc]
+class _ModelConfig(_Open):
     name: str
     source: NotRequired[str | None]
 
 
-class _Config(TypedDict):
-    __pydantic_config__ = _OPEN  # type: ignore[misc]
+class _Config(_Open):
     method: _MethodConfig
     dataset: _DatasetConfig
     model: _ModelConfig
@@ -263,8 +244,7 @@ class _Config(TypedDict):
     limit: NotRequired[int | None]
 
 
-class _Run(TypedDict):
-    __pydantic_config__ = _OPEN  # type: ignore[misc]
+class _Run(_Open):
     config: _Config
     origins: NotRequired[dict[str, str] | None]
 

@@ -64,8 +64,11 @@ class MlflowRun:
             self.client: MlflowClient = MlflowClient(tracking_uri=uri)
             self.experiment = self._find_experiment()
         self.artifacts = Artifacts(self.client, uri)
-        self._known: dict[str, dict[int, float]] = {}
-        self.parent = self._find_parent() if self.suite else None
+        self.parent: str | None = None
+        if self.suite:
+            own = {_SUITE: self.suite}
+            runs = self._search(own)
+            self.parent = str(runs[0].info.run_id) if runs else self._make_run(own, self.suite)
         self.fresh, self.id = self._find_run()
         self.model = self._describe()
         self.traces = MlflowTraces(uri, self.experiment, self.id, self.model)
@@ -76,10 +79,13 @@ class MlflowRun:
 
         now = _now()
         new: list[Metric] = []
+        stored: dict[str, dict[int, float]] = {}
+        for name in {point[1] for point in points}:
+            history = [] if self.fresh else self.client.get_metric_history(self.id, name)
+            stored[name] = {m.step: m.value for m in sorted(history, key=lambda m: int(m.timestamp))}
         for step, name, value in points:
-            known = self._history(name)
+            known = stored[name]
             if step not in known or not math.isclose(known[step], value, rel_tol=1e-9, abs_tol=1e-12):
-                known[step] = value
                 new.append(Metric(name, value, now, step))
         self._log(new)
 
@@ -174,11 +180,6 @@ class MlflowRun:
         name = f"{method} · {model}" + (f" · {self.run.path.name.rpartition('--')[2]}" if others else "")
         return True, self._make_run(own, name)
 
-    def _find_parent(self) -> str:
-        own = {_SUITE: str(self.suite)}
-        runs = self._search(own)
-        return str(runs[0].info.run_id) if runs else self._make_run(own, str(self.suite))
-
     def _make_run(self, own: Mapping[str, str], name: str) -> str:
         start = _milliseconds(self.run.manifest.get("started"))
         own = {key: _quotable(value) for key, value in own.items()} | {"mlflow.user": _user()}
@@ -246,12 +247,6 @@ class MlflowRun:
     def _note(self, run_id: str, text: str) -> None:
         if len(text) <= _LONGEST_NOTE:
             self.client.set_tag(run_id, _NOTE, text)
-
-    def _history(self, name: str) -> dict[int, float]:
-        if name not in self._known:
-            history = [] if self.fresh else self.client.get_metric_history(self.id, name)
-            self._known[name] = {m.step: m.value for m in sorted(history, key=lambda m: int(m.timestamp))}
-        return self._known[name]
 
     def _log(self, metrics: Sequence[Any], run_id: str | None = None) -> None:
         for start in range(0, len(metrics), _MOST_METRICS):

@@ -181,12 +181,6 @@ def test_whole_prompts_of_several_questions_come_from_one_reading(tmp_path: Path
     assert prompts(tmp_path, "p", "q") == [["a", "ab"]]
 
 
-def test_a_link_in_the_place_of_the_requests_is_not_read(tmp_path: Path) -> None:
-    (tmp_path / "requests.jsonl.gz").symlink_to("/dev/zero")
-    with pytest.raises(DataError, match="a link or no plain file"):
-        read_requests(tmp_path, {"q"})
-
-
 @pytest.mark.parametrize("change", [{"same": 9}, {"same": None}, {"same": -1}, {"prompt": 3}, {"reply": None}])
 def test_a_row_that_somebody_changed_is_one_sentence(change: dict[str, Any], tmp_path: Path) -> None:
     (row,) = lines_of([Request("reader", "answer", "write", "a", "x")], {"question_id": "q"})

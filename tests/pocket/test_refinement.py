@@ -10,9 +10,9 @@ from harness.llm.model_info import local_folder
 from harness.stats.rng import Dice
 from harness.training.lessons import is_open
 from harness.training.teacher import Teacher
+from methods.longrefiner.asking import SKILLS
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import parse, write
-from methods.longrefiner.skills import SKILLS
 from methods.longrefiner.tree import build
 from pocket.tasks import refinement as scenes_refine
 from pocket.tasks.parts import Shown

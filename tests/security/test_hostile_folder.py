@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from harness.datasets.stories import _Folder
 from harness.errors import DataError, HarnessError, RunLocked, SaveError, UserError
 from harness.storage.files import draft_of, write_atomic
+from harness.storage.kept_requests import REQUESTS
 from harness.storage.lock import FolderLock
 from harness.storage.paths import inside
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, read_run
@@ -53,7 +54,7 @@ def test_a_lock_held_by_another_process_is_respected_whatever_its_content(tmp_pa
             pass
 
 
-@pytest.mark.parametrize("name", [RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY, TEXTS])
+@pytest.mark.parametrize("name", [RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY, TEXTS, REQUESTS])
 @pytest.mark.parametrize("kind", ["link", "pipe"])
 def test_files_of_a_run_folder_that_are_links_or_pipes_are_not_read(tmp_path: Path, name: str, kind: str) -> None:
     run = tmp_path / "run"

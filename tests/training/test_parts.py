@@ -20,7 +20,7 @@ from harness.training.token_rows import Row, batches, rows
 from harness.training.trainer import rate, steps_of
 from harness.training.training_forecast import training_flops
 from harness.types import Question
-from methods.longrefiner.skills import SKILLS
+from methods.longrefiner.asking import SKILLS
 from pocket.card import EMBEDDED
 
 TASKS = ("analysis", "structuring", "selection")
