@@ -15,8 +15,8 @@ from harness.cli.options import MlflowUri, Out
 from harness.errors import CannotRun, UserError
 from harness.storage.paths import masked
 from harness.tracking.artifacts import folder
+from harness.tracking.mlflow_run import VIEW, address
 from harness.tracking.uri import own_place, sqlite_path
-from harness.tracking.views import VIEW, address
 
 # MLflow must not send usage data about the user's own results; it reads both names.
 TELEMETRY_OFF = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}

@@ -3,8 +3,7 @@
 Source: docs/methods/compression.md#compression.
 
 config.py      every choice, with the released code's default
-units.py       a text as tokens that can be kept or dropped, and what is kept as spans of the document
-surprise.py    -log p of each of them in a context, through a session of the compressor
+surprise.py    a text as tokens that can be kept or dropped; -log p of each in a context, through the compressor
 ranking.py     LongLLMLingua, LLMLingua: contexts ranked, a budget, their order, the keep ratio of each; their sentences
 library.py     the same by the package llmlingua (engine: library), on the same sessions
 lingua.py      the two Methods; their token level, window after window

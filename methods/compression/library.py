@@ -22,8 +22,7 @@ from harness.models import MeteredModel
 from methods.chunks import Span
 from methods.compression.config import NEEDS_LIBRARY, LinguaConfig
 from methods.compression.show import SEPARATOR, Compressed, laid_out, placed
-from methods.compression.surprise import SLACK, opened, surprise
-from methods.compression.units import Units, joined, kept, units_of
+from methods.compression.surprise import SLACK, Units, joined, kept, opened, surprise, units_of
 
 _SAME_NAMES = (
     "iterative_size",

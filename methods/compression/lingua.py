@@ -51,8 +51,7 @@ from methods.compression.show import (
     ranking,
     read,
 )
-from methods.compression.surprise import SLACK, Context
-from methods.compression.units import Units, kept, units_of
+from methods.compression.surprise import SLACK, Context, Units, kept, units_of
 
 Windows = list[list[tuple[int, float]]]
 

@@ -27,8 +27,7 @@ from harness.prompts import Prompt
 from harness.types import Document
 from methods.chunks import Span, sentences
 from methods.compression.config import LinguaConfig
-from methods.compression.surprise import opened, surprise
-from methods.compression.units import units_of
+from methods.compression.surprise import opened, surprise, units_of
 from methods.retrieval import bm25_scores, words
 
 

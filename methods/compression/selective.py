@@ -22,8 +22,7 @@ from harness.types import Document
 from methods.chunks import sentences
 from methods.compression.config import SelectiveConfig
 from methods.compression.show import Compressed, CompressedMethod, Piece
-from methods.compression.surprise import SLACK, opened, surprise
-from methods.compression.units import Units, kept, units_of
+from methods.compression.surprise import SLACK, Units, kept, opened, surprise, units_of
 
 
 class SelectiveContext(CompressedMethod):

@@ -11,12 +11,10 @@ from harness.method import AdapterUse, Index, MethodConfig, Skill, Tools
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.longrefiner import prompts
-from methods.longrefiner.asking import select_titles, skills, weigh
+from methods.longrefiner.asking import select_titles, skills, structure, weigh
 from methods.longrefiner.config import INDEX_FIELDS, LongRefinerConfig
-from methods.longrefiner.scores import global_scores, local_scores, normalised
-from methods.longrefiner.select import Choice, choose, choose_as_released
+from methods.longrefiner.select import Choice, choose, choose_as_released, global_scores, local_scores, normalised
 from methods.longrefiner.shown import Showing
-from methods.longrefiner.structuring import structure
 from methods.longrefiner.tree import Node, Tree
 from methods.passage_scores import ROLES, distinct, fits
 

@@ -28,12 +28,11 @@ from harness.models import MeteredModel
 from harness.prompts import Prompt, feed
 from harness.types import Document, Question
 from methods.longrefiner import prompts
-from methods.longrefiner.asking import shown_parts, skills
+from methods.longrefiner.asking import body_start, shown_parts, skills, structure
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import Clip, Part, parse, write
 from methods.longrefiner.pages import of_page
-from methods.longrefiner.scores import names
-from methods.longrefiner.structuring import body_start, structure
+from methods.longrefiner.select import names
 from methods.longrefiner.tree import Tree, build
 from methods.reading import question_text
 

@@ -4,23 +4,128 @@ What MemWalker asks of a model, played with the method's own prompts.
 
 The texts of a scene: "shortened" has the summaries of consecutive parts; "triage" the working memory, a line each (""
 for none), then the summaries to choose from; "leaf" the working memory, then the segment.
+
+The memory tree (docs/methods/memwalker.md#memwalker-tree), the same for every question.
+
+level 1   segments of 1,000 tokens, each with its summary    s1 s2 s3 s4 s5 ...
+level 2   a summary of up to 8 consecutive summaries          p1          p2
+...       until one node is left, the root
+
+Consecutive nodes are spread evenly: 9 nodes of 8 at most are 5 and 4. A text of one segment is its own root.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
+import numpy as np
+
+from harness.errors import QuestionError
 from harness.method import Index, Scene, Skill, Tools
-from harness.prompts import Pieces, feed
+from harness.models import MeteredModel
+from harness.prompts import Pieces, feed, prompt_tokens
 from harness.types import Answer, Document, Question
 from methods import reading, summary
+from methods.chunks import packed
 from methods.graph import Graph
 from methods.memwalker import prompts
 from methods.memwalker.config import INDEX_FIELDS, MemWalkerConfig
-from methods.memwalker.prompts import PROMPTS
-from methods.memwalker.tree import build_tree
+from methods.memwalker.prompts import PROMPTS, SEGMENT
 from methods.memwalker.walk import Walk
+from methods.retry import window_of
+
+
+def even(nodes: list[int], most: int) -> list[list[int]]:
+    """Consecutive groups of `most` nodes at most, as few as can be, of about equal size."""
+    count = -(-len(nodes) // most)
+    return [nodes[len(nodes) * i // count : len(nodes) * (i + 1) // count] for i in range(count)]
+
+
+def build_tree(document: Document, config: MemWalkerConfig, tools: Tools) -> Graph:
+    """The tree of `document`; text[i] is a summary, span[i] the segment under a node of level 1.
+
+    Raises QuestionError where the builder's window is too short for a segment or for the summaries of one node.
+    """
+    model = tools.model("builder")
+    room, most = _room(config, model), config.most()
+    graph = Graph()
+    spans = packed(document.text, config.segment_tokens, model)
+    segments = [document.text[a:b].strip() for a, b in spans]
+    summaries = _all(1, [[s] for s in segments], lambda t: summary.summarise(t, model, most, SEGMENT.of(config)), tools)
+    nodes = [graph.add(text, 1, span) for text, span in zip(summaries, spans, strict=True)]
+    if not nodes:
+        graph.notes.append("the document has no text, so there is nothing to read")
+    level = 1
+    while len(nodes) > 1:
+        level += 1
+        groups = even(nodes, config.children)
+        texts = [[graph.text[i] for i in group] for group in groups]
+        summaries = _all(level, texts, lambda t: _parent(t, room, model, config), tools)
+        nodes = [graph.add(text, level) for text in summaries]
+        graph.connect(
+            [
+                ([node], group, np.full((1, len(group)), 1 / len(group)))
+                for node, group in zip(nodes, groups, strict=True)
+            ]
+        )
+        graph.log.append(f"level {level}: {len(nodes)} nodes")
+    if empty := sum(not text for text in graph.text):
+        graph.notes.append(f"{empty} of {len(graph.text)} summaries are empty, so the walk passes these parts blindly")
+    return graph
+
+
+def _room(config: MemWalkerConfig, model: MeteredModel) -> int:
+    """Tokens of summaries that the request for their parent may hold."""
+    window = window_of(config.window, model)
+    segment = window - summary.frame_tokens(model, SEGMENT.of(config)) - config.most()
+    if segment < config.segment_tokens:
+        raise QuestionError(
+            f"the window of '{model.name}' ({window} tokens) leaves {max(segment, 0)} tokens for a segment of "
+            f"{config.segment_tokens} beside its prompt and summary; lower method.segment_tokens or "
+            "method.summary_tokens, or raise method.window or model.window"
+        )
+    room = window - prompt_tokens(prompts.parents([], config), model) - config.most()
+    if room < config.most() or room // config.children <= model.count("\n"):
+        raise QuestionError(
+            f"the window of '{model.name}' ({window} tokens) is too short for the summaries of "
+            f"{config.children} parts; lower method.summary_tokens or method.children, or raise method.window or "
+            "model.window"
+        )
+    return room
+
+
+def _all(level: int, items: list[list[str]], write: Callable[[list[str]], str], tools: Tools) -> list[str]:
+    """Write a text for each item, on one line; the cache key of a text is its input."""
+    done = [0]
+
+    def one(texts: list[str]) -> str:
+        name = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
+        text = tools.keep(f"level{level}-{name}", lambda: write(texts))
+        done[0] += 1
+        tools.progress(done[0], len(items), f"level {level} summaries")
+        return " ".join(str(text).split())
+
+    return tools.map(one, items)
+
+
+def _parent(texts: list[str], room: int, model: MeteredModel, config: MemWalkerConfig) -> str:
+    """One summary of the summaries; where they do not fit together each is shortened first.
+
+    Source: docs/methods/memwalker.md#memwalker-tree.
+    """
+    newline = model.count("\n")
+    if sum(model.count(text) + newline for text in texts) > room:
+        share = min(config.most(), room // len(texts) - newline)
+        texts = [_short([text], share, model, config) for text in texts]
+    return _short(texts, config.most(), model, config)
+
+
+def _short(texts: list[str], most: int, model: MeteredModel, config: MemWalkerConfig) -> str:
+    with model.session() as s:
+        feed(s, prompts.parents(texts, config))
+        return " ".join(s.write(most).text.split())
 
 
 def skills(config: MemWalkerConfig) -> list[Skill]:

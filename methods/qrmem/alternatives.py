@@ -15,7 +15,7 @@ import numpy as np
 from harness.prompts import Pieces, prompt_tokens
 from harness.types import Answer
 from methods.qrmem import replies
-from methods.qrmem.merge import normal
+from methods.qrmem.memory import normal
 from methods.qrmem.search import NOT_PARSED, End, Moves, State, drive, fit_start
 from methods.retry import fitting, window_of
 

@@ -41,8 +41,7 @@ from harness.types import Document, Question
 from methods.chunks import packed
 from methods.qrmem import prompts, replies
 from methods.qrmem.config import QRMeMConfig
-from methods.qrmem.memory import Memory
-from methods.qrmem.merge import FUNCTION, SubGraph, merge_entities, merge_relations, normal, occurs, places
+from methods.qrmem.memory import FUNCTION, Memory, SubGraph, merge_entities, merge_relations, normal, occurs, places
 from methods.qrmem.prompts import Relation
 from methods.reading import question_text
 from methods.retrieval import words

@@ -3,18 +3,26 @@
 entity ── relation ── entity          entities are linked to the segments they stand in
   │                     │
 segment 0   segment 2   segment 5     only segments are read for an answer
+
+Graphs of segments become one (QRMeM 2.1, "Global Graph Combination"; docs/methods/qrmem.md#qrmem-merge).
+
+Names are one entity when they are the same words ("the Toren", "Toren's", "TOREN"), or when one is part of the other
+("Ranieri", "Claudio Ranieri") and of no other entity: what could be two is neither. Dates and numbers have no parts.
+A word in capitals that would be a function word in small letters keeps them: "US" is not "us", "WHO" not "who".
+An entity keeps all its mentions and the segments in which any of them stands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from harness.method import Index
-from methods.qrmem.merge import acronym, places
+from methods.qrmem.replies import Triple
 
 
 def _nothing() -> np.ndarray:
@@ -85,3 +93,140 @@ class Memory:
 def _small(text: str) -> str:
     """`text` in small letters, as long as before: a letter whose small form is longer stays as it is."""
     return "".join(small if len(small := c.lower()) == 1 else c for c in text)
+
+
+# Pronouns, question words and the like, and what contractions leave of words ("they're", "I'd"): never names by
+# themselves.
+_FUNCTION_WORDS = (
+    "i me my mine myself you your yours yourself yourselves he him his himself she her hers herself it its itself "
+    "we us our ours ourselves they them their theirs themselves this that these those there here one someone "
+    "somebody everyone everybody nobody who whom whose which what when where why how a an the and or of in on at by "
+    "to from with for as m re ve ll d"
+)
+FUNCTION = frozenset(_FUNCTION_WORDS.split())
+_ARTICLES = ("the", "a", "an")
+_POSSESSIVE = re.compile(r"['’]s(?!\w)")
+_NO_WORD = re.compile(r"[\W_]+")
+
+Form = tuple[str, ...]
+
+
+@dataclass
+class SubGraph:
+    """The graph of one segment: its entities as they are written there, and relations between them."""
+
+    names: list[str] = field(default_factory=list)
+    relations: list[Triple] = field(default_factory=list)
+
+
+@dataclass
+class Entities:
+    """names[i]; mentions[i]: as they are written anywhere; places[i]: segments, in order; of: normal form -> i."""
+
+    names: list[str] = field(default_factory=list)
+    mentions: list[list[str]] = field(default_factory=list)
+    places: list[list[int]] = field(default_factory=list)
+    of: dict[Form, int] = field(default_factory=dict)
+
+
+def acronym(name: str) -> str:
+    """The single word of capitals that a name is, an article before it aside ("the US": "US"); else ""."""
+    words = _NO_WORD.sub(" ", _POSSESSIVE.sub("", name)).split()
+    words = words[1:] if len(words) == 2 and words[0].casefold() in _ARTICLES else words
+    return words[0] if len(words) == 1 and len(words[0]) > 1 and words[0].isupper() else ""
+
+
+def normal(name: str) -> Form:
+    """The words a name is compared by: small letters, no article before it, no possessive, no marks.
+
+    An acronym that would be a function word in small letters keeps its capitals: ("US",).
+    """
+    if (word := acronym(name)).casefold() in FUNCTION:
+        return (word,)
+    parts = tuple(_NO_WORD.sub(" ", _POSSESSIVE.sub("", name.casefold())).split())
+    return parts[1:] if len(parts) > 1 and parts[0] in _ARTICLES else parts
+
+
+def places(name: str, text: str) -> Iterator[int]:
+    """The positions of `name` in `text`, in the same letters and not inside a longer word."""
+    at = text.find(name) if name else -1
+    while at >= 0:
+        end = at + len(name)
+        before = at > 0 and _spelled(text[at - 1]) and _spelled(name[0])
+        after = end < len(text) and _spelled(text[end]) and _spelled(name[-1])
+        if not before and not after:
+            yield at
+        at = text.find(name, at + 1)
+
+
+def occurs(name: str, text: str) -> bool:
+    """Whether `name` stands anywhere in `text` as it is written."""
+    return next(places(name, text), None) is not None
+
+
+def _spelled(character: str) -> bool:
+    """A letter or digit of a script that parts words by spaces; Chinese and Japanese do not."""
+    return character.isalnum() and character < "\u2e80"
+
+
+def merge_entities(graphs: Sequence[SubGraph], segments: Sequence[str]) -> Entities:
+    """Disambiguate the names of all segments; entities stand in the order of their first mention."""
+    surfaces: dict[Form, dict[str, None]] = {}
+    listed: dict[Form, set[int]] = {}
+    for k, graph in enumerate(graphs):
+        for name in graph.names:
+            if form := normal(name):
+                surfaces.setdefault(form, {})[name] = None
+                listed.setdefault(form, set()).add(k)
+    clusters = _clusters(list(surfaces))
+    entities = Entities()
+    order = {form: number for number, forms in enumerate(clusters) for form in forms}
+    ranked = {number: rank for rank, number in enumerate(dict.fromkeys(order[form] for form in surfaces))}
+    entities.of = {form: ranked[order[form]] for form in surfaces}
+    for number in ranked:
+        forms = clusters[number]
+        mentions = [name for form in forms for name in surfaces[form]]
+        here = {k for form in forms for k in listed[form]}
+        here |= {k for k, text in enumerate(segments) if k not in here and any(occurs(m, text) for m in mentions)}
+        entities.names.append(mentions[0])
+        entities.mentions.append(mentions)
+        entities.places.append(sorted(here))
+    return entities
+
+
+def _clusters(forms: Sequence[Form]) -> list[list[Form]]:
+    """Forms that are one entity, the longest of each first."""
+    clusters: list[list[Form]] = []
+    inside: dict[Form, set[int]] = {}  # a part of a longer name -> the entities it could stand for
+    for form in sorted(forms, key=len, reverse=True):
+        longer = inside.get(form, set())
+        if len(longer) == 1:
+            (number,) = longer
+            clusters[number].append(form)
+        else:
+            number = len(clusters)
+            clusters.append([form])
+        if not any(word.isdigit() for word in form):
+            for start in range(len(form)):
+                for end in range(start + 1, len(form) + 1):
+                    if end - start < len(form):
+                        inside.setdefault(form[start:end], set()).add(number)
+    return clusters
+
+
+def merge_relations(graphs: Sequence[SubGraph], entities: Entities) -> dict[tuple[int, int], list[tuple[int, str]]]:
+    """(entity, entity) in order of first mention -> [(segment, its relation text)], a segment's lines joined.
+
+    Relations of an entity with itself, as after disambiguation, are left out.
+    """
+    relations: dict[tuple[int, int], dict[int, list[str]]] = {}
+    for k, graph in enumerate(graphs):
+        for first, second, text in graph.relations:
+            a, b = entities.of[normal(first)], entities.of[normal(second)]
+            if a == b:
+                continue
+            pair = (b, a) if (b, a) in relations else (a, b)
+            texts = relations.setdefault(pair, {}).setdefault(k, [])
+            if text not in texts:
+                texts.append(text)
+    return {pair: [(k, " ".join(texts)) for k, texts in by_segment.items()] for pair, by_segment in relations.items()}

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from harness.method import MethodConfig
 from harness.prompts import Pieces, Prompt
 from harness.types import Question
-from methods.qrmem.merge import places
+from methods.qrmem.memory import places
 from methods.reading import question_text
 
 ENTITIES = Prompt(

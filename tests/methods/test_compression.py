@@ -22,8 +22,7 @@ from methods.compression import config, lingua
 from methods.compression.lingua import ratios, threshold, windows
 from methods.compression.ranking import choose, perplexities
 from methods.compression.selective import _above, _groups, _information
-from methods.compression.surprise import opened, surprise
-from methods.compression.units import joined, kept, units_of
+from methods.compression.surprise import joined, kept, opened, surprise, units_of
 from pocket.random_model import save
 from pocket.world.sample import sample
 from tests.methods.conftest import FakeTools

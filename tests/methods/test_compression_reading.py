@@ -17,7 +17,7 @@ from methods.compression import LLMLingua, LLMLingua2, LongLLMLingua, SelectiveC
 from methods.compression.lingua2 import chosen, chunk_ends, words_of
 from methods.compression.selective import _groups
 from methods.compression.show import Compressed, placed, read
-from methods.compression.units import units_of
+from methods.compression.surprise import units_of
 from tests.methods.conftest import FakeTools
 from tests.methods.table_model import Table
 

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.types import Document
-from methods.longrefiner.scores import global_scores, local_scores, names, normalised
-from methods.longrefiner.select import choose, choose_as_released
+from methods.longrefiner.select import choose, choose_as_released, global_scores, local_scores, names, normalised
 from methods.longrefiner.shown import Showing
 from methods.longrefiner.tree import Node, Tree
 from tests.methods.conftest import FakeTools

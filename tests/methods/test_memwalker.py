@@ -16,8 +16,8 @@ from harness.types import Document, Question, Shown
 from methods.graph import Graph
 from methods.memwalker import MemWalker
 from methods.memwalker.config import MemWalkerConfig
+from methods.memwalker.method import even
 from methods.memwalker.replies import BACK, Verdict, choice, verdict
-from methods.memwalker.tree import even
 from tests.methods.conftest import FakeTools
 
 # Four segments of four words; at most two children: s0 s1 | s2 s3, then a root over the two.

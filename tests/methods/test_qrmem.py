@@ -12,7 +12,7 @@ from harness.types import Question
 from methods.qrmem import QRMeM, prompts, replies
 from methods.qrmem.build import Pool, rouge_l
 from methods.qrmem.config import INDEX_FIELDS, QRMeMConfig
-from methods.qrmem.merge import SubGraph, merge_entities, merge_relations, normal, occurs
+from methods.qrmem.memory import SubGraph, merge_entities, merge_relations, normal, occurs
 from tests.methods.qrmem_memory import DOUBT, ENTITY, FIRST, RELATION, RULES, SECOND, TEXT, asked, build
 
 

@@ -9,8 +9,7 @@ from harness.engine.plan import plan_choices
 from harness.entities import recogniser as entities
 from harness.errors import ConfigError, HarnessError
 from methods.qrmem.build import _written
-from methods.qrmem.memory import Memory
-from methods.qrmem.merge import SubGraph, acronym, merge_entities, normal
+from methods.qrmem.memory import Memory, SubGraph, acronym, merge_entities, normal
 
 FAMILY = sorted(name for name in presets.names("methods") if name.split("-")[0] == "qrmem")
 

@@ -16,7 +16,7 @@ from harness.engine.progress import Silent
 from harness.engine.runner import run
 from harness.entities.recogniser import recogniser
 from harness.storage.run_folder import read_run
-from methods.qrmem.merge import occurs
+from methods.qrmem.memory import occurs
 from tests.datasets.support import config, needs_real, real
 
 FILE = "musique/musique_ans_v1.0_dev_sample.jsonl"
