@@ -56,15 +56,13 @@ def frame_tokens(model: MeteredModel, prompt: Prompt) -> int:
 
 def summarise(texts: Sequence[str], model: MeteredModel, max_tokens: int, prompt: Prompt) -> str:
     """One paragraph about `texts`, at most `max_tokens` tokens (or what the window leaves), stripped."""
-    return _write(texts, model, max_tokens, prompt, watch=False).text
+    return summarise_watched(texts, model, max_tokens, prompt, watch=False).text
 
 
-def summarise_watched(texts: Sequence[str], model: MeteredModel, max_tokens: int, prompt: Prompt) -> Summary:
-    """As `summarise`, with the attention of the summary to each of `texts`; needs the capability "attention"."""
-    return _write(texts, model, max_tokens, prompt, watch=True)
-
-
-def _write(texts: Sequence[str], model: MeteredModel, max_tokens: int, prompt: Prompt, watch: bool) -> Summary:
+def summarise_watched(
+    texts: Sequence[str], model: MeteredModel, max_tokens: int, prompt: Prompt, watch: bool = True
+) -> Summary:
+    """As `summarise`; watch: with the attention of the summary to each of `texts` (the capability "attention")."""
     before, behind = prompt.around("text")
     with model.session() as s:
         feed(s, before)

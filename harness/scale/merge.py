@@ -46,6 +46,7 @@ from harness.storage.shown_texts import TEXTS
 from harness.storage.summary import summarise
 
 _TOGETHER = 200  # texts in one gzip member
+_OWNER = ("question_id", "document_id", "key")  # of a request: a question, or an index
 
 
 def merge_manifests(folder: Path, numbers: Sequence[int]) -> dict[str, Any]:
@@ -85,13 +86,15 @@ def merge_texts(folder: Path, parts: Sequence[int | None]) -> None:
     seen: set[bytes] = set()
 
     def new() -> Iterator[dict[str, Any]]:
-        for row in _rows(folder, TEXTS, "sha256", parts):
-            key = bytes.fromhex(row["sha256"])
-            if key not in seen:
-                seen.add(key)
-                yield row
+        for part in parts:
+            for row in read_packed(folder / part_name(TEXTS, part), "sha256"):
+                key = bytes.fromhex(row["sha256"])
+                if key not in seen:
+                    seen.add(key)
+                    yield row
 
-    _write(folder / TEXTS, _batches(new()))
+    rows = new()
+    _write(folder / TEXTS, iter(lambda: list(itertools.islice(rows, _TOGETHER)), []))
 
 
 def merge_requests(folder: Path, parts: Sequence[int | None], source: Callable[[str], int | None]) -> None:
@@ -106,7 +109,7 @@ def merge_requests(folder: Path, parts: Sequence[int | None], source: Callable[[
         indexes: dict[tuple[Any, ...], int] = {}
         for file, part in enumerate(parts):
             rows = read_packed(folder / part_name(REQUESTS, part), "kind")
-            for owner, group in itertools.groupby(rows, _owner):
+            for owner, group in itertools.groupby(rows, lambda row: tuple(map(row.get, _OWNER))):
                 kept = source(owner[0]) if owner[0] is not None else indexes.setdefault(owner, file)
                 if kept == file:
                     yield list(group)
@@ -114,22 +117,8 @@ def merge_requests(folder: Path, parts: Sequence[int | None], source: Callable[[
     _write(folder / REQUESTS, owners())
 
 
-def _owner(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(row.get(key) for key in ("question_id", "document_id", "key"))
-
-
 def _has(folder: Path, name: str, parts: Iterable[int | None]) -> bool:
     return any((folder / part_name(name, part)).exists() for part in parts)
-
-
-def _rows(folder: Path, name: str, field: str, parts: Iterable[int | None]) -> Iterator[dict[str, Any]]:
-    for part in parts:
-        yield from read_packed(folder / part_name(name, part), field)
-
-
-def _batches(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    while batch := list(itertools.islice(rows, _TOGETHER)):
-        yield batch
 
 
 def _write(path: Path, groups: Iterable[Sequence[Mapping[str, Any]]]) -> None:
