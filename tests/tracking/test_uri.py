@@ -20,37 +20,19 @@ def run_folder(root: Path) -> Path:
     return write_run(root / "results", [record(0, 1.0)])
 
 
-def command(*arguments: str, before: str = "") -> subprocess.CompletedProcess[str]:
-    """`harness ARGUMENTS` in a fresh process, after the code in `before`."""
-    code = f"{before}\nimport sys; sys.argv = ['harness', *{arguments!r}]; from harness.cli.main import main; main()"
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """`harness ARGUMENTS` in a fresh process."""
+    code = f"import sys; sys.argv = ['harness', *{arguments!r}]; from harness.cli.main import main; main()"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
 
-# As where the package is not installed: it is not found.
-WITHOUT_MLFLOW = """
-from importlib.machinery import PathFinder
-find = PathFinder.find_spec
-PathFinder.find_spec = lambda name, *more: None if name.partition(".")[0] == "mlflow" else find(name, *more)
-"""
-
-
 class TestVerb:
-    @pytest.mark.parametrize(
-        ("uri", "before", "sentence"),
-        [
-            ("carrier-pigeon://x", "", "MLflow does not know 'carrier-pigeon://'"),
-            ("file:///tmp/mlruns", "", "MLflow no longer writes to a folder"),
-            ("sqlite:///x.db", WITHOUT_MLFLOW, "MLflow is not installed; install it with: pip install"),
-        ],
-    )
-    def test_what_cannot_be_used_is_one_sentence_for_all_runs(
-        self, tmp_path: Path, uri: str, before: str, sentence: str
-    ) -> None:
+    def test_what_cannot_be_used_is_one_sentence_for_all_runs(self, tmp_path: Path) -> None:
         run_folder(tmp_path)
         write_run(tmp_path / "results", [record(0, 1.0)], method="bm25")
-        done = command("track", str(tmp_path / "results"), "--uri", uri, before=before)
+        done = command("track", str(tmp_path / "results"), "--uri", "carrier-pigeon://x")
         assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.startswith(f"error: {sentence}")
+        assert done.stderr.startswith("error: MLflow does not know 'carrier-pigeon://'")
         assert done.stderr.count("\n") == 1
 
     def test_a_dead_server_is_not_asked_for_every_run(self, tmp_path: Path) -> None:
