@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, overload
 
 from harness.cost.events import PHASES, Event, Request
@@ -239,8 +239,3 @@ def _add(into: dict[str, Any], values: dict[str, Any]) -> None:
             _add(into.setdefault(key, {}), value)
         else:
             into[key] = into.get(key, 0) + value
-
-
-def event_row(event: Event) -> dict[str, Any]:
-    """The event as JSON values."""
-    return asdict(event)

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.cost.events import Event
 from harness.cost.flops import ModelShape
-from harness.cost.meter import Meter, event_row
+from harness.cost.meter import Meter
 from harness.errors import SaveError
 from harness.parallel.scheduler import Claims
 from harness.storage.files import identity, save_error
@@ -341,7 +341,7 @@ def _files(key: dict[str, Any], entry: Entry) -> dict[str, bytes]:
     usage = {
         "usage": entry.usage,
         "shapes": {name: asdict(shape) for name, shape in entry.shapes.items()},
-        "events": [event_row(e) for e in entry.events],
+        "events": [asdict(e) for e in entry.events],
     }
     files = {
         "key.json": json.dumps(key, indent=1, sort_keys=True).encode(),
