@@ -42,17 +42,21 @@ def test_import_harness_is_light(environment: dict[str, str]) -> None:
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize(("arguments", "goal"), [(["--help"], 0.15), (["list"], 0.3)])
-def test_start_up_time(arguments: list[str], goal: float, environment: dict[str, str], tmp_path: Path) -> None:
-    """The best of three in processor seconds, against twice the goal: a busy machine must not make this fail."""
-    best = 9.0
-    for _ in range(3):
+@pytest.mark.parametrize(("arguments", "times"), [(["--help"], 5), (["list"], 9)], ids=["--help", "list"])
+def test_start_up_time(arguments: list[str], times: int, environment: dict[str, str], tmp_path: Path) -> None:
+    """Processor seconds beside a Python that loads pydantic and yaml (a quiet core: 0.07 s, --help 0.08, list 0.25).
+
+    A core that other work shares makes both slower: seconds alone failed beside a second suite (0.70 for `list`).
+    """
+
+    def seconds(*command: str) -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        command = [sys.executable, "-m", "harness", *arguments]
-        subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, check=True)
+        subprocess.run([sys.executable, *command], env=environment, cwd=tmp_path, capture_output=True, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        best = min(best, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert best < 2 * goal
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    light = ["-c", "import pydantic, yaml; pydantic.BaseModel"]
+    assert min(seconds("-m", "harness", *arguments) / seconds(*light) for _ in range(5)) < times
 
 
 @pytest.fixture
