@@ -191,9 +191,6 @@ class Dense(_TopK):
         return encoder.similarity(query, np.asarray(index["embeddings"]))
 
 
-SBERT = Dense  # the name of its first row
-
-
 class Reranked(_TopK):
     """A cross-encoder reads the question with every chunk of the document: no first stage that could lose one."""
 

@@ -6,9 +6,8 @@ import pytest
 from harness.config import presets
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
-from harness.config.schema import ModelConfig
 from harness.engine.plan import plan_choices
-from harness.errors import ConfigError, UserError, WindowExceeded
+from harness.errors import UserError, WindowExceeded
 from harness.types import Document, Question
 from methods.longrefiner import LongRefiner
 from methods.longrefiner.config import LongRefinerConfig
@@ -297,13 +296,6 @@ def plan(name, **sets):
     return plan_choices(Choices(method=name, dataset="pocket/retrieved", profile="pocket", limit=2, sets=keys))
 
 
-@pytest.mark.parametrize(("value", "says"), [(0, "greater than 0"), (-3, "greater than 0")])
-def test_a_budget_of_zero_is_refused(value, says):
-    with pytest.raises(ConfigError, match=says) as caught:
-        plan("longrefiner-bm25", method__budget=value)
-    assert "method.budget" in str(caught.value)
-
-
 def test_switches_that_do_not_go_together():
     with pytest.raises(ValueError, match="sigmoid is of a reranker's logits"):
         LongRefinerConfig(scoring="bm25", sigmoid=True)
@@ -358,8 +350,3 @@ def test_ablations_change_what_they_say():
         },
     }.items():
         assert plan(f"longrefiner-{name}").config.method.params == {**full, **change}
-
-
-def test_the_role_has_one_model():
-    assert set(plan("longrefiner-bm25").models) == {"reader", "refiner"}
-    assert isinstance(plan("longrefiner-bm25").models["refiner"], ModelConfig)

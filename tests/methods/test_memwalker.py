@@ -4,14 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.config.layers import Choices
-from harness.engine.plan import plan_choices
-from harness.engine.progress import Silent
-from harness.engine.runner import run
 from harness.errors import QuestionError, WindowExceeded
 from harness.llm.scripted import Rule
 from harness.method import Scene
-from harness.storage.run_folder import read_run
 from harness.types import Document, Question, Shown
 from methods.graph import Graph
 from methods.memwalker import MemWalker
@@ -36,7 +31,6 @@ TREE = [
 
 
 SIZES = {"segment_tokens": 4, "children": 2, "summary_tokens": 8, "reasoning": False}
-HOW = {"command": ["harness"], "progress": Silent()}
 
 
 def said(*replies):
@@ -391,21 +385,3 @@ def test_no_reply_breaks_the_parser(reply):
 
 
 # --- with the embedded model ------------------------------------------------------------------------------------------
-
-
-def test_a_run_with_the_embedded_model(tmp_path, monkeypatch):
-    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
-    sizes = {"segment_tokens": 100, "children": 4, "summary_tokens": 60, "reasoning": False}
-    sets = {"dataset.tokens": 300, **{f"method.{k}": v for k, v in sizes.items()}}
-    said = {"profile": "pocket", "limit": 2, "sets": sets}
-    result = run(plan_choices(Choices(method="memwalker", dataset="pocket/musique", **said)), tmp_path / "out", **HOW)
-    records = read_run(result.folder).records
-    assert [r["error"] for r in records] == [None, None]
-    for record in records:
-        # Whether the model was trained for the walk or not, it ends, and says how.
-        assert record["stop_reason"] == ("answered" if record["prediction"] else "no answer")
-        last = record["steps"][-1]
-        assert last["action"] == "stop"
-        assert 1 <= last["scores"]["calls"] <= 30
-        assert 0 <= last["scores"]["read"] <= 1
-        assert sum(phase["requests"] for phase in record["usage"].values()) == last["scores"]["calls"]

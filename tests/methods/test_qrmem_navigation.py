@@ -1,23 +1,14 @@
 """QRMeM's navigations: known answers worked by hand, on memories made by hand and a model that replays a table."""
 
-import json
-from collections import Counter
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.config.layers import Choices
-from harness.engine.plan import plan_choices
-from harness.engine.progress import Silent
-from harness.engine.runner import run
 from harness.errors import WindowExceeded
 from harness.llm.scripted import Rule
-from harness.storage.run_folder import read_run
 from harness.types import Document, Question, Shown
 from methods.qrmem import QRMeM
-from methods.qrmem import method as method_module
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.search import fit, fit_start
 from tests.methods.conftest import FakeTools
@@ -313,39 +304,3 @@ def test_graph_expansion_without_an_elaborated_question():
     assert encoder.queries[-1] == QUESTION.text
     assert "no elaborated question" in next(s for s in answer.steps if s.action == "elaborate").note
     assert len(answer.shown) == 2
-
-
-# --- through the engine -----------------------------------------------------------------------------------------------
-
-
-def test_a_memory_is_built_once_for_a_document_and_question(tmp_path, monkeypatch):
-    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    script = tmp_path / "script.json"
-    ask = {"when": "Read the text and answer", "reply": yes("Toren")}
-    replies = [
-        {"when": "Summarise", "reply": "s"},
-        ask,
-        {"when": "Read the text below", "reply": "Toren"},
-        {"reply": "none"},
-    ]
-    script.write_text(json.dumps({"replies": replies, "window": 2000}))
-    sets = {"model.script": str(script), "dataset.tokens": 200, "dataset.questions": 2, "encoder": "minilm"}
-    states, built = [], Counter()
-    build = method_module.build_memory
-
-    def counted(document, question, config, tools):
-        built[document.id, question.id, config.update] += 1
-        return build(document, question, config, tools)
-
-    monkeypatch.setattr(method_module, "build_memory", counted)
-    for method in ("qrmem", "qrmem", "qrmem-no-navigation", "qrmem-no-update"):
-        said = Choices(method=method, dataset="pocket/quality", model="scripted", profile="pocket", sets=sets)
-        out = tmp_path / str(len(states))
-        result = run(plan_choices(said), out, command=["harness"], progress=Silent(), parallel=2)
-        found = read_run(result.folder)
-        assert len(found.records) == 2
-        assert all(r["error"] is None for r in found.records)
-        states.append([row["status"] for row in found.documents])
-    assert states == [["built"] * 2, ["hit"] * 2, ["hit"] * 2, ["built"] * 2], "a memory for each question"
-    assert list(built.values()) == [1] * 4, "two questions, with and without update"

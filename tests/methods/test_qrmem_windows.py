@@ -108,12 +108,6 @@ def test_memwalkers_requests_stay_within_its_window(fallback):
     assert longest(window=200) <= 200
 
 
-def test_a_window_that_memwalker_cannot_use_is_refused():
-    method = MemWalker(MemWalker.Config(segment_tokens=100, window=60))
-    with pytest.raises(QuestionError, match=r"\(60 tokens\) leaves .* raise method.window or model.window"):
-        method.index(Document("d", "Ann is here."), FakeTools([Rule(reply="x")]))
-
-
 @pytest.mark.parametrize("method", [LLMLingua, LongLLMLingua])
 def test_a_compressed_text_is_read_in_the_window(method):
     text = " ".join(f"w{n % 10}" for n in range(300))

@@ -14,11 +14,8 @@ from hypothesis import strategies as st
 
 from harness.config.layers import Choices
 from harness.engine.plan import plan_choices
-from harness.engine.progress import Silent
-from harness.engine.runner import run
 from harness.errors import ConfigError, QuestionError
 from harness.llm.scripted import Rule
-from harness.storage.run_folder import read_run
 from harness.types import Document, Question, Shown
 from methods.chunks import packed
 from methods.graph import Graph
@@ -31,7 +28,6 @@ from tests.methods.raptor_tree import Vectors, fingerprint, index_of, text_of
 
 MODEL = FakeTools().model()
 QUESTION = Question("q", "who?", ("d",))
-HOW = {"command": ["harness"], "progress": Silent()}
 PCA = RaptorConfig(reduction="pca")
 
 
@@ -380,21 +376,3 @@ def test_a_missing_package_is_told_by_the_plan(monkeypatch):
     plan_choices(Choices(method="raptor-ct", dataset="pocket/musique", sets={"method.reduction": "pca"}))
     # The skills can be listed all the same.
     assert [s.name for s in Raptor(RaptorConfig()).skills()] == ["summary", "answer", "choose"]
-
-
-def test_a_run_with_the_embedded_model(tmp_path, monkeypatch):
-    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
-    # Enough chunks for a second level; by PCA, for numba would take longer than all else here.
-    sizes = {"chunk_tokens": 20, "summary_tokens": 16, "cluster_tokens": 200, "reduction": "pca", "top_k": 6}
-    sets = {"dataset.tokens": 260, **{f"method.{k}": v for k, v in sizes.items()}}
-    said = {"profile": "pocket", "limit": 1, "sets": sets}
-    result = run(plan_choices(Choices(method="raptor-ct", dataset="pocket/musique", **said)), tmp_path / "out", **HOW)
-    stored = read_run(result.folder)
-    assert [r["error"] for r in stored.records] == [None]
-    for record in stored.records:
-        assert record["stop_reason"] == "k"
-        assert [s["action"] for s in record["steps"]] == ["select"] * 6
-        similarity = [s["scores"]["similarity"] for s in record["steps"]]
-        assert similarity == sorted(similarity, reverse=True)
-        assert record["usage"]["search"]["flops"]["full"] > 0
-    assert all(d["usage"]["index"]["requests"] > 1 for d in stored.documents)

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import time
 
 import numpy as np
@@ -13,9 +14,10 @@ from harness.config import presets, suites
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.config.schema import RunConfig
+from harness.errors import WindowExceeded
 from harness.llm.scripted import Rule
 from harness.types import Document, Question
-from methods.chunks import packed_chunks, sentence_chunks, sentences
+from methods.chunks import fixed_chunks, packed_chunks, sentence_chunks, sentences
 from methods.retrieval import BM25, Dense, RandomChunks, Reranked, RetrievalConfig, bm25_scores, words
 from tests.datasets.support import config as dataset_config
 from tests.datasets.support import needs_real, real
@@ -92,6 +94,14 @@ def test_sentence_chunks_keep_every_letter_once_and_in_order(text, most, count):
     assert all(model.count(text[a:b]) <= most for a, b in packed)
 
 
+@given(st.text(alphabet="ab \n.\u00e9", max_size=80), st.integers(1, 7))
+def test_chunks_tile(text, size):
+    model = FakeTools(REPLY).model()
+    chunks = fixed_chunks(text, size, model)
+    assert "".join(text[a:b] for a, b in chunks) == (text if model.count(text) else "")
+    assert all(model.count(text[a:b]) <= size for a, b in chunks)
+
+
 # --- choosing ---------------------------------------------------------------------------------------------------------
 
 SENTENCES = {"chunks": "sentences", "chunk_sentences": 1}
@@ -141,6 +151,44 @@ def test_chinese_is_ranked_by_its_characters():
         BM25(RetrievalConfig(**SENTENCES, k=1)), text=text, question=Question("q", "\u6d77\u591a\u6df1", ("d",))
     )
     assert found == ["\u6d77\u5f88\u6df1\u3002"]
+
+
+def test_the_prompt_shows_the_best_first_and_asks_twice():
+    tools = FakeTools(REPLY)
+    answer(BM25(RetrievalConfig(**SENTENCES, k=2)), tools)
+    (prompt,) = tools.reader.prompts
+    assert prompt.index("Red fox runs") < prompt.index("Is red red fish") < prompt.index("Question: Which RED fox?")
+    assert prompt.count("Answer the question as concisely as you can.") == 2
+    assert prompt.endswith("Answer:")
+
+
+def test_a_question_longer_than_the_window():
+    with pytest.raises(WindowExceeded, match="the question with its prompt and answer takes .* raise model.window"):
+        answer(BM25(RetrievalConfig()), FakeTools(REPLY, window=100), question=Question("q", "why " * 100, ("d",)))
+
+
+def test_bm25_words_and_degenerate_corpora():
+    assert words("The St. Mary's-School, \u00e9t\u00e9_2") == ["the", "st", "mary", "s", "school", "\u00e9t\u00e9", "2"]
+    assert bm25_scores(["a"], [[], []]).tolist() == [0, 0]
+    assert np.isfinite(bm25_scores(["a", "zz"], [["a"], ["a", "b"]])).all()
+
+
+def test_bm25_of_two_texts_counts_what_they_have():
+    # rank_bm25's idf gives -0.044 to the text with "the" alone and -0.065 to the one with four of the five words.
+    asked = words("who wrote the novel Velindra")
+    poor = words("On Sunday the baker of Kelford sold bread and cakes to all who came.")[:8]
+    rich = words("Toren wrote the novel Velindra in one winter, and the town read it aloud by candle light.")
+    for texts in ([poor, rich], [rich, poor]):
+        scores = bm25_scores(asked, texts)
+        assert int(np.argmax(scores)) == texts.index(rich)
+        assert (scores > 0).all()
+    # By hand, equal lengths: ln(1 + 1.5 / 1.5) for a word of one text, ln(1 + 0.5 / 2.5) for one of both.
+    assert bm25_scores(["a", "b"], [["a", "b"], ["a", "c"]]) == pytest.approx(
+        [math.log(2) + math.log(1.2), math.log(1.2)]
+    )
+    # One text has no rank to lose, and where the official idf works it stays: ln(2.5 / 1.5) for one of three.
+    assert bm25_scores(["a"], [["a"]]) == pytest.approx([math.log(4 / 3)])
+    assert bm25_scores(["a"], [["a", "d"], ["b", "e"], ["c", "f"]]) == pytest.approx([math.log(2.5 / 1.5), 0, 0])
 
 
 class ByLength:

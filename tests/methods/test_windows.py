@@ -13,7 +13,7 @@ from harness.method import Method, Task
 from harness.types import Document, Question
 from methods.chunks import keep
 from methods.reading import room_for_text
-from methods.window import FullContext, SlidingWindow, _kept
+from methods.window import ClosedBook, FullContext, SlidingWindow, _kept
 from tests.methods.conftest import FakeTools
 
 TEXT = " ".join(str(i) for i in range(400))
@@ -181,6 +181,14 @@ def test_the_skill_prompts_are_the_shared_ones():
     # The embedded model was trained on these: a window is asked as a text is.
     found = {skill.name for skill in SlidingWindow(SlidingWindow.Config()).skills()}
     assert found == {skill.name for skill in FullContext(FullContext.Config()).skills()}
+
+
+def test_closed_book_sees_no_text_and_options_are_lettered():
+    tools = FakeTools(REPLY)
+    _, found = answer(ClosedBook(ClosedBook.Config()), tools, question=Question("q", "who?", ("d",), ("Ann", "Bob")))
+    assert found.shown == ()
+    assert "399" not in tools.reader.prompts[0]
+    assert tools.reader.prompts[0].endswith("Question: who?\nOptions:\n(A) Ann\n(B) Bob\nAnswer:")
 
 
 # --- the presets ------------------------------------------------------------------------------------------------------
