@@ -21,8 +21,7 @@ import numpy as np
 from pydantic import Field
 
 from harness.method import Index, MethodConfig, Scene, Skill, Task, Tools
-from harness.models import MeteredModel
-from harness.prompts import Prompt, feed
+from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.chunks import Span, packed, shown_spans
@@ -142,15 +141,10 @@ class Decompose(reading.ReadingMethod):
         """The best segments that fit, best first."""
         model = tools.model()
         texts = [document.text[a:b].strip() for a, b in segments]
-        scores = bm25_scores(words(question.text), [words(text) for text in texts]) if texts else np.zeros(0)
+        scores = bm25_scores(words(question.text), [words(text) for text in texts])
+        best = np.argsort(-scores, kind="stable")[: self.config.k].tolist()
         room = reading.room_for_text(question, tools, model, request)
-        kept: list[Span] = []
-        for i in np.argsort(-scores, kind="stable")[: self.config.k]:
-            room -= model.count(texts[i]) + (model.count(reading.SEPARATOR) if kept else 0)
-            if room < 0:
-                break
-            kept.append(segments[i])
-        return kept
+        return [segments[i] for i in best[: reading.how_many_fit([texts[i] for i in best], room, model)]]
 
 
 def _step(action: str, node: int | None, tokens: int, tools: Tools, note: str) -> Step:
@@ -160,9 +154,6 @@ def _step(action: str, node: int | None, tokens: int, tools: Tools, note: str) -
 @cache
 def _skill(prompt: Prompt) -> Skill:
     def play(scene: Scene, tools: Tools) -> None:
-        model: MeteredModel = tools.model("searcher")
-        with model.session() as s:
-            feed(s, prompt.fill(question=[scene.question.text]))
-            s.write(s.room() - model.turn_tokens())
+        reading.play(tools, "searcher", prompt.fill(question=[scene.question.text]))
 
     return Skill("decompose", "decomposed", play)

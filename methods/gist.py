@@ -28,7 +28,7 @@ from pydantic import Field, model_validator
 from harness.errors import QuestionError
 from harness.method import Index, MethodConfig, Scene, Skill, Tools
 from harness.models import MeteredModel
-from harness.prompts import Pieces, Prompt, feed, prompt_tokens
+from harness.prompts import Pieces, Prompt, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading, summary
 from methods.chunks import Span, sentences
@@ -204,11 +204,12 @@ class Gist(reading.ReadingMethod):
         config, page_break = self.config, PAUSE.of(self.config)
 
         def lookup(scene: Scene, tools: Tools) -> None:
-            _reply(_lookup(scene.question, scene.texts, config), tools, "searcher")
+            reading.play(tools, "searcher", _lookup(scene.question, scene.texts, config))
 
         def pause(scene: Scene, tools: Tools) -> None:
             pairs = zip(scene.texts[::2], scene.texts[1::2], strict=True)
-            _reply(request([piece for label, text in pairs for piece in (label, text)], page_break), tools, "builder")
+            marked = [piece for label, text in pairs for piece in (label, text)]
+            reading.play(tools, "builder", request(marked, page_break))
 
         own = [Skill("gist page break", "pause", pause), Skill("gist look-up", "lookup", lookup)]
         return [*own, *summary.skills(SUMMARY.of(config)), *reading.skills(config)]
@@ -315,10 +316,3 @@ def _mixed(gists: Sequence[str], full: Sequence[str], chosen: Sequence[int]) -> 
 
 def _tokens(texts: Sequence[str], model: MeteredModel) -> int:
     return sum(map(model.count, texts)) + max(len(texts) - 1, 0) * model.count(reading.SEPARATOR)
-
-
-def _reply(pieces: Sequence[str], tools: Tools, role: str) -> None:
-    model = tools.model(role)
-    with model.session() as s:
-        feed(s, pieces)
-        s.write(s.room() - model.turn_tokens())

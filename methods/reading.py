@@ -88,6 +88,16 @@ def room_for_text(question: Question, tools: Tools, model: MeteredModel, reading
     return min(window, reading.window or window) - used
 
 
+def how_many_fit(texts: Sequence[str], room: int, model: MeteredModel) -> int:
+    """How many of the first texts fit `room` tokens with SEPARATOR between two; the first too long ends it."""
+    separator = model.count(SEPARATOR)
+    for number, text in enumerate(texts):
+        room -= model.count(text) + (separator if number else 0)
+        if room < 0:
+            return number
+    return len(texts)
+
+
 def ask(
     question: Question, texts: Sequence[str], tools: Tools, model: MeteredModel, reading: Reading | None = None
 ) -> str:
@@ -96,6 +106,15 @@ def ask(
     with model.session() as s:
         feed(s, reading.pieces(question, texts))
         return s.write(reading.task.max_answer_tokens).text.strip()
+
+
+def play(tools: Tools, role: str, *turns: Sequence[str]) -> None:
+    """Make the requests of a skill, a turn each, with as long a reply as the window allows."""
+    model = tools.model(role)
+    with model.session() as s:
+        for pieces in turns:
+            feed(s, pieces)
+            s.write(s.room() - model.turn_tokens())
 
 
 @cache

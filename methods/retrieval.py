@@ -25,7 +25,7 @@ from harness.method import Index, MethodConfig, Reads, Task, Tools
 from harness.models import MeteredModel
 from harness.types import Answer, Document, Question
 from methods.chunks import Span, fixed_chunks, packed_chunks, sentence_chunks, shown_spans
-from methods.reading import SEPARATOR, Reading, ReadingMethod, ask, frame, room_for_text
+from methods.reading import Reading, ReadingMethod, ask, frame, how_many_fit, room_for_text
 
 
 class RetrievalConfig(MethodConfig):
@@ -111,24 +111,20 @@ class _TopK(ReadingMethod):
         model = tools.model()
         request = Reading(tools.task, config=self.config)
         room = room_for_text(question, tools, model, request)
-        kept, reason = self._select(order, [model.count(t) for t in texts], room, model.count(SEPARATOR))
+        kept, reason = self._select(order, texts, room, model)
         kept = sorted(kept) if self.config.order == "document" else kept
         text = ask(question, [texts[i] for i in kept], tools, model, request)
         return Answer(text, shown_spans(document, [chunks[i] for i in kept]), reason)
 
-    def _select(self, order: list[int], lengths: list[int], room: int, separator: int) -> tuple[list[int], str]:
-        """The first chunks of `order` that fit; the first that does not fit ends it. Also says what ended it."""
+    def _select(self, order: list[int], texts: list[str], room: int, model: MeteredModel) -> tuple[list[int], str]:
+        """The first chunks of `order` that fit, and what ended them."""
         limit = room if self.config.budget is None else min(room, self.config.budget)
-        most = len(order) if self.config.k is None else self.config.k
-        kept: list[int] = []
-        used = 0
-        for i in order[:most]:
-            used += lengths[i] + (separator if kept else 0)
-            if used > limit:
-                reason = "budget" if limit < room else "window"
-                return kept, reason if kept else f"{reason}: not even one chunk fits"
-            kept.append(i)
-        return kept, "k" if len(order) > most else "exhausted"
+        best = order[: self.config.k]
+        count = how_many_fit([texts[i] for i in best], limit, model)
+        if count < len(best):
+            reason = "budget" if limit < room else "window"
+            return best[:count], reason if count else f"{reason}: not even one chunk fits"
+        return best, "k" if len(order) > len(best) else "exhausted"
 
 
 # Chinese and Japanese are written without spaces, so each of their characters is a word of its own.

@@ -74,12 +74,7 @@ class Summarised(reading.ReadingMethod):
         room = reading.room_for_text(question, tools, model, request)
         pieces = [(str(text), int(a), int(b)) for text, a, b in index["pieces"]]
         lengths = [model.count(text) for text, _, _ in pieces]
-        kept, used = 0, 0
-        for i, length in enumerate(lengths):
-            used += length + (model.count(reading.SEPARATOR) if i else 0)
-            if used > room:
-                break
-            kept = i + 1
+        kept = reading.how_many_fit([text for text, _, _ in pieces], room, model)
         text = reading.ask(question, [t for t, _, _ in pieces[:kept]], tools, model, request)
         shown = tuple(
             Shown("generated", document.id, text=t, sources=((document.id, a, b),)) for t, a, b in pieces[:kept]

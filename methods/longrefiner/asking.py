@@ -26,7 +26,7 @@ from methods.longrefiner.grammar import Part, parse
 from methods.longrefiner.pages import body, joined
 from methods.longrefiner.select import names
 from methods.longrefiner.tree import Tree, build
-from methods.reading import question_text
+from methods.reading import play, question_text
 
 _SHARE = 0.4  # of a short window, for the outline
 _SPARE = 64  # tokens of an outline beside twice those of its text: a longer one repeats itself
@@ -192,17 +192,11 @@ def skills(config: LongRefinerConfig) -> list[Skill]:
             s.probe(prompts.LABELS, after=prompts.LABEL_BEGIN)
 
     def structuring(scene: Scene, tools: Tools) -> None:
-        model = tools.model("refiner")
-        with model.session() as s:
-            feed(s, prompts.structuring(scene.texts, config))
-            s.write(s.room() - model.turn_tokens())
+        play(tools, "refiner", prompts.structuring(scene.texts, config))
 
     def selection(scene: Scene, tools: Tools) -> None:
-        model = tools.model("refiner")
         title, abstract, lines = scene.texts
-        with model.session() as s:
-            feed(s, prompts.selection(question_text(scene.question), title, abstract, lines, config))
-            s.write(s.room() - model.turn_tokens())
+        play(tools, "refiner", prompts.selection(question_text(scene.question), title, abstract, lines, config))
 
     return [
         Skill("longrefiner analysis", "breadth", analysis),

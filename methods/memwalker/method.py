@@ -25,7 +25,7 @@ import numpy as np
 from harness.errors import QuestionError
 from harness.method import Index, Scene, Skill, Tools
 from harness.models import MeteredModel
-from harness.prompts import Pieces, feed, prompt_tokens
+from harness.prompts import feed, prompt_tokens
 from harness.types import Answer, Document, Question
 from methods import reading, summary
 from methods.chunks import packed
@@ -131,25 +131,19 @@ def _short(texts: list[str], most: int, model: MeteredModel, config: MemWalkerCo
 def skills(config: MemWalkerConfig) -> list[Skill]:
     """Summaries of segments and of summaries, the choice of a part, and its reading."""
 
-    def reply(tools: Tools, role: str, pieces: Pieces) -> None:
-        model = tools.model(role)
-        with model.session() as s:
-            feed(s, pieces)
-            s.write(s.room() - model.turn_tokens())
-
     def parents(scene: Scene, tools: Tools) -> None:
-        reply(tools, "builder", prompts.parents(scene.texts, config))
+        reading.play(tools, "builder", prompts.parents(scene.texts, config))
 
     def triage(scene: Scene, tools: Tools) -> None:
         memory, *summaries = scene.texts
         request = prompts.triage(scene.question, memory.splitlines(), summaries, config, back=config.inner_revert)
-        reply(tools, "searcher", request)
+        reading.play(tools, "searcher", request)
 
     def leaf(scene: Scene, tools: Tools) -> None:
         memory, segment = scene.texts
         instruction = scene.task.instruction
         request = prompts.leaf(scene.question, memory.splitlines(), segment, instruction, config)
-        reply(tools, "reader", request)
+        reading.play(tools, "reader", request)
 
     return [
         *summary.skills(prompts.SEGMENT.of(config)),

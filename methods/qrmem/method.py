@@ -37,7 +37,7 @@ import numpy as np
 from harness.entities.recogniser import missing, packages
 from harness.errors import Missing
 from harness.method import Index, IndexTools, Scene, Skill, Tools
-from harness.prompts import Pieces, feed, prompt_tokens
+from harness.prompts import Pieces, prompt_tokens
 from harness.types import Answer, Document, Question
 from methods import reading, summary
 from methods.qrmem import replies
@@ -56,41 +56,34 @@ def skills(config: QRMeMConfig) -> list[Skill]:
     def asking_of(scene: Scene, summary: str = "") -> Asking:
         return Asking(config, scene.question, summary)
 
-    def reply(tools: Tools, role: str, *turns: Sequence[str]) -> None:
-        model = tools.model(role)
-        with model.session() as s:
-            for pieces in turns:
-                feed(s, pieces)
-                s.write(s.room() - model.turn_tokens())
-
     def entities(scene: Scene, tools: Tools) -> None:
         summary, guide, segment = scene.texts
-        reply(tools, "builder", asking_of(scene, summary).entities(segment, guide.splitlines()))
+        reading.play(tools, "builder", asking_of(scene, summary).entities(segment, guide.splitlines()))
 
     def relations(scene: Scene, tools: Tools) -> None:
         summary, names, guide, segment = scene.texts
         pieces = asking_of(scene, summary).relations(segment, names.splitlines(), guide.splitlines())
-        reply(tools, "builder", pieces)
+        reading.play(tools, "builder", pieces)
 
     def doubts(scene: Scene, tools: Tools) -> None:
         summary, segment, names, triples = scene.texts
         request = asking_of(scene, summary).questions(
             segment, names.splitlines(), triples.splitlines(), config.questions
         )
-        reply(tools, "builder", request)
+        reading.play(tools, "builder", request)
 
     def fusion(scene: Scene, tools: Tools) -> None:
         summary, first, text, second, other = scene.texts
         parts = Relation(first, text), Relation(second, other)
         asking = asking_of(scene, summary)
-        reply(tools, "builder", asking.fuse(*parts, config.questions), [asking.fused()])
+        reading.play(tools, "builder", asking.fuse(*parts, config.questions), [asking.fused()])
 
     def ask(scene: Scene, tools: Tools) -> None:
-        reply(tools, "reader", asking_of(scene).ask(scene.texts, scene.task.instruction))
+        reading.play(tools, "reader", asking_of(scene).ask(scene.texts, scene.task.instruction))
 
     def trial(scene: Scene, tools: Tools) -> None:
         reason, chosen, others, *segments = scene.texts
-        reply(
+        reading.play(
             tools,
             "searcher",
             asking_of(scene).trial(segments, reason, chosen.splitlines(), others.splitlines()),
@@ -98,7 +91,7 @@ def skills(config: QRMeMConfig) -> list[Skill]:
 
     def elaborate(scene: Scene, tools: Tools) -> None:
         names, triples = scene.texts
-        reply(tools, "searcher", asking_of(scene).elaborate(names.splitlines(), triples.splitlines()))
+        reading.play(tools, "searcher", asking_of(scene).elaborate(names.splitlines(), triples.splitlines()))
 
     return [
         Skill("qrmem entities", "entities", entities),
