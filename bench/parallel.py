@@ -1,16 +1,12 @@
 """Questions and documents in flight against one at a time: search, reading, index construction, and number formats.
 
-    python -m bench.parallel [--model smollm2-135m pocket-llama] [--clock wall|cpu]
-
 Made-up questions, their indexes built before or timed alone. B of every row does what A does, with more in flight or in
 bfloat16, in turn with it. SmolLM2 searches graphs that pocket-llama built, since its search is timed alone.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
-import tempfile
 import time
 import unittest.mock
 from collections.abc import Callable, Iterator
@@ -18,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time.process_time}
 QUESTIONS = 16
 DOCUMENTS = 4  # whose indexes are built
 DOCUMENT_QUESTIONS = 8  # on two documents
@@ -29,7 +24,6 @@ class Bench:
     """Runs into folders of their own under `folder`, with caches beside them."""
 
     folder: Path
-    clock: str = "wall"
     runs: int = 0
 
     def seconds(
@@ -46,12 +40,12 @@ class Bench:
         profile = "pocket" if model == "pocket-llama" else None
         choices = Choices(method, f"pocket/{dataset}", model=model, limit=limit, profile=profile, sets=named)
         os.environ["HARNESS_CACHE"] = str(self.folder / cache)
-        began = CLOCKS[self.clock]()
+        began = time.perf_counter()
         out = self.folder / f"run-{self.runs}"
         result = run(plan_choices(choices), out, command=["bench"], progress=Silent(), parallel=parallel)
         if result.failed:
             raise RuntimeError(f"{result.failed} questions of {method} failed; their time means nothing")
-        return CLOCKS[self.clock]() - began
+        return time.perf_counter() - began
 
     def construction(self, method: str, model: str, parallel: int, **sets: Any) -> float:
         """Seconds that the indexes of DOCUMENTS documents take: a run that builds them, less one that has them."""
@@ -106,18 +100,3 @@ def rows(bench: Bench, model: str) -> Iterator[Row]:
     for method, sets, target in (("pecan", {**size, **dtype}, ">= 1.5"), ("raptor-ct", trees, ">= 1.5")):
         alone, together = (bench.construction(method, model, n, **sets) for n in (1, DOCUMENTS))
         yield f"{label}, construction ({method}): {DOCUMENTS} documents, 1 / 4 in flight", alone, together, target
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", nargs="+", default=["smollm2-135m", "pocket-llama"])
-    parser.add_argument("--clock", choices=sorted(CLOCKS), default="wall")
-    flags = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        for model in flags.model:
-            for what, a, b, target in rows(Bench(Path(name) / model, flags.clock), model):
-                print(f"{what:<72} {a:8.2f} {b:8.2f} {a / b:6.2f}  {target}", flush=True)
-
-
-if __name__ == "__main__":
-    main()

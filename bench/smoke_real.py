@@ -5,8 +5,8 @@
 
 The random model (bench/smoke_models.py) answers the whole matrix first, some seconds a cell; then smollm2-135m does.
 Ordinary runs in one results folder (--out): the same command goes on where it was stopped. Data sets with short texts
-come first, and presets that were quick on them. Profile `small` stands in for weights that must be fetched, a random
-classifier for LLMLingua-2's. Answers are cut at 32 tokens. For the random model a text is cut to its first WORDS words;
+come first. Profile `small` stands in for weights that must be fetched, a random
+classifier for LLMLingua-2's. Answers are cut at 32 tokens. For the random model a text is cut to its first 6,000 bytes;
 the default one reads whole texts. The rows are in the folder `data` of HARNESS_TEST_DATA.
 """
 
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import csv
 import json
 import os
 import sys
@@ -26,7 +25,7 @@ from typing import NamedTuple
 
 import harness
 from bench.smoke_models import classifier, language_model
-from bench.smoke_rows import DATA, QUESTIONS, settings, shortened, words
+from bench.smoke_rows import DATA, QUESTIONS, settings, shortened
 from harness.config import presets
 from harness.errors import DataError, HarnessError
 from harness.storage.run_folder import find_runs, read_run
@@ -35,8 +34,6 @@ PROFILE = "small"
 RANDOM = "random-llama"
 # Names of models here -> in run folders, in the order in which they run.
 MODELS = {RANDOM: RANDOM, "smollm2-135m": "SmolLM2-135M-reader"}
-# A round runs the cells that are expected to take at most so many seconds.
-CEILINGS = (3.0, 15.0, 60.0, 300.0, 1800.0, float("inf"))
 REFUSED = "refused.json"
 
 
@@ -103,18 +100,6 @@ def refused_in(out: Path) -> Refused:
     return {Key(*row[:3]): row[3] for row in rows}
 
 
-def expected(key: Key, cells: Cells) -> float:
-    """Seconds of a cell, in proportion to the longest texts that the preset has answered; 0 where there are none."""
-    short = key.model == RANDOM
-    known = [
-        (words(dataset, short), cell.seconds)
-        for (method, dataset, model), cell in cells.items()
-        if (method, model) == (key.method, key.model) and dataset in DATA and cell.done
-    ]
-    longest, seconds = max(known, default=(1, 0.0))
-    return seconds * words(key.dataset, short) / longest
-
-
 def own(method: str, out: Path) -> dict[str, str]:
     """What is set for a preset alone: LLMLingua-2's classifier."""
     named = any("classifier" in (layer.get("params") or {}) for _, layer in presets.read("methods", method))
@@ -168,31 +153,17 @@ def left(keys: list[Key], cells: Cells, refused: Refused, retry: bool = False) -
 
 
 def go(model: str, methods: list[str], datasets: list[str], place: Place, retry: bool = False) -> None:
-    """Run what is left, in rounds of growing expected time. A preset's first cell says how long its others may take."""
-    cells, refused = stored(place.out), refused_in(place.out)
-    wanted = left([Key(m, d, model) for d in datasets for m in methods], cells, refused, retry)
-    begun: set[str] = set()
-    for ceiling in CEILINGS:
-        for dataset in datasets:
-            costs = {key: expected(key, cells) for key in wanted if key.dataset == dataset}
-            last = ceiling == CEILINGS[-1]
-            unknown = [key for key, cost in costs.items() if not cost and (last or key.method not in begun)]
-            known = sorted((key for key, cost in costs.items() if 0 < cost <= ceiling), key=lambda key: costs[key])
-            begun.update(key.method for key in costs)
-            for key in (*known, *unknown):
-                wanted.remove(key)
-                folder, why = run(key, place, retry)
-                if folder is not None:
-                    cells.update([cell_of(folder)])
-                if why or refused.pop(key, ""):
-                    refused |= {key: why} if why else {}
-                    (place.out / REFUSED).write_text(
-                        json.dumps([[*k, w] for k, w in refused.items()], indent=1), "utf-8"
-                    )
+    """Run what is left, data sets with short texts first."""
+    refused = refused_in(place.out)
+    for key in left([Key(m, d, model) for d in datasets for m in methods], stored(place.out), refused, retry):
+        _, why = run(key, place, retry)
+        if why or refused.pop(key, ""):
+            refused |= {key: why} if why else {}
+            (place.out / REFUSED).write_text(json.dumps([[*k, w] for k, w in refused.items()], indent=1), "utf-8")
 
 
 def table(models: list[str], methods: list[str], datasets: list[str], out: Path) -> str:
-    """Counts by data set and model, then the failures by preset; every cell is in cells.csv."""
+    """Counts by data set and model, then the failures by preset."""
     keys = [Key(m, d, model) for d in datasets for model in models for m in methods]
     cells, refused = stored(out), refused_in(out)
     cells = {key: cells[key] for key in keys if key in cells}
@@ -208,13 +179,7 @@ def table(models: list[str], methods: list[str], datasets: list[str], out: Path)
             failed, cut = sum(bool(cell.failed) for cell in here), sum(bool(cell.truncated) for cell in here)
             numbers = (served, whole, failed, cut, len(left(asked, cells, refused)), sum(c.seconds for c in here))
             lines.append(f"{dataset or 'all':<28}{model:<14}" + "".join(f"{n:>10.0f}" for n in numbers))
-    lines += _reasons(cells, refused)
-    seconds: dict[str, float] = defaultdict(float)
-    for key, cell in cells.items():
-        seconds[key.method] += cell.seconds
-    slow = sorted(seconds, key=lambda m: -seconds[m])[:10]
-    _write(out / "cells.csv", keys, cells, refused)
-    return "\n".join([*lines, "", "slowest: " + ", ".join(f"{m} {seconds[m]:.0f} s" for m in slow)])
+    return "\n".join([*lines, *_reasons(cells, refused)])
 
 
 def _reasons(cells: Cells, refused: Refused) -> list[str]:
@@ -230,19 +195,6 @@ def _reasons(cells: Cells, refused: Refused) -> list[str]:
         )
     title = "failures and refusals:" if rows else "no question failed"
     return ["", title, *(f"  {why}\n    {', '.join(dict.fromkeys(names))}" for why, names in rows.items())]
-
-
-def _write(path: Path, keys: list[Key], cells: Cells, refused: Refused) -> None:
-    """Every cell that ran or was refused: its counts, seconds and the sentences of its failures."""
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        rows = csv.writer(stream)
-        rows.writerow(["dataset", "method", "model", "questions", "failed", "truncated", "seconds", "why"])
-        for key in keys:
-            cell = cells.get(key, Cell(0, 0, 0, 0.0, ()))
-            why = "; ".join(dict.fromkeys([*cell.errors, *([refused[key]] if key in refused else [])]))
-            if key in cells or key in refused:
-                counts = (cell.done, cell.failed, cell.truncated, f"{cell.seconds:.2f}")
-                rows.writerow([key.dataset, key.method, key.model, *counts, why])
 
 
 def main() -> None:

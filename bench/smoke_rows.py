@@ -18,48 +18,46 @@ LONG = {"context", "text"}
 
 @dataclass(frozen=True)
 class Rows:
-    """Real rows of a data set: a file below `data`, its words a question, and settings. Shortest texts first."""
+    """Real rows of a data set: a file below `data`, and settings."""
 
     file: str
-    words: int
     sets: dict[str, str] = field(default_factory=dict)
 
 
-def _longbench(name: str, words: int) -> dict[str, Rows]:
+def _longbench(name: str) -> dict[str, Rows]:
     """LongBench's set and, where there is one, LongBench-E's, which takes the same rows."""
     known = presets.names("datasets")
-    return {
-        p: Rows(f"longbench/{name}.jsonl", words) for p in (f"longbench/{name}", f"longbench/{name}_e") if p in known
-    }
+    return {p: Rows(f"longbench/{name}.jsonl") for p in (f"longbench/{name}", f"longbench/{name}_e") if p in known}
 
 
+# Shortest texts first.
 DATA: dict[str, Rows] = {
-    "nq": Rows("nq/nq_open_oracle_sample.jsonl", 80),
-    "popqa": Rows("popqa/popqa_sample.jsonl", 340),
-    "asqa": Rows("asqa/alce_asqa_demos.json", 500),
-    "eli5": Rows("eli5/eli5_kilt_sample.jsonl", 500, {"dataset.documents": f"{{out}}/{NO_DOCUMENTS}"}),
-    "2wikimultihopqa": Rows("2wikimultihopqa/dev_sample.json", 670),
-    "hotpotqa": Rows("hotpotqa/hotpot_dev_distractor_sample.json", 880),
-    "musique": Rows("musique/musique_ans_v1.0_dev_sample.jsonl", 1600),
-    "quality": Rows("quality/quality_v1.0.1_sample.jsonl", 2300),
-    "qasper": Rows("qasper/qasper-train-v0.3-sample.json", 2900),
-    **_longbench("qasper", 2900),
-    **_longbench("multifieldqa_zh", 4000),
-    **_longbench("passage_retrieval_zh", 4000),
-    **_longbench("multifieldqa_en", 4400),
-    **_longbench("2wikimqa", 5500),
+    "nq": Rows("nq/nq_open_oracle_sample.jsonl"),
+    "popqa": Rows("popqa/popqa_sample.jsonl"),
+    "asqa": Rows("asqa/alce_asqa_demos.json"),
+    "eli5": Rows("eli5/eli5_kilt_sample.jsonl", {"dataset.documents": f"{{out}}/{NO_DOCUMENTS}"}),
+    "2wikimultihopqa": Rows("2wikimultihopqa/dev_sample.json"),
+    "hotpotqa": Rows("hotpotqa/hotpot_dev_distractor_sample.json"),
+    "musique": Rows("musique/musique_ans_v1.0_dev_sample.jsonl"),
+    "quality": Rows("quality/quality_v1.0.1_sample.jsonl"),
+    "qasper": Rows("qasper/qasper-train-v0.3-sample.json"),
+    **_longbench("qasper"),
+    **_longbench("multifieldqa_zh"),
+    **_longbench("passage_retrieval_zh"),
+    **_longbench("multifieldqa_en"),
+    **_longbench("2wikimqa"),
     "triviaqa": Rows(
-        "triviaqa/wikipedia-sample.json", 6000, {"dataset.documents": "{data}/triviaqa/evidence_wikipedia.jsonl"}
+        "triviaqa/wikipedia-sample.json", {"dataset.documents": "{data}/triviaqa/evidence_wikipedia.jsonl"}
     ),
-    **_longbench("trec", 7000),
-    **_longbench("dureader", 8000),
-    **_longbench("triviaqa", 8300),
-    **_longbench("hotpotqa", 9000),
-    **_longbench("passage_retrieval_en", 9300),
-    **_longbench("musique", 10500),
-    **_longbench("passage_count", 12100),
-    **_longbench("narrativeqa", 25000),
-    "narrativeqa": Rows("narrativeqa", 46000),
+    **_longbench("trec"),
+    **_longbench("dureader"),
+    **_longbench("triviaqa"),
+    **_longbench("hotpotqa"),
+    **_longbench("passage_retrieval_en"),
+    **_longbench("musique"),
+    **_longbench("passage_count"),
+    **_longbench("narrativeqa"),
+    "narrativeqa": Rows("narrativeqa"),
 }
 
 
@@ -87,11 +85,6 @@ def shortened(file: Path, out: Path) -> Path:
                 cut = {key: beginning(row[key]) for key in LONG & row.keys() if isinstance(row[key], str)}
                 target.write(json.dumps({**row, **cut}, ensure_ascii=False) + "\n")
     return copy
-
-
-def words(dataset: str, short: bool) -> int:
-    """Words of a question's texts, short: of their beginnings."""
-    return min(DATA[dataset].words, BYTES // 6) if short else DATA[dataset].words
 
 
 def settings(dataset: str, data: Path, out: Path, short: bool = False) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""`make smoke-real` without a model: which rows it runs, in which order, and its table."""
+"""`make smoke-real` without a model: which rows it runs, and its table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench import smoke_real
-from bench.smoke_real import Key, Place, expected, go, source_of, stored, table
+from bench.smoke_real import Key, Place, go, source_of, stored, table
 from bench.smoke_rows import BYTES, DATA, settings, shortened
 from harness.config import presets
 from tests.datasets.support import needs_real, real
@@ -34,8 +34,6 @@ NO_ROWS = {
 def test_every_data_set_that_is_fetched_has_rows() -> None:
     fetched = {name for name in presets.names("datasets") if not name.startswith("pocket/")}
     assert set(DATA) == fetched - {"qasper-hints"} - NO_ROWS
-    words = [rows.words for rows in DATA.values()]
-    assert words == sorted(words)
 
 
 @needs_real
@@ -48,38 +46,26 @@ def test_the_rows_are_there(tmp_path: Path) -> None:
     assert Path(settings("triviaqa", data, tmp_path)["dataset.documents"]).is_file()
 
 
-def test_quick_rows_come_first_and_a_second_start_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seconds = {"bm25": 1.0, "pecan": 50.0}
+def test_a_second_start_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[str, str]] = []
 
     def run(key: Key, place: Place, retry: bool) -> tuple[Path | None, str]:
         calls.append((key.dataset, key.method))
         if key[:2] == ("bm25", "popqa"):
             return None, "no"
-        words = DATA[key.dataset].words
-        return answered(place.out, key.method, key.dataset, seconds[key.method] * words / 80), ""
+        return answered(place.out, key.method, key.dataset, 1.0), ""
 
     monkeypatch.setattr(smoke_real, "run", run)
-    place = Place(tmp_path, tmp_path)
 
     def start(retry: bool = False) -> None:
-        go("smollm2-135m", ["pecan", "bm25"], ["nq", "popqa", "asqa"], place, retry)
+        go("smollm2-135m", ["pecan", "bm25"], ["nq", "popqa"], Place(tmp_path, tmp_path), retry)
 
     start()
-    # 340 words take BM25 4 s, 500 words 6 s: beyond the first round. PECAN's take 212 and 312 s.
-    first = [
-        ("nq", "pecan"),
-        ("nq", "bm25"),
-        ("popqa", "bm25"),
-        ("asqa", "bm25"),
-        ("popqa", "pecan"),
-        ("asqa", "pecan"),
-    ]
-    assert calls == first
+    assert calls == [(dataset, method) for dataset in ("nq", "popqa") for method in ("pecan", "bm25")]
     start()
-    assert len(calls) == 6
+    assert len(calls) == 4
     start(retry=True)
-    assert calls[6:] == [("popqa", "bm25")]
+    assert calls[4:] == [("popqa", "bm25")]
 
 
 def test_the_random_model_reads_the_beginnings_of_long_texts(tmp_path: Path) -> None:
@@ -107,20 +93,10 @@ def test_the_table_counts_what_is_stored(tmp_path: Path) -> None:
     (tmp_path / smoke_real.REFUSED).write_text(json.dumps([["oracle-evidence", "nq", model, sentence]]))
     cells = stored(tmp_path)
     assert (cells[Key("dragon", "nq", model)].done, cells[Key("gist", "nq", model)].failed) == (1, 1)
-    assert expected(Key("bm25", "asqa", model), cells) == pytest.approx(3.0 * 500 / 80)
-    assert expected(Key("bm25", "asqa", smoke_real.RANDOM), cells) == 0
     text = table([model], ["bm25", "dragon", "gist", "oracle-evidence", "pecan"], ["nq"], tmp_path)
-    head, row, *rest = text.splitlines()
+    head, row, *_ = text.splitlines()
     assert dict(zip(head.split()[2:], row.split()[1:], strict=True)) == {
         "model": model, "served": "4", "whole": "1", "failed": "1", "truncated": "1", "left": "2", "seconds": row.split()[-1],
     }  # fmt: skip
     assert "  WindowExceeded: too long\n    gist on nq" in text
     assert "not served: it is not for nq\n    oracle-evidence on nq" in text
-    assert any(line.startswith("slowest: ") for line in rest)
-    listed = (tmp_path / "cells.csv").read_text().splitlines()
-    assert [line.split(",")[1:6] for line in listed[1:]] == [
-        ["bm25", model, "2", "0", "0"],
-        ["dragon", model, "1", "0", "0"],
-        ["gist", model, "2", "1", "1"],
-        ["oracle-evidence", model, "0", "0", "0"],
-    ]

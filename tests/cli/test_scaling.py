@@ -124,7 +124,7 @@ def same_answers(alone: str, other: str) -> None:
 def test_a_row_over_ray_equals_that_of_one_process(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The one test with a real cluster; faults are in tests/scale/test_driver.py and bench/ray_kills.py."""
+    """The one test with a real cluster; faults are in tests/scale/test_driver.py."""
     pytest.importorskip("ray")
     monkeypatch.setenv("RAY_TMPDIR", "/tmp")  # a socket's path has 107 bytes at most
     code, printed = called(capsys, *ROW, "--limit", "2", "--engine", "ray", "--workers", "1", "--out", "ray")
