@@ -7,19 +7,21 @@ log = TrainingLog(out, uri, params, warn)     the same for a training; log.close
 
 MLflow is imported in the child only. No call but `missed` waits for anything, and only the first line raises.
 
-    python -m harness.tracking.background PARENT SUITE TRACES        the child; MLFLOW_TRACKING_URI has the store
-    standard input      a file that grows: the run folders, each with a NUL behind it; an empty name is the end
-    standard output     a file that grows: run folder NUL why it was not logged, or nothing NUL
+    python -m harness.tracking.background SUITE TRACES        the child; MLFLOW_TRACKING_URI has the store
+    standard input      the run folders, each with a NUL behind it; its end is that of the command, however that came
+    standard output     at its end: JSON, the sentences about what was not logged
 
 Every few seconds the child repeats `track` over the folders that have changed. All but the last of the list have ended:
-a command runs one after the other. Once the parent has ended, in whatever way, it makes a last complete pass over those
-that are not up to date. Traces cost most, so a pass logs them for a limited time: what the last one does not reach is
-named, and `harness track` logs it.
+a command runs one after the other. Once the command has ended, it makes a last complete pass over those that are not up
+to date. Traces cost most, so a pass logs them for a limited time: what the last one does not reach is named, and
+`harness track` logs it.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import select
 import shlex
 import signal
 import subprocess
@@ -29,7 +31,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from harness.engine.command import Hook
 from harness.errors import ConfigError, HarnessError
@@ -57,7 +59,6 @@ if TYPE_CHECKING:
 
 EXPERIMENT = "pocket training"  # of trainings, by default
 _NICE = 19  # 1.5 % of a core that it shares with the run: the scheduler's weights are 15 and 1024
-_POLL = 0.2  # seconds between two looks at the parent
 _INTERVAL = 2.0  # seconds between two passes, at least
 _SHARE = 0.05  # of a core's time that passes take, at most
 _TRACING = 1.0  # seconds for traces in a pass while runs go on
@@ -126,26 +127,29 @@ class BackgroundTracking(Hook):
         try:
             if self.process is None:
                 self._start()
-            self._list.write(os.fsencode(folder) + b"\0")
+            self._send(os.fsencode(folder) + b"\0")
         except OSError as error:
             self._problem = f"{type(error).__name__}: {error}"
 
     def _start(self) -> None:
-        # Files, not pipes: nothing is lost when either process dies, and none can hold the other up.
-        self._list, self._results, self._log = (tempfile.TemporaryFile(buffering=0) for _ in range(3))  # noqa: SIM115
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - a pipe that nobody reads would hold the child up
         root = str(Path(__file__).resolve().parents[2])
         path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)
         # The URI may hold a password: every user sees the arguments of a process, only its owner the environment.
         own = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "MLFLOW_TRACKING_URI": self._uri}
         # -P: a folder named like one of our packages in the working directory must not be imported instead.
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__, str(os.getpid()), self._suite or "", str(self._traces)],
-            stdin=self._list,
-            stdout=self._results,
+            [sys.executable, "-P", "-m", __name__, self._suite or "", str(self._traces)],
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             stderr=self._log,
             env={**os.environ, **own},
             process_group=0,  # Ctrl-C is for the run; the child then makes its last pass alone
         )
+        assert self.process.stdin is not None
+        os.set_blocking(self.process.stdin.fileno(), False)  # a child that is busy holds nothing up
+        self._send = self.process.stdin.write
         nice = min(19, os.getpriority(os.PRIO_PROCESS, 0) + _NICE)
         os.setpriority(os.PRIO_PROCESS, self.process.pid, nice)
 
@@ -154,28 +158,29 @@ class BackgroundTracking(Hook):
 
         Returns sentences about what was not logged, one for all runs with the same reason; [] where all was.
         """
-        if not self._folders:
-            return []
-        reason = self._problem or self._end(timeout) or "its process ended early"
-        results = {} if self.process is None else _results(_content(self._results))
-        missing = [folder for folder in self._folders if folder not in results and begun(folder)]
-        sentences = [*results.values(), str(StoreError(missing, self._uri, reason)) if missing else ""]
-        return [sentence for sentence in dict.fromkeys(sentences) if sentence]
+        problem = self._problem
+        if self.process is not None:
+            try:
+                told, _ = self.process.communicate(timeout=timeout)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.communicate()
+                problem = f"TimeoutError: not done {timeout:.0f} s after the run ended"
+            else:
+                if self.process.returncode:
+                    problem = (
+                        f"ChildProcessError: its process ended with {self.process.returncode}: {self._last_line()}"
+                    )
+                elif not problem:
+                    return list(json.loads(told))
+        runs = [folder for folder in self._folders if begun(folder)]
+        return [str(StoreError(runs, self._uri, problem))] if runs else []
 
-    def _end(self, timeout: float) -> str:
-        """Why the child did not end as it should, or ""."""
-        if self.process is None:
-            return ""
-        try:
-            self._list.write(b"\0")
-            code = self.process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-            return f"TimeoutError: not done {timeout:.0f} s after the run ended"
-        lines = _content(self._log).decode(errors="replace").split("\n")
-        last = next((line for line in reversed(lines) if line.strip()), "")
-        return f"ChildProcessError: its process ended with {code}: {last}" if code else ""
+    def _last_line(self) -> str:
+        """The last line that the child wrote to its log."""
+        self._log.seek(0)
+        lines = self._log.read().decode(errors="replace").split("\n")
+        return next((line for line in reversed(lines) if line.strip()), "")
 
 
 class TrainingLog:
@@ -215,17 +220,6 @@ class TrainingLog:
         write_json(self._file, self._about | {"status": status})
         for sentence in self._trackers.missed():
             self._say(f"not logged to MLflow: {sentence}")
-
-
-def _content(file: IO[bytes]) -> bytes:
-    """All of a file that the child shares, without moving the place where the next byte is written."""
-    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0)
-
-
-def _results(written: bytes) -> dict[Path, str]:
-    """{folder: why it was not logged, or ""}: the last result of each folder, without a torn one."""
-    words = [os.fsdecode(word) for word in written.split(b"\0")[:-1]]
-    return {Path(folder): sentence for folder, sentence in zip(words[::2], words[1::2], strict=False)}
 
 
 class Passes:
@@ -270,15 +264,11 @@ class Passes:
         if reason := unreachable(self.uri):
             raise StoreError([folder], self.uri, reason)
         if (folder / TRAINING).exists():
-            missing = track_training(folder, self.uri, running=running)
-        else:
-            missing = track(folder, self.uri, suite=self.suite, running=running, traces=self.traces, until=until)
-        if not running:
-            _write(folder, "")
-        return missing
+            return track_training(folder, self.uri, running=running)
+        return track(folder, self.uri, suite=self.suite, running=running, traces=self.traces, until=until)
 
-    def finish(self, folders: Sequence[Path]) -> None:
-        """Make the last pass, with the page of the suite, and write what could not be logged."""
+    def finish(self, folders: Sequence[Path]) -> list[str]:
+        """Make the last pass, with the page of the suite; a sentence for what could not be logged."""
         errors = self.make(folders, last=True)
         logged = [folder for folder in self._logged if folder not in errors]
         if self.suite and logged and not any(isinstance(error, StoreError) for error in errors.values()):
@@ -286,15 +276,19 @@ class Passes:
                 track_suites(logged, self.uri, suite=self.suite)
             except HarnessError as error:
                 errors |= dict.fromkeys(logged, error)
+        sentences = []
         for folder, missing in self._missing.items():
             if missing and folder not in errors:
                 command = f"harness track {shlex.quote(str(folder))} --uri {masked(self.uri)}"
-                _write(folder, f"{missing} questions of {folder} have no trace in MLflow yet; log them with: {command}")
-        for folder, problem in errors.items():
+                sentences.append(
+                    f"{missing} questions of {folder} have no trace in MLflow yet; log them with: {command}"
+                )
+        for problem in errors.values():
             if isinstance(problem, StoreError):  # one sentence for all the runs with the same reason
                 runs = [f for f, other in errors.items() if getattr(other, "reason", None) == problem.reason]
                 problem = StoreError(runs, self.uri, problem.reason)
-            _write(folder, str(problem))
+            sentences.append(str(problem))
+        return list(dict.fromkeys(sentences))
 
 
 def _state(folder: Path, running: bool) -> tuple[object, ...] | None:
@@ -307,34 +301,33 @@ def _state(folder: Path, running: bool) -> tuple[object, ...] | None:
     return (running, *((state.st_ino, state.st_size, state.st_mtime_ns) if state else None for state in stats))
 
 
-def _write(folder: Path, sentence: str) -> None:
-    os.write(1, os.fsencode(folder) + b"\0" + os.fsencode(sentence) + b"\0")
-
-
-def _listed() -> tuple[list[Path], bool]:
-    """The folders so far, and whether that is all of them."""
-    names = os.pread(0, os.fstat(0).st_size, 0).split(b"\0")[:-1]
-    return [Path(os.fsdecode(name)) for name in names if name], b"" in names
-
-
-def main(parent: int, suite: str, traces: int) -> None:
-    """Log until the parent has ended, in whatever way."""
+def main(suite: str, traces: int) -> None:
+    """Log until standard input ends, which it does when the command ends, in whatever way."""
+    results = os.dup(1)
+    os.dup2(2, 1)  # what a library prints is no result
     passes = Passes(os.environ["MLFLOW_TRACKING_URI"], suite or None, traces)
-    pause, due = _INTERVAL, 0.0
-    folders, ended = _listed()
-    while not ended and os.getppid() == parent:
+    names, pause, due = b"", _INTERVAL, 0.0
+    while True:
+        if select.select([0], [], [], max(due - time.monotonic(), 0))[0]:
+            piece = os.read(0, 1 << 16)
+            if not piece:
+                break
+            names += piece
+            continue
         start = time.monotonic()
-        if start >= due:
-            errors = passes.make(folders)  # a folder that cannot be read just now: the last pass reports it
-            end = time.monotonic()
-            down = any(isinstance(error, StoreError) for error in errors.values())
-            pause = min(2 * pause, _LONGEST_PAUSE) if down else max(_INTERVAL, (end - start) / _SHARE)
-            due = end + pause
-        time.sleep(_POLL)
-        folders, ended = _listed()
+        errors = passes.make(_folders(names))  # a folder that cannot be read just now: the last pass reports it
+        end = time.monotonic()
+        down = any(isinstance(error, StoreError) for error in errors.values())
+        pause = min(2 * pause, _LONGEST_PAUSE) if down else max(_INTERVAL, (end - start) / _SHARE)
+        due = end + pause
     signal.alarm(_LONGEST_END)
-    passes.finish(folders)
+    with open(results, "w", encoding="utf-8") as file:
+        json.dump(passes.finish(_folders(names)), file)
+
+
+def _folders(names: bytes) -> list[Path]:
+    return [Path(os.fsdecode(name)) for name in names.split(b"\0")[:-1]]
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+    main(sys.argv[1], int(sys.argv[2]))

@@ -156,8 +156,6 @@ class TestPasses:
     @pytest.fixture
     def tracked(self, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
         calls: list[tuple[str, bool]] = []
-        monkeypatch.setattr(background, "_write", lambda *_: None)
-
         def count(folder: Path, _uri: str, *, running: bool, **_: object) -> int:
             calls.append((folder.name.partition("--")[0], running))
             return 0
@@ -187,16 +185,14 @@ class TestPasses:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         left = iter([7, 3, 3, 2])
-        written: list[str] = []
-        monkeypatch.setattr(background, "_write", lambda _folder, sentence: written.append(sentence))
         monkeypatch.setattr(background, "track", lambda *_, **__: next(left))
         folder = run_folder(tmp_path, 2)
         passes = background.Passes("sqlite:///x.db", None)
         passes.make([folder])
         passes.make([folder])  # nothing has changed, but traces are missing
         passes.make([folder])
-        passes.finish([folder])
-        assert f"2 questions of {folder} have no trace in MLflow yet; log them with: harness track" in written[-1]
+        (told,) = passes.finish([folder])
+        assert f"2 questions of {folder} have no trace in MLflow yet; log them with: harness track" in told
 
     def test_a_store_that_fails_twice_is_not_asked_for_the_others(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
