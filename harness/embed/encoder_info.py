@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.config.resolve import DEFAULTS
 from harness.config.schema import EncoderConfig, ModelConfig
 from harness.errors import CannotRun, Missing
+from harness.llm.model_facts import ModelFacts
 from harness.llm.model_info import hash_files, local_folder
 from harness.storage.file_hash import file_hash
 from harness.storage.hub import weights_of
@@ -22,20 +22,7 @@ _LONGER = ("mpnet", 512)
 """The encoder of the profile `paper`, and the tokens that it reads."""
 
 
-@dataclass(frozen=True)
-class EncoderFacts:
-    """name as in tables; identity: all that changes a vector; problems: sentences that forbid the run.
-
-    absent: as ModelFacts has it.
-    """
-
-    name: str
-    identity: dict[str, Any] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
-    absent: dict[str, str] = field(default_factory=dict)
-
-
-def encoder_facts(config: EncoderConfig, role: str = "encoder") -> EncoderFacts:
+def encoder_facts(config: EncoderConfig, role: str = "encoder") -> ModelFacts:
     """Facts of the encoder or reranker that `config` names; never raises for one that is merely unusable."""
     try:
         folder, asking = encoder_folder(config, role), query_folder(config)
@@ -51,10 +38,9 @@ def encoder_facts(config: EncoderConfig, role: str = "encoder") -> EncoderFacts:
         }
     except CannotRun as e:
         problem = f"not run: weights: {e}"
-        return EncoderFacts(
-            config.name, problems=[problem], absent={problem: e.thing} if isinstance(e, Missing) else {}
-        )
-    return EncoderFacts(config.name, identity, problems)
+        absent = {problem: e.thing} if isinstance(e, Missing) else {}
+        return ModelFacts(config.name, problems=[problem], absent=absent)
+    return ModelFacts(config.name, identity=identity, problems=problems)
 
 
 def encoder_folder(config: EncoderConfig, role: str = "encoder") -> Path:

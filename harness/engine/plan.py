@@ -42,7 +42,6 @@ from harness.storage.paths import inside
 if TYPE_CHECKING:
     from harness.cost.flops import ModelShape
     from harness.datasets.base import Dataset
-    from harness.embed.encoder_info import EncoderFacts
     from harness.llm.model_facts import ModelFacts
 
 
@@ -316,7 +315,7 @@ def _models(r: Resolution, method: Method, identities: dict[str, dict[str, Any]]
     return models
 
 
-def _report(r: Resolution, facts: ModelFacts | EncoderFacts) -> None:
+def _report(r: Resolution, facts: ModelFacts) -> None:
     """Add what is wrong with a model or an encoder."""
     for sentence in facts.problems:
         r.problems.append(

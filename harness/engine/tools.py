@@ -109,7 +109,7 @@ class Models:
 
     def reranker(self, role: str, meter: Meter) -> Reranker:
         """The reranker of `role`, bound to `meter`. Raises as `model` does."""
-        from harness.embed.rerank import load_reranker
+        from harness.embed.load import load_reranker
 
         with self._loading.hold("encoders"), _draws_unchanged(self.seed):
             return load_reranker(self._encoder_config(role), meter, role)

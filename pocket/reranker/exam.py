@@ -116,7 +116,7 @@ def _recall(spans: Sequence[Support], evidence: Sequence[Support]) -> float:
 
 
 def _rankers(folder: Path) -> tuple[dict[str, Rank], Offsets]:
-    from harness.embed.rerank import load_reranker
+    from harness.embed.load import load_reranker
     from pocket.reranker.model import LONGEST
     from pocket.reranker.train import offsets_of
 

@@ -9,7 +9,7 @@ cut(folder, layers)      LlamaForSequenceClassification with one label, in float
 tokenizer(folder, to)    the pocket model's, which now knows pairs; written to `to`
 save(net, to)            config.json and model.safetensors in bfloat16, which are loaded as float32
 
-What is written is a folder of transformers as any reranker's: harness/embed/rerank.py loads it like all others. A text
+What is written is a folder of transformers as any reranker's: harness/embed/load.py loads it like all others. A text
 cannot forge the control tokens: its tokenizer splits them.
 """
 

@@ -14,7 +14,7 @@ from harness.config.layers import Choices
 from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
 from harness.embed.encoder_info import encoder_facts
-from harness.embed.rerank import load_reranker
+from harness.embed.load import load_reranker
 from harness.engine.plan import plan_choices
 from harness.engine.progress import Silent
 from harness.engine.runner import run
@@ -52,13 +52,6 @@ def test_a_broken_pooling_file_is_a_sentence_of_the_plan(name, content, why, tmp
     assert f"the encoder's file {folder / name}" in str(caught.value)
     assert why in str(caught.value)
     assert "download the folder again" in str(caught.value)
-
-
-def test_the_wrong_pooling_file_is_refused_by_the_row(tmp_path):
-    folder = packed(tmp_path, "cls")
-    with pytest.raises(HarnessError, match="set to pool by mean, but its folder's own pooling is cls"):
-        plan_choices(choices("sbert", encoder=str(folder), **{"encoder.pooling": "mean"}))
-    assert plan_choices(choices("sbert", encoder=str(folder))).encoders["encoder"].source == str(folder)
 
 
 def test_a_way_of_pooling_that_nobody_knows_is_a_sentence(tmp_path):

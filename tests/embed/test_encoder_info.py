@@ -17,8 +17,7 @@ from transformers import (
 from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
 from harness.embed.encoder_info import disagreement, encoder_facts, pooling_of
-from harness.embed.load import load_encoder
-from harness.embed.rerank import load_reranker
+from harness.embed.load import load_encoder, load_reranker
 from harness.errors import CannotRun
 from tests.embed.saved_models import ARCHITECTURES, packed, saved, tokenizer
 

@@ -5,57 +5,23 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from transformers import BertConfig, BertForSequenceClassification, BertModel, PreTrainedTokenizerFast
+from transformers import BertForSequenceClassification
 
 from harness.config.schema import EncoderConfig
 from harness.cost.events import Event
 from harness.cost.flops import flops
 from harness.cost.meter import Meter
-from harness.embed.load import load_encoder
-from harness.embed.rerank import load_reranker
+from harness.embed.load import load_encoder, load_reranker
 from harness.errors import CannotRun, ModelOutputError
 from tests.cost.operator_count import counted
+from tests.embed.saved_models import ARCHITECTURES, saved, tokenizer
 from tests.llm.conftest import tiny, tiny_folder  # noqa: F401
 
-WORDS = [
-    "the",
-    "old",
-    "bridge",
-    "lies",
-    "north",
-    "of",
-    "river",
-    "town",
-    "mira",
-    "tal",
-    "founded",
-    "school",
-    "where",
-    "is",
-]
 PASSAGES = ["the old bridge lies north", "mira tal founded the school", "river"]
 
 
-def tokenizer():
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-
-    vocab = {w: i for i, w in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS])}
-    t = Tokenizer(models.WordLevel(vocab, unk_token="[UNK]"))
-    t.pre_tokenizer = pre_tokenizers.Whitespace()
-    t.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
-    return PreTrainedTokenizerFast(tokenizer_object=t, model_max_length=32, **special)
-
-
-def bert(folder, cls, **more):
-    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
-    torch.manual_seed(0)
-    net = cls(BertConfig(vocab_size=len(WORDS) + 4, max_position_embeddings=32, initializer_range=0.3, **sizes, **more))
-    net.save_pretrained(folder)
-    tokenizer().save_pretrained(folder)
-    return EncoderConfig(name="tiny-bert", source=str(folder), batch_size=1)
+def bert(folder, cls=None, **more):
+    return EncoderConfig(name="tiny-bert", source=saved(folder, cls=cls, **more), batch_size=1)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +31,7 @@ def reranker_config(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def encoder_config(tmp_path_factory):
-    return bert(tmp_path_factory.mktemp("models") / "bi", BertModel)
+    return bert(tmp_path_factory.mktemp("models") / "bi")
 
 
 def test_encoder_equals_the_operator_counter(encoder_config):
@@ -85,7 +51,7 @@ def test_reranker_equals_the_operator_counter_and_its_own_model(reranker_config)
     assert meter.flops("executed") == pytest.approx(total, rel=1e-3)
     net = reranker._net.model
     for passage, score in zip(PASSAGES, found[0], strict=True):
-        row = tokenizer()("where is the bridge", passage, return_tensors="pt")
+        row = tokenizer(ARCHITECTURES["bert"][2])("where is the bridge", passage, return_tensors="pt")
         with torch.no_grad():
             assert float(net(**row).logits) == pytest.approx(float(score), abs=1e-5)
     assert len({float(s) for s in found[0]}) == len(PASSAGES)

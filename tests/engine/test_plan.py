@@ -12,7 +12,6 @@ from harness.config.layers import Choices
 from harness.config.schema import DatasetConfig, EncoderConfig, ModelConfig
 from harness.config.yaml_tree import Raw
 from harness.datasets.base import Dataset
-from harness.embed.encoder_info import EncoderFacts
 from harness.engine.plan import Plan, plan_choices
 from harness.errors import CannotRun, ConfigError, UserError
 from harness.llm.model_facts import ModelFacts
@@ -93,9 +92,10 @@ def model_facts(config: ModelConfig) -> ModelFacts:
     return ModelFacts(config.name, able, config.window or 4096, identity, problems, [f"{config.name} is old"])
 
 
-def encoder_facts(config: EncoderConfig, role: str = "encoder") -> EncoderFacts:
+def encoder_facts(config: EncoderConfig, role: str = "encoder") -> ModelFacts:
     problems = ["no such encoder on disk"] if config.device == "nowhere" else []
-    return EncoderFacts(config.name, {"encoder": config.name, "prefix": config.query_prefix}, problems)
+    identity = {"encoder": config.name, "prefix": config.query_prefix}
+    return ModelFacts(config.name, identity=identity, problems=problems)
 
 
 def choose(**more: Any) -> Choices:

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
-from harness.embed.rerank import load_reranker
+from harness.embed.load import load_reranker
 from harness.errors import CannotRun, UserError
 from harness.types import Support
 from methods.chunks import fixed_chunks

@@ -11,7 +11,7 @@ from harness.config.resolve import resolve_part
 from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
 from harness.embed.encoder_info import encoder_facts, encoder_folder
-from harness.embed.rerank import load_reranker
+from harness.embed.load import load_reranker
 from harness.engine.plan import plan_choices
 from harness.engine.progress import Silent
 from harness.engine.runner import run

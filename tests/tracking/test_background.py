@@ -156,6 +156,7 @@ class TestPasses:
     @pytest.fixture
     def tracked(self, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
         calls: list[tuple[str, bool]] = []
+
         def count(folder: Path, _uri: str, *, running: bool, **_: object) -> int:
             calls.append((folder.name.partition("--")[0], running))
             return 0
