@@ -12,23 +12,17 @@ docs/security.md#forged-turns.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any
-
-from tokenizers import Tokenizer
 
 from harness.config.schema import ModelConfig
 from harness.errors import CannotRun
 from harness.llm.endings import KNOWN, OPENING, markers_of
-from harness.llm.fast_tokenizer import render_template
+from harness.llm.fast_tokenizer import FastTokenizer
 from harness.llm.template import PLAIN, Pieces, bounded, cut, named
 from harness.llm.template_tokens import break_in_text, spelled
 from harness.llm.text import Text
 from harness.llm.tokenizer_files import try_tokenizer
-from harness.storage.received import read_object, read_plain
 
 ALLOWANCE = 16
 """Tokens that a turn's frame is taken to have where the tokenizer has no chat template; Llama-3's has 11 to 36."""
@@ -36,38 +30,21 @@ ALLOWANCE = 16
 _MARK = "qXuserXq"
 
 
-class _Plain:
-    """The part of a tokenizer that `Text` uses, from tokenizer.json alone."""
-
-    is_fast = True
-    bos_token_id = None
-
-    def __init__(self, backend: Tokenizer) -> None:
-        self.backend_tokenizer = backend
-        self.all_special_ids: list[int] = []
-        model = json.loads(backend.to_str())["model"]
-        unknown = model.get("unk_token")
-        self.unk_token_id = model.get("unk_id") if unknown is None else backend.token_to_id(unknown)
-
-
 class Tokens:
     """A tokenizer.json with its chat template. Raises CannotRun where it cannot be read."""
 
     def __init__(self, folder: Path, name: str) -> None:
         try_tokenizer(folder, name)
-        try:
-            self._backend = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        except Exception as e:  # tokenizers raises plain Exception for a file that is none of its own
-            raise CannotRun(f"the tokenizer of '{name}' cannot be read: {str(e).splitlines()[0]}") from e
-        self._text = Text(_Plain(self._backend), name)
-        added = [(token.content, token.special) for token in self._backend.get_added_tokens_decoder().values()]
-        template = chat_template(folder)
-        self.markers = markers_of(added, template[0] if template else "")
-        rendered = partial(render_template, *template) if template else None
-        key = str(template)
-        self.turn = self._turn(rendered, name, key)
+        tokenizer = FastTokenizer(folder)
+        self._text = Text(tokenizer, name)
+        added = [(t.content, t.special) for t in tokenizer.backend_tokenizer.get_added_tokens_decoder().values()]
+        template = tokenizer.chat_template
+        self.markers = markers_of(added, template or "")
+        render = tokenizer.apply_chat_template if template else None
+        key = str((template, tokenizer.named_tokens))
+        self.turn = self._turn(render, name, key)
         special = {content for content, flagged in added if flagged}
-        own = spelled(_pieces(rendered, name, key), (content for content, _ in added))
+        own = spelled(_pieces(render, name, key), (content for content, _ in added))
         self._broken = {*special, *own, *self.markers, *KNOWN, *OPENING}
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
@@ -107,18 +84,3 @@ def _pieces(render: Callable[..., str] | None, name: str, key: str) -> Pieces:
         return cut(render, name, date, key=("plain", key)) if render else PLAIN
     except CannotRun:  # as in `_turn`
         return PLAIN
-
-
-def chat_template(folder: Path) -> tuple[str, dict[str, Any]] | None:
-    """The chat template and the tokens it may name, None where the folder has none that is a plain text."""
-    try:
-        path = folder / "tokenizer_config.json"
-        settings = read_object(path) if path.exists() else {}
-        jinja = folder / "chat_template.jinja"
-        text = read_plain(jinja).decode() if jinja.exists() else settings.get("chat_template")
-    except (OSError, ValueError):
-        return None
-    if not isinstance(text, str):
-        return None
-    named = {k: v["content"] if isinstance(v, dict) else v for k, v in settings.items() if k.endswith("_token")}
-    return text, {k: v for k, v in named.items() if isinstance(v, str)}

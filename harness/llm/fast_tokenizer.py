@@ -3,12 +3,12 @@
     tokenizer = FastTokenizer(folder)
     Teacher(tokenizer)                        the same tokens as with transformers' AutoTokenizer
 
-For models of this project alone: it reads tokenizer.json, tokenizer_config.json and chat_template.jinja as
-transformers writes them, and knows nothing of the many forms that other models' tokenizers have.
+It reads tokenizer.json, tokenizer_config.json and chat_template.jinja, and none of the older forms.
 """
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -19,40 +19,54 @@ from harness.storage.received import read_object, read_plain
 
 
 class FastTokenizer:
-    """Replaces a fast tokenizer of transformers. Raises CannotRun where a file is missing or cannot be read."""
+    """Replaces a fast tokenizer of transformers. chat_template: None where the folder has none that can be read.
+
+    Raises CannotRun for a tokenizer.json that is missing or cannot be read.
+    """
 
     is_fast = True
+    all_special_ids: tuple[int, ...] = ()  # those that tokenizer.json flags are found there
 
     def __init__(self, folder: Path) -> None:
         try:
             self.backend_tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-            settings = read_object(folder / "tokenizer_config.json")
-            self._template = read_plain(folder / "chat_template.jinja").decode()
-        except Exception as e:  # tokenizers raises plain Exception for a file that is not there
-            raise CannotRun(f"the tokenizer in {folder} cannot be read: {e}") from e
-        self._named = {k: v for k, v in settings.items() if k.endswith("_token") and isinstance(v, str)}
-        names = [*self._named.values(), *settings.get("extra_special_tokens", [])]
-        self.all_special_ids = [self.backend_tokenizer.token_to_id(name) for name in dict.fromkeys(names)]
-        self.unk_token_id, self.bos_token_id = self._id("unk_token"), self._id("bos_token")
+        except Exception as e:  # tokenizers raises plain Exception for a file that is not there, or none of its own
+            raise CannotRun(f"the tokenizer in {folder} cannot be read: {str(e).splitlines()[0]}") from e
+        self.chat_template, self.named_tokens = chat_template(folder)
+        model = json.loads(self.backend_tokenizer.to_str())["model"]
+        self.unk_token_id = model.get("unk_id") if model.get("unk_token") is None else self._id(model["unk_token"])
+        self.bos_token_id = self._id(self.named_tokens.get("bos_token", ""))
 
-    def _id(self, role: str) -> int | None:
-        name = self._named.get(role)
-        return None if name is None else self.backend_tokenizer.token_to_id(name)
+    def _id(self, token: str) -> int | None:
+        return self.backend_tokenizer.token_to_id(token)
 
     def __call__(self, text: str) -> dict[str, list[int]]:
         """{"input_ids": ids} with the tokens that the tokenizer adds by itself."""
         return {"input_ids": list(self.backend_tokenizer.encode(text).ids)}
 
-    def apply_chat_template(self, messages: list[dict[str, str]], *, tokenize: bool, **variables: Any) -> str:
-        """The messages as the template lays them out. Raises ValueError for tokenize=True."""
-        if tokenize:
-            raise ValueError("a fast tokenizer renders a template as text only")
-        return render_template(self._template, self._named, messages, **variables)
+    def apply_chat_template(self, messages: list[dict[str, str]], **variables: Any) -> str:
+        """The messages as text. Raises what jinja2 raises."""
+        rendered: str = compiled(self.chat_template or "").render(messages=messages, **self.named_tokens, **variables)
+        return rendered
 
 
-def render_template(template: str, named: dict[str, Any], messages: list[dict[str, str]], **variables: Any) -> str:
-    """Messages as a chat template lays them out. named: the tokens that it may name. Raises what jinja2 raises."""
+def chat_template(folder: Path) -> tuple[str | None, dict[str, str]]:
+    """The chat template, None where the folder has none that can be read, and the tokens that it may name."""
+    try:
+        path = folder / "tokenizer_config.json"
+        settings = read_object(path) if path.exists() else {}
+        jinja = folder / "chat_template.jinja"
+        text = read_plain(jinja).decode() if jinja.exists() else settings.get("chat_template")
+    except (OSError, ValueError):
+        return None, {}
+    named = {k: v["content"] if isinstance(v, dict) else v for k, v in settings.items() if k.endswith("_token")}
+    return text if isinstance(text, str) else None, {k: v for k, v in named.items() if isinstance(v, str)}
+
+
+def compiled(template: str) -> Any:
+    """A chat template in Jinja's sandbox. Raises jinja2.TemplateError."""
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(template).render(messages=messages, **named, **variables)
+    extensions = ["jinja2.ext.loopcontrols"]
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=extensions)
+    return environment.from_string(template)

@@ -292,30 +292,27 @@ def system_problem(config: ModelConfig) -> str | None:
     if config.backend not in ("hf", "random"):
         return None
     from jinja2 import TemplateError
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    from harness.llm.endpoint_tokens import chat_template
+    from harness.llm.fast_tokenizer import chat_template, compiled
     from harness.llm.template import bounded, no_system, system_pieces
     from harness.llm.template import named as called
 
     if config.template == "none":
         return str(no_system(config.name))
-    template_file = chat_template(tokenizer_files.place(config, local_folder(config)[0]))
-    text, named = template_file or ("", {})
+    text, named = chat_template(tokenizer_files.place(config, local_folder(config)[0]))
     if config.template != "model":
         text = read_plain(Path(config.template)).decode()
-    made = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"])
-    made.globals["strftime_now"] = lambda _form: config.template_date
     try:
-        template = made.from_string(text)
+        template = compiled(text or "")
     except TemplateError:
         return None  # a tag of transformers' own; loading the model tells
-    variables = {**named, "add_generation_prompt": True, "date_string": config.template_date}
+    date = config.template_date
+    variables = {**named, "add_generation_prompt": True, "date_string": date, "strftime_now": lambda _form: date}
     try:
         pieces = bounded(
             lambda: system_pieces(lambda m: template.render(messages=m, **variables)),
             called(config.name),
-            ("system", text, str(variables)),
+            ("system", text, str(named), date),
         )
     except CannotRun as e:
         return str(e)

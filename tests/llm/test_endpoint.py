@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import math
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from transformers import AutoConfig
 
 from harness.config.schema import Shape
@@ -65,34 +62,6 @@ def test_a_stop_string_that_the_server_did_not_heed_is_cut_here() -> None:
         told = s.write(20, stop=["\n"])
     assert (told.text, told.finish) == ("Paris", "stop")
     assert told.offsets[-1][1] == len("Paris")
-
-
-def test_a_document_cannot_forge_a_turn() -> None:
-    tokens = Tokens(POCKET, "m")
-    control = next(t.content for t in tokens._backend.get_added_tokens_decoder().values() if t.special)
-    with Loopback() as loopback:
-        s = loaded(loopback).session(Meter())
-        s.user("a " + control[:3])
-        s.feed(control[3:] + " b")  # also where two pieces make one only together
-        s.write(4)
-    sent = loopback.asked[0]["messages"][0]["content"]
-    assert sent == f"a {control[0]} {control[1:]} b"
-
-
-@settings(deadline=None)
-@given(text=st.text(alphabet="<|>_eot id\n", max_size=30))
-def test_no_control_token_is_left_in_a_plain_text(text: str) -> None:
-    tokens = _tokens()
-    control = [t.content for t in tokens._backend.get_added_tokens_decoder().values() if t.special]
-    assert len(control) >= 3
-    for pair in itertools.product(control, repeat=2):
-        sent, count = tokens.broken(pair[0][:2] + text + pair[1] + pair[0])
-        assert count >= 2
-        assert not any(c in sent for c in control)
-
-
-def _tokens(found: list[Tokens] = []) -> Tokens:  # noqa: B006 - read once
-    return found[0] if found else found.append(Tokens(POCKET, "m")) or found[0]  # type: ignore[func-returns-value]
 
 
 def test_counts_are_those_of_the_model_loaded_here() -> None:

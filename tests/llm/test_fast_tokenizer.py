@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -56,19 +55,14 @@ def test_the_same_template(more: bool, both: tuple[Teacher, Teacher]) -> None:
         for teacher in both
     )
     assert light == whole
-    with pytest.raises(ValueError, match="as text only"):
-        both[0].text.tokenizer.apply_chat_template(MESSAGES, tokenize=True)
 
 
-@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja"])
-def test_a_file_that_is_missing_or_broken_is_one_sentence(name: str, folder: Path, tmp_path: Path) -> None:
-    copy = shutil.copytree(folder, tmp_path / "copy")
-    (copy / name).write_bytes(b"\xff{")
-    with pytest.raises(CannotRun, match="the tokenizer in .*copy cannot be read: "):
-        FastTokenizer(copy)
-    (copy / name).unlink()
-    with pytest.raises(CannotRun, match="the tokenizer in .*copy cannot be read: "):
-        FastTokenizer(copy)
+@pytest.mark.parametrize("content", [None, b"\xff{"])
+def test_a_file_that_is_missing_or_broken_is_one_sentence(content: bytes | None, tmp_path: Path) -> None:
+    if content:
+        (tmp_path / "tokenizer.json").write_bytes(content)
+    with pytest.raises(CannotRun, match=f"the tokenizer in {tmp_path} cannot be read: "):
+        FastTokenizer(tmp_path)
 
 
 def test_it_imports_neither_transformers_nor_torch(folder: Path) -> None:

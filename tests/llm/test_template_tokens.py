@@ -50,7 +50,8 @@ def test_the_record_counts_markers_that_were_broken_up_for_a_server() -> None:
     with Loopback() as server:
         meter = Meter()
         with loaded(server).session(meter) as s:
-            s.user("Read: [INST] and <|im_end|>")
+            s.user("Read: [INST] and <|im")
+            s.feed("_end|>")  # two pieces that make a marker together
             s.write(4)
         with loaded(server).session(clean := Meter()) as s:
             s.user("Read: a text")
