@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from harness.config.schema import canonical
 from harness.engine import runner
 from harness.errors import HarnessError, RunLocked
-from harness.scale.follow_file import RecordFollower
 from harness.scale.merge import merge
-from harness.scale.shard import partition
+from harness.scale.shard import RecordFollower, partition
 from harness.scale.worker import Done, Order, raised
 from harness.storage.failures import answered
 from harness.storage.files import read_lines, touch
@@ -161,27 +160,24 @@ class Driver:
         plan, asked = row.plan, row.plan.dataset.examples[: row.plan.config.limit]
         if (row.folder / RUN).exists():
             self._merged(row)
-        row.tail = RecordFollower(row.folder)
-        recorded = set()
+        recorded: dict[str, dict[str, Any]] = {}
         for record in read_lines(row.folder / RECORDS, "question_id"):
             if answered(record) or not self._retry:
-                recorded.add(record["question_id"])
-                row.tail.first.append(record)
+                recorded[record["question_id"]] = record
         left = [example for example in asked if example.question.id not in recorded]
         place = {example.question.id: n for n, example in enumerate(left)}
         parts = _parts(partition(left, plan.dataset.documents, sum(_SLICES) * self._hands.count), self._hands.count)
         row.of = len(parts)
         row.queue.extend(_Task(n, tuple(sorted(ids, key=place.__getitem__))) for n, ids in enumerate(parts, 1))
-        row.tail.parts = [part_name(RECORDS, n) for n in range(1, row.of + 1)]
+        row.tail = RecordFollower(row.folder, range(1, row.of + 1))
         headline = plan.config.dataset.scorers[0]
         if self._shown:
             self._progress.more(len(asked))
         else:
             self._progress.start(len(asked), headline)
             self._shown = True
-        for record in row.tail.first:
+        for record in recorded.values():
             self._progress.seen(record)
-        row.tail.first.clear()
 
     def wait(self, plan: Plan) -> runner.RunResult:
         """Work until this row is merged. Raises the error of a worker that ended it, and what a merge raises."""

@@ -1,22 +1,20 @@
-"""Merge the shards of a run into records.jsonl and the other files of one process, in memory that does not grow.
+"""Merge the shards of a run into records.jsonl and the other files of one process.
 
     records.jsonl + records.1.jsonl + records.2.jsonl ...  ──►  records.jsonl    by question, in the data set's order
 
 Of a question with several records the first complete one wins: answered before answered and not scored before failed;
-the shards come in the order of their numbers, after what was merged before. An index on disk (SQLite) holds where each
-record is, so that no more than one record is in memory. Every file is replaced in one step and the shards are
-removed last: a merge that was killed is repeated by the next one, with the same result.
+the shards come in the order of their numbers, after what was merged before. Memory holds where each record is, and one
+record at a time. Every file is replaced in one step and the shards are removed last, so the next merge repeats one that
+was killed, with the same result.
 
 The files of a run beside its records, merged out of its shards: manifest, shown texts, requests.
 """
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import itertools
 import json
-import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -130,25 +128,8 @@ def _write(path: Path, groups: Iterable[Sequence[Mapping[str, Any]]]) -> None:
 Note = Callable[[str], None]
 _OPEN = 64  # files that are open at a time
 _REMOVERS = 8  # threads that remove files: one alone waits milliseconds for the disk at each
-_CACHE = -8_000  # KiB of the index in memory
-_TABLES = """
-CREATE TABLE place (id TEXT PRIMARY KEY, n INTEGER) WITHOUT ROWID;
-CREATE TABLE record (id TEXT PRIMARY KEY, rank INTEGER, file INTEGER, at INTEGER, size INTEGER) WITHOUT ROWID;
-CREATE TABLE document (key TEXT PRIMARY KEY, rank INTEGER, file INTEGER, at INTEGER, size INTEGER);
-"""
-_RECORD = """
-INSERT INTO record VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE
-SET rank = excluded.rank, file = excluded.file, at = excluded.at, size = excluded.size
-WHERE excluded.file = file OR excluded.rank > rank OR (excluded.rank = 0 AND rank = 0)
-"""
-_DOCUMENT = """
-INSERT INTO document VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE
-SET rank = excluded.rank, file = excluded.file, at = excluded.at, size = excluded.size WHERE excluded.rank > rank
-"""
-_IN_ORDER = """
-SELECT record.file, record.at, record.size FROM record LEFT JOIN place USING (id)
-ORDER BY place.n IS NULL, place.n, record.file, record.at
-"""
+Line = tuple[int, int, int, int]
+"""Rank of a line among those of its question or document, the file it is in, its place and its length in bytes."""
 
 
 def merge(folder: Path, note: Note, *, locked: bool = False) -> dict[str, Any]:
@@ -177,33 +158,33 @@ class _Merge:
     def __init__(self, folder: Path, numbers: list[int], note: Note) -> None:
         self.folder, self.numbers, self.note = folder, numbers, note
         self.parts: list[int | None] = [None, *numbers]  # the merged files are the first source
-        self.index = sqlite3.connect("")  # a temporary file of SQLite's own, removed when it is closed
-        self.index.execute(f"PRAGMA cache_size = {_CACHE}")
-        self.index.executescript(_TABLES)
+        self.records: dict[str, Line] = {}  # by question
+        self.documents: dict[str, Line] = {}
         self._files: OrderedDict[Path, IO[bytes]] = OrderedDict()
 
     def run(self) -> dict[str, Any]:
         """Merge every file, records last of those that readers count, and remove the shards."""
         notes: list[str] = []
-        with contextlib.closing(self.index):
-            manifest = merge_manifests(self.folder, self.numbers)
-            self._read(notes)
-            merge_texts(self.folder, self.parts)
-            merge_requests(self.folder, self.parts, self._source)
-            self._documents()
-            asked = int((manifest.get("shard") or {}).get("asked") or 0)
-            config = run_yaml(self.folder)["config"]
-            with replacing(self.folder / RECORDS) as file:
-                numbers = summarise(
-                    self._copied(file),
-                    read_lines(self.folder / DOCUMENTS, "document_id"),
-                    failed=config.get("failed", "zero"),
-                    seed=config["seed"],
-                    form=config["dataset"].get("format", ""),
-                    unique=True,
-                )
-            unscored = self._unscored()
-            self._close()
+        manifest = merge_manifests(self.folder, self.numbers)
+        self._read(notes)
+        merge_texts(self.folder, self.parts)
+        merge_requests(self.folder, self.parts, self._source)
+        with replacing(self.folder / DOCUMENTS) as file:
+            for line in self.documents.values():
+                file.write(self._line(DOCUMENTS, line))
+        asked = int((manifest.get("shard") or {}).get("asked") or 0)
+        config = run_yaml(self.folder)["config"]
+        with replacing(self.folder / RECORDS) as file:
+            numbers = summarise(
+                self._copied(file),
+                read_lines(self.folder / DOCUMENTS, "document_id"),
+                failed=config.get("failed", "zero"),
+                seed=config["seed"],
+                form=config["dataset"].get("format", ""),
+                unique=True,
+            )
+        unscored = self._unscored()
+        self._close()
         before = read_json(self.folder / SUMMARY)
         asked = max(asked, before.get("n_asked") or 0)
         state = "finished" if numbers["n_total"] >= asked else "interrupted"
@@ -215,59 +196,56 @@ class _Merge:
             self._write(MANIFEST, manifest)
         self._write(SUMMARY, summary)
         self._remove(state == "finished" and not unscored)
-        for line in notes:
-            self.note(line)
+        for sentence in notes:
+            self.note(sentence)
         count = len(self.numbers)
         self.note(f"merged {count} shard{'s'[: count > 1]}: {numbers['n_total']} of {asked} questions have a record")
         return summary
 
     def _read(self, notes: list[str]) -> None:
-        """Index where every record and document line is."""
-        places = ((row["question_id"], n) for n, row in enumerate(order_of(self.folder)))
-        self.index.executemany("INSERT OR IGNORE INTO place VALUES (?, ?)", places)
+        """Find the line that wins for every question and document."""
         for file, part in enumerate(self.parts):
-            lines = indexed_lines(self.folder / part_name(RECORDS, part), "question_id", notes)
-            self.index.executemany(_RECORD, ((r["question_id"], _rank(r), file, at, n) for at, n, r in lines))
-            lines = indexed_lines(self.folder / part_name(DOCUMENTS, part), "document_id", notes)
-            rows = ((_key(r), _WORTH[r["status"]], file, at, n) for at, n, r in lines)
-            self.index.executemany(_DOCUMENT, rows)
+            for at, size, row in indexed_lines(self.folder / part_name(RECORDS, part), "question_id", notes):
+                rank, before = _rank(row), self.records.get(row["question_id"])
+                # Of a file the last line counts, and of failures the last one.
+                if before is None or before[1] == file or rank > before[0] or rank == before[0] == 0:
+                    self.records[row["question_id"]] = rank, file, at, size
+            for at, size, row in indexed_lines(self.folder / part_name(DOCUMENTS, part), "document_id", notes):
+                rank, key = _WORTH[row["status"]], _key(row)
+                if key not in self.documents or rank > self.documents[key][0]:
+                    self.documents[key] = rank, file, at, size
 
     def _source(self, question_id: str) -> int | None:
         """The place in `parts` of the file whose record of the question wins; None without a record."""
-        row = self.index.execute("SELECT file FROM record WHERE id = ?", (question_id,)).fetchone()
-        return None if row is None else int(row[0])
+        return self.records[question_id][1] if question_id in self.records else None
 
-    def _lines(self, query: str, name: str) -> Iterator[bytes]:
-        for file, at, size in self.index.execute(query):
-            yield self._line(self.folder / part_name(name, self.parts[file]), at, size)
-
-    def _line(self, path: Path, at: int, size: int) -> bytes:
+    def _line(self, name: str, line: Line) -> bytes:
+        _, file, at, size = line
+        path = self.folder / part_name(name, self.parts[file])
         if path not in self._files:
             while len(self._files) >= _OPEN:
                 self._files.popitem(last=False)[1].close()
             self._files[path] = open(path, "rb", opener=no_link)  # noqa: SIM115 - closed by _close
         self._files.move_to_end(path)
         self._files[path].seek(at)
-        line = self._files[path].read(size)
-        return line if line.endswith(b"\n") else line + b"\n"
+        return self._files[path].read(size).removesuffix(b"\n") + b"\n"
 
     def _copied(self, into: IO[bytes]) -> Iterator[dict[str, Any]]:
-        for line in self._lines(_IN_ORDER, RECORDS):
-            into.write(line)
-            yield json.loads(line)
-
-    def _documents(self) -> None:
-        with replacing(self.folder / DOCUMENTS) as file:
-            for line in self._lines("SELECT file, at, size FROM document ORDER BY rowid", DOCUMENTS):
-                file.write(line)
+        """Copy the records, in the data set's order, and behind them those of questions that it has no more."""
+        places = {row["question_id"]: n for n, row in enumerate(order_of(self.folder))}
+        last = len(places)
+        for _, line in sorted(self.records.items(), key=lambda item: (places.get(item[0], last), *item[1][1:3])):
+            copy = self._line(RECORDS, line)
+            into.write(copy)
+            yield json.loads(copy)
 
     def _unscored(self) -> int:
         """Gather the answers that no shard scored; the next start scores them. Returns how many there are."""
         rows: dict[str, dict[str, Any]] = {}
         for part in self.parts:
             for row in read_lines(self.folder / part_name(ANSWERED, part), "question_id"):
-                found = self.index.execute("SELECT rank FROM record WHERE id = ?", (row["question_id"],)).fetchone()
-                if found is None or (found[0] == 0 and answered(row)):
+                record = self.records.get(row["question_id"])
+                if record is None or (record[0] == 0 and answered(row)):
                     rows[row["question_id"]] = row
         if rows:
             write_atomic(self.folder / ANSWERED, b"".join(map(json_line, rows.values())))

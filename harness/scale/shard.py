@@ -10,9 +10,10 @@ partition(examples, documents, 16)   16 lists of question ids; questions about t
 from __future__ import annotations
 
 import heapq
+import json
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,3 +112,29 @@ def _all_ended(folder: Path, shards: Sequence[Sequence[str]]) -> bool:
     if not begun.issuperset(left):  # most shards end while others are not begun: no summary need be read
         return False
     return all(read_json(folder / part_name(SUMMARY, number)).get("state") == "finished" for number in left)
+
+
+class RecordFollower:
+    """Follow the records that workers write into the parts `numbers` of a row, for one display of all of them."""
+
+    def __init__(self, folder: Path, numbers: Iterable[int]) -> None:
+        self._read = {folder / part_name(RECORDS, number): 0 for number in numbers}  # bytes
+
+    def new(self) -> Iterator[dict[str, Any]]:
+        """Records that were written whole since the last call, each once."""
+        for path, start in self._read.items():
+            try:
+                if path.stat().st_size <= start:
+                    continue
+                with open(path, "rb") as file:
+                    file.seek(start)
+                    lines = file.read()
+            except OSError:  # not begun, or merged already
+                continue
+            whole = lines[: lines.rfind(b"\n") + 1]
+            self._read[path] = start + len(whole)
+            for line in whole.splitlines():
+                try:
+                    yield json.loads(line)
+                except ValueError:  # its worker died while it wrote
+                    continue

@@ -23,12 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 from harness.engine import runner
 from harness.errors import CannotRun, HarnessError, RunLocked, UserError
-from harness.scale.follow_file import RecordFollower
 from harness.scale.merge import merge
-from harness.scale.shard import partition, run_shard
+from harness.scale.shard import RecordFollower, partition, run_shard
 from harness.scale.worker import Done, Log, failed, planned, raised
 from harness.storage.files import read_lines
-from harness.storage.parts import TRIES, part_name
+from harness.storage.parts import TRIES
 from harness.storage.remote_runs import check_shared
 from harness.storage.run_folder import RECORDS, RUN
 
@@ -118,23 +117,20 @@ class SlurmDriver:
         asked = plan.dataset.examples[: plan.config.limit]
         shards = partition(asked, plan.dataset.documents, self._workers)
         recorded = {r["question_id"] for r in read_lines(row.folder / RECORDS, "question_id")}
-        open_shards = [n for n, ids in enumerate(shards, 1) if not recorded.issuperset(ids) or self._again(ids)]
+        again = self._options.get("retry_failed")
+        open_shards = [n for n, ids in enumerate(shards, 1) if not recorded.issuperset(ids) or (again and ids)]
         for number in open_shards:
             row.tasks[number] = ShardTask(
                 tuple(chain), plan.folder, str(self._out), os.getcwd(), number, self._workers, self._options
             )
         if row.tasks:
             row.jobs = _submitted(self._executor, row.tasks)
-        row.tail = RecordFollower(row.folder)
-        row.tail.parts = [part_name(RECORDS, number) for number in open_shards]
+        row.tail = RecordFollower(row.folder, open_shards)
         if not self._shown:
             self._progress.start(0, plan.config.dataset.scorers[0])
             self._shown = True
         self._progress.more(sum(len(shards[number - 1]) for number in open_shards))
         self._rows[plan.folder] = row
-
-    def _again(self, ids: Sequence[str]) -> bool:
-        return bool(self._options.get("retry_failed") and ids)
 
     def wait(self, plan: Plan) -> runner.RunResult:
         """Wait until all shards of the row ended. Raises the error of a task, and what a merge raises."""

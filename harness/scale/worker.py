@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from harness.engine.siblings import Key
 
 _KEPT = 4  # plans, with the rows of their data sets
+_KINDS: dict[str, type[HarnessError]] = {"locked": RunLocked, "user": UserError, "save": SaveError}
 _PACKAGES = ("numpy", "torch", "transformers", "tokenizers", "ray")
 
 
@@ -139,23 +140,19 @@ class Worker:
 
 def failed(error: Exception) -> Done:
     """The error as a result, which any process can read; a bug with its traceback in the log."""
-    kinds = ((RunLocked, "locked"), (UserError, "user"), (SaveError, "save"), (HarnessError, "failed"))
-    for kind, name in kinds:
+    for name, kind in _KINDS.items():
         if isinstance(error, kind):
             return Done(error=str(error), kind=name)
+    if isinstance(error, HarnessError):
+        return Done(error=str(error), kind="failed")
     traceback.print_exception(error)
     return Done(error=f"a bug, see its log ({type(error).__name__}: {error})", kind="bug")
 
 
 def raised(done: Done, worker: str) -> HarnessError:
     """The error that a worker reported, to be raised here."""
-    kinds: dict[str, type[HarnessError]] = {
-        "locked": RunLocked,
-        "user": UserError,
-        "save": SaveError,
-        "failed": FirstFailure,
-    }
-    return kinds.get(done.kind, HarnessError)(f"{worker}: {done.error}")
+    kind = FirstFailure if done.kind == "failed" else _KINDS.get(done.kind, HarnessError)
+    return kind(f"{worker}: {done.error}")
 
 
 def planned(chain: Sequence[Choices], out: Path) -> Plan:
