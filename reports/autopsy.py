@@ -20,8 +20,7 @@ import pandas as pd
 
 from harness.config.schema import DatasetConfig
 from harness.config.validation import part_of_run
-from harness.engine.rescore import shown_of
-from harness.engine.scoring import judge
+from harness.engine.scoring import judge, shown_of
 from harness.scorers import ScoreError
 from harness.stats.bootstrap import interval
 from reports import stored as facts

@@ -37,8 +37,7 @@ def judged(
     from harness import scorers
     from harness.config.schema import DatasetConfig
     from harness.config.validation import part_of_run
-    from harness.engine.rescore import shown_of
-    from harness.engine.scoring import judge
+    from harness.engine.scoring import judge, shown_of
     from reports import stored as facts
     from reports.gold_rows import read_rows
 

@@ -25,6 +25,7 @@ from harness.errors import CannotRun, HarnessError, QuestionError, UserError
 from harness.parallel.in_flight import in_flight, places_for
 from harness.storage.failures import answered
 from harness.storage.paths import masked, without_home
+from harness.storage.place import Place
 from harness.storage.run_folder import MANIFEST, SUMMARY, read_run
 from harness.storage.run_store import RunStore
 from harness.storage.shapes import JUDGES
@@ -80,7 +81,8 @@ def judge_run(
     """
     stored = read_run(folder)
     _check(stored, judge)
-    with RunStore.open(folder, (stored.manifest.get("dataset") or {}).get("fingerprint"), progress.note) as store:
+    rows_of = (stored.manifest.get("dataset") or {}).get("fingerprint")
+    with RunStore.open(Place(folder), rows_of, progress.note) as store:
         rows = {row["question_id"]: row for row in store.records()}
         cases = [_case(folder, row, examples) for row in rows.values() if answered(row)]
         work = _Work(judge, progress, len(cases))

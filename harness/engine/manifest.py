@@ -19,6 +19,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
@@ -134,8 +135,9 @@ def _servers(plan: Plan) -> dict[str, Any]:
     The sizes change no answer and are in no hash, but FLOPs are counted by them: a later start records their change.
     """
     from harness.engine.forecast import shape_of_role
+    from harness.engine.plan_models import served as of_servers
 
-    served = plan.served()
+    served = of_servers(plan.models)
     shapes = {role: served[role] if role in served else shape_of_role(plan, role) for role in plan.facts}
     sizes = {"shapes": {role: None if shape is None else asdict(shape) for role, shape in shapes.items()}}
     return {**({"servers": {role: plan.models[role].base_url for role in served}} if served else {}), **sizes}
@@ -158,6 +160,15 @@ def begun(before: dict[str, Any], described: dict[str, Any], command: list[str],
     if changed:
         start["changed"] = changed
     return {**before, "finished": None, "starts": [*before["starts"], start]}
+
+
+def with_first_prompts(manifest: dict[str, Any], prompts: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """The manifest with the first prompt of each role that it has none of; itself if there is no new one."""
+    known = manifest.get("first_prompts", {})
+    if not (new := {role: prompt for role, prompt in prompts.items() if role not in known}):
+        return manifest
+    gpu = describe_gpu() if manifest.get("gpu") is None else manifest["gpu"]
+    return {**manifest, "first_prompts": {**known, **new}, "gpu": gpu}
 
 
 def ended(manifest: dict[str, Any], state: str, mark: dict[str, Any] | None = None) -> dict[str, Any]:

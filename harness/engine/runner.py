@@ -2,7 +2,7 @@
 
     run(plan, out, command=[...], progress=Progress()) -> RunResult(folder, summary, failed, save_problems)
 
-    with opened(plan, out, ...) as job:     the same in pieces, for a run whose end depends on its answers (duel.py)
+    with opened(plan, out, ...) as job:     the same in pieces, for a run whose end depends on its answers
         job.ask(examples)
         job.finished(mark)
 
@@ -10,17 +10,16 @@ Gold is split off here: a method sees Question and Documents, scorers see Gold. 
 where it stopped. What a method raises costs that question and no more; a UserError, a failure to save and an interrupt
 end the run with everything recorded so far on disk.
 
-With `parallel` above 1 that many questions are in flight, each in a thread (engine/parallel.py); scoring and writing
+With `parallel` above 1 that many questions are in flight, each in a thread (harness/parallel/); scoring and writing
 stay in this one. A question's `seconds` then hold what it waited for the others.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import shlex
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,25 +27,24 @@ from typing import TYPE_CHECKING, Any
 from harness.cost.meter import Meter
 from harness.embed.encoder_info import cut_warning
 from harness.engine import manifest as manifests
+from harness.engine import resume
 from harness.engine.document_view import View
 from harness.engine.indexing import Indexer
 from harness.engine.parallel_questions import draws_watched
-from harness.engine.progress import COUNTED
-from harness.engine.rescore import recover, refresh, rejudged
-from harness.engine.self_contained import bring_up_to_date, with_texts, without_texts
+from harness.engine.plan_models import served
+from harness.engine.scoring import rejudged
+from harness.engine.self_contained import with_texts, without_texts
 from harness.engine.tools import EngineTools, Models
-from harness.errors import FirstFailure, HarnessError, SaveError, UserError, WorkerLost
+from harness.errors import FirstFailure, HarnessError, SaveError, UserError
 from harness.parallel.in_flight import in_flight, places_for
 from harness.parallel.signals import interrupt_on_signals
 from harness.stats.rng import derived_seed
-from harness.storage.failures import NOT_YET, STOPS, answered, failure, summary_of
-from harness.storage.files import read_lines
-from harness.storage.index_cache import IndexCache, cache_root
+from harness.storage.failures import NOT_YET, STOPS, failure, summary_of
+from harness.storage.index_cache import open_cache
 from harness.storage.kept_requests import lines_of
-from harness.storage.object_store import shared_store
-from harness.storage.parts import TRIES, Part, write_order
 from harness.storage.paths import masked
-from harness.storage.run_folder import MANIFEST, RECORDS, SUMMARY, read_json
+from harness.storage.place import Place
+from harness.storage.run_folder import MANIFEST, SUMMARY
 from harness.storage.run_store import RunStore
 from harness.storage.serialize import plain
 from harness.storage.summary import summarise
@@ -83,92 +81,57 @@ class Interrupted(KeyboardInterrupt):
         super().__init__(f"interrupted; partial results are in {folder}")
 
 
-def run(
-    plan: Plan,
-    out: Path,
-    *,
-    command: list[str],
-    progress: Progress,
-    retry_failed: bool = False,
-    parallel: int = 1,
-    fail_fast: bool = False,
-    part: Part | None = None,
-) -> RunResult:
+@dataclass(frozen=True)
+class Asking:
+    """How questions are asked.
+
+    retry_failed: ask again the questions that are recorded as failed, and score again the answers that a scorer failed
+    on; parallel: questions in flight at once, which changes no prediction in float32; fail_fast: stop at the first
+    question that fails; place: what makes the run's place of its folder (storage/place.py).
+    """
+
+    retry_failed: bool = False
+    parallel: int = 1
+    fail_fast: bool = False
+    place: Callable[[Path], Place] = Place
+
+
+def run(plan: Plan, out: Path, *, command: list[str], progress: Progress, **asking: Any) -> RunResult:
     """Answer and score every question of the plan that is not recorded yet, in the order of the data set.
 
-    Stored answers are scored again if the plan's scorers are not those of the records. `retry_failed` asks again the
-    questions that are recorded as failed, and scores again the answers that a scorer failed on; `parallel` is how many
-    are in flight at once, which changes no prediction in float32; `fail_fast` stops at the first question that fails.
-    `part`: answer the questions of this part alone, into its own files (harness/storage/parts.py).
+    asking: fields of Asking. Stored answers are scored again if the plan's scorers are not those of the records.
 
     Raises UserError (RunLocked, DataError), SaveError, FirstFailure, and Interrupted on SIGINT, SIGTERM or SIGHUP.
     """
     try:
-        with interrupt_on_signals():
-            started = opened(
-                plan,
-                out,
-                command=command,
-                progress=progress,
-                retry_failed=retry_failed,
-                parallel=parallel,
-                fail_fast=fail_fast,
-                part=part,
-            )
-            with started as job:
-                job.ask(job.examples)
-                return job.finished()
+        with interrupt_on_signals(), opened(plan, out, command=command, progress=progress, **asking) as job:
+            job.ask(job.examples)
+            return job.finished()
     except KeyboardInterrupt as error:
         raise Interrupted(Path(out) / plan.folder, command) from error
 
 
 @contextlib.contextmanager
-def opened(
-    plan: Plan,
-    out: Path,
-    *,
-    command: list[str],
-    progress: Progress,
-    retry_failed: bool = False,
-    parallel: int = 1,
-    fail_fast: bool = False,
-    part: Part | None = None,
-) -> Iterator[Job]:
+def opened(plan: Plan, out: Path, *, command: list[str], progress: Progress, **asking: Any) -> Iterator[Job]:
     """Open the run folder of a plan, with nothing asked yet; arguments and errors are those of `run`.
 
     The caller asks questions and ends with `finished`. What ends the block before is recorded as the run's state:
     "interrupted" for a KeyboardInterrupt, else "stopped".
     """
-    if parallel < 1:
-        raise UserError(f"--parallel {parallel}: at least one question must be in flight.")
+    how = Asking(**asking)
+    if how.parallel < 1:
+        raise UserError(f"--parallel {how.parallel}: at least one question must be in flight.")
     for name, text in plan.awaits.items():
-        raise UserError(f"method.{name}={text} has no number yet; call sibling_values.settle first.")
-    config = plan.config.model_dump(mode="json")
+        raise UserError(f"method.{name}={text} has no number yet; run the row that gives it first.")
     _check_ids(plan)
-    folder = Path(out) / plan.folder
-    with RunStore.open(folder, plan.dataset.fingerprint, progress.note, part) as store:
-        if part is not None:
-            _check_merged(plan, folder)
-            write_order(folder, [example.question.id for example in plan.dataset.examples])
-        refresh(store, plan, progress.note, unscored_too=retry_failed)
-        store.describe(config, plan.origins)
-        recover(store, plan, progress.note)
-        bring_up_to_date(store, plan.dataset, plan.config.dataset.keep_texts, progress.note)
-        job = Job(plan, store, progress, command, parallel, fail_fast, part)
+    with RunStore.open(how.place(Path(out) / plan.folder), plan.dataset.fingerprint, progress.note) as store:
+        resume.refresh(store, plan, progress.note, unscored_too=how.retry_failed)
+        store.describe(plan.config.model_dump(mode="json"), plan.origins)
+        resume.recover(store, plan, progress.note)
+        job = Job(plan, store, progress, command, how)
         with job.recorded_end():
-            job.begin(retry_failed)
+            job.begin()
             yield job
-
-
-def _check_merged(plan: Plan, folder: Path) -> None:
-    """Raise UserError where the merged records have other scores than this part will have."""
-    from harness import scorers
-
-    before = read_json(folder / MANIFEST).get("scorers")
-    if before and before != {name: scorers.version(name) for name in plan.config.dataset.scorers}:
-        raise UserError(
-            f"{folder} has scores of {', '.join(before)}, not of this run; first run: harness score {folder}"
-        )
 
 
 def _check_ids(plan: Plan) -> None:
@@ -186,31 +149,18 @@ def _check_ids(plan: Plan) -> None:
 class Job:
     """One start of a run, from the first question to the summary. examples: what the plan asks, within its limit."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        store: RunStore,
-        progress: Progress,
-        command: list[str],
-        parallel: int,
-        fail_fast: bool,
-        part: Part | None,
-    ) -> None:
-        self.plan, self.store, self.parallel, self.fail_fast = plan, store, parallel, fail_fast
-        self.progress = progress
+    def __init__(self, plan: Plan, store: RunStore, progress: Progress, command: list[str], how: Asking) -> None:
+        self.plan, self.store, self.progress, self.how = plan, store, progress, how
         self.models = Models(plan)
-        cache = IndexCache(cache_root(), progress.note, plan.served(), shared_store())
-        self.indexer = Indexer(plan, self.models, cache, store, progress)
+        self.indexer = Indexer(plan, self.models, open_cache(progress.note, served(plan.models)), store, progress)
         asked = plan.dataset.examples[: plan.config.limit]
-        self.part = part
-        self.examples = asked if part is None else tuple(e for e in asked if e.question.id in part.ids)
+        self.examples = store.place.questions(asked)
         self.problems: list[str] = []
         self.recorded = 0  # by this start
         self._known: set[str] = set()  # questions that are answered, or asked by this start
         self._places: int | None = None  # questions in flight, once the models are loaded
-        self.manifest = manifests.begun(store.manifest(), manifests.describe(plan), command, parallel)
-        if part is not None:
-            self.manifest["shard"] = {"number": part.number, "of": part.of, "asked": len(asked)}
+        self.manifest = manifests.begun(store.manifest(), manifests.describe(plan), command, how.parallel)
+        self.manifest |= store.place.manifest(len(asked))
 
     @contextlib.contextmanager
     def recorded_end(self) -> Iterator[None]:
@@ -230,70 +180,37 @@ class Job:
                 self.store.discard()
             raise
 
-    def begin(self, retry_failed: bool) -> None:
-        """Write the manifest, and read which questions are answered already; `retry_failed` as in `run`."""
+    def begin(self) -> None:
+        """Write the manifest, and read which questions are answered already."""
         self.store.write(MANIFEST, self.manifest)
-        self._known = self._done(retry_failed)
-        self.store.drop_requests({e.question.id for e in self.examples if e.question.id not in self._known})
-
-    def finished(self, mark: dict[str, Any] | None = None) -> RunResult:
-        """Write the summary and the end of this start; mark: keys for both, as of a run that was stopped early."""
-        summary = self._close("finished", mark)
-        cut = summary.get("texts_cut")
-        if cut and (warning := cut_warning(self.plan.encoders.values(), cut["texts"], cut["cut"])):
-            self.progress.note(f"warning: {warning}")
-        problems = self.problems + self.indexer.problems + self.store.lost_texts()
-        return RunResult(self.store.folder, summary, summary["n_failed"], problems, self.store.part)
-
-    def _done(self, retry_failed: bool) -> set[str]:
-        """Ids of the questions that are answered already."""
         self.progress.start(len(self.examples), self.plan.config.dataset.scorers[0])
-        question_ids = {example.question.id for example in self.examples}
-        # The last record of a question counts; only the counted keys of a record are held in memory.
-        stored = self.store.records() if self.part is None else itertools.chain(self._merged(), self.store.records())
-        rows = {row["question_id"]: {key: row[key] for key in COUNTED} for row in stored}
-        # An answer that could not be scored was paid for: the question is not asked again.
-        again = {q for q, row in rows.items() if retry_failed and q in question_ids and not answered(row)}
-        for question_id, row in rows.items():
-            if question_id in question_ids - again:
-                self.progress.seen(row)
-        if kept := len(rows.keys() & question_ids - again):
-            # Of the starts before this one; a shard begins its own list beside answers that are merged already.
-            days = [start["started"][:10] for start in self.manifest["starts"][:-1]]
-            when = " on " + " to ".join(dict.fromkeys([days[0], days[-1]])) if days else " by other shards"
-            self.progress.note(f"{kept} of {len(question_ids)} answers were stored{when}")
-        if beyond := len(rows.keys() - question_ids):
-            self.progress.note(f"the run folder holds {beyond} questions beyond --limit; they count in its summary")
-        return rows.keys() - again
-
-    def _merged(self) -> Iterator[dict[str, Any]]:
-        """The merged records of this part's questions."""
-        ids = {example.question.id for example in self.examples}
-        return (r for r in read_lines(self.store.folder / RECORDS, "question_id") if r["question_id"] in ids)
+        starts = self.manifest["starts"][:-1]
+        self._known = resume.known(self.store, self.examples, starts, self.progress, self.how.retry_failed)
+        self.store.drop_requests({e.question.id for e in self.examples if e.question.id not in self._known})
 
     def ask(self, examples: Sequence[Example]) -> None:
         """Answer the questions that are not answered yet, and append each record as it is finished."""
         examples = [example for example in examples if example.question.id not in self._known]
         self._known |= {example.question.id for example in examples}
-        if self.parallel == 1 or not examples:
+        if self.how.parallel == 1 or not examples:
             for example in examples:
                 self._finish(self._answered(example))
             return
         if self._places is None:
-            self._places = places_for(self.models.load(), self.parallel, self.progress.note)
+            self._places = places_for(self.models.load(), self.how.parallel, self.progress.note)
         self.indexer.kept = max(self.indexer.kept, self._places)
         with draws_watched(self.progress.note, derived_seed(self.plan.config.seed, "in flight")):
             in_flight(examples, self._places, self._answered, self._finish, self.indexer.choose)
 
     def _answered(self, example: Example) -> tuple[Example, dict[str, Any]]:
         """Run the method on one question, capture its exception, and store the record without scores."""
+        question = example.question
         meter = Meter("answer", keeps_requests=self.plan.config.keep_prompts)
         begun = time.perf_counter()
         notes: dict[str, Any] = {}
         answer, error = Answer(""), NOT_YET
         try:
-            if self.part is not None and example.question.id in self.part.given_up:
-                raise WorkerLost(f"{TRIES} workers in a row ended while they answered this question")
+            self.store.place.refuse(question.id)
             answer = self._answer(example, meter, notes)
         except STOPS:
             raise
@@ -301,9 +218,9 @@ class Job:
             error = failure(e)
         notes["seconds"] = round(time.perf_counter() - begun, 6)
         record = Record(
-            question_id=example.question.id,
-            document_ids=example.question.document_ids,
-            document_characters=tuple(len(self.plan.dataset.documents[d].text) for d in example.question.document_ids),
+            question_id=question.id,
+            document_ids=question.document_ids,
+            document_characters=tuple(len(self.plan.dataset.documents[d].text) for d in question.document_ids),
             prediction=answer.text,
             scores={},
             usage=meter.usage(),
@@ -320,23 +237,12 @@ class Job:
             self.store.keep_texts(texts)
         else:
             row = without_texts(row)
-        self.store.keep_requests(lines_of(meter.requests, {"question_id": example.question.id}))
+        self.store.keep_requests(lines_of(meter.requests, {"question_id": question.id}))
         self.store.keep(row)
         return example, row
 
-    def _finish(self, outcome: tuple[Example, dict[str, Any]]) -> None:
-        """Score an answer and append its record."""
-        example, kept = outcome
-        row = rejudged(kept, self.plan.config.dataset, example.gold)
-        self.store.append(row)
-        self.recorded += 1
-        self.progress.done(row)
-        self._keep_first_prompts()
-        if self.fail_fast and (error := row["error"]) is not None:
-            sentence = f"question '{row['question_id']}' failed, and --fail-fast stops there: {summary_of(error)}"
-            raise FirstFailure(sentence, error.get("traceback", ""))
-
     def _answer(self, example: Example, meter: Meter, notes: dict[str, Any]) -> Answer:
+        """Index the documents and call the method. Raises what they raise, and TypeError for what is no Answer."""
         plan, question = self.plan, example.question
         view = self._view(example, notes)
         if plan.method.one_document or plan.config.method.view == "evidence":
@@ -358,6 +264,7 @@ class Job:
         return replace(answer, stop_reason=notes["view"]) if notes.get("view") == _NO_EVIDENCE else answer
 
     def _view(self, example: Example, notes: dict[str, Any]) -> View:
+        """The documents as the method sees them: whole or the supporting passages alone, joined into one if it asks."""
         documents: list[Document] = [self.plan.dataset.documents[d] for d in example.question.document_ids]
         view = View.of(documents)
         if self.plan.config.method.view == "evidence":
@@ -368,23 +275,38 @@ class Job:
             view = view.joined()
         return view
 
-    def _keep_first_prompts(self) -> None:
-        """Write the first prompt of each model into the manifest as soon as it exists."""
-        known = self.manifest.get("first_prompts", {})
-        new = {role: prompt for role, prompt in self.models.first_prompts().items() if role not in known}
-        if new and self.plan.config.dataset.keep_texts:
-            gpu = manifests.describe_gpu() if self.manifest.get("gpu") is None else self.manifest["gpu"]
-            self.manifest = {**self.manifest, "first_prompts": {**known, **new}, "gpu": gpu}
-            self.store.write(MANIFEST, self.manifest)
+    def _finish(self, outcome: tuple[Example, dict[str, Any]]) -> None:
+        """Score an answer and append its record."""
+        example, kept = outcome
+        row = rejudged(kept, self.plan.config.dataset, example.gold)
+        self.store.append(row)
+        self.recorded += 1
+        self.progress.done(row)
+        if self.plan.config.dataset.keep_texts:
+            described = manifests.with_first_prompts(self.manifest, self.models.first_prompts())
+            if described is not self.manifest:
+                self.manifest = described
+                self.store.write(MANIFEST, described)
+        if self.how.fail_fast and (error := row["error"]) is not None:
+            sentence = f"question '{row['question_id']}' failed, and --fail-fast stops there: {summary_of(error)}"
+            raise FirstFailure(sentence, error.get("traceback", ""))
+
+    def finished(self, mark: dict[str, Any] | None = None) -> RunResult:
+        """Write the summary and the end of this start; mark: keys for both, as of a run that was stopped early."""
+        summary = self._close("finished", mark)
+        cut = summary.get("texts_cut")
+        if cut and (warning := cut_warning(self.plan.encoders.values(), cut["texts"], cut["cut"])):
+            self.progress.note(f"warning: {warning}")
+        problems = self.problems + self.indexer.problems + self.store.lost_texts()
+        return RunResult(self.store.folder, summary, summary["n_failed"], problems, self.store.place.part)
 
     def _close(self, state: str, mark: dict[str, Any] | None = None) -> dict[str, Any]:
         """Sort the records, write summary and manifest, with `mark`; a failure to save goes to `problems`."""
         self.progress.stop()
-        plan = self.plan
+        config, examples = self.plan.config, self.plan.dataset.examples
         summary: dict[str, Any] = {}
         try:
-            self.store.sort([e.question.id for e in plan.dataset.examples])
-            config = plan.config
+            self.store.sort([e.question.id for e in examples])
             numbers = summarise(
                 self.store.records(),
                 self.store.documents(),

@@ -7,6 +7,7 @@ verdict.notes     {"flags": {scorer: why}}           if a scorer flags the answe
                   {"counts": {scorer: [...]}}        if sums over all answers give a score of the corpus (BLEU)
 
 unanswered(config.dataset, gold)                     the same for a question without an answer: every score is 0
+rejudged(row, config.dataset, gold)                  a record with the scores of its answer, or of none
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from harness.datasets.answer_prefix import final
-from harness.storage.failures import STOPS
-from harness.storage.shapes import COUNTS, MISSING, PREFIX
+from harness.storage.failures import SCORING, STOPS, failure, unscored
+from harness.storage.shapes import COUNTS, JUDGES, MISSING, PREFIX
+from harness.types import Gold, Shown
 
 if TYPE_CHECKING:
     from harness.config.schema import DatasetConfig
     from harness.scorers import ScoreSheet
-    from harness.types import Gold, Shown
 
 
 _NOTES = ("flags", PREFIX, "scored", COUNTS)
@@ -105,3 +106,48 @@ def applies(name: str, gold: Gold) -> bool:
 def without_verdict(notes: Mapping[str, Any]) -> dict[str, Any]:
     """A record's notes without those that come from scoring, so that it can be scored again."""
     return {key: value for key, value in notes.items() if key not in _NOTES}
+
+
+def rejudged(row: dict[str, Any], dataset: DatasetConfig, gold: Gold) -> dict[str, Any]:
+    """The record with new scores and flags, without the error of a scorer that had failed on its answer.
+
+    A question that was not answered scores 0. Raises what a scorer raises on an answer that was scored before: the
+    mistake is in the scorer, and the scores that are there are better than none.
+    """
+    error = row["error"]
+    if error is not None and not unscored(error):
+        return _failed(row, dataset, gold, error)
+    try:
+        verdict = judge(dataset, row["prediction"], [shown_of(s) for s in row["shown"]], gold)
+    except STOPS:
+        raise
+    except Exception as broken:
+        if error is None:
+            broken.add_note(f"scoring the answer to question '{row['question_id']}' again; no record was changed")
+            raise
+        return _failed(row, dataset, gold, {**failure(broken), **SCORING})
+    return _scored(row, verdict, None)
+
+
+def _failed(row: dict[str, Any], dataset: DatasetConfig, gold: Gold, error: dict[str, str]) -> dict[str, Any]:
+    return _scored(row, unanswered(dataset, gold), error)
+
+
+def _scored(row: dict[str, Any], verdict: Verdict, error: dict[str, str] | None) -> dict[str, Any]:
+    """The record with the scores of `verdict`; those of models that judged the same answer stay."""
+    judges = row["notes"].get(JUDGES) or {}
+    scores, flags = (
+        {name: value for name, value in held.items() if name in judges}
+        for held in (row["scores"], row["notes"].get("flags") or {})
+    )
+    notes = {**without_verdict(row["notes"]), **verdict.notes}
+    if flags:
+        notes["flags"] = {**notes.get("flags", {}), **flags}
+    return {**row, "scores": {**verdict.scores, **scores}, "error": error, "notes": notes}
+
+
+def shown_of(values: dict[str, Any]) -> Shown:
+    """A record's `shown` entry as scorers take it."""
+    sources = tuple((str(d), int(a), int(b)) for d, a, b in values.get("sources", ()))
+    known = {name: values[name] for name in ("kind", "document_id", "start", "end", "text") if name in values}
+    return Shown(**known, sources=sources)

@@ -28,7 +28,7 @@ from harness.config import registry
 from harness.config.schema import DatasetConfig
 from harness.config.validation import part_of_run
 from harness.config.yaml_tree import flatten
-from harness.engine.rescore import rejudged
+from harness.engine.scoring import rejudged
 from harness.engine.self_contained import gold_of
 from harness.errors import UserError
 from harness.exchange.bundle import Bundle, answer_digest, answered, opened, table, texts_digest

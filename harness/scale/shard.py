@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from harness.engine import runner
 from harness.errors import RunLocked, UserError
 from harness.scale.merge import merge
+from harness.scale.part_place import part_of
 from harness.storage.files import read_lines
 from harness.storage.parts import Part, part_name, parts_in
 from harness.storage.run_folder import MANIFEST, RECORDS, SUMMARY, read_json
@@ -79,7 +80,7 @@ def run_shard(
     shards = partition(asked, plan.dataset.documents, of)
     _check_alike(folder, of, len(asked))
     part = Part(number, of, frozenset(shards[number - 1]))
-    result = runner.run(plan, out, progress=progress, part=part, **options)
+    result = runner.run(plan, out, progress=progress, place=part_of(plan, part), **options)
     for _ in range(_TRIES):
         if not _all_ended(folder, shards):
             return result, False

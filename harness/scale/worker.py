@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.engine.progress import Progress
 from harness.errors import FirstFailure, HarnessError, RunLocked, SaveError, UserError
+from harness.scale.part_place import part_of
 from harness.storage.parts import Part
 from harness.types import VERSION
 
@@ -123,9 +124,8 @@ class Worker:
         progress = Log(sys.stderr)
         progress.row = plan.folder
         progress.note(f"{plan.folder}: part {part.number}/{part.of}, {len(part.ids)} questions")
-        result = runner.run(
-            plan, self.out, progress=progress, part=part, **{**self._options, "parallel": order.parallel}
-        )
+        how = {**self._options, "parallel": order.parallel, "place": part_of(plan, part)}
+        result = runner.run(plan, self.out, progress=progress, **how)
         return Done(result.summary.get("n_total", 0), tuple(result.save_problems))
 
     def _plan(self, chain: Sequence[Choices]) -> Plan:

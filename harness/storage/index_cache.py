@@ -39,7 +39,7 @@ from harness.parallel.scheduler import Claims
 from harness.storage.files import identity, save_error
 from harness.storage.home import home
 from harness.storage.lock import process_start
-from harness.storage.object_store import Damaged, ObjectStore, StoreFailed, is_url
+from harness.storage.object_store import Damaged, ObjectStore, StoreFailed, is_url, shared_store
 from harness.storage.received import as_object, read_object, read_plain
 from harness.storage.serialize import Packed, dump, load
 
@@ -55,6 +55,14 @@ def cache_root() -> Path:
     if (own := os.environ.get("HARNESS_CACHE")) and not is_url(own):
         return Path(own)
     return home() / "cache"
+
+
+def open_cache(note: Callable[[str], None], served: Mapping[str, ModelShape | None]) -> IndexCache:
+    """The cache of this machine, with the store that several machines share where one is named (docs/scaling.md).
+
+    note, served: as for IndexCache.
+    """
+    return IndexCache(cache_root(), note, served, shared_store())
 
 
 def key_digest(key: dict[str, Any]) -> str:

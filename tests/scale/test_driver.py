@@ -12,6 +12,7 @@ from harness.engine.progress import Silent
 from harness.engine.runner import run
 from harness.errors import RunLocked, SaveError, UserError
 from harness.scale.driver import Driver, Event, _parts
+from harness.scale.part_place import part_of
 from harness.scale.worker import Done, Order, Worker
 from harness.storage.files import read_lines
 from harness.storage.parts import Part, parts_in
@@ -57,7 +58,7 @@ class FakeHands:
         part = Part(order.number, order.of, frozenset(order.ids), driven=True, given_up=order.given_up)
         self.plan.method.answer = watched
         try:
-            result = run(self.plan, self.out, command=["harness"], progress=Silent(), part=part)
+            result = run(self.plan, self.out, command=["harness"], progress=Silent(), place=part_of(self.plan, part))
         except Died:
             self.events.append(Event(worker))  # started again
             return Event(worker, died=True)

@@ -11,6 +11,7 @@ import pytest
 from harness.engine.progress import Silent
 from harness.errors import RunLocked, UserError
 from harness.scale.merge import merge
+from harness.scale.part_place import part_of
 from harness.scale.shard import parsed, partition, run_shard
 from harness.storage.files import json_line, read_lines
 from harness.storage.lock import FolderLock
@@ -184,7 +185,7 @@ def test_shards_whose_manifests_are_lost_are_merged_and_the_run_goes_on(lost: tu
 def test_a_question_that_is_given_up_is_recorded_as_failed(tmp_path: Path) -> None:
     plan = make_plan(WORLD.dataset())
     part = Part(1, 1, frozenset({"q0", "q1"}), given_up=frozenset({"q1"}))
-    result = go(plan, tmp_path, part=part)
+    result = go(plan, tmp_path, place=part_of(plan, part))
     assert (result.summary["n_total"], result.failed) == (2, 1)
     assert result.summary["errors"] == {"WorkerLost": 1}
 

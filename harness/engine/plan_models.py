@@ -1,0 +1,189 @@
+"""The models and encoders of a plan, checked against what the method needs of them; none is loaded.
+
+    models_of(r, method, identities)      role -> ModelConfig
+    encoders_of(r, method, identities)    role -> EncoderConfig
+
+Mistakes and warnings are added to the resolution `r`, what identifies each model to `identities`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from harness.config import presets
+from harness.config.resolve import Resolution
+from harness.config.schema import DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, canonical
+from harness.errors import Missing, UserError, raise_all
+from harness.method import Method
+
+if TYPE_CHECKING:
+    from harness.cost.flops import ModelShape
+    from harness.llm.model_facts import ModelFacts
+
+
+def models_of(r: Resolution, method: Method, identities: dict[str, dict[str, Any]]) -> dict[str, ModelConfig]:
+    """The model of each role that the method needs, checked; adds what identifies each to `identities`."""
+    from harness.llm.model_info import model_facts, to_convert
+
+    parts = r.parts
+    models: dict[str, ModelConfig] = {}
+    known: dict[str, ModelFacts] = {}
+    for role in method.needs:
+        models[role] = config = _with_adapters(r, method, role, parts.get(f"roles.{role}", parts["model"]))
+        if r.problems and to_convert(config):
+            raise_all(r.problems)  # a minute's conversion is not worth the mistakes that are left
+        key = canonical(config.model_dump(mode="json"))
+        if key not in known:
+            known[key] = facts = model_facts(config)
+            _report(r, facts)
+            r.warnings += facts.warnings
+        identities[role] = known[key].identity
+        _check_pair(r, method, role, known[key])
+    for path in parts:
+        role = path.removeprefix("roles.")
+        shared = r.origins.get(f"{path}.name", "").startswith(("suite ", "profile "))  # for those rows that use it
+        if path.startswith("roles.") and role not in method.needs and not shared:
+            r.warnings.append(
+                f"'{parts['method'].name}' uses no {role} model, so the one set is not used; it uses: "
+                f"{', '.join(method.needs) or 'none'}"
+            )
+    _check_compressor(r, method)
+    return models
+
+
+def _report(r: Resolution, facts: ModelFacts) -> None:
+    """Add what is wrong with a model or an encoder."""
+    for sentence in facts.problems:
+        r.problems.append(
+            Missing(sentence, facts.absent[sentence]) if sentence in facts.absent else UserError(sentence)
+        )
+
+
+def _check_compressor(r: Resolution, method: Method) -> None:
+    """Warn if the reader compresses its own text: the papers use a smaller model for it."""
+    parts = r.parts
+    if "compressor" not in method.needs or "roles.compressor" in parts or parts["model"].embedded:
+        return
+    name, reader = parts["method"].name, parts["model"].name
+    own: dict[str, Any] = {}
+    for _, values in presets.read("profiles", "paper"):
+        own = values.get("methods", {}).get(name, {}).get("roles", own)
+    model = own.get("compressor")
+    better = f"the papers' setting (--profile paper) has {model} for it" if model else "name a smaller model for it"
+    setting = f"--set roles.compressor={model or 'NAME'}"
+    r.warnings.append(f"'{name}' compresses with the reader '{reader}' itself; {better}: {setting}")
+
+
+def _with_adapters(r: Resolution, method: Method, role: str, config: ModelConfig) -> ModelConfig:
+    """The role's model with the adapters that the method uses of those it comes with."""
+    from harness.llm.adapters import furnished
+
+    used = method.adapters().get(role, {}).values()
+    config = furnished(config, [use.name for use in used])
+    missing = list(dict.fromkeys(use.name for use in used if use.needed and use.name not in config.adapters))
+    if missing:
+        preset = r.parts["method"].name
+        folders = " ".join(f"roles.{role}.adapters.{name}=FOLDER" for name in missing)
+        ways = [f"name them (--set {folders})"]
+        ways += [f"train them (harness train {preset} --model MODEL)"] if method.training() else []
+        ways += [method.without_adapters] if method.without_adapters else []
+        r.add_problem(
+            f"'{preset}' needs trained adapters of its {role} ({', '.join(missing)}), which the model '{config.name}' "
+            f"does not have; {', or '.join(ways)}"
+        )
+    return config
+
+
+def check_prompts(r: Resolution, method: Method, models: dict[str, ModelConfig]) -> None:
+    """Check that templates have a system turn where one is sent, and that models and adapters learnt these prompts."""
+    from harness.engine.model_warnings import untrained
+    from harness.llm.adapters import other_prompts, without_prompts
+    from harness.llm.model_info import system_problem
+
+    if r.problems:
+        return  # nothing is known of a model that cannot be used
+    system = any(prompt.of(method.config).system for prompt in method.templates())
+    for role, config in models.items():
+        if system and (sentence := system_problem(config)):
+            r.add_problem(sentence)
+        uses = method.adapters().get(role, {}).items()
+        used = {task: (use.name, config.adapters[use.name]) for task, use in uses if use.name in config.adapters}
+        found = (other_prompts(*adapter, task, method.prompts()) for task, adapter in used.items())
+        r.problems += [UserError(sentence) for sentence in found if sentence]
+        r.warnings += without_prompts(dict(used.values()))
+    if not r.problems:
+        r.warnings += untrained(models.values(), method, r.parts["method"].name)
+
+
+def _check_pair(r: Resolution, method: Method, role: str, facts: Any) -> None:
+    """What a method needs of the model in a role against what the model can do, and its window."""
+    if facts.problems:
+        return  # nothing is known of a model that cannot be used
+    name = r.parts["method"].name
+    missing = sorted(method.needs[role] - facts.capabilities)
+    if missing:
+        from harness.engine.suggest import fitting
+
+        served = ", ".join(fitting(facts.capabilities)) or "none"
+        reasons = "".join(f": {facts.refusals[lacking]}" for lacking in missing if lacking in facts.refusals)
+        if "attention" in missing and "served" in facts.identity:
+            lacks = f"attention, which a server cannot give, of its {role} '{facts.name}'"
+        else:
+            offered = ", ".join(sorted(facts.capabilities)) or "no capabilities"
+            lacks = f"{' and '.join(missing)} of its {role}, which the model '{facts.name}' does not offer ({offered})"
+        r.add_problem(
+            f"method '{name}' needs {lacks}{reasons}; choose another model, or a method that this one can serve "
+            f"({served})"
+        )
+    dataset: DatasetConfig | None = r.parts.get("dataset")
+    if role == "reader" and dataset is not None and facts.window and facts.window <= dataset.max_answer_tokens:
+        r.add_problem(
+            f"the window of '{facts.name}' ({facts.window} tokens) has no room beside the answer of up to "
+            f"{dataset.max_answer_tokens} tokens; raise model.window or lower dataset.max_answer_tokens"
+        )
+
+
+def encoders_of(r: Resolution, method: Method, identities: dict[str, dict[str, Any]]) -> dict[str, EncoderConfig]:
+    """The encoder and reranker that the method uses, checked; adds what identifies each to `identities`."""
+    from harness.embed.encoder_info import chunk_warning, encoder_facts
+
+    parts = r.parts
+    # Chunks of whole sentences are mostly shorter than chunk_tokens; the others are as long as it.
+    chunk = (
+        None if getattr(method.config, "chunks", None) == "sentences" else getattr(method.config, "chunk_tokens", None)
+    )
+    encoders: dict[str, EncoderConfig] = {}
+    for role in method.encoders:
+        config: EncoderConfig | None = parts.get(role)
+        if config is None:
+            if role == "reranker":
+                r.add_problem(f"method '{parts['method'].name}' needs a reranker; name one: --set reranker=NAME")
+            continue  # a missing encoder is reported by settings already
+        facts = encoder_facts(config, role)
+        _report(r, facts)
+        encoders[role], identities[role] = config, facts.identity
+        if role == "encoder" and not facts.problems and (cut := chunk_warning(config, chunk)):
+            r.warnings.append(cut)
+        _name_stand_in(r, role, config.name)
+    origins = r.origins
+    for role in ("encoder", "reranker"):
+        is_set = any(o == "--set" for path, o in origins.items() if path.startswith(role + "."))
+        if is_set and role not in method.encoders:
+            r.warnings.append(f"'{parts['method'].name}' uses no {role}, so the one set is not used")
+    return encoders
+
+
+def _name_stand_in(r: Resolution, role: str, used: str) -> None:
+    """Show an encoder that is not the preset's own in the row's name: "dragon[minilm]"."""
+    choice: MethodChoice = r.parts["method"]
+    own, suffix = getattr(choice, role, None), f"[{used}]"
+    if own is not None and presets.fold(own) != presets.fold(used) and not choice.name.endswith(suffix):
+        r.parts["method"] = choice.model_copy(update={"name": choice.name + suffix})
+
+
+def served(models: Mapping[str, ModelConfig]) -> dict[str, ModelShape | None]:
+    """Role -> configured sizes of its model, for each of the models that is behind a server."""
+    from harness.llm.endpoint_info import sizes
+
+    return {role: sizes(model) for role, model in models.items() if model.backend == "endpoint"}

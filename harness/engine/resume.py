@@ -1,0 +1,114 @@
+"""What earlier starts of a run left in its folder, before a new start asks anything.
+
+refresh(store, plan, note)          all records scored again, if their scorers are not the plan's
+recover(store, plan, note)          the answers that a stopped run had not scored yet
+known(store, examples, ...)         the questions that need not be asked
+
+Name and version identify a scorer. A mean over records that two scorers wrote would be meaningless.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from harness.engine.progress import COUNTED
+from harness.engine.rescore import rejudge
+from harness.engine.self_contained import bring_up_to_date
+from harness.storage.failures import answered, unscored
+from harness.storage.run_folder import MANIFEST
+from harness.storage.shapes import JUDGES
+
+if TYPE_CHECKING:
+    from harness.engine.plan import Plan
+    from harness.engine.progress import Progress
+    from harness.storage.run_store import RunStore
+    from harness.types import Example, Gold
+
+
+def refresh(store: RunStore, plan: Plan, note: Callable[[str], None], *, unscored_too: bool = False) -> None:
+    """Score all records again if names or versions of their scorers are not the plan's, and report it.
+
+    unscored_too: also if a scorer failed on an answer. Raises what `rejudge` raises, and SaveError.
+    """
+    from harness import scorers
+
+    now = {name: scorers.version(name) for name in plan.config.dataset.scorers}
+    manifest = store.manifest()
+    before: dict[str, str] = manifest.get("scorers") or {}
+    alike = before == now and all(_judged_by(row, now) for row in store.records())
+    if alike and not (unscored_too and any(unscored(row["error"]) for row in store.records())):
+        return
+    rows = {row["question_id"]: row for row in store.records()}
+    if rows:
+        store.replace(rejudge(rows.values(), plan.config.dataset, _gold(plan, rows)))
+        if not alike:
+            note(f"the records were of {_named(before)}: {len(rows)} scored again by {_named(now)}")
+    if manifest and before != now:
+        store.write(MANIFEST, {**manifest, "scorers": now})
+
+
+def recover(store: RunStore, plan: Plan, note: Callable[[str], None]) -> None:
+    """Score and record the answers that a stopped run left, and bring the texts of all records up to date.
+
+    Raises SaveError.
+    """
+    if left := store.left():
+        gold = _gold(plan, {row["question_id"]: row for row in left})
+        for row in rejudge(left, plan.config.dataset, gold):
+            store.append(row)
+        note(f"answers of a run that was stopped, scored now: {len(left)}")
+    bring_up_to_date(store, plan.dataset, plan.config.dataset.keep_texts, note)
+
+
+def known(
+    store: RunStore,
+    examples: Sequence[Example],
+    starts: Sequence[Mapping[str, Any]],
+    progress: Progress,
+    retry_failed: bool,
+) -> set[str]:
+    """Ids of the questions that are answered already; `progress` counts those of `examples`.
+
+    starts: earlier ones, of the manifest; retry_failed: questions without an answer do not count.
+    """
+    question_ids = {example.question.id for example in examples}
+    # The last record of a question counts; only the counted keys of a record are held in memory.
+    stored = itertools.chain(store.place.earlier(), store.records())
+    rows = {row["question_id"]: {key: row[key] for key in COUNTED} for row in stored}
+    # An answer that could not be scored was paid for: the question is not asked again.
+    again = {q for q, row in rows.items() if retry_failed and q in question_ids and not answered(row)}
+    for question_id, row in rows.items():
+        if question_id in question_ids - again:
+            progress.seen(row)
+    if kept := len(rows.keys() & question_ids - again):
+        # Another writer's records may be there at the first start of this one.
+        days = [start["started"][:10] for start in starts]
+        when = " on " + " to ".join(dict.fromkeys([days[0], days[-1]])) if days else " by other shards"
+        progress.note(f"{kept} of {len(question_ids)} answers were stored{when}")
+    if beyond := len(rows.keys() - question_ids):
+        progress.note(f"the run folder holds {beyond} questions beyond --limit; they count in its summary")
+    return rows.keys() - again
+
+
+def _judged_by(row: dict[str, Any], names: Mapping[str, str]) -> bool:
+    """Whether a record has the scores of `names` and else only judges'; what a scorer left out is flagged."""
+    notes = row.get("notes") or {}
+    held = row["scores"].keys() - (notes.get(JUDGES) or {}).keys()
+    flagged = notes.get("flags") or {}
+    return held <= names.keys() and (row["error"] is not None or names.keys() <= held | flagged.keys())
+
+
+def _gold(plan: Plan, rows: Mapping[str, Any]) -> dict[str, Gold]:
+    """Gold answers by question id; of the whole data set if the folder holds questions beyond the plan's --limit."""
+    gold = {example.question.id: example.gold for example in plan.dataset.examples}
+    if rows.keys() <= gold.keys():
+        return gold
+    from harness.datasets import load
+
+    return {example.question.id: example.gold for example in load(plan.config.dataset, None).examples}
+
+
+def _named(versions: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in versions.items()) or "scorers that are not recorded"

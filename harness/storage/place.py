@@ -1,0 +1,112 @@
+"""A run folder and its one writer: names of the files, who may write, which questions are asked.
+
+    place = Place(folder)      the whole run: records.jsonl and the other files of harness/storage/run_folder.py
+    place.enter(stack)         lock the folder, and remove what a killed writer left half done
+    place.path(RECORDS)        where a file is
+
+A subclass may keep its records in files of its own and ask some of the questions alone (docs/architecture.md#points).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UserError
+from harness.storage.files import tidy, touch
+from harness.storage.lock import FolderLock
+from harness.storage.parts import check_no_parts
+from harness.storage.remote_runs import Remote
+from harness.storage.run_folder import RUN, SUMMARY, check_plain
+from harness.types import Example
+
+
+class Place:
+    """The folder of a whole run. fresh: it held no run before; part: the number of a part of a run, None for all.
+
+    unwatched: files that others may replace while the run goes on.
+    """
+
+    part: int | None = None
+    unwatched: frozenset[str] = frozenset({SUMMARY})
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.fresh = True
+        self._remote: Remote | None = None  # where the folder is the working copy of a run in an object store
+
+    def path(self, name: str) -> Path:
+        """The file `name` of the run."""
+        return self.folder / name
+
+    def enter(self, stack: ExitStack) -> None:
+        """Become the writer until `stack` is closed.
+
+        Raises RunLocked, SaveError (it cannot be written), DataError (a file is a link or a device), and UserError for
+        a name that is too long or parts that are not merged.
+        """
+        self.begun()
+        touch(self.folder)
+        stack.enter_context(FolderLock(self.folder))
+        self._remote = Remote.claim(self.folder)
+        self.fresh = not self.begun()
+        check_plain(self.folder)
+        check_no_parts(self.folder)
+        tidy(self.folder, ("*",))
+
+    def begun(self) -> bool:
+        """Whether the folder holds a run. Raises UserError for a name that no file may have."""
+        try:
+            return (self.folder / RUN).exists()
+        except OSError as error:  # a name of more bytes than the file system takes
+            raise UserError(
+                f"no folder can be named {str(self.folder)[:100]}... ({error.strerror}); choose a shorter --out, or "
+                "give the preset, model or data set a shorter name"
+            ) from None
+
+    def prepare(self) -> None:
+        """The folder is known to hold a run over the same rows. Raises UserError where this writer does not fit it."""
+
+    def check(self) -> None:
+        """Raise SaveError where the run can no longer be kept."""
+        if self._remote is not None:
+            self._remote.check()
+
+    def leave(self, keep: bool) -> None:
+        """The writer is done; its lock is held until this returns. keep: False for a run without a record."""
+        if (remote := self._remote) is not None:
+            self._remote = None
+            remote.close(keep)
+
+    def remove(self) -> None:
+        """Delete what was written of a run in which no question was recorded."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        with contextlib.suppress(OSError):  # the data set's folder, unless it holds other runs
+            self.folder.parent.rmdir()
+
+    def described(self, config: Mapping[str, Any]) -> bool:
+        """Whether run.yaml has this configuration already, and another writer's is left alone."""
+        return False
+
+    def questions(self, examples: Sequence[Example]) -> tuple[Example, ...]:
+        """Those of `examples` that this writer asks."""
+        return tuple(examples)
+
+    def asks(self, question_id: str) -> bool:
+        """Whether it is one of the questions that this writer records."""
+        return True
+
+    def earlier(self) -> Iterator[dict[str, Any]]:
+        """Records of its questions that stand in files of other writers."""
+        return iter(())
+
+    def refuse(self, question_id: str) -> None:
+        """Raise HarnessError for a question that is recorded as failed without being asked."""
+
+    def manifest(self, asked: int) -> dict[str, Any]:
+        """Keys of its own for manifest.json; asked: questions of the whole run."""
+        return {}
