@@ -6,8 +6,8 @@ a row that cannot be planned   -> its mistakes on stderr, the other rows run
 a row that stops midway        -> what was answered stays on disk
 the exit code is the worst     0 < 3 < 1; 2 only where no row ran; the last lines name those that did not run whole
 
-The rows run in harness/engine/command.py. This file reads the options and hooks in what they ask for: the forecast
-(forecast_table.py), workers (scaling.py), MLflow, numbers from other rows, recorded stops.
+The rows are planned by harness/engine/plan.py and run by harness/engine/runner.py. What else options ask for is
+attached to them in run_hooks.py.
 """
 
 from __future__ import annotations
@@ -15,25 +15,22 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.forecast_table import BesideForecast, check_options, forecasts, one_line, only_plan
 from harness.cli.options import Repeat, Selection, Sweep
 from harness.cli.output import say
+from harness.cli.run_hooks import Attached
 from harness.cli.run_options import Execution
 from harness.cli.run_result import closing, failures, print_result
 from harness.cli.scaling import Scaling
 from harness.cli.stopping import INTERRUPTED, say_again
 from harness.engine import model_warnings
-from harness.engine.command import Hook, Outcome, in_turn
+from harness.engine.command import Lost, Outcome, in_turn
 from harness.engine.rows import bug, plan_all
-from harness.engine.siblings import Lost, NumbersFromRows
 from harness.errors import FirstFailure, HarnessError, RowWaits, UserError
 from harness.parallel.signals import interrupt_on_signals
 from harness.storage.home import check_home
-from harness.tracking.background import BackgroundTracking
 
 if TYPE_CHECKING:
     from harness.config.layers import Choices
@@ -67,7 +64,7 @@ def run_selection(
     with interrupt_on_signals():
         try:
             rows = selection.rows(sweep, repeat)
-            return _run_all(rows, selection, execution, scaling, command, [] if ran is None else ran)
+            return _run_all(rows, selection.suite, execution, scaling, command, [] if ran is None else ran)
         except KeyboardInterrupt:
             say_again("interrupted; what was answered is saved", command)
             return INTERRUPTED
@@ -75,82 +72,37 @@ def run_selection(
 
 def _run_all(
     rows: list[Choices],
-    selection: Selection,
+    suite: str | None,
     options: Execution,
     scaling: Scaling,
     command: list[str],
     folders: list[Path],
 ) -> int:
-    scaling.check(options.plan)
-    check_options(options, scaling)
-    wanted = [_with_settings(row, options.settings) for row in rows]
-    if options.record:
-        wanted = _recording(wanted, options.record)
+    """Plan and run the rows; returns the worst exit code."""
+    attached = Attached(suite, options, scaling, command)
+    wanted = attached.settled(rows)
     if options.plan:
-        return only_plan(wanted, options, scaling, selection.suite)
+        return attached.only_plan(wanted)
     check_home()
-    trackers = BackgroundTracking(
-        options.folder, options.mlflow, selection.suite, options.traces, note=say, shared=scaling.divided
-    )
+    unlogged = attached.track()
     planned = plan_all(wanted, say)
-    _warn(planned.plans, trackers.unusable)
-    several = len(planned.plans) > 1
-    numbers = NumbersFromRows(options.folder, say)
-    hooks: list[Hook] = [
-        _Heading(several and not (sys.stderr.isatty() and scaling.engine == "local")),
-        numbers,
-        trackers,
-    ]
-    if selection.suite is not None:
-        expected, workers = forecasts(planned.plans, options), scaling.workers or 1
-        say(one_line(selection.suite, expected, workers))
-        hooks.append(BesideForecast(expected, options.folder, workers))
-    with scaling.executor(options, command, planned.plans, numbers.chain) as execute:
-        code, waiting = _print_all(in_turn(planned.plans, execute, hooks), planned, options, folders)
-    if len(wanted) > 1 and (planned.lost or selection.suite is not None):
+    _warn(planned.plans, unlogged)
+    attached.begin(planned.plans)
+    with attached.executor() as execute:
+        code, waiting = _print_all(in_turn(planned.plans, execute, attached.hooks), planned, options, folders)
+    if len(wanted) > 1 and (planned.lost or suite is not None):
         say(closing(len(wanted), planned.lost))
     if waiting:
         say_again("rows wait for the number of another row", command)
-    return max(code, *(hook.closed() for hook in hooks), key=_WORSE.index)
+    return max(code, *(hook.closed() for hook in attached.hooks), key=_WORSE.index)
 
 
-class _Heading(Hook):
-    """Print the name of each row before it runs; a terminal's live line begins with it."""
-
-    def __init__(self, shown: bool) -> None:
-        self._shown = shown
-
-    def ready(self, plan: Plan) -> Plan:
-        """Print the name."""
-        if self._shown:
-            say(f"--- {plan.row_name}")
-        return plan
-
-
-def _with_settings(row: Choices, kept: dict[str, bool]) -> Choices:
-    """The row with the settings of what its run folder holds. Raises UserError for one that --set names too."""
-    if twice := sorted(kept.keys() & row.sets.keys()):
-        raise UserError(f"'{twice[0]}' is given twice: by --set and by the flag of that name; keep one")
-    return replace(row, sets={**row.sets, **kept})
-
-
-def _recording(wanted: list[Choices], record: dict[str, float]) -> list[Choices]:
-    """The rows with the fields that --record-stops and --record-t-p set. Raises UserError."""
-    from harness.engine.recording import with_fields
-
-    wanted, left_out = with_fields(wanted, record)
-    for line in left_out:
-        say(f"note: {line}")
-    return wanted
-
-
-def _warn(plans: list[Plan], unusable: list[str]) -> None:
+def _warn(plans: list[Plan], unlogged: list[str]) -> None:
     """Print what is to be known before the rows run, each sentence once."""
     for line in dict.fromkeys(model_warnings.ticket(p.config.model) for p in plans if p.config.model.embedded):
         say(line)
     for model in {p.config.model.name: p.config.model for p in plans if p.config.model.small}.values():
         say(model_warnings.small(model.model_dump(), runs=True))
-    unlogged = [f"not logged to MLflow: {problem}" for problem in unusable]
     for warning in dict.fromkeys([*unlogged, *(w for plan in plans for w in plan.warnings)]):
         say(f"warning: {warning}")
 

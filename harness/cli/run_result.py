@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from harness.cli.output import mean_texts
 
 if TYPE_CHECKING:
+    from harness.engine.command import Lost
     from harness.engine.runner import RunResult
-    from harness.engine.siblings import Lost
 
 
 def failures(result: RunResult, row: str, debug: bool) -> str:

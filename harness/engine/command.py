@@ -45,6 +45,14 @@ class Outcome:
     error: Exception | None = None
 
 
+@dataclass(frozen=True)
+class Lost:
+    """A row that did not run, or not whole, and why in a sentence."""
+
+    row: str
+    why: str
+
+
 def in_turn(
     plans: Sequence[Plan], execute: Callable[[Plan], RunResult], hooks: Sequence[Hook] = ()
 ) -> Iterator[Outcome]:

@@ -17,7 +17,8 @@ from harness.config import presets, registry
 from harness.config.resolve import resolve
 from harness.config.schema import DatasetConfig
 from harness.config.sweep import words
-from harness.engine.siblings import Key, Lost, arrange, key
+from harness.engine.command import Lost
+from harness.engine.siblings import Key, arrange, key
 from harness.errors import ConfigError, UserError, raise_all
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ as both rows belong to one command. The numbers are means over the questions tha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.config import presets
-from harness.engine.command import Hook
+from harness.engine.command import Hook, Lost
 from harness.errors import RowWaits, UserError
 
 if TYPE_CHECKING:
@@ -27,14 +27,6 @@ if TYPE_CHECKING:
 
 Key = tuple[str, str, frozenset[tuple[str, str]]]
 """Identifies a row of a command: preset and data set, as the user named them, and its point of a sweep."""
-
-
-@dataclass(frozen=True)
-class Lost:
-    """A row that did not run, or not whole, and why in a sentence."""
-
-    row: str
-    why: str
 
 
 def key(choices: Choices) -> Key:

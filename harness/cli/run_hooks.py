@@ -1,0 +1,103 @@
+"""What the options of `harness run` attach to its rows, apart from running them.
+
+    attached = Attached(selection, options, scaling, command)     what does not fit together is refused here
+    wanted = attached.settled(rows)                               rows with the settings that options add
+    attached.begin(planned)                                       trackers and forecasts know the rows
+    with attached.executor() as execute: ...                      in this process, as one shard, or by workers
+
+numbers from other rows (siblings.py) · recorded stops · MLflow · forecasts (forecast_table.py) · shards, Ray, Slurm
+(scaling.py)
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from harness.cli.forecast_table import BesideForecast, check_options, forecasts, one_line, only_plan
+from harness.cli.output import say
+from harness.engine.command import Hook
+from harness.engine.siblings import NumbersFromRows
+from harness.errors import UserError
+from harness.tracking.background import BackgroundTracking
+
+if TYPE_CHECKING:
+    from harness.cli.run_options import Execution
+    from harness.cli.scaling import Scaling
+    from harness.config.layers import Choices
+    from harness.engine.plan import Plan
+    from harness.engine.runner import RunResult
+
+
+class Attached:
+    """Attachments of one command. Raises UserError for options that do not fit together.
+
+    suite: its name, None without one; hooks: what follows the rows (engine/command.py), complete after `begin`.
+    """
+
+    def __init__(self, suite: str | None, options: Execution, scaling: Scaling, command: list[str]) -> None:
+        scaling.check(options.plan)
+        check_options(options, scaling)
+        self._suite, self._options, self._scaling, self._command = suite, options, scaling, command
+        self._numbers = NumbersFromRows(options.folder, say)
+        self._plans: Sequence[Plan] = ()
+        self.hooks: list[Hook] = []
+
+    def settled(self, rows: Sequence[Choices]) -> list[Choices]:
+        """The rows with the settings that options of this command add. Raises UserError."""
+        wanted = [_with_settings(row, self._options.settings) for row in rows]
+        if not self._options.record:
+            return wanted
+        from harness.engine.recording import with_fields
+
+        wanted, left_out = with_fields(wanted, self._options.record)
+        for line in left_out:
+            say(f"note: {line}")
+        return wanted
+
+    def only_plan(self, wanted: Sequence[Choices]) -> int:
+        """Print what the rows would cost; returns the exit code."""
+        return only_plan(wanted, self._options, self._scaling, self._suite)
+
+    def track(self) -> list[str]:
+        """Prepare the tracker. Returns why runs will not be logged, as sentences; raises ConfigError."""
+        options = self._options
+        trackers = BackgroundTracking(
+            options.folder, options.mlflow, self._suite, options.traces, note=say, shared=self._scaling.divided
+        )
+        self.hooks = [self._numbers, trackers]
+        return [f"not logged to MLflow: {problem}" for problem in trackers.unusable]
+
+    def begin(self, plans: Sequence[Plan]) -> None:
+        """The rows are planned: print the forecast of a suite, and the name of each row before it runs."""
+        self._plans = plans
+        live = sys.stderr.isatty() and self._scaling.engine == "local"  # a live line begins with the row's name
+        if len(plans) > 1 and not live:
+            self.hooks.insert(0, _Heading())
+        if self._suite is not None:
+            expected, workers = forecasts(plans, self._options), self._scaling.workers or 1
+            say(one_line(self._suite, expected, workers))
+            self.hooks.append(BesideForecast(expected, self._options.folder, workers))
+
+    def executor(self) -> AbstractContextManager[Callable[[Plan], RunResult]]:
+        """What answers a plan."""
+        return self._scaling.executor(self._options, self._command, self._plans, self._numbers.chain)
+
+
+class _Heading(Hook):
+    """Print the name of each row before it runs."""
+
+    def ready(self, plan: Plan) -> Plan:
+        """Print the name."""
+        say(f"--- {plan.row_name}")
+        return plan
+
+
+def _with_settings(row: Choices, kept: dict[str, bool]) -> Choices:
+    """The row with the settings of what its run folder holds. Raises UserError for one that --set names too."""
+    if twice := sorted(kept.keys() & row.sets.keys()):
+        raise UserError(f"'{twice[0]}' is given twice: by --set and by the flag of that name; keep one")
+    return replace(row, sets={**row.sets, **kept})
