@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.config.schema import canonical
 from harness.cost.flops import CONVENTIONS, DEFAULT
-from harness.cost.meter import add_usage, texts_of
+from harness.cost.usage import add_usage, texts_of
 from harness.engine import model_warnings as embedded
 from harness.errors import DataError, UnknownName, UserError
 from harness.scorers import ScoreError, corpus_score, lookup
@@ -359,7 +359,7 @@ def probe_share(search: Mapping[str, Any], convention: str = DEFAULT) -> str:
 
 
 def texts_cut(run: StoredRun) -> tuple[int | None, int]:
-    """Texts that encoders and rerankers were given, and those they cut (harness.cost.meter.texts_of)."""
+    """Texts that encoders and rerankers were given, and those they cut (harness.cost.usage.texts_of)."""
     built = [row["usage"] for row in run.documents if row["status"] != "failed"]
     return texts_of([*built, *(record["usage"] for record in run.records)])
 

@@ -7,7 +7,7 @@ suite's profile < suite < --profile < config files < --set < flags
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -83,6 +83,25 @@ def _foreign_code(label: str, values: dict[str, Any], sets: Mapping[str, Any]) -
                 f"{label}: {key} would execute code of a model's repository; if you trust it, add: --set {key}=true"
             )
     return [UserError(sentence) for sentence in sentences]
+
+
+def foreign_keys(parts: Mapping[str, Any], origins: Mapping[str, str], files: Sequence[str]) -> list[HarnessError]:
+    """A mistake for each file that chooses which environment variable is sent to which server: it may be untrusted.
+
+    parts, origins: of the resolution; files: configuration files.
+    """
+    found: list[HarnessError] = []
+    for path, part in parts.items():
+        keys = (f"{path}.api_key_env", f"{path}.base_url")
+        file = next((origins[key] for key in keys if origins.get(key) in files), None)
+        if getattr(part, "api_key_env", None) is not None and file is not None:
+            # Neither value is repeated: a careless file has the key, or a password, in it.
+            sentence = (
+                f"{file}: would send an environment variable of yours to a server; if you trust that server, name both "
+                f"yourself: --set {keys[0]}=NAME {keys[1]}=URL"
+            )
+            found.append(UserError(sentence))
+    return found
 
 
 def _suite(suite: Suite, problems: list[HarnessError]) -> list[Layer]:

@@ -21,7 +21,7 @@ from typing import Any
 from pydantic import create_model
 
 from harness.config import presets, registry
-from harness.config.layers import SCALARS, Choices, Layer, read_layers
+from harness.config.layers import SCALARS, Choices, Layer, foreign_keys, read_layers
 from harness.config.named_settings import method_class, of_name, role_models, with_prompts
 from harness.config.schema import ROLES, DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig
 from harness.config.validation import build, gathered
@@ -103,7 +103,7 @@ def resolve(choices: Choices) -> Resolution:
             r.parts[path] = r.parts[path].model_copy(update={"deterministic": True})
             r.origins[f"{path}.deterministic"] = r.origins["model.deterministic"]
     attempt(r.problems, _scalars, r, layers)
-    _foreign_keys(r)
+    r.problems += foreign_keys(r.parts, r.origins, choices.files)
     return r
 
 
@@ -182,7 +182,7 @@ def _part(r: Resolution, layers: list[Layer], path: str) -> None:
 
 
 def _default(r: Resolution, path: str) -> str | None:
-    """The model by the format of the data set, where there is one: the embedded one knows the made-up world alone."""
+    """The model by the format of the data set, where there is one: the embedded one knows its own alone."""
     dataset: DatasetConfig | None = r.parts.get("dataset")
     if path == "model" and dataset is not None:
         readers = registry.shipped("readers")
@@ -293,16 +293,3 @@ def _scalars(r: Resolution, layers: list[Layer]) -> None:
     values = build(_Scalars, tree, "").model_dump()
     for key in (*SCALARS, *(k for k in ("profile",) if k in tree.values)):
         r.parts[key], r.origins[key] = values[key], tree.origins.get(key, "default")
-
-
-def _foreign_keys(r: Resolution) -> None:
-    """A configuration file cannot choose which environment variable is sent to which server."""
-    for path, part in r.parts.items():
-        keys = (f"{path}.api_key_env", f"{path}.base_url")
-        file = next((r.origins[key] for key in keys if r.origins.get(key) in r.choices.files), None)
-        if getattr(part, "api_key_env", None) is not None and file is not None:
-            # Neither value is repeated: a careless file has the key, or a password, in it.
-            r.add_problem(
-                f"{file}: would send an environment variable of yours to a server; if you trust that server, name both "
-                f"yourself: --set {keys[0]}=NAME {keys[1]}=URL"
-            )

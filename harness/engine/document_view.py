@@ -11,10 +11,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from harness.types import Answer, Document, Passage, Shown, Step, Support
 
 GAP = "\n\n"
+NO_EVIDENCE = "no evidence"
+"""The record's stop reason where nothing is marked as supporting: the method reads an empty text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,27 @@ class View:
 
     documents: tuple[Document, ...]
     pieces: dict[str, tuple[Piece, ...]]
+
+    @classmethod
+    def seen(
+        cls,
+        documents: Sequence[Document],
+        supporting: Sequence[Support] | None,
+        one_document: bool,
+        notes: dict[str, Any],
+    ) -> View:
+        """What a method sees: its documents, or the `supporting` parts alone; joined for a method that takes one.
+
+        Adds "view" and "joined" to the record's notes.
+        """
+        view = cls.of(documents)
+        if supporting is not None:
+            view = cls.evidence(documents, supporting)
+            notes["view"] = "evidence" if any(d.text for d in view.documents) else NO_EVIDENCE
+        if one_document and len(view.documents) > 1:
+            notes["joined"] = len(view.documents)
+            view = view.joined()
+        return view
 
     @classmethod
     def of(cls, documents: Sequence[Document]) -> View:

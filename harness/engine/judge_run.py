@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.cost.meter import add_usage
+from harness.cost.usage import add_usage
 from harness.engine.manifest import now
 from harness.engine.model_judge import FAILED, Case, Judge, Judgement
 from harness.errors import CannotRun, HarnessError, QuestionError, UserError

@@ -28,7 +28,7 @@ from harness.cost.meter import Meter
 from harness.embed.encoder_info import cut_warning
 from harness.engine import manifest as manifests
 from harness.engine import resume
-from harness.engine.document_view import View
+from harness.engine.document_view import NO_EVIDENCE, View
 from harness.engine.indexing import Indexer
 from harness.engine.parallel_questions import draws_watched
 from harness.engine.plan_models import served
@@ -48,15 +48,11 @@ from harness.storage.run_folder import MANIFEST, SUMMARY
 from harness.storage.run_store import RunStore
 from harness.storage.serialize import plain
 from harness.storage.summary import summarise
-from harness.types import Answer, Document, Example, Record
+from harness.types import Answer, Example, Record
 
 if TYPE_CHECKING:
     from harness.engine.plan import Plan
     from harness.engine.progress import Progress
-
-
-# If nothing is marked as supporting, the method reads an empty text, and this is the record's stop reason.
-_NO_EVIDENCE = "no evidence"
 
 
 @dataclass(frozen=True)
@@ -244,7 +240,9 @@ class Job:
     def _answer(self, example: Example, meter: Meter, notes: dict[str, Any]) -> Answer:
         """Index the documents and call the method. Raises what they raise, and TypeError for what is no Answer."""
         plan, question = self.plan, example.question
-        view = self._view(example, notes)
+        documents = [plan.dataset.documents[d] for d in question.document_ids]
+        supporting = example.gold.supporting if plan.config.method.view == "evidence" else None
+        view = View.seen(documents, supporting, plan.method.one_document, notes)
         if plan.method.one_document or plan.config.method.view == "evidence":
             question = replace(question, document_ids=tuple(d.id for d in view.documents))
         try:
@@ -261,19 +259,7 @@ class Job:
         if lost:
             notes["not_finite"] = lost
         answer = view.original(answer)
-        return replace(answer, stop_reason=notes["view"]) if notes.get("view") == _NO_EVIDENCE else answer
-
-    def _view(self, example: Example, notes: dict[str, Any]) -> View:
-        """The documents as the method sees them: whole or the supporting passages alone, joined into one if it asks."""
-        documents: list[Document] = [self.plan.dataset.documents[d] for d in example.question.document_ids]
-        view = View.of(documents)
-        if self.plan.config.method.view == "evidence":
-            view = View.evidence(documents, example.gold.supporting)
-            notes["view"] = "evidence" if any(d.text for d in view.documents) else _NO_EVIDENCE
-        if self.plan.method.one_document and len(view.documents) > 1:
-            notes["joined"] = len(view.documents)
-            view = view.joined()
-        return view
+        return replace(answer, stop_reason=notes["view"]) if notes.get("view") == NO_EVIDENCE else answer
 
     def _finish(self, outcome: tuple[Example, dict[str, Any]]) -> None:
         """Score an answer and append its record."""

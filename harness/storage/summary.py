@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.cost.meter import add_usage, texts_of
+from harness.cost.usage import add_usage, texts_of
 from harness.stats.bootstrap import interval
 from harness.stats.clusters import by_question, question_labels
 from harness.storage.shapes import MISSING, PREFIX

@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.cost.meter import Meter, usage_of
+from harness.cost.meter import Meter
+from harness.cost.usage import usage_of
 from harness.errors import CannotRun, QuestionError, RequestFailed
 from harness.method import Labelling, Task, TrainingTask
 from harness.models import LanguageModel, MeteredModel

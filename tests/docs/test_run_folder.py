@@ -15,7 +15,7 @@ import pytest
 import harness
 from harness.cli.main import main
 from harness.config.schema import DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig
-from harness.cost.meter import usage_of
+from harness.cost.usage import usage_of
 from harness.engine.manifest import begun
 from harness.storage.run_folder import read_run
 from harness.storage.shown_texts import INLINE
