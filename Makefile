@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: venv lock demo demo-real smoke-real test lint bench notebooks release-check adapters clean
+.PHONY: venv lock demo demo-real smoke-real test lint core size bench notebooks release-check adapters clean
 
 venv: $(READY)
 
@@ -63,6 +63,16 @@ lint: venv
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The files to read first, with their lines (docs/architecture.md).
+core: venv
+	@$(BIN)/python -m tests.docs.core
+
+# Lines of Python outside tests and of tests, words of documents.
+size:
+	@git ls-files '*.py' ':!tests' | xargs cat | wc -l | xargs echo "lines outside tests:"
+	@git ls-files 'tests/*.py' | xargs cat | wc -l | xargs echo "lines of tests:"
+	@git ls-files '*.md' ':!configs' ':!pocket' | xargs cat | wc -w | xargs echo "words of documents:"
 
 bench: venv
 	$(BIN)/python -m bench

@@ -25,7 +25,6 @@ from harness.cli.run_options import Execution
 from harness.cli.run_result import closing, failures, print_result
 from harness.cli.scaling import Scaling
 from harness.cli.stopping import INTERRUPTED, say_again
-from harness.engine import model_warnings
 from harness.engine.command import Lost, Outcome, in_turn
 from harness.engine.rows import bug, plan_all
 from harness.errors import FirstFailure, HarnessError, RowWaits, UserError
@@ -34,7 +33,6 @@ from harness.storage.home import check_home
 
 if TYPE_CHECKING:
     from harness.config.layers import Choices
-    from harness.engine.plan import Plan
     from harness.engine.rows import Planned
 
 _WORSE = (0, 3, 2, 1)
@@ -84,9 +82,8 @@ def _run_all(
     if options.plan:
         return attached.only_plan(wanted)
     check_home()
-    unlogged = attached.track()
+    attached.track()
     planned = plan_all(wanted, say)
-    _warn(planned.plans, unlogged)
     attached.begin(planned.plans)
     with attached.executor() as execute:
         code, waiting = _print_all(in_turn(planned.plans, execute, attached.hooks), planned, options, folders)
@@ -95,16 +92,6 @@ def _run_all(
     if waiting:
         say_again("rows wait for the number of another row", command)
     return max(code, *(hook.closed() for hook in attached.hooks), key=_WORSE.index)
-
-
-def _warn(plans: list[Plan], unlogged: list[str]) -> None:
-    """Print what is to be known before the rows run, each sentence once."""
-    for line in dict.fromkeys(model_warnings.ticket(p.config.model) for p in plans if p.config.model.embedded):
-        say(line)
-    for model in {p.config.model.name: p.config.model for p in plans if p.config.model.small}.values():
-        say(model_warnings.small(model.model_dump(), runs=True))
-    for warning in dict.fromkeys([*unlogged, *(w for plan in plans for w in plan.warnings)]):
-        say(f"warning: {warning}")
 
 
 def _print_all(

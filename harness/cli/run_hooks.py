@@ -2,7 +2,8 @@
 
     attached = Attached(selection, options, scaling, command)     what does not fit together is refused here
     wanted = attached.settled(rows)                               rows with the settings that options add
-    attached.begin(planned)                                       trackers and forecasts know the rows
+    attached.track()                                              before the rows are planned
+    attached.begin(planned)                                       warnings; forecasts know the rows
     with attached.executor() as execute: ...                      in this process, as one shard, or by workers
 
 numbers from other rows (siblings.py) · recorded stops · MLflow · forecasts (forecast_table.py) · shards, Ray, Slurm
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from harness.cli.forecast_table import BesideForecast, check_options, forecasts, one_line, only_plan
 from harness.cli.output import say
+from harness.engine import model_warnings
 from harness.engine.command import Hook
 from harness.engine.siblings import NumbersFromRows
 from harness.errors import UserError
@@ -44,6 +46,7 @@ class Attached:
         self._suite, self._options, self._scaling, self._command = suite, options, scaling, command
         self._numbers = NumbersFromRows(options.folder, say)
         self._plans: Sequence[Plan] = ()
+        self._unlogged: list[str] = []
         self.hooks: list[Hook] = []
 
     def settled(self, rows: Sequence[Choices]) -> list[Choices]:
@@ -62,18 +65,19 @@ class Attached:
         """Print what the rows would cost; returns the exit code."""
         return only_plan(wanted, self._options, self._scaling, self._suite)
 
-    def track(self) -> list[str]:
-        """Prepare the tracker. Returns why runs will not be logged, as sentences; raises ConfigError."""
+    def track(self) -> None:
+        """Prepare the tracker. Raises ConfigError for one that was asked for and cannot be used."""
         options = self._options
         trackers = BackgroundTracking(
             options.folder, options.mlflow, self._suite, options.traces, note=say, shared=self._scaling.divided
         )
         self.hooks = [self._numbers, trackers]
-        return [f"not logged to MLflow: {problem}" for problem in trackers.unusable]
+        self._unlogged = [f"not logged to MLflow: {problem}" for problem in trackers.unusable]
 
     def begin(self, plans: Sequence[Plan]) -> None:
-        """The rows are planned: print the forecast of a suite, and the name of each row before it runs."""
+        """The rows are planned: print their warnings, the forecast of a suite, and each row's name before it runs."""
         self._plans = plans
+        _warn(plans, self._unlogged)
         live = sys.stderr.isatty() and self._scaling.engine == "local"  # a live line begins with the row's name
         if len(plans) > 1 and not live:
             self.hooks.insert(0, _Heading())
@@ -101,3 +105,13 @@ def _with_settings(row: Choices, kept: dict[str, bool]) -> Choices:
     if twice := sorted(kept.keys() & row.sets.keys()):
         raise UserError(f"'{twice[0]}' is given twice: by --set and by the flag of that name; keep one")
     return replace(row, sets={**row.sets, **kept})
+
+
+def _warn(plans: Sequence[Plan], unlogged: list[str]) -> None:
+    """Print what is to be known before the rows run, each sentence once."""
+    for line in dict.fromkeys(model_warnings.ticket(p.config.model) for p in plans if p.config.model.embedded):
+        say(line)
+    for model in {p.config.model.name: p.config.model for p in plans if p.config.model.small}.values():
+        say(model_warnings.small(model.model_dump(), runs=True))
+    for warning in dict.fromkeys([*unlogged, *(w for plan in plans for w in plan.warnings)]):
+        say(f"warning: {warning}")

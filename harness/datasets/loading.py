@@ -3,119 +3,27 @@
     load(config)             config.data (file, folder, "package:...") if given, else config.hub
     load(config, limit=20)   the first 20 questions; the fingerprint is still that of all rows
 
-A format is a function that turns one raw row into a `Row`, a `Group` or a `Skip`: "musique", "qasper", or
-"module:function". The format "pocket" has no rows to find: it makes them up, as config.options says; "narrativeqa"
-keeps its stories apart from its questions and reads only those it needs; "retrieved" puts questions and the documents
-that were retrieved for them together.
+A format (formats.py) is a function that turns one raw row into a `Row`, a `Group` or a `Skip`, or a loader of its own
+that reads or makes what it needs.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-import importlib
 from collections import Counter
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
 from typing import Any
 
-from pydantic import ValidationError
-from pydantic.fields import FieldInfo
-
-from harness.config import registry
 from harness.config.schema import DatasetConfig
-from harness.config.validation import explain
 from harness.datasets.base import Dataset
 from harness.datasets.files import Broken, Place, read_rows
+from harness.datasets.formats import RowParser, loader_of, option_names, parser_of
 from harness.datasets.kinds import counted
-from harness.datasets.placing import LOOKED_UP, PLACED, LookUpOptions, Placement, PlaceOptions, arranged, placed
 from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, assemble, line_of
-from harness.datasets.sources import FileOptions, find
-from harness.errors import ConfigError, DataError, UnknownName, UserError
-from harness.storage.failures import failure, summary_of
+from harness.datasets.sources import find
+from harness.errors import ConfigError, DataError
 from harness.types import Document, Example
-
-RowParser = Callable[[dict[str, Any]], Row | Skip | Group | Retrieved]
-
-
-def formats() -> list[str]:
-    """Names of the built-in formats, sorted."""
-    return sorted([*registry.shipped("row_formats"), *registry.shipped("loaders")])
-
-
-def option_fields(name: str) -> dict[str, FieldInfo]:
-    """The fields of `dataset.options` for a format, with types, defaults and descriptions."""
-    if (loader := _loader(name)) is not None:
-        return dict(loader.Options.model_fields)
-    placing = PlaceOptions.model_fields if name in PLACED else LookUpOptions.model_fields if name == LOOKED_UP else {}
-    return {**FileOptions.model_fields, **placing}
-
-
-def option_names(name: str) -> list[str]:
-    """Names of what `dataset.options` may hold for a format."""
-    return list(option_fields(name))
-
-
-def documents_given(name: str) -> str:
-    """How a format is given the retrieved documents of its questions; "" where rows have their own document."""
-    return str(getattr(_loader(name), "GIVEN", ""))
-
-
-def _loader(name: str) -> Any | None:
-    """The module with `load` and `Options` of a format that has its own; None for a format of rows."""
-    target = registry.shipped("loaders").get(name)
-    return None if target is None else importlib.import_module(target.partition(":")[0])
-
-
-def _parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:
-    """The parser of the format's rows, and the keys of a row if a file may be one object {id: row, ...}."""
-    name = config.format
-    known = registry.shipped("row_formats")
-    module, _, function = known.get(name, name).partition(":")
-    if not function:
-        raise UnknownName("data set format", name, formats(), see="or 'module:function' for a format of your own")
-    if name not in known and not registry.trusted(name):
-        raise ConfigError([registry.refusal(name, "dataset.format")])
-    parser = registry.imported(known.get(name, name))
-    if not callable(parser):
-        raise ConfigError([f"dataset.format: '{name}' is not a function"])
-    if name not in known:
-        parser = partial(_own_row, parser, name)
-    if name == "longbench":
-        parser = partial(parser, subset=config.subset, question=config.options.get("question"))
-    return parser, tuple(getattr(importlib.import_module(module), "ROW_KEYS", ())) if name in known else ()
-
-
-def _own_row(parser: RowParser, name: str, raw: dict[str, Any]) -> Row | Skip | Group | Retrieved:
-    """A row by the user's own parser. Raises RowError, with the parser's line, for whatever the parser raises."""
-    try:
-        row = parser(raw)
-        if isinstance(row, Row):
-            line_of([dataclasses.asdict(part) for part in assemble(row)])  # values of other types show here
-    except (RowError, UserError):
-        raise
-    except Exception as error:
-        field = str(error.args[0]) if isinstance(error, KeyError) and error.args else None
-        raise RowError(field, f"the parser '{name}' failed: {summary_of(failure(error))}") from error
-    if not isinstance(row, Row | Skip | Group | Retrieved):
-        raise RowError(None, f"the parser '{name}' returned {type(row).__name__}; return a Row, a Group or a Skip")
-    return row
-
-
-def _placed(config: DatasetConfig) -> tuple[DatasetConfig, Placement | None]:
-    """The config without the options that say where supporting paragraphs stand, and where that is."""
-    if config.format not in (*PLACED, LOOKED_UP):
-        return config, None
-    try:
-        where, rest = placed(config.options)
-    except ValidationError as error:
-        raise ConfigError(explain(error, PlaceOptions, "dataset", {})) from None
-    return config.model_copy(update={"options": rest}), where
-
-
-def _put(parser: RowParser, where: Placement, raw: dict[str, Any]) -> Row | Skip | Group | Retrieved:
-    row = parser(raw)
-    return arranged(row, where) if isinstance(row, Row) else row
 
 
 class Checker:
@@ -200,22 +108,11 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         return twin(load(config.model_copy(update={"swap": None}), limit), config.swap, config.swap_seed)
     if limit is not None and limit < 1:
         raise ConfigError([f"limit: should be at least 1, is {limit}"])
-    if (loader := _loader(config.format)) is not None:
+    if (loader := loader_of(config.format)) is not None:
         made: Dataset = loader.load(config, limit)
         return made
-    parser, row_keys = _parser(config)
     known = option_names(config.format)
-    config, where = _placed(config)
-    if config.format == LOOKED_UP:
-        support = config.options.get("support")
-        rest = {k: v for k, v in config.options.items() if k not in ("support", "question")}
-        config = config.model_copy(update={"options": rest})
-        if where is not None:
-            from harness.datasets.longbench import marked_parser
-
-            parser = marked_parser(config, support, where)
-    elif where is not None:
-        parser = partial(_put, parser, where)
+    config, parser, row_keys, where = parser_of(config)
     checker = Checker(parser)
     source = find(config, known)
     examples, documents = collect(checker, (row for file in source.files for row in read_rows(file, row_keys)), limit)

@@ -1,0 +1,121 @@
+"""What a data set's format is: a parser of its rows, or a loader of its own, and its options.
+
+parser_of(config)        "musique", "qasper", "module:function": one raw row to a `Row`, a `Group` or a `Skip`
+loader_of(name)          "pocket" makes its rows up, "narrativeqa" reads only those of its stories that it needs, "retrieved"
+                         puts questions and the documents that were retrieved for them together
+option_fields(name)      what `dataset.options` may hold
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+
+from harness.config import registry
+from harness.config.schema import DatasetConfig
+from harness.config.validation import explain
+from harness.datasets.placing import LOOKED_UP, PLACED, LookUpOptions, Placement, PlaceOptions, arranged, placed
+from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, assemble, line_of
+from harness.datasets.sources import FileOptions
+from harness.errors import ConfigError, UnknownName, UserError
+from harness.storage.failures import failure, summary_of
+
+RowParser = Callable[[dict[str, Any]], Row | Skip | Group | Retrieved]
+
+
+def formats() -> list[str]:
+    """Names of the built-in formats, sorted."""
+    return sorted([*registry.shipped("row_formats"), *registry.shipped("loaders")])
+
+
+def option_fields(name: str) -> dict[str, FieldInfo]:
+    """The fields of `dataset.options` for a format, with types, defaults and descriptions."""
+    if (loader := loader_of(name)) is not None:
+        return dict(loader.Options.model_fields)
+    placing = PlaceOptions.model_fields if name in PLACED else LookUpOptions.model_fields if name == LOOKED_UP else {}
+    return {**FileOptions.model_fields, **placing}
+
+
+def option_names(name: str) -> list[str]:
+    """Names of what `dataset.options` may hold for a format."""
+    return list(option_fields(name))
+
+
+def documents_given(name: str) -> str:
+    """How a format is given the retrieved documents of its questions; "" where rows have their own document."""
+    return str(getattr(loader_of(name), "GIVEN", ""))
+
+
+def loader_of(name: str) -> Any | None:
+    """The module with `load` and `Options` of a format that has its own; None for a format of rows."""
+    target = registry.shipped("loaders").get(name)
+    return None if target is None else importlib.import_module(target.partition(":")[0])
+
+
+def _row_parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:
+    """The parser of the format's rows, and the keys of a row if a file may be one object {id: row, ...}."""
+    name = config.format
+    known = registry.shipped("row_formats")
+    module, _, function = known.get(name, name).partition(":")
+    if not function:
+        raise UnknownName("data set format", name, formats(), see="or 'module:function' for a format of your own")
+    if name not in known and not registry.trusted(name):
+        raise ConfigError([registry.refusal(name, "dataset.format")])
+    parser = registry.imported(known.get(name, name))
+    if not callable(parser):
+        raise ConfigError([f"dataset.format: '{name}' is not a function"])
+    if name not in known:
+        parser = partial(_own_row, parser, name)
+    if name == "longbench":
+        parser = partial(parser, subset=config.subset, question=config.options.get("question"))
+    return parser, tuple(getattr(importlib.import_module(module), "ROW_KEYS", ())) if name in known else ()
+
+
+def _own_row(parser: RowParser, name: str, raw: dict[str, Any]) -> Row | Skip | Group | Retrieved:
+    """A row by the user's own parser. Raises RowError, with the parser's line, for whatever the parser raises."""
+    try:
+        row = parser(raw)
+        if isinstance(row, Row):
+            line_of([dataclasses.asdict(part) for part in assemble(row)])  # values of other types show here
+    except (RowError, UserError):
+        raise
+    except Exception as error:
+        field = str(error.args[0]) if isinstance(error, KeyError) and error.args else None
+        raise RowError(field, f"the parser '{name}' failed: {summary_of(failure(error))}") from error
+    if not isinstance(row, Row | Skip | Group | Retrieved):
+        raise RowError(None, f"the parser '{name}' returned {type(row).__name__}; return a Row, a Group or a Skip")
+    return row
+
+
+def parser_of(config: DatasetConfig) -> tuple[DatasetConfig, RowParser, tuple[str, ...], Placement | None]:
+    """The parser of rows, their keys where a file is one object {id: row, ...}, and where supporting paragraphs stand.
+
+    The config is without the options that say so. Raises ConfigError, UnknownName.
+    """
+    parser, row_keys = _row_parser(config)
+    if config.format not in (*PLACED, LOOKED_UP):
+        return config, parser, row_keys, None
+    try:
+        where, rest = placed(config.options)
+    except ValidationError as error:
+        raise ConfigError(explain(error, PlaceOptions, "dataset", {})) from None
+    if config.format == LOOKED_UP:
+        from harness.datasets.longbench import marked_parser
+
+        support = rest.get("support")
+        rest = {k: v for k, v in rest.items() if k not in ("support", "question")}
+        parser = parser if where is None else marked_parser(config, support, where)
+    elif where is not None:
+        parser = partial(_put, parser, where)
+    return config.model_copy(update={"options": rest}), parser, row_keys, where
+
+
+def _put(parser: RowParser, where: Placement, raw: dict[str, Any]) -> Row | Skip | Group | Retrieved:
+    row = parser(raw)
+    return arranged(row, where) if isinstance(row, Row) else row
