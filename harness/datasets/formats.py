@@ -1,8 +1,8 @@
 """What a data set's format is: a parser of its rows, or a loader of its own, and its options.
 
 parser_of(config)        "musique", "qasper", "module:function": one raw row to a `Row`, a `Group` or a `Skip`
-loader_of(name)          "pocket" makes its rows up, "narrativeqa" reads only those of its stories that it needs, "retrieved"
-                         puts questions and the documents that were retrieved for them together
+loader_of(name)          "pocket" makes its rows up, "narrativeqa" reads only those of its stories that it needs,
+                         "retrieved" puts questions and the documents that were retrieved for them together
 option_fields(name)      what `dataset.options` may hold
 """
 
