@@ -20,7 +20,8 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from harness.method import Index, MethodConfig, Scene, Skill, Task, Tools
+from harness.method import Index, MethodConfig, Task, Tools
+from harness.method.hooks import Scene, Skill
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading

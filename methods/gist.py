@@ -26,7 +26,8 @@ from typing import ClassVar
 from pydantic import Field, model_validator
 
 from harness.errors import QuestionError
-from harness.method import Index, MethodConfig, Scene, Skill, Tools
+from harness.method import Index, MethodConfig, Tools
+from harness.method.hooks import Scene, Skill
 from harness.models import MeteredModel
 from harness.prompts import Pieces, Prompt, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step

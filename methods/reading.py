@@ -12,7 +12,8 @@ from functools import cache
 from typing import ClassVar
 
 from harness.errors import WindowExceeded
-from harness.method import Method, MethodConfig, Scene, Skill, Task, Tools
+from harness.method import Method, MethodConfig, Task, Tools
+from harness.method.hooks import Scene, Skill
 from harness.models import MeteredModel
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Question

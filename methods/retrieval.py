@@ -21,7 +21,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from harness.method import Index, MethodConfig, Reads, Task, Tools
+from harness.method import Index, MethodConfig, Task, Tools
+from harness.method.hooks import Reads
 from harness.models import MeteredModel
 from harness.types import Answer, Document, Question
 from methods.chunks import Span, fixed_chunks, packed_chunks, sentence_chunks, shown_spans

@@ -14,7 +14,8 @@ from typing import ClassVar
 from pydantic import Field
 
 from harness.errors import QuestionError
-from harness.method import Index, IndexTools, MethodConfig, Skill, Tools
+from harness.method import Index, IndexTools, MethodConfig, Tools
+from harness.method.hooks import Skill
 from harness.types import Answer, Document, Question, Shown
 from methods import reading, summary
 from methods.chunks import packed

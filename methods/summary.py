@@ -22,7 +22,8 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.errors import QuestionError, WindowExceeded
-from harness.method import IndexTools, Scene, Skill, Tools
+from harness.method import IndexTools, Tools
+from harness.method.hooks import Scene, Skill
 from harness.models import MeteredModel
 from harness.prompts import Prompt, feed, prompt_tokens, texts_of
 from methods.retry import window_of

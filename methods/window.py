@@ -14,7 +14,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from harness.method import Index, MethodConfig, Reads, Skill, Task, Tools
+from harness.method import Index, MethodConfig, Task, Tools
+from harness.method.hooks import Reads, Skill
 from harness.models import MeteredModel
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step

@@ -21,7 +21,8 @@ from harness.engine.plan import Plan, make_method, plan_choices
 from harness.errors import CannotRun, ConfigError, UserError
 from harness.llm.load import load_model
 from harness.llm.scripted import Rule
-from harness.method import Method, Scene
+from harness.method import Method
+from harness.method.hooks import Scene
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.training.settings import read
 from harness.training.teacher import Teacher

@@ -60,8 +60,8 @@ def untrained(models: Iterable[ModelConfig], method: Method, preset: str) -> lis
         if type(method).skills is Method.skills:
             warnings.append(
                 f"'{preset}' declares no skills, so nobody knows whether {model.name} was trained on what it asks, and "
-                "it may understand none of it; return its prompts from skills() (harness/method.py), or name a real "
-                "model with --model"
+                "it may understand none of it; return its prompts from skills() (harness/method/hooks.py), or name a "
+                "real model with --model"
             )
         elif stale:
             warnings.append(

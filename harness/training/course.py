@@ -22,7 +22,8 @@ from harness.datasets import answer_prefix
 from harness.errors import CannotRun, UserError
 from harness.llm.adapters import WEIGHTS, marks
 from harness.llm.load import load_model, unload
-from harness.method import Method, Scene, Task, TrainingTask
+from harness.method import Method, Task
+from harness.method.hooks import Scene, TrainingTask
 from harness.models import LanguageModel
 from harness.parallel.in_flight import places_for
 from harness.prompts import Prompt

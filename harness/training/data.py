@@ -22,7 +22,8 @@ from pydantic import BaseModel
 from harness.config import registry
 from harness.config.schema import digest
 from harness.errors import UserError
-from harness.method import Scene, Task, TrainingTask
+from harness.method import Task
+from harness.method.hooks import Scene, TrainingTask
 from harness.stats.rng import Dice
 from harness.storage.files import json_line, read_lines, write_atomic
 from harness.types import Document, Question

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any, Self, cast
 
 from harness.errors import QuestionError
-from harness.method import Scene, SceneOutcome, Skill, TrainingTask
+from harness.method.hooks import Scene, SceneOutcome, Skill, TrainingTask
 from harness.models import LanguageModel, MeteredModel, Probe, Session, Written
 from harness.stats import bootstrap as stats
 from harness.stats.rng import Dice

@@ -24,7 +24,8 @@ from typing import Any, TypeVar
 from harness.cost.meter import Meter
 from harness.cost.usage import usage_of
 from harness.errors import CannotRun, QuestionError, RequestFailed
-from harness.method import Labelling, Task, TrainingTask
+from harness.method import Task
+from harness.method.hooks import Labelling, TrainingTask
 from harness.models import LanguageModel, MeteredModel
 from harness.parallel.in_flight import in_flight
 from harness.parallel.scheduler import Claims

@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.errors import UserError
-from harness.method import Scene, Skill, Task
+from harness.method import Task
+from harness.method.hooks import Scene, Skill
 from harness.stats.rng import Dice
 from harness.training.data import Recipe, scenes
 from harness.training.real_rows import RealRow, RowQuestion
@@ -34,7 +35,7 @@ _SHARED = 3  # most further questions about one text
 _TRIES = 50
 SKILLS = {"answer": "answer", "probe": "pecan search", "choose": "choose", "unanswerable": "answer"}
 SKILLS |= {"breadth": "longrefiner analysis", "steps": "decompose"}
-"""Kind of lesson -> the skill (harness.method.Skill) whose prompt it uses."""
+"""Kind of lesson -> the skill (harness.method.hooks.Skill) whose prompt it uses."""
 
 
 _OPEN = re.compile(

@@ -15,7 +15,7 @@ from itertools import islice
 
 import numpy as np
 
-from harness.method import Scene, SceneOutcome, Skill
+from harness.method.hooks import Scene, SceneOutcome, Skill
 from harness.models import LanguageModel
 from harness.scorers.longbench import qa_f1_score
 from harness.stats.rng import Dice

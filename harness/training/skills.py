@@ -10,7 +10,8 @@ from importlib import import_module
 from typing import Any
 
 from harness.config import presets, registry
-from harness.method import Method, Skill
+from harness.method import Method
+from harness.method.hooks import Skill
 
 
 def declared(parameters: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Skill]:

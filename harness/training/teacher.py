@@ -21,7 +21,8 @@ from harness.cost.meter import Meter
 from harness.errors import UserError
 from harness.llm.template import cut, no_system, opening
 from harness.llm.text import Text
-from harness.method import Scene, Skill, Task
+from harness.method import Task
+from harness.method.hooks import Scene, Skill
 from harness.models import Decoding, LanguageModel, MeteredModel, Probe, Session, Span, Written
 from harness.types import Question
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from harness.method import Scene, Skill
+from harness.method.hooks import Scene, Skill
 from harness.stats.rng import Dice
 from harness.training.teacher import Teacher, Transcript
 

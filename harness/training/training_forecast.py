@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness.cost.flops import ModelShape, shape_of
-from harness.method import LabelCost
+from harness.method.hooks import LabelCost
 from harness.training.labelling import SHORT
 from harness.training.need import Need
 from harness.training.token_rows import Row
 from harness.training.trainer import steps_of
 
 if TYPE_CHECKING:
-    from harness.method import TrainingTask
+    from harness.method.hooks import TrainingTask
     from harness.training.base import Base
     from harness.training.course import Course
     from harness.training.settings import TaskSettings

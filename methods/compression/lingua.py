@@ -32,7 +32,8 @@ from typing import ClassVar
 import numpy as np
 
 from harness.errors import WindowExceeded
-from harness.method import Index, Skill, Tools
+from harness.method import Index, Tools
+from harness.method.hooks import Skill
 from harness.models import MeteredModel
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading

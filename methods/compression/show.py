@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar
 
-from harness.method import Index, MethodConfig, Scene, Skill, Tools
+from harness.method import Index, MethodConfig, Tools
+from harness.method.hooks import Scene, Skill
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
 from methods.chunks import Span, keep

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.errors import WindowExceeded
-from harness.method import Scene, Skill, Tools
+from harness.method import Tools
+from harness.method.hooks import Scene, Skill
 from harness.models import MeteredModel
 from harness.prompts import feed, prompt_tokens
 from harness.types import Document, Question, Step

@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from harness.method import AdapterUse, MethodConfig
+from harness.method import MethodConfig
+from harness.method.hooks import AdapterUse
 from harness.models import MeteredModel
 from methods.passage_scores import Scoring
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness.method import AdapterUse, Index, MethodConfig, Skill, Tools
+from harness.method import Index, MethodConfig, Tools
+from harness.method.hooks import AdapterUse, Skill
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.longrefiner import prompts
@@ -19,7 +20,7 @@ from methods.longrefiner.tree import Node, Tree
 from methods.passage_scores import ROLES, distinct, fits
 
 if TYPE_CHECKING:
-    from harness.method import TrainingTask
+    from harness.method.hooks import TrainingTask
 
 
 class LongRefiner(reading.ReadingMethod):

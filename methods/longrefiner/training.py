@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.errors import ModelOutputError
-from harness.method import LabelCost, Labelling, Scene, TrainingTask
+from harness.method.hooks import LabelCost, Labelling, Scene, TrainingTask
 from harness.models import MeteredModel
 from harness.prompts import Prompt, feed
 from harness.types import Document, Question
@@ -37,7 +37,7 @@ from methods.longrefiner.tree import Tree, build
 from methods.reading import question_text
 
 if TYPE_CHECKING:
-    from harness.method import SceneOutcome
+    from harness.method.hooks import SceneOutcome
 
 T = TypeVar("T")
 _BREADTH = (

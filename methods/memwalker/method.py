@@ -23,7 +23,8 @@ from typing import ClassVar
 import numpy as np
 
 from harness.errors import QuestionError
-from harness.method import Index, Scene, Skill, Tools
+from harness.method import Index, Tools
+from harness.method.hooks import Scene, Skill
 from harness.models import MeteredModel
 from harness.prompts import feed, prompt_tokens
 from harness.types import Answer, Document, Question

@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from harness.errors import QuestionError
-from harness.method import Index, Method, Scene, Skill, Tools
+from harness.method import Index, Method, Tools
+from harness.method.hooks import Scene, Skill
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question
 from methods import summary

@@ -36,7 +36,8 @@ import numpy as np
 
 from harness.entities.recogniser import missing, packages
 from harness.errors import Missing
-from harness.method import Index, IndexTools, Scene, Skill, Tools
+from harness.method import Index, IndexTools, Tools
+from harness.method.hooks import Scene, Skill
 from harness.prompts import Pieces, prompt_tokens
 from harness.types import Answer, Document, Question
 from methods import reading, summary

@@ -13,7 +13,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from harness.method import Index, Skill, Task, Tools
+from harness.method import Index, Task, Tools
+from harness.method.hooks import Skill
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading, summary
 from methods.graph import Graph

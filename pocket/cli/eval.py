@@ -17,7 +17,7 @@ from pocket.cli.model_card import Model, model_card, model_folder
 from pocket.eval.card import tables, with_results, write
 
 if TYPE_CHECKING:
-    from harness.method import Skill
+    from harness.method.hooks import Skill
     from harness.models import LanguageModel
 
 

@@ -26,7 +26,7 @@ from pocket.card import CHANGED, NAME, UNTRAINED, Card, file_sha256, new, read
 from pocket.eval.metrics import AREA, EXACT, INVENTED
 
 if TYPE_CHECKING:
-    from harness.method import Scene, Skill
+    from harness.method.hooks import Scene, Skill
     from harness.training.checkpoint import Progress
     from harness.training.teacher import Teacher
     from pocket.eval.metrics import Row

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from harness.method import Skill
+from harness.method.hooks import Skill
 from pocket.tasks.recipes import Recipe
 
 READ = ("musique", "narrativeqa", "qasper")  # one kind of each of the three schemas

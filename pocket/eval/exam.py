@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 
-from harness.method import SceneOutcome, Skill
+from harness.method.hooks import SceneOutcome, Skill
 from harness.models import LanguageModel
 from harness.stats.rng import Dice
 from harness.training.evaluate import one_of, record_scene

@@ -23,7 +23,7 @@ from functools import partial
 
 import numpy as np
 
-from harness.method import Scene, SceneOutcome
+from harness.method.hooks import Scene, SceneOutcome
 from harness.stats import bootstrap as stats
 from pocket.eval.cells import Cell
 from pocket.world.fact_graph import Asked

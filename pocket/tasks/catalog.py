@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.config import presets
 from harness.errors import UnknownName
-from harness.method import Scene, Skill
+from harness.method.hooks import Scene, Skill
 from harness.stats.rng import Dice
 from harness.training.skills import declared
 from pocket.tasks import entity_memory, refinement, scenes, tree_walk

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harness.method import Scene
+from harness.method.hooks import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks import scenes

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from harness.method import Scene
+from harness.method.hooks import Scene
 from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
 from harness.training.token_rows import Branch, Tree

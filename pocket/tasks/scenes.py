@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-from harness.method import Scene, Task
+from harness.method import Task
+from harness.method.hooks import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks.parts import Shown, distinct, drawn, plain, question_of

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from harness.method import Scene
+from harness.method.hooks import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks import scenes

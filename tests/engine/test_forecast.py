@@ -15,7 +15,7 @@ from harness.cost.flops import DEFAULT, ModelShape, flops
 from harness.engine.command import Lost
 from harness.engine.forecast import FRAME, Forecast, forecast
 from harness.engine.plan import Plan, plan_choices
-from harness.method import Reads
+from harness.method.hooks import Reads
 from harness.types import Document, Example, Gold, Question, Support
 from tests.cli.conftest import Cli, configs, environment, here
 

@@ -13,7 +13,7 @@ from harness.config.schema import ModelConfig
 from harness.engine import model_warnings as embedded
 from harness.engine.plan import Plan, plan_choices
 from harness.llm.adapters import marks
-from harness.method import Skill
+from harness.method.hooks import Skill
 from methods.reading import SKILLS as READING
 from pocket import hooks
 from pocket.eval import card as cards
@@ -149,7 +149,7 @@ def test_a_method_that_declares_no_skills_is_one_warning_with_an_embedded_model(
     (warning,) = embedded.untrained([model, model], Echo(Echo.Config()), "lead")
     assert warning == (
         "'lead' declares no skills, so nobody knows whether tiny was trained on what it asks, and it may understand "
-        "none of it; return its prompts from skills() (harness/method.py), or name a real model with --model"
+        "none of it; return its prompts from skills() (harness/method/hooks.py), or name a real model with --model"
     )
     others = [ModelConfig(**RANDOM), ModelConfig(name="m", source="org/m")]
     assert embedded.untrained(others, Echo(Echo.Config()), "lead") == []

@@ -15,7 +15,8 @@ from harness.datasets.base import Dataset
 from harness.engine.plan import Plan, plan_choices
 from harness.errors import CannotRun, ConfigError, UserError
 from harness.llm.model_facts import ModelFacts
-from harness.method import Index, Method, MethodConfig, Skill, Task, Tools
+from harness.method import Index, Method, MethodConfig, Task, Tools
+from harness.method.hooks import Skill
 from harness.types import Answer, Document, Example, Gold, Question, Support
 
 

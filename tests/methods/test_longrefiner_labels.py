@@ -17,7 +17,8 @@ from harness.engine.suggest import fitting
 from harness.errors import UserError
 from harness.llm.adapters import furnished
 from harness.llm.scripted import Script, ScriptedModel
-from harness.method import Scene, SceneOutcome, Task
+from harness.method import Task
+from harness.method.hooks import Scene, SceneOutcome
 from harness.models import CAPABILITIES, MeteredModel
 from harness.training.data import from_json, scenes_of, to_json
 from harness.training.labelling import Models, write_labels

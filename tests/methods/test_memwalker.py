@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from harness.errors import QuestionError, WindowExceeded
 from harness.llm.scripted import Rule
-from harness.method import Scene
+from harness.method.hooks import Scene
 from harness.types import Document, Question, Shown
 from methods.graph import Graph
 from methods.memwalker import MemWalker

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from harness.cost.meter import Meter
-from harness.method import Scene, Skill, Task, Tools
+from harness.method import Task, Tools
+from harness.method.hooks import Scene, Skill
 from harness.models import Decoding, LanguageModel, Probe, Session, Span, Written
 
 TASK = Task(instruction="Answer.", max_answer_tokens=8)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from harness.errors import CannotRun
-from harness.method import Scene, Skill, Tools
+from harness.method import Tools
+from harness.method.hooks import Scene, Skill
 from harness.training.checkpoint import Progress
 from pocket.card import CHANGED, UNTRAINED, Card, check_weights
 from pocket.eval import card as cards

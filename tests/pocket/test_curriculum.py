@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import ConfigError, UserError
-from harness.method import Skill
+from harness.method.hooks import Skill
 from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
 from pocket.tasks.catalog import SCENES, skills

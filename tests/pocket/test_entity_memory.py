@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.method import Scene
+from harness.method.hooks import Scene
 from harness.stats.rng import Dice
 from methods.qrmem import replies
 from methods.retry import numbered

@@ -14,7 +14,8 @@ from harness.cost.meter import Meter
 from harness.errors import WindowExceeded
 from harness.llm.load import load_model
 from harness.llm.scripted import Script, ScriptedModel, ScriptedSession
-from harness.method import Scene, SceneOutcome, Skill, Tools
+from harness.method import Tools
+from harness.method.hooks import Scene, SceneOutcome, Skill
 from harness.models import LanguageModel, MeteredModel
 from harness.training.evaluate import record_scene
 from harness.types import Question

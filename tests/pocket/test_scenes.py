@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from harness.errors import UnknownName
-from harness.method import Scene
+from harness.method.hooks import Scene
 from harness.stats.rng import Dice
 from pocket.tasks import parts, recall, scenes
 from pocket.tasks.catalog import SCENES, stage

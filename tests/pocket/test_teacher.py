@@ -15,7 +15,8 @@ from harness.cost.meter import Meter
 from harness.errors import UserError
 from harness.llm.load import load_model
 from harness.llm.session import HFSession
-from harness.method import Scene, Skill, Task, Tools
+from harness.method import Task, Tools
+from harness.method.hooks import Scene, Skill
 from harness.models import Span, Written
 from harness.stats.rng import Dice
 from harness.training.teacher import ProbeTarget, SceneTools, Teacher

@@ -11,7 +11,8 @@ from harness.config.yaml_tree import Raw
 from harness.cost.flops import ModelShape
 from harness.errors import ConfigError, UserError
 from harness.llm.fast_tokenizer import FastTokenizer
-from harness.method import Scene, Task
+from harness.method import Task
+from harness.method.hooks import Scene
 from harness.stats.rng import Dice
 from harness.training.need import Need, adapter_parameters, need, problem
 from harness.training.settings import TaskSettings, profiles, read

@@ -20,7 +20,8 @@ from harness.errors import CannotRun, UserError
 from harness.llm.load import load_model
 from harness.llm.model_info import model_facts
 from harness.llm.scripted import Script, ScriptedModel
-from harness.method import Scene, Task
+from harness.method import Task
+from harness.method.hooks import Scene
 from harness.training.base import Base
 from harness.training.course import Course, Labels, examine
 from harness.training.evaluate import compare

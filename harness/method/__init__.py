@@ -1,0 +1,105 @@
+"""The interface of a method, and the tools that the engine passes to it.
+
+    class Mine(Method):
+        class Config(MethodConfig): k: int = 5
+        def index(self, document, tools): ...            -> JSON values and numpy arrays, cached by the engine
+        def answer(self, question, documents, indexes, tools): ...    -> Answer
+
+A method never sees gold answers, the run folder, MLflow or the command line. It is straight-line Python: the engine
+runs several questions at a time.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+
+from harness.method.hooks import MethodHooks
+from harness.method.tools import Encoder, IndexTools, Reranker, Task, Tools
+from harness.prompts import Prompt, Replaced, texts_of
+from harness.types import Answer, Document, Question
+
+__all__ = ["Encoder", "Index", "IndexTools", "Method", "MethodConfig", "Reranker", "Task", "Tools"]
+
+Index = dict[str, Any]
+
+
+class MethodConfig(BaseModel):
+    """Base of every method's parameters: unknown keys are refused, values are frozen.
+
+    prompts: replacements by the name of the prompt (harness/prompts.py); left out of a dump if empty.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    prompts: dict[str, Replaced] = Field(default_factory=dict)
+
+    @model_serializer(mode="wrap")
+    def _without_empty_prompts(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = handler(self)
+        return values if self.prompts else {key: value for key, value in values.items() if key != "prompts"}
+
+
+class Method(MethodHooks, abc.ABC):
+    """Base class of all methods; what it may say for trainings, forecasts and curves is in harness/method/hooks.py.
+
+    Class attributes, all read by the plan before anything is loaded:
+
+    summary         one line for `harness list`
+    needs           role -> capabilities its model must have (see harness.models.CAPABILITIES)
+    encoders        roles of sentence encoders it uses
+    reads_documents whether it reads any text: one that does not answers questions without documents, too
+    scope           what an index belongs to: "document", "question" (a document and a question), or "none"
+    one_document    True: several documents are joined in order into one, and the record says so
+    index_roles     roles whose model or encoder changes the index
+    index_fields    config fields that change the index; None means all of them
+    index_version   code version of the index; raise it when the same input gives another index
+
+    For a method outside this project the files of its class and its base classes are hashed too, so editing them
+    makes new indexes and a new run. Modules that they import are not: raise index_version when those change.
+    """
+
+    Config: ClassVar[type[MethodConfig]] = MethodConfig
+    summary: ClassVar[str] = ""
+    needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset()}
+    encoders: ClassVar[tuple[str, ...]] = ()
+    reads_documents: ClassVar[bool] = True
+    scope: ClassVar[Literal["document", "question", "none"]] = "none"
+    one_document: ClassVar[bool] = True
+    index_roles: ClassVar[tuple[str, ...]] = ()
+    index_fields: ClassVar[tuple[str, ...] | None] = None
+    index_version: ClassVar[str] = "1"
+
+    def __init__(self, config: MethodConfig) -> None:
+        self.config: Any = config
+
+    def index(self, document: Document, tools: IndexTools) -> Index:
+        """Build the index of `document`: JSON values and numpy arrays. Not called for scope "none"."""
+        raise NotImplementedError(f"{type(self).__name__} declares scope {self.scope!r} but builds no index")
+
+    @abc.abstractmethod
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        """Answer `question`; `indexes[i]` belongs to `documents[i]` (empty dicts for scope "none")."""
+
+    def problems(self) -> list[str]:
+        """Reasons why it cannot run, as sentences; found without loading anything.
+
+        Raises CannotRun, Missing for weights or packages that a plan can do without.
+        """
+        return []
+
+    def index_packages(self) -> tuple[str, ...]:
+        """Distributions whose version changes the index, by their names on the package index."""
+        return ()
+
+    def templates(self) -> Sequence[Prompt]:
+        """Every prompt that this method may send, as its code has it; a configuration may replace any of them."""
+        return ()
+
+    def prompts(self) -> dict[str, str]:
+        """Name -> text of every prompt in use, for the run's hash, the cache key, the manifest and `harness show`."""
+        return texts_of(prompt.of(self.config) for prompt in self.templates())

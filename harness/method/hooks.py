@@ -1,0 +1,201 @@
+"""What a method may say of itself beside indexing and answering; each hook has a default, and none changes an answer.
+
+skills, adapters, training      the requests it makes of a model, and what `harness train` trains for it
+reads, piece_tokens, frame      how much it reads, for forecasts and for numbers that another run gives
+stop_rule, replay               its stopping rule, for curves that replay a search
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
+
+from harness.errors import UserError
+from harness.types import Document, Question
+
+if TYPE_CHECKING:
+    from harness.cost.meter import Meter
+    from harness.method.tools import Task, Tools
+    from harness.models import MeteredModel
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A question with its texts and the right replies; models are trained and tested on scenes.
+
+    texts: passages in the order they are shown; verdicts: for each probe in turn, whether its first label is right;
+    replies: the right reply to each call of `write` in turn.
+    """
+
+    question: Question
+    texts: tuple[str, ...]
+    task: Task
+    replies: tuple[str, ...] = ()
+    verdicts: tuple[bool, ...] = ()
+
+
+@dataclass(frozen=True)
+class Skill:
+    """A kind of request that a method makes of a model.
+
+    name: as on the pocket model's card; scene: the kind of scene it is trained on, one of SCENES in
+    pocket.tasks.scenes; play: makes the same calls of the tools as the method does.
+    """
+
+    name: str
+    scene: str
+    play: Callable[[Scene, Tools], None]
+
+
+@dataclass
+class SceneOutcome:
+    """A model's replies in one scene.
+
+    written: text of each reply; p_first: probability of the first label of each probe; scored: mean log-probability
+    (nats) of each scored text; failed: the scene ended early, and what is missing counts as wrong.
+    """
+
+    written: list[str] = field(default_factory=list)
+    p_first: list[float] = field(default_factory=list)
+    scored: list[float] = field(default_factory=list)
+    failed: bool = False
+
+
+class Labelling(Protocol):
+    """The models that make labels.
+
+    task: the data set's instruction, which becomes part of the scenes; asked: a prompt in place of the method's, or "".
+    """
+
+    task: Task
+    asked: str
+    meter: Meter
+
+    def teacher(self) -> MeteredModel:
+        """The model whose replies are the labels."""
+
+    def base(self) -> MeteredModel:
+        """The model that is trained, with the adapters of the tasks before."""
+
+    def once(self, key: str, fn: Callable[[], T]) -> T:
+        """fn(), or its result if it was called for `key` lately; a key's calls never overlap."""
+
+    def most(self, tokens: int) -> int:
+        """The tokens that a long reply of the teacher may have, `tokens` or fewer: what a row holds and time allows."""
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """Character range of every token of `text`, by the tokenizer of the model that is trained; no weights."""
+
+
+class LabelCost(NamedTuple):
+    """At most: tokens that the labels of an item read and write, and rows that they make."""
+
+    read: int
+    written: int
+    rows: int
+
+
+class AdapterUse(NamedTuple):
+    """The name of an adapter of a model, and whether the model must have it."""
+
+    name: str
+    needed: bool
+
+
+@dataclass(frozen=True)
+class TrainingTask:
+    """How one adapter is trained and measured.
+
+    measure: (scene, outcome) -> named values, which are averaged over scenes; headline: the name of the main one;
+    floor: its expected value for guessing, where that is known; label: makes scenes of a question and its documents, or
+    of a document (per "document"); most: what that costs at most, with a function that counts tokens; asked: the prompt
+    that the teacher's labels answer, part of the label file's identity; after: tasks whose adapters must be trained
+    before its labels are made; classes: what a scene's first verdict says, (if true, if false), () where it has none.
+    """
+
+    name: str
+    skill: Skill
+    headline: str
+    measure: Callable[[Scene, SceneOutcome], dict[str, float]]
+    label: Callable[[Question | None, Sequence[Document], Labelling], list[Scene]]
+    most: Callable[[Question | None, Sequence[Document], Callable[[str], int]], LabelCost]
+    per: Literal["question", "document"] = "question"
+    after: tuple[str, ...] = ()
+    floor: Callable[[Sequence[Scene]], float] | None = None
+    asked: str = ""
+    classes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """How much text a method reads, in tokens; the return value of `Method.reads(tokens, room)`.
+
+    shown: in all requests of one question; requests: per question; embedded: by the encoder, per index; ranked: by the
+    reranker, per question.
+    """
+
+    shown: int
+    requests: int = 1
+    embedded: int = 0
+    ranked: int = 0
+
+
+class MethodHooks:
+    """Base of Method: hooks with defaults.
+
+    recording_fields config fields that change what is recorded besides the answer, and no prediction
+    without_adapters how to run without the adapters of `adapters`; ends the sentence that refuses a model without them
+    takes            config field -> unit, for numbers that another run can give (method.k=from:pecan): "nodes"
+                     that its search visited, or "pieces" to show for the same cost
+    """
+
+    recording_fields: ClassVar[tuple[str, ...]] = ()
+    without_adapters: ClassVar[str] = ""
+    takes: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {}
+
+    def skills(self) -> list[Skill]:
+        """The kinds of request that this method makes of a model."""
+        return []
+
+    def adapters(self) -> dict[str, dict[str, AdapterUse]]:
+        """Role -> {task: the adapter of the role's model that is switched on for it}."""
+        return {}
+
+    def training(self) -> Sequence[TrainingTask]:
+        """The adapters that `harness train` can train for it."""
+        return ()
+
+    def reads(self, tokens: int, room: int) -> Reads | None:
+        """How much it reads of a text of `tokens` tokens if the reader has room for `room`; forecasts use it.
+
+        None if that depends on the text, for instance for a search, or for an index that a model writes.
+        """
+        return None
+
+    def piece_tokens(self) -> int | None:
+        """Tokens of one of the "pieces" of `takes`; None if their number does not determine what is shown."""
+        return None
+
+    def frame(self, question: Question, task: Task) -> str:
+        """The text of the prompt around those pieces."""
+        return ""
+
+    def stop_rule(self) -> dict[str, Any]:
+        """The parameters of its stopping rule that `replay` can vary: {"t_n": 1, "t_p": 0.5}; {} for none."""
+        return {}
+
+    def recorded_rule(self) -> dict[str, Any]:
+        """The strictest stopping rule up to which its searches record every stop (recording_fields)."""
+        return self.stop_rule()
+
+    def replay(self, steps: Sequence[Mapping[str, Any]], **rule: Any) -> int | None:
+        """The index in a record's `steps` at which its search would have stopped by another stopping rule.
+
+        rule: values for the names of `stop_rule`. None if the search was not recorded that far. Raises UserError for a
+        method without a stopping rule.
+        """
+        raise UserError(f"{type(self).__name__} has no stop rule that can be replayed: its stop_rule() is empty")

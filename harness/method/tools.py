@@ -1,0 +1,103 @@
+"""What the engine gives a method: the task, models, encoders and rerankers, all metered (harness/engine/tools.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from harness.types import Question
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from harness.cost.meter import Meter
+    from harness.models import MeteredModel
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Task(BaseModel):
+    """The part of a prompt that is the same for every method.
+
+    instruction: how to answer, one sentence; max_answer_tokens: longest answer.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    instruction: str
+    max_answer_tokens: int
+
+
+class Encoder(Protocol):
+    """A sentence encoder bound to a meter: what `tools.encoder()` returns.
+
+    name: as in tables; identity: everything that changes its vectors, for cache keys and the manifest.
+    """
+
+    name: str
+    identity: dict[str, Any]
+
+    def encode(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> np.ndarray:
+        """Vectors of shape [len(texts), width], float32; `kind` picks prefix and length limit."""
+
+    def similarity(self, query: np.ndarray, passages: np.ndarray) -> np.ndarray:
+        """Scores of shape [passages]: cosine or dot product, as the encoder's config says."""
+
+
+class Reranker(Protocol):
+    """A cross-encoder bound to a meter: what `tools.reranker()` returns."""
+
+    name: str
+    identity: dict[str, Any]
+
+    def score(self, query: str, passages: Sequence[str]) -> np.ndarray:
+        """Scores of shape [passages], higher is better."""
+
+
+class Tools(Protocol):
+    """What a method may use. The cost of everything is metered.
+
+    question: the question that an index of scope "question" is built for, None otherwise.
+    """
+
+    task: Task
+    question: Question | None
+    meter: Meter
+    seed: int
+
+    def model(self, role: str = "reader") -> MeteredModel:
+        """The language model of a role: reader, builder, searcher, compressor, refiner (default: the reader)."""
+
+    def encoder(self, role: str = "encoder") -> Encoder:
+        """The sentence encoder of a role."""
+
+    def reranker(self, role: str = "reranker") -> Reranker:
+        """The cross-encoder of a role."""
+
+    def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]:
+        """Apply `fn` to independent items, order kept; the engine may run them together."""
+
+    def keep(self, key: str, fn: Callable[[], Any]) -> Any:
+        """Return fn(), or its stored result if the building of this index was interrupted before."""
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Count the cost of what happens inside as "search" or "answer" (the default while answering)."""
+
+    def progress(self, done: int, total: int, what: str) -> None:
+        """Report that a long step is at `done` of `total`."""
+
+
+class IndexTools(Tools, Protocol):
+    """What a method may use besides while it builds an index."""
+
+    def share(self, name: str, role: str, needs: Mapping[str, Any], fn: Callable[[], Any]) -> Any:
+        """Return fn(), or the result that an index of any method stored as `name` for equal `needs`.
+
+        The cost of fn is counted in both cases. fn uses the model of `role` alone; needs: everything that its result
+        depends on (texts, prompts, sizes), as JSON values, with "version" for the code of fn: raise it when the same
+        needs give another result.
+        """
