@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING
 
 from harness.cli.output import say
 from harness.cli.run_result import closing
-from harness.cost.flops import CONVENTIONS, DEFAULT
+from harness.cost.flops import DEFAULT
 from harness.engine.command import Hook
 from harness.engine.rows import plan_all
 from harness.engine.siblings import Key, key, settled
-from harness.errors import HarnessError, RowWaits, UnknownName, UserError
+from harness.errors import HarnessError, RowWaits
 
 if TYPE_CHECKING:
     from harness.cli.run_options import Execution
@@ -115,15 +115,6 @@ def _time_and_money(rows: Sequence[Forecast], hours: float | None, workers: int,
 def as_json(rows: Iterable[Forecast]) -> str:
     """A line of JSON for each row; null where a number is unknown."""
     return "\n".join(json_.dumps(asdict(row) | {"questions": row.questions or None}) for row in rows)
-
-
-def check_options(options: Execution, scaling: Scaling) -> None:
-    """Raise UserError for an option of the forecast without --plan, or a convention that is unknown."""
-    given = {"--convention": options.convention, "--price-per-gpu-hour": scaling.price}
-    if not options.plan and (name := next((name for name, value in given.items() if value is not None), None)):
-        raise UserError(f"{name} is for a forecast (--plan); a run keeps the FLOPs under every convention")
-    if options.convention not in {None, *CONVENTIONS}:
-        raise UnknownName("FLOPs convention", str(options.convention), CONVENTIONS)
 
 
 def only_plan(wanted: Sequence[Choices], options: Execution, scaling: Scaling, suite: str | None) -> int:

@@ -18,12 +18,12 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from harness.cli.forecast_table import BesideForecast, check_options, forecasts, one_line, only_plan
 from harness.cli.output import say
+from harness.cost.flops import CONVENTIONS
 from harness.engine import model_warnings
 from harness.engine.command import Hook
 from harness.engine.siblings import NumbersFromRows
-from harness.errors import UserError
+from harness.errors import UnknownName, UserError
 from harness.tracking.background import BackgroundTracking
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Attached:
 
     def __init__(self, suite: str | None, options: Execution, scaling: Scaling, command: list[str]) -> None:
         scaling.check(options.plan)
-        check_options(options, scaling)
+        _check_forecast(options, scaling)
         self._suite, self._options, self._scaling, self._command = suite, options, scaling, command
         self._numbers = NumbersFromRows(options.folder, say)
         self._plans: Sequence[Plan] = ()
@@ -63,6 +63,8 @@ class Attached:
 
     def only_plan(self, wanted: Sequence[Choices]) -> int:
         """Print what the rows would cost; returns the exit code."""
+        from harness.cli.forecast_table import only_plan
+
         return only_plan(wanted, self._options, self._scaling, self._suite)
 
     def track(self) -> None:
@@ -82,6 +84,8 @@ class Attached:
         if len(plans) > 1 and not live:
             self.hooks.insert(0, _Heading())
         if self._suite is not None:
+            from harness.cli.forecast_table import BesideForecast, forecasts, one_line
+
             expected, workers = forecasts(plans, self._options), self._scaling.workers or 1
             say(one_line(self._suite, expected, workers))
             self.hooks.append(BesideForecast(expected, self._options.folder, workers))
@@ -115,3 +119,12 @@ def _warn(plans: Sequence[Plan], unlogged: list[str]) -> None:
         say(model_warnings.small(model.model_dump(), runs=True))
     for warning in dict.fromkeys([*unlogged, *(w for plan in plans for w in plan.warnings)]):
         say(f"warning: {warning}")
+
+
+def _check_forecast(options: Execution, scaling: Scaling) -> None:
+    """Raise UserError for an option of the forecast without --plan, or a convention that is unknown."""
+    given = {"--convention": options.convention, "--price-per-gpu-hour": scaling.price}
+    if not options.plan and (name := next((name for name, value in given.items() if value is not None), None)):
+        raise UserError(f"{name} is for a forecast (--plan); a run keeps the FLOPs under every convention")
+    if options.convention not in {None, *CONVENTIONS}:
+        raise UnknownName("FLOPs convention", str(options.convention), CONVENTIONS)

@@ -70,8 +70,6 @@ class Scaling:
 
     def check(self, plan: bool = False) -> None:
         """Raise UserError for options that do not fit; plan: for a forecast, where any engine has workers."""
-        from harness.scale.shard import parsed
-
         if self.engine not in _ENGINES:
             raise UnknownName("engine", self.engine, _ENGINES)
         if self.shard is not None and self.engine != "local":
@@ -83,6 +81,8 @@ class Scaling:
                 flag, engine = "--" + name.replace("_", "-"), " or ".join(fitting)
                 raise UserError(f"{flag} is for --engine {engine}; leave it out, or choose that engine")
         if self.shard is not None:
+            from harness.scale.shard import parsed
+
             parsed(self.shard)
 
     @contextlib.contextmanager
@@ -98,7 +98,6 @@ class Scaling:
         plans: of all rows, which workers begin before it is their turn; chain: what another process makes a plan from.
         """
         from harness.engine import runner
-        from harness.scale.shard import parsed, run_shard
 
         how = {"command": command, **options.how}
         if self.engine != "local":
@@ -119,6 +118,8 @@ class Scaling:
             progress = _progress(options, plan.row_name if len(plans) > 1 else "")
             if self.shard is None:
                 return runner.run(plan, options.folder, progress=progress, **how)
+            from harness.scale.shard import parsed, run_shard
+
             return run_shard(plan, options.folder, *parsed(self.shard), progress=progress, **how)[0]
 
         yield here

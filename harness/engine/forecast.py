@@ -20,14 +20,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from harness.config.schema import EncoderConfig
 from harness.cost.events import Event, Kind
-from harness.cost.flops import DEFAULT, ModelShape, flops, shape_of
+from harness.cost.flops import DEFAULT, ModelShape, flops
+from harness.engine.manifest import shape_of_role
 from harness.errors import UserError
-from harness.storage.received import read_object
 
 if TYPE_CHECKING:
     from harness.engine.plan import Plan
@@ -249,20 +247,3 @@ def event_cost(kind: Kind, new: int, cached: int, shape: ModelShape | None, conv
     pairs = new * cached + new * (new + 1) // 2 if logits else 0
     event = Event("", "", "answer", kind, new, cached, logits=logits, pairs=pairs)
     return Cost(new, None if shape is None else flops(event, shape, convention))
-
-
-def shape_of_role(plan: Plan, role: str) -> ModelShape | None:
-    """The sizes of a role's model, read from its small files, or its `shape` if they are not here; None if unknown."""
-    from harness.embed.encoder_info import encoder_folder
-    from harness.llm.model_info import local_folder
-
-    config = plan.encoders.get(role) or plan.models.get(role)
-    if config is None:
-        return None
-    if "weights" not in plan.facts.get(role, {}):  # behind a server, or not on this machine
-        return None if config.shape is None else ModelShape(**config.shape.model_dump())
-    try:
-        folder = encoder_folder(config) if isinstance(config, EncoderConfig) else local_folder(config)[0]
-        return shape_of(SimpleNamespace(**read_object(folder / "config.json")))
-    except (UserError, OSError, ValueError, AttributeError):
-        return None

@@ -25,9 +25,15 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from harness.config.schema import EncoderConfig
+from harness.cost.flops import ModelShape, shape_of
+from harness.engine.plan_models import served as served_sizes
+from harness.errors import UserError
 from harness.storage.paths import masked, said_without_home, without_home, words_without_home
+from harness.storage.received import read_object
 from harness.types import VERSION
 
 if TYPE_CHECKING:
@@ -99,9 +105,8 @@ def _own_git_state() -> dict[str, Any] | None:
 def describe(plan: Plan) -> dict[str, Any]:
     """The manifest without the times, the command and the first prompts."""
     from harness import scorers
-    from harness.engine.sibling_values import described as amounts
 
-    dataset, numbers = plan.dataset, amounts(plan)
+    dataset, numbers = plan.dataset, amounts_of(plan)
     described = {
         "method": plan.config.method.name,
         "hash": plan.hash8,
@@ -134,13 +139,39 @@ def _servers(plan: Plan) -> dict[str, Any]:
 
     The sizes change no answer and are in no hash, but FLOPs are counted by them: a later start records their change.
     """
-    from harness.engine.forecast import shape_of_role
-    from harness.engine.plan_models import served as of_servers
 
-    served = of_servers(plan.models)
+    served = served_sizes(plan.models)
     shapes = {role: served[role] if role in served else shape_of_role(plan, role) for role in plan.facts}
     sizes = {"shapes": {role: None if shape is None else asdict(shape) for role, shape in shapes.items()}}
     return {**({"servers": {role: plan.models[role].base_url for role in served}} if served else {}), **sizes}
+
+
+def amounts_of(plan: Plan) -> dict[str, dict[str, Any]]:
+    """Field -> {"value", "note", ...} of each number that came from a run or is printed for the data set."""
+    printed = {}
+    for name in type(plan.method).takes:
+        origin = plan.origins.get(f"method.params.{name}", "")
+        if origin.startswith("configs/") and origin.endswith(", by_dataset"):
+            value = getattr(plan.method.config, name)
+            printed[name] = {"value": value, "note": f"{name} = {value}, printed in the paper ({origin})"}
+    return printed | plan.amounts
+
+
+def shape_of_role(plan: Plan, role: str) -> ModelShape | None:
+    """The sizes of a role's model, read from its small files, or its `shape` if they are not here; None if unknown."""
+    from harness.embed.encoder_info import encoder_folder
+    from harness.llm.model_info import local_folder
+
+    config = plan.encoders.get(role) or plan.models.get(role)
+    if config is None:
+        return None
+    if "weights" not in plan.facts.get(role, {}):  # behind a server, or not on this machine
+        return None if config.shape is None else ModelShape(**config.shape.model_dump())
+    try:
+        folder = encoder_folder(config) if isinstance(config, EncoderConfig) else local_folder(config)[0]
+        return shape_of(SimpleNamespace(**read_object(folder / "config.json")))
+    except (UserError, OSError, ValueError, AttributeError):
+        return None
 
 
 def begun(before: dict[str, Any], described: dict[str, Any], command: list[str], parallel: int = 1) -> dict[str, Any]:

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 from harness.config import presets
 from harness.cost.flops import DEFAULT
-from harness.engine.forecast import Cost, event_cost, shape_of_role, text_tokens
+from harness.engine.forecast import Cost, event_cost, text_tokens
+from harness.engine.manifest import shape_of_role
 from harness.engine.plan import FROM, Plan, plan_choices
 from harness.errors import UserError
 
@@ -79,17 +80,6 @@ def settle(plan: Plan, runs: Mapping[str, tuple[str, StoredRun]]) -> Plan:
         amounts=amounts,
         warnings=tuple(dict.fromkeys([*made.warnings, *warnings])),
     )
-
-
-def described(plan: Plan) -> dict[str, dict[str, Any]]:
-    """Field -> {"value", "note", ...} of each number that came from a run or is printed for the data set."""
-    printed = {}
-    for name in type(plan.method).takes:
-        origin = plan.origins.get(f"method.params.{name}", "")
-        if origin.startswith("configs/") and origin.endswith(", by_dataset"):
-            value = getattr(plan.method.config, name)
-            printed[name] = {"value": value, "note": f"{name} = {value}, printed in the paper ({origin})"}
-    return printed | plan.amounts
 
 
 def _amount(plan: Plan, name: str, called: str, run: StoredRun) -> dict[str, Any]:

@@ -20,6 +20,9 @@ from typing import Any
 
 from harness.errors import UserError
 
+STORE = ".store"
+"""The file of a working copy that holds the address of its store."""
+
 # What may stand before a path in a sentence: nothing that could be a part of it.
 _BEFORE = r"(?<![\w.~/\\-])"
 _AFTER = rf"(?={re.escape(os.sep)})"
@@ -45,6 +48,11 @@ def inside(folder: Path, *names: str) -> Path:
         if Path(name).is_absolute() or ".." in Path(name).parts or any(sign in name for sign in "\0\n\r"):
             raise UserError(f"{name!r} is no name of a file below {folder}; such a path is not followed")
     return folder.joinpath(*names)
+
+
+def copied_root(folder: Path) -> Path | None:
+    """The results folder above a run, if it is the working copy of an object store (storage/remote_runs.py)."""
+    return next((parent for parent in folder.parents if (parent / STORE).is_file()), None)
 
 
 def without_home(value: Any) -> Any:

@@ -30,12 +30,13 @@ from harness.errors import RunLocked, SaveError, UserError
 from harness.storage.home import home
 from harness.storage.lock import FolderLock, process_start
 from harness.storage.object_store import ObjectStore, StoreFailed, is_url
+from harness.storage.paths import STORE, copied_root
 from harness.storage.received import as_object, read_object
 
 EVERY = 30.0  # seconds between two sends
 AWAY = 30.0  # seconds that a run waits at its start and end for a store that fails
 STALE = 300.0  # seconds without a sign of life after which a writer of another machine counts as gone
-_LAYOUT, _STORE, _APPLIED = "layout.json", ".store", ".layout.json"
+_LAYOUT, _APPLIED = "layout.json", ".layout.json"
 _APPENDED = ("records", "documents", "texts", "requests")  # files that only grow, by the beginnings of their names
 Parts = list[list[Any]]  # of a file: [sha256, bytes] of each part, in order
 
@@ -48,7 +49,7 @@ def working_copy(out: str | os.PathLike[str]) -> Path:
     store.check()
     folder = home() / "results" / hashlib.sha256(store.url.encode()).hexdigest()[:12]
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / _STORE).write_text(store.url, encoding="utf-8")
+    (folder / STORE).write_text(store.url, encoding="utf-8")
     try:
         for name in store.names():
             place, _, last = name.rpartition("/")
@@ -81,15 +82,10 @@ def _bring(store: ObjectStore, place: str, folder: Path) -> dict[str, Any]:
     raise UserError(f"{store.url}/{place} lacks parts that its {_LAYOUT} names; run the same command again.")
 
 
-def _root(folder: Path) -> Path | None:
-    """The results folder above a run, if it is the working copy of a store."""
-    return next((parent for parent in folder.parents if (parent / _STORE).is_file()), None)
-
-
 def check_shared(folder: Path) -> None:
     """Raise UserError for a working copy: only this machine sees it, and shards meet in a folder that all share."""
-    if (root := _root(folder)) is not None:
-        url = (root / _STORE).read_text(encoding="utf-8")
+    if (root := copied_root(folder)) is not None:
+        url = (root / STORE).read_text(encoding="utf-8")
         raise UserError(
             f"a run in an object store has one writer, so its shards cannot be in --out {url}; give a folder that all "
             "processes share (the indexes may be in the store: HARNESS_CACHE)"
@@ -154,10 +150,10 @@ class Remote:
 
         Raises RunLocked where another machine writes it, SaveError where the store fails.
         """
-        root = _root(folder)
+        root = copied_root(folder)
         if root is None:
             return None
-        store = ObjectStore((root / _STORE).read_text(encoding="utf-8"))
+        store = ObjectStore((root / STORE).read_text(encoding="utf-8"))
         place = folder.relative_to(root).as_posix()
         try:
             remote = cls(store, place, folder, _patiently(lambda: _next_number(store, place)))

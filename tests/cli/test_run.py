@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from harness.cli import forecast_table
 from harness.cli import run as run_verb
-from harness.cli import run_hooks
 from harness.engine import runner
 from harness.engine.forecast import Forecast
 from harness.engine.plan import Plan
@@ -171,7 +171,7 @@ def test_a_suite_says_what_a_row_took_beside_its_forecast(
     def forecasts(plans: list[Plan], _: object) -> list[Forecast]:
         return [Forecast(plan.method_name, plan.config.dataset.name, 2, 0, 9.0, 1.0, "", hours=1.0) for plan in plans]
 
-    monkeypatch.setattr(run_hooks, "forecasts", forecasts)
+    monkeypatch.setattr(forecast_table, "forecasts", forecasts)
     done = here("run", "--suite", "pair", "--profile", "tiny", "--mlflow", "off")
     assert len(re.findall(r"^forecast 60 min, took \S+ min$", done.stderr, re.MULTILINE)) == 2
     kept = [json.loads(line) for line in (tmp_path / "results" / "forecasts.jsonl").read_text().splitlines()]

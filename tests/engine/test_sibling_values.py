@@ -103,7 +103,7 @@ def test_search_and_answer_count_and_a_study_or_a_failed_question_does_not() -> 
 def _shape(plan: Plan) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from harness.engine.forecast import shape_of_role
+    from harness.engine.manifest import shape_of_role
 
     shape = shape_of_role(plan, "reader")
     assert shape is not None
@@ -139,10 +139,10 @@ def test_a_run_that_visited_nothing_gives_no_number_of_nodes() -> None:
 
 
 def test_printed_numbers_say_so() -> None:
-    from harness.engine.sibling_values import described
+    from harness.engine.manifest import amounts_of
 
     alone = plan_choices(Choices(method="bm25-topx", dataset="pocket/musique", limit=1))
     note = "k = 7, printed in the paper (configs/methods/bm25-topx.yaml, by_dataset)"
-    assert described(alone) == {"k": {"value": 7, "note": note}}
+    assert amounts_of(alone) == {"k": {"value": 7, "note": note}}
     other = plan_choices(Choices(method="bm25-topx", dataset="pocket/quality", limit=1))
-    assert (other.awaits, described(other)) == ({"k": "from:pecan"}, {})
+    assert (other.awaits, amounts_of(other)) == ({"k": "from:pecan"}, {})
