@@ -1,13 +1,10 @@
 """The frozen base model with one LoRA adapter at a time (peft): its loss on target tokens, and adapter files.
 
-    base = Base(config, settings, device)
-    base.add("analysis", rank=16, alpha=32, seed=0)
-    total, right = base.losses(rows)             summed cross-entropy (nats) of the targets; number predicted right
-    base.save("analysis", folder)                adapter_config.json and adapter_model.safetensors
-    base.drop("analysis")
-
-Rows are padded at the end, which a causal model never attends to, so no mask is needed. Logits are computed at targets
-only, TARGETS at a time, and recomputed for the gradient: 10,000 targets over a vocabulary of 150,000 would take 6 GB.
+base = Base(config, settings, device)
+base.add("analysis", rank=16, alpha=32, seed=0)
+total, right = base.loss(rows)               see row_loss.RowLoss
+base.save("analysis", folder)                adapter_config.json and adapter_model.safetensors
+base.drop("analysis")
 """
 
 from __future__ import annotations
@@ -20,9 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
 from harness.config.schema import ModelConfig
 from harness.cost.flops import shape_of
@@ -34,7 +29,8 @@ from harness.llm.model_info import local_folder
 from harness.llm.tokenizer_files import place
 from harness.training import cpu_kernels
 from harness.training.loop import device_of
-from harness.training.need import TARGETS, Need, need, problem
+from harness.training.memory_estimate import Need, need, problem
+from harness.training.row_loss import RowLoss
 from harness.training.settings import Settings
 from harness.training.teacher import Teacher
 from harness.training.token_rows import Row
@@ -99,6 +95,7 @@ class Base:
         self._fast = self.device == "cpu" and _plain(config, self.folder)
         self._libraries = _libraries() if self.device == "cpu" else 0
         self.net = self._load(self.folder)
+        self.loss = RowLoss(self.net)
         self.window = config.window or int(getattr(self.net.config, "max_position_embeddings", 0) or 0)
         self._peft: Any = None
         # By their last names ("q_proj"), as configurations of adapters are usually written.
@@ -139,7 +136,8 @@ class Base:
         ids = torch.arange(5, device=self.device)[None]
         with torch.no_grad():
             whole = self.net(input_ids=ids, use_cache=False).logits.float()
-            parts = self._head(self._hidden(ids)).float()
+            head = self.net.get_output_embeddings()
+            parts = torch.nn.functional.linear(self.loss.hidden(ids), head.weight, head.bias).float()
         if not torch.allclose(whole, parts, atol=1e-2, rtol=1e-2):
             raise CannotRun(
                 f"'{self.config.name}' scales or caps the logits of its head, which this training does not support; "
@@ -205,58 +203,3 @@ class Base:
         half = {key: p.detach().to("cpu", torch.bfloat16).contiguous() for key, p in self.parameters(name).items()}
         save_file(half, str(folder / WEIGHTS), metadata={"format": "pt"})
         (folder / WEIGHTS).chmod(0o644)  # safetensors makes it readable for its owner alone
-
-    # --- the loss -----------------------------------------------------------------------------------------------------
-
-    def losses(self, rows: Sequence[Row]) -> tuple[Tensor, int]:
-        """Summed, weighted cross-entropy (nats) of all targets; number of targets that were the likeliest token."""
-        longest = max(len(row.ids) for row in rows)
-        ids = torch.zeros(len(rows), longest, dtype=torch.long)
-        places: list[int] = []
-        target_ids: list[int] = []
-        weighted: list[float] = []
-        for number, row in enumerate(rows):
-            ids[number, : len(row.ids)] = torch.tensor(row.ids)
-            places += [number * longest + place - 1 for place in row.targets]
-            target_ids += [row.ids[place] for place in row.targets]
-            weighted += row.weights or [1.0] * len(row.targets)
-        hidden = self._hidden(ids.to(self.device), *self._branched(rows, longest)).flatten(0, 1)
-        hidden = hidden[torch.tensor(places, device=self.device)]
-        targets = torch.tensor(target_ids, device=self.device)
-        weights = torch.tensor(weighted, device=self.device)
-        total, right = hidden.new_zeros((), dtype=torch.float32), 0
-        for start in range(0, len(target_ids), TARGETS):
-            part = slice(start, start + TARGETS)
-            if len(target_ids) > TARGETS:
-                loss, hits = checkpoint(self._loss, hidden[part], targets[part], weights[part], use_reentrant=False)
-            else:
-                loss, hits = self._loss(hidden[part], targets[part], weights[part])
-            total, right = total + loss, right + int(hits)
-        return total, right
-
-    def _loss(self, hidden: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-        logits = self._head(hidden).float()
-        loss = F.cross_entropy(logits, targets, reduction="none") @ weights
-        return loss, (logits.argmax(-1) == targets).sum()
-
-    def _branched(self, rows: Sequence[Row], longest: int) -> tuple[Tensor | None, Tensor | None]:
-        """Positions [rows, longest] and mask [rows, 1, longest, longest] if a row has branches, else (None, None)."""
-        if not any(row.branches for row in rows):
-            return None, None
-        positions = torch.arange(longest).repeat(len(rows), 1)
-        seen = torch.ones(longest, longest, dtype=torch.bool).tril().repeat(len(rows), 1, 1)
-        for number, row in enumerate(rows):
-            positions[number, : len(row.ids)] = torch.tensor(row.positions())
-            for top, bottom, left, right in row.hidden():
-                seen[number, top:bottom, left:right] = False
-        mask = torch.zeros(seen.shape, dtype=self.net.dtype).masked_fill_(~seen, float("-inf"))
-        return positions.to(self.device), mask[:, None].to(self.device)
-
-    def _hidden(self, ids: Tensor, positions: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
-        more = {} if positions is None else {"position_ids": positions, "attention_mask": mask}
-        hidden: Tensor = self.net.get_decoder()(input_ids=ids, use_cache=False, **more).last_hidden_state
-        return hidden
-
-    def _head(self, hidden: Tensor) -> Tensor:
-        logits: Tensor = self.net.get_output_embeddings()(hidden)
-        return logits

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from harness.training.need import BLOCK
+from harness.training.memory_estimate import BLOCK
 
 NAME = "blockwise_causal"
 # A block of BLOCK queries sees the keys up to its end only, which halves the work of a long row.

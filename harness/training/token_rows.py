@@ -151,13 +151,14 @@ class Tree:
         return len(self.trunk) + sum(len(b.ids) for b in self.branches)
 
     @property
-    def replies(self) -> int:
-        """The number of replies: one for each branch, and one for the trunk if it has targets."""
-        return bool(self.targets) + len(self.branches)
+    def replies(self) -> list[int]:
+        """The number of targets of each reply: of the trunk, if it has any, then of each branch."""
+        lengths = [len(self.targets), *(len(branch.targets) for branch in self.branches)]
+        return [targets for targets in lengths if targets]
 
-    def row(self) -> Row:
-        """The tree as one row. A reply's weight is the square root of its number of tokens, so that a probe of one
-        token counts beside a list of a hundred tokens.
+    def row(self, by_reply: bool = True) -> Row:
+        """The tree as one row. by_reply: a reply's weight is the square root of its number of tokens, so that a probe
+        of one token counts beside a list of a hundred tokens; otherwise each target's weight is 1.
         """
         ids, branches, parts = list(self.trunk), [], [list(self.targets)] if self.targets else []
         for branch in self.branches:
@@ -166,7 +167,7 @@ class Tree:
             parts.append([start + place for place in branch.targets])
             ids += branch.ids
         targets = [place for part in parts for place in part]
-        weights = [len(part) ** -0.5 for part in parts for _ in part]
+        weights = [len(part) ** -0.5 for part in parts for _ in part] if by_reply else []
         return Row(tuple(ids), tuple(targets), tuple(branches), tuple(weights))
 
 

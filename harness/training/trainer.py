@@ -150,8 +150,8 @@ class _Run(Loop[list[list[Row]]]):
 
         def losses() -> Iterator[Tensor]:
             for rows_of_pass in batch:
-                loss, right = self.base.losses(rows_of_pass)
-                self._right[0] += right
+                loss, right = self.base.loss(rows_of_pass)
+                self._right[0] += int(right.sum())
                 yield loss / weight
 
         loss = self._descend(losses(), rate(p.step, job.steps, job.settings, job.own.rate), job.settings.clip)

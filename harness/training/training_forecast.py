@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from harness.cost.flops import ModelShape, shape_of
 from harness.method.hooks import LabelCost
 from harness.training.labelling import SHORT
-from harness.training.need import Need
+from harness.training.memory_estimate import Need
 from harness.training.token_rows import Row
 from harness.training.trainer import steps_of
 
@@ -74,7 +74,7 @@ def measured_speed(base: Base, name: str, rank: int, row: Row) -> float:
     try:
         for _ in range(2):
             began = time.perf_counter()
-            base.losses([row])[0].backward()  # type: ignore[no-untyped-call]
+            base.loss([row])[0].backward()
         return len(row.ids) / (time.perf_counter() - began)
     finally:
         base.drop(name)

@@ -59,12 +59,12 @@ class Options:
 def train(options: Options) -> int:
     """Train the model on the skills that methods declare; the same command resumes."""
     from harness.storage.files import touch
-    from pocket.train import resume
+    from pocket.train import llama
 
     check(options.device, options.mlflow)
     folder = options.folder
     if options.first_weights is not None:
-        resume.check(options.first_weights, folder / "model")
+        llama.check(options.first_weights, folder / "model")
     course = _course(options)
     touch(folder)
     left_out = {"out", "mlflow", "skill"}
@@ -102,11 +102,11 @@ def _course(options: Options) -> Curriculum:
     from harness.training.teacher import WINDOW
     from pocket.tasks.catalog import skills
     from pocket.tasks.recipes import Curriculum
-    from pocket.train import resume
+    from pocket.train import llama
     from pocket.train.curriculum import curriculum
 
     first = options.first_weights
-    window = WINDOW if first is None else resume.shape(first).window
+    window = WINDOW if first is None else llama.config_of(first).max_position_embeddings
     whole = curriculum(None if options.curriculum is None else Path(options.curriculum), window)
     chosen = split(options.skill)
     for name in chosen:

@@ -37,12 +37,12 @@ def train_reranker(
     from pocket.card import EMBEDDED
     from pocket.reranker import train as training
     from pocket.reranker.exam import examine, write
-    from pocket.train import resume
+    from pocket.train import llama
 
     first = EMBEDDED if begin is None else Path(begin)
     if begin is None and not (EMBEDDED / "config.json").is_file():
         raise CannotRun("no pocket model comes with this installation; name a model folder with --from")
-    resume.check(first, Path(out) / "none")
+    llama.check(first, Path(out) / "none")
     touch(Path(out))
     chosen = {name: value for name, value in {"layers": layers, "steps": steps}.items() if value is not None}
     settings = training.Settings(Path(out), first, seed=seed, **chosen)

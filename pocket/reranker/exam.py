@@ -32,7 +32,7 @@ from harness.training.cards import markdown_table
 from harness.training.evaluate import Value
 from harness.types import Shown, Support
 from pocket.reranker.data import HOPS, Listed, Offsets, Texts, listed
-from pocket.train.resume import weights_mark
+from pocket.train.llama import weights_mark
 
 if TYPE_CHECKING:
     from pocket.reranker.train import Settings

@@ -7,7 +7,6 @@
 
 cut(folder, layers)      LlamaForSequenceClassification with one label, in float32
 tokenizer(folder, to)    the pocket model's, which now knows pairs; written to `to`
-save(net, to)            config.json and model.safetensors in bfloat16, which are loaded as float32
 
 What is written is a folder of transformers as any reranker's: harness/embed/load.py loads it like all others. A text
 cannot forge the control tokens: its tokenizer splits them.
@@ -21,6 +20,7 @@ from typing import Any
 
 from harness.errors import CannotRun
 from harness.storage.home import write_json
+from pocket.train import llama
 
 LONGEST = 512
 """Tokens of a pair at most, as the released rerankers have it (docs/methods/retrieval.md#encoders)."""
@@ -37,28 +37,16 @@ def cut(folder: Path, layers: int, seed: int = 0) -> Any:
     Raises CannotRun where the model has fewer layers, or its weights cannot be read.
     """
     import torch
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-    from transformers import LlamaConfig, LlamaForSequenceClassification
+    from transformers import LlamaForSequenceClassification
 
-    values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    if layers > values["num_hidden_layers"]:
-        raise CannotRun(f"the model in {folder} has {values['num_hidden_layers']} layers, so no {layers} can be taken")
-    kept = {
-        k: v for k, v in values.items() if k not in ("architectures", "dtype", "transformers_version", "model_type")
-    }
-    ids = {t["content"]: t["id"] for t in _spec(folder)["added_tokens"]}
-    settings = {**kept, "num_hidden_layers": layers, "pad_token_id": ids[_PAD], "num_labels": 1, "use_cache": False}
+    pad = next(token["id"] for token in _spec(folder)["added_tokens"] if token["content"] == _PAD)
+    config = llama.config_of(folder)
+    if layers > config.num_hidden_layers:
+        raise CannotRun(f"the model in {folder} has {config.num_hidden_layers} layers, so no {layers} can be taken")
+    config.num_hidden_layers, config.pad_token_id, config.num_labels, config.use_cache = layers, pad, 1, False
     torch.manual_seed(seed)
-    net = LlamaForSequenceClassification(LlamaConfig(**settings)).float()
-    try:
-        weights = load_file(str(folder / "model.safetensors"))
-    except (OSError, SafetensorError) as error:
-        raise CannotRun(f"the weights in {folder} cannot be read ({str(error).splitlines()[0]})") from error
-    mine = {name: weight.float() for name, weight in weights.items() if name in net.state_dict()}
-    missing = net.load_state_dict(mine, strict=False).missing_keys
-    if missing != ["score.weight"]:
-        raise CannotRun(f"the weights in {folder} are none of a pocket model: {len(missing) - 1} tensors are missing")
+    net = LlamaForSequenceClassification(config).float()
+    llama.load(net, folder, {"score.weight"})
     return net
 
 
@@ -84,19 +72,6 @@ def tokenizer(folder: Path, to: Path) -> Any:
     (to / "tokenizer.json").write_text(json.dumps(spec, ensure_ascii=False), encoding="utf-8")
     write_json(to / "tokenizer_config.json", settings)
     return AutoTokenizer.from_pretrained(str(to))
-
-
-def save(net: Any, to: Path) -> None:
-    """Write the weights in bfloat16; `dtype` says float32, so that a score does not depend on its batch's padding."""
-    import torch
-    from safetensors.torch import save as packed
-
-    half = {k: v.detach().cpu().to(torch.bfloat16).contiguous() for k, v in net.state_dict().items()}
-    draft = to / ".model.safetensors"
-    draft.write_bytes(packed(half, metadata={"format": "pt"}))
-    draft.replace(to / "model.safetensors")
-    config = {**net.config.to_diff_dict(), "architectures": [type(net).__name__], "dtype": "float32"}
-    write_json(to / "config.json", config)
 
 
 def _spec(folder: Path) -> dict[str, Any]:

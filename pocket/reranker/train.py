@@ -24,7 +24,7 @@ from harness.training import checkpoint
 from harness.training.loop import Loop
 from pocket.reranker import model as reranker_folder
 from pocket.reranker.data import Listed, lists_of_step
-from pocket.train import resume as beginning
+from pocket.train import llama
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -55,9 +55,9 @@ class _Trainer(Loop["list[Listed]"]):
     def __init__(self, settings: Settings, tell: Callable[[str], None]) -> None:
         import torch
 
-        beginning.check(settings.begin, settings.out / "none")
+        llama.check(settings.begin, settings.out / "none")
         about = {name: getattr(settings, name) for name in ("layers", "seed", "steps", "questions")}
-        super().__init__(settings.out, {**about, "begin": beginning.weights_mark(settings.begin)})
+        super().__init__(settings.out, {**about, "begin": llama.weights_mark(settings.begin)})
         self.settings, self.tell = settings, tell
         self.log_every, self.save_every = _SAY, _SAVE
         self.net = reranker_folder.cut(settings.begin, settings.layers, settings.seed)
@@ -74,7 +74,8 @@ class _Trainer(Loop["list[Listed]"]):
         """The checkpoint, then the model as it is now."""
         self.progress.recent = {"found": self.found}
         super().save()
-        reranker_folder.save(self.net, self.settings.out / "model")
+        # Loaded in float32, so that a score does not depend on the padding of its batch.
+        llama.save(self.net, self.settings.out / "model", "float32")
 
     def _finished(self) -> bool:
         return self.progress.step >= self.settings.steps

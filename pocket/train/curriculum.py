@@ -2,14 +2,18 @@
 
 curriculum(None)            the project's own, curriculum.yaml
 curriculum(path)            another file
+stage_marks(course)         a hash of each stage, saved in the checkpoint
+course_notes(...)           notes on changes since a checkpoint; refuses a stage that was begun and has changed
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from pydantic import ValidationError
@@ -20,6 +24,9 @@ from harness.training.teacher import WINDOW
 from pocket.tasks.catalog import skills
 from pocket.tasks.recall import DRILLS, PARTS, PLAYED
 from pocket.tasks.recipes import Curriculum, Recipe
+
+if TYPE_CHECKING:
+    from harness.training.checkpoint import Checkpoint
 
 OWN = Path(__file__).with_name("curriculum.yaml")
 
@@ -115,3 +122,36 @@ def _idle(recipe: Recipe, scene: str) -> Iterator[str]:
         yield f"'some' is not for '{recipe.skill}', which tells all of a text"
     if recipe.mixed and scene != "sufficiency":
         yield f"'mixed' is not for '{recipe.skill}', which is shown no search"
+
+
+# --- changes behind a checkpoint --------------------------------------------------------------------------------------
+
+
+def stage_marks(course: Curriculum) -> list[str]:
+    """For each stage 16 hex digits of the sha256 of its values, without its name.
+
+    Defaults are left out, so that a new key of recipes changes no mark. The order of keys counts: questions are drawn
+    in the order of `ask`.
+    """
+    stages = [stage.model_dump(mode="json", exclude={"name"}, exclude_defaults=True) for stage in course.stages]
+    return [hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16] for values in stages]
+
+
+def course_notes(saved: Checkpoint, course: Curriculum, out: Path) -> list[str]:
+    """Sentences on changes of the course since the checkpoint was written.
+
+    Raises UserError if a stage that was begun has changed.
+    """
+    p, now = saved.progress, stage_marks(course)
+    begun = p.stage + (p.step > p.since)
+    then = saved.about["course"]
+    wrong = next((n for n in range(begun) if now[n : n + 1] != then[n : n + 1]), None)
+    if wrong is not None:
+        name = f" '{course.stages[wrong].name}'" if wrong < len(course.stages) else ""
+        raise UserError(
+            f"the training in {out} is of another course: its stage {wrong + 1}{name} was begun and is not the same "
+            "now; give the course that stage back, or name another folder with --out"
+        )
+    if then == now:
+        return []
+    return [f"the course was changed behind stage {begun}: {len(then)} stages before, {len(now)} now"]

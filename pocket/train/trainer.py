@@ -10,31 +10,31 @@ texts.
 
 from __future__ import annotations
 
-import ctypes
-import shutil
-from collections.abc import Callable, Generator
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from harness.errors import UserError
 from harness.stats.rng import Dice
 from harness.storage.file_hash import file_hash
-from harness.training import checkpoint
+from harness.training import checkpoint, cpu_kernels
+from harness.training.checkpoint import Checkpoint
 from harness.training.loop import Loop, device_of
-from harness.training.teacher import WINDOW, Teacher
+from harness.training.row_loss import RowLoss
+from harness.training.teacher import Teacher
 from pocket.eval import card
 from pocket.eval.card import write
 from pocket.tasks.recall import Drill
 from pocket.tasks.recipes import Curriculum, Stage
-from pocket.train import network, resume, tokenizer
-from pocket.train import resume as beginning
-from pocket.train.curriculum import curriculum
-from pocket.train.network import Shape
-from pocket.train.packing import Batch, make_batch, share_right
+from pocket.train import llama, tokenizer
+from pocket.train.batches import Batch, make_batch, share_right
+from pocket.train.curriculum import course_notes, curriculum, stage_marks
 
 _SAY = 50  # steps between lines of the log
 _LOST = 0.05  # share of a recipe's replies that may be left out without a warning
@@ -43,8 +43,8 @@ _LOST = 0.05  # share of a recipe's replies that may be left out without a warni
 @dataclass(frozen=True)
 class Settings:
     """out: the folder; course: what is learnt, or its file; begin: a model folder to begin from; steps: stop at
-    this total (None: when the curriculum ends); save: steps between checkpoints; compile: one graph a row size, None =
-    on if g++ is installed.
+    this total (None: when the curriculum ends); save: steps between checkpoints; sizes: of the network, as LlamaConfig
+    names them, where they are others than llama.SIZES and those of `begin`.
     """
 
     out: Path
@@ -54,8 +54,7 @@ class Settings:
     steps: int | None = None
     save: int = 100
     device: str = "auto"
-    compile: bool | None = None
-    shape: Shape | None = None
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
 
 class Trainer(Loop[tuple[int, Batch]]):
@@ -69,24 +68,26 @@ class Trainer(Loop[tuple[int, Batch]]):
         self.settings, self.tell = settings, tell
         self.save_every = settings.save
         self.device = device_of(settings.device)
-        folder = settings.out / "model"
-        shape = settings.shape
-        if settings.begin is not None:
-            beginning.check(settings.begin, folder)
-            shape = shape or beginning.shape(settings.begin)
-        window = WINDOW if shape is None else shape.window
+        folder, begin = settings.out / "model", settings.begin
+        sizes = {**llama.SIZES, **settings.sizes}
+        if begin is not None:
+            llama.check(begin, folder)
+            config = llama.config_of(begin)
+            sizes = {name: getattr(config, name) for name in sizes}
+            llama.copy_tokenizer(begin, folder)
+        window = sizes["max_position_embeddings"]
         given = settings.course
         self.course = given if isinstance(given, Curriculum) else curriculum(given, window)
-        self.tokenizer = _tokenizer(folder, settings)
-        self.shape = shape or Shape(vocabulary=len(self.tokenizer))
-        self.teacher = Teacher(self.tokenizer, "pocket-llama", self.shape.window)
+        self.tokenizer = _tokenizer(folder, settings.seed)
+        self.teacher = Teacher(self.tokenizer, "pocket-llama", window)
         self.drills = Drill(self.teacher)
-        self.about = {
-            "seed": settings.seed,
-            "tokenizer": file_hash(folder / "tokenizer.json")[:16],
-            "shape": vars(self.shape),
-        }
-        self._losses = _compiled(settings, self.device)
+        mark = file_hash(folder / "tokenizer.json")[:16]
+        self.about = {"seed": settings.seed, "tokenizer": mark, "sizes": sizes}
+        ends = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
+        self.net = llama.new(len(self.tokenizer), settings.seed, ends, **sizes).to(self.device)
+        if self.device == "cpu":
+            self.net.set_attn_implementation(cpu_kernels.register())
+        self._loss = RowLoss(self.net)
         self._lost: dict[int, list[int]] = {}  # recipe -> replies left out and kept since the last line of the log
         self._begin()
 
@@ -97,20 +98,19 @@ class Trainer(Loop[tuple[int, Batch]]):
         notes: list[str] = []
         self._origin: dict[str, Any] = {"begin": None}
         if saved is not None:
-            notes = [*resume.course_notes(saved, self.course, out), *resume.start_notes(saved, begin, out)]
+            notes = [*course_notes(saved, self.course, out), *start_notes(saved, begin, out)]
             self._origin = {key: saved.about[key] for key in ("begin", "history") if key in saved.about}
         elif begin is not None:
-            self._origin = {"begin": beginning.weights_mark(begin), "history": card.history(begin)}
-        self.about |= {**self._origin, "course": resume.marks(self.course)}
-        if saved is None and begin is not None:
-            weights = network.load(begin, self.shape)
-        else:
-            weights = network.start(self.shape, self.settings.seed)
-        self.weights = {k: w.to(self.device).requires_grad_() for k, w in weights.items()}
+            self._origin = {"begin": llama.weights_mark(begin), "history": card.history(begin)}
+            llama.load(self.net, begin)
+        self.about |= {**self._origin, "course": stage_marks(self.course)}
+        self.weights = dict(self.net.named_parameters())
+        # Norms and embeddings, whose sizes set how sharp the logits can be, do not decay.
+        still = [name for name in self.weights if any(part in name for part in ("norm", "embed_tokens", "lm_head"))]
         self.optimizer = torch.optim.AdamW(
             [
-                {"params": [w for n, w in self.weights.items() if _decays(n)], "weight_decay": 0.05},
-                {"params": [w for n, w in self.weights.items() if not _decays(n)], "weight_decay": 0.0},
+                {"params": [w for n, w in self.weights.items() if n not in still], "weight_decay": 0.05},
+                {"params": [self.weights[n] for n in still], "weight_decay": 0.0},
             ],
             betas=(0.9, 0.98),
             fused=True,
@@ -125,9 +125,9 @@ class Trainer(Loop[tuple[int, Batch]]):
     def save(self) -> None:
         """Write a checkpoint and the model as it is now."""
         super().save()
-        ends, folder = (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id), self.settings.out / "model"
+        folder = self.settings.out / "model"
         card.forget(folder)
-        network.save(self.weights, self.shape, folder, ends)
+        llama.save(self.net, folder)
         write(card.begin(folder, self.course, self.progress, self.settings.seed, self.device, self._origin))
 
     # --- steps --------------------------------------------------------------------------------------------------------
@@ -165,15 +165,25 @@ class Trainer(Loop[tuple[int, Batch]]):
                 yield batch
 
     def _step(self, batch: tuple[int, Batch]) -> float:
-        p, stage, (number, packed) = self.progress, self._stage(), batch
-        loss, right = self._losses(self.weights, self.shape, network.tensors(packed, self.device))
-        value = self._descend([loss], self._rate(stage))
+        p, stage, (number, made) = self.progress, self._stage(), batch
+        trees = [tree for trees in made.passes for tree in trees]
+        targets, hits = sum(sum(tree.replies) for tree in trees), list[torch.Tensor]()
+
+        def losses() -> Iterator[torch.Tensor]:
+            for trees_of_pass in made.passes:
+                half = {f"net.{name}": weight.to(torch.bfloat16) for name, weight in self.weights.items()}
+                rows = [tree.row(by_reply=False) for tree in trees_of_pass]
+                loss, right = torch.func.functional_call(self._loss, half, (rows,))
+                hits.append(right)
+                yield loss / targets
+
+        value = self._descend(losses(), self._rate(stage))
         recent = p.recent.setdefault(str(number), [])
-        recent.append(round(share_right(right.cpu().numpy(), packed), 4))
+        recent.append(round(share_right(torch.cat(hits).cpu(), trees), 4))
         del recent[: -stage.over]
         lost = self._lost.setdefault(number, [0, 0])
-        lost[0], lost[1] = lost[0] + packed.dropped, lost[1] + packed.kept
-        p.tokens += int((packed.own >= 0).sum())
+        lost[0], lost[1] = lost[0] + made.dropped, lost[1] + made.kept
+        p.tokens += sum(map(len, trees))
         return value
 
     def _after_step(self) -> None:
@@ -227,54 +237,33 @@ class Trainer(Loop[tuple[int, Batch]]):
         )
 
 
-def _decays(name: str) -> bool:
-    """Matrices decay; norms and embeddings, whose sizes set how sharp the logits can be, do not."""
-    return "norm" not in name and name not in ("embed", "head")
-
-
-def _tokenizer(folder: Path, settings: Settings) -> Any:
+def _tokenizer(folder: Path, seed: int) -> Any:
     from transformers import AutoTokenizer
 
-    if settings.begin is not None:
-        beginning.take_tokenizer(settings.begin, folder)
     if (folder / "tokenizer.json").exists():
         return AutoTokenizer.from_pretrained(str(folder))
-    return tokenizer.build(folder, settings.seed)
+    return tokenizer.build(folder, seed)
 
 
-_GRAPHS = 64
+def start_notes(saved: Checkpoint, begin: Path | None, out: Path) -> list[str]:
+    """That --from is not used again. Raises UserError where the training began from other weights, or none."""
+    if begin is None:
+        return []
+    then = saved.about["begin"]
+    if then != llama.weights_mark(begin):
+        raise UserError(
+            f"the training in {out} began from {'other weights than those' if then else 'no weights, not from those'} "
+            f"in '{begin}'; leave --from out to go on with it, or name another folder with --out"
+        )
+    return [f"it began from '{begin}' and has gone on since; the weights there are not used again"]
 
 
-def _compiled(settings: Settings, device: str) -> Callable[..., Any]:
-    is_on = settings.compile if settings.compile is not None else bool(shutil.which("g++"))
-    if device == "cpu":
-        _keep_memory()
-    if not is_on:
-        return network.losses
-    # One graph for each size of a batch. Beyond PyTorch's 8 the others would run without one: of 1,536 tokens it takes
-    # 1.48 times as long (2 cores, bf16), of 512 tokens 1.2 times.
-    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, _GRAPHS)
-    return torch.compile(network.losses, dynamic=False)
-
-
-def _keep_memory() -> None:
-    """Let glibc keep what is freed: giving each step's 200 MB back and asking anew cost a third of the time."""
-    try:
-        libc = ctypes.CDLL(None)
-        trim, pad, maps = -1, -2, -4
-        libc.mallopt(maps, 0)
-        libc.mallopt(trim, 2**31 - 1)
-        libc.mallopt(pad, 2**28)
-    except (OSError, AttributeError):
-        return  # another C library; only slower
-
-
-def train(settings: Settings, tell: Callable[[str], None]) -> Path:
-    """Run the curriculum and return the model's folder.
+def train(settings: Settings, tell: Callable[[str], None], stop: threading.Event | None = None) -> Path:
+    """Run the curriculum, or until `stop` is set, and return the model's folder.
 
     Raises UserError where the folder is of another training or course, CannotRun for weights or a device that cannot
     be used, ConfigError for mistakes in the course.
     """
     trainer = Trainer(settings, tell)
-    trainer.run()
+    trainer.run(stop)
     return settings.out / "model"

@@ -7,18 +7,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pocket.train.network import Shape
 from pocket.train.trainer import Settings, train
 from tests.kills import kill_at
 
-SHAPE = Shape(vocabulary=9216, width=32, layers=1, heads=2, inner=48, window=256)
+SIZES = {
+    "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 2,
+    "max_position_embeddings": 256,
+}  # fmt: skip
 
 
 def settings(out: Path, course: Path, **more: Any) -> Settings:
     """One thread's work of a second or two."""
-    return Settings(
-        **{"out": out, "course": course, "save": 50, "device": "cpu", "compile": False, "shape": SHAPE} | more
-    )
+    return Settings(**{"out": out, "course": course, "save": 50, "device": "cpu", "sizes": SIZES} | more)
 
 
 def main() -> None:

@@ -1,15 +1,18 @@
-"""Batches: recipes by their weights, a function of the dice alone, and what counts as a right reply."""
+"""Batches: recipes by their weights, a function of the dice alone, what is left out, and what counts as a right reply."""
 
-import numpy as np
+from itertools import chain, cycle
+
 import pytest
+import torch
 
 from harness.errors import UserError
 from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
+from harness.training.token_rows import Branch, Tree
 from pocket.tasks.recall import Drill
 from pocket.tasks.recipes import Recipe
-from pocket.train import packing as batches
-from pocket.train.packing import Batch, make_batch, share_right
+from pocket.train import batches
+from pocket.train.batches import make_batch, share_right, take
 from tests.pocket.trainings import stage
 
 
@@ -19,34 +22,52 @@ def test_recipes_are_drawn_by_their_weights(teacher: Teacher, drills: Drill) -> 
         Recipe(skill="recall", pairs=(1, 1), size=64),
     )
     one = stage(0.9, None).model_copy(update={"recipes": recipes, "tokens": 256})
-    found = [make_batch(one, Dice("weights", n), teacher, drills) for n in range(200)]
-    assert 0.65 < np.mean([number == 0 for number, _ in found]) < 0.85
-    assert all(batch.ids.shape == ((8, 32) if number == 0 else (4, 64)) for number, batch in found)
+    numbers = [make_batch(one, Dice("weights", n), teacher, drills)[0] for n in range(200)]
+    assert 0.65 < numbers.count(0) / 200 < 0.85
 
 
 def test_a_batch_is_a_function_of_seed_stage_and_step(teacher: Teacher, drills: Drill) -> None:
     recipe = Recipe(skill="answer", facts=(1, 4), size=128)
     one = stage(0.9, None).model_copy(update={"recipes": (recipe,), "tokens": 512})
     first, again, other = (make_batch(one, Dice("training", 0, 1, n), teacher, drills)[1] for n in (5, 5, 6))
-    assert all(np.array_equal(getattr(first, k), getattr(again, k)) for k in ("ids", "predict", "targets", "own"))
-    assert not np.array_equal(first.ids, other.ids)
+    assert first == again != other
+    assert 512 <= sum(len(tree) for trees in first.passes for tree in trees) < 512 + 128
 
 
-RIGHT = [
-    ([0, 0, 1, -1], [1, 1, 1, 0], 1.0),
-    ([0, 0, 1, -1], [1, 0, 1, 0], 0.5),
-    ([0, 0, 1, -1], [0, 0, 0, 0], 0.0),
-    ([5, 5, 9, 9], [1, 1, 1, 0], 0.5),
-    ([-1, -1, -1, -1], [0, 0, 0, 0], 0.0),
+def test_a_pass_has_trees_of_similar_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "_AREA", 24)
+    batch = take(cycle([Tree([1] * 10, [9], []), Tree([1] * 3, [2], []), Tree([1] * 4, [3], [])]), 40, 64)
+    assert [[len(tree) for tree in trees] for trees in batch.passes] == [[3, 3, 4, 4], [10, 10], [10]]
+
+
+LEFT_OUT = [
+    # 50 + 9 of 64 tokens: a row has one of three branches
+    ("branches without room", [Tree([1] * 50, [], [Branch(50, [2] * 9, [8])] * 3)], 2, 4),
+    ("room for all", [Tree([1] * 40, [38, 39], [Branch(40, [2], [0])])], 6, 0),
+    ("a text too long", [Tree([1] * 65, [64], [Branch(60, [2] * 2, [1])] * 2), Tree([1] * 60, [59], [])], 2, 6),
+    ("no branch that fits", [Tree([1] * 60, [], [Branch(60, [1] * 9, [8])]), Tree([1] * 60, [59], [])], 2, 2),
 ]
 
 
-@pytest.mark.parametrize(("group", "right", "share"), RIGHT)
-def test_a_reply_is_right_when_all_of_it_is(group: list[int], right: list[int], share: float) -> None:
-    none = np.zeros((1, 1), np.int32)
-    targets = np.where(np.array(group) < 0, -100, 7)
-    batch = Batch(none, none, none, none, none, np.zeros(4, np.int64), targets, np.array(group))
-    assert share_right(np.array(right, bool), batch) == share
+@pytest.mark.parametrize(("trees", "kept", "dropped"), [c[1:] for c in LEFT_OUT], ids=[c[0] for c in LEFT_OUT])
+def test_replies_that_are_left_out_are_counted(trees: list[Tree], kept: int, dropped: int) -> None:
+    batch = take(cycle(trees), 118, 64)
+    assert (batch.kept, batch.dropped) == (kept, dropped)
+
+
+def test_nothing_that_fits_is_an_error_that_says_what_to_do() -> None:
+    short, long = Tree([1] * 64, [63], []), Tree([1] * 65, [64], [])
+    with pytest.raises(UserError, match="no text of this recipe fits a row of 64 tokens; give the recipe a larger"):
+        take(chain([short], cycle([long])), 128, 64)
+
+
+@pytest.mark.parametrize(
+    ("right", "share"),
+    [([1, 1, 1], 1.0), ([1, 0, 1], 0.5), ([0, 0, 0], 0.0)],
+)
+def test_a_reply_is_right_when_all_of_it_is(right: list[int], share: float) -> None:
+    tree = Tree([1, 2, 3], [1, 2], [Branch(3, [4, 5], [1])])
+    assert share_right(torch.tensor(right, dtype=torch.bool), [tree]) == share
 
 
 def test_a_recipe_that_makes_nothing_is_named(teacher: Teacher, drills: Drill, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
 from pocket.tasks.catalog import SCENES, skills
 from pocket.tasks.recall import Drill
+from pocket.train.batches import make_batch
 from pocket.train.curriculum import curriculum
-from pocket.train.packing import make_batch
 
 STAGE = "stages: [{{name: a, steps: 9, recipes: [{0}]{1}}}]"
 

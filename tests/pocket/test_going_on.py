@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,10 +11,10 @@ import torch
 
 from harness.errors import CannotRun, UserError
 from harness.training.checkpoint import Checkpoint, Progress
-from pocket.train import resume as beginning
+from pocket.train import llama
 from pocket.train.trainer import Trainer, train
 from tests.forked import start
-from tests.pocket.slow_training import SHAPE, settings
+from tests.pocket.slow_training import SIZES, settings
 from tests.pocket.trainings import RECALL, begun, lines, steady, weights
 
 
@@ -58,7 +57,7 @@ def test_a_start_is_kept_and_only_the_same_may_be_told_again(
     begin, out = undisturbed[0] / "model", tmp_path / "out"
     train(settings(out, course, begin=begin, steps=2), lambda _: None)
     mark = json.loads((out / "checkpoint" / "state.json").read_text())["about"]["begin"]
-    assert mark == beginning.weights_mark(begin)
+    assert mark == llama.weights_mark(begin)
     first, told = (json.loads((folder / "card.json").read_text())["trained"] for folder in (begin, out / "model"))
     assert told["began"] == mark
     assert told["before"] == [first]
@@ -69,7 +68,7 @@ def test_a_start_is_kept_and_only_the_same_may_be_told_again(
     said: list[str] = []
     trainer = Trainer(settings(out, course, begin=begin), said.append)
     assert said[1:] == [f"it began from '{begin}' and has gone on since; the weights there are not used again"]
-    assert torch.equal(trainer.weights["embed"].detach().bfloat16().float(), weights(out)["embed"])
+    assert torch.equal(trainer.weights["lm_head.weight"].detach().bfloat16(), weights(out)["lm_head.weight"])
     trainer.save()
     assert json.loads((out / "checkpoint" / "state.json").read_text())["about"]["begin"] == mark
     with pytest.raises(UserError, match="began from other weights than those in '.*'; leave --from out"):
@@ -81,8 +80,8 @@ def test_a_start_is_kept_and_only_the_same_may_be_told_again(
 def test_another_seed_does_not_go_on(undisturbed: tuple[Path, list[str]], course: Path) -> None:
     with pytest.raises(UserError, match=r"of another training: seed \(0 there, 1 here\)"):
         Trainer(settings(undisturbed[0], course, seed=1), lambda _: None)
-    with pytest.raises(UserError, match="of another training: shape"):
-        Trainer(settings(undisturbed[0], course, shape=replace(SHAPE, width=64)), lambda _: None)
+    with pytest.raises(UserError, match="of another training: sizes"):
+        Trainer(settings(undisturbed[0], course, sizes={**SIZES, "hidden_size": 64}), lambda _: None)
 
 
 def test_a_damaged_checkpoint_is_named(undisturbed: tuple[Path, list[str]], course: Path, tmp_path: Path) -> None:

@@ -25,11 +25,9 @@ from pocket.reranker import train as reranker_training
 from pocket.reranker.data import Listed, Texts, listed, lists_of_step
 from pocket.reranker.exam import write
 from pocket.reranker.train import Settings, offsets_of, train
-from pocket.train import network
-from pocket.train import resume as beginning
+from pocket.train import llama
 from pocket.world.sample import sample
-
-TINY = {"width": 32, "layers": 2, "heads": 2, "inner": 48, "window": 1024}
+from tests.pocket import tiny_model
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +42,8 @@ def tokenizer() -> Any:
 def model(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random model of the pocket model's form, two layers deep."""
     folder = tmp_path_factory.mktemp("pocket")
-    beginning.take_tokenizer(EMBEDDED, folder)
-    shape = network.Shape(vocabulary=len(tokenizer), **TINY)
-    network.save(network.start(shape, 0), shape, folder, (tokenizer.bos_token_id, tokenizer.eos_token_id))
+    llama.copy_tokenizer(EMBEDDED, folder)
+    llama.save(llama.new(len(tokenizer), 0, **{**tiny_model.SIZES, "num_hidden_layers": 2}), folder)
     return folder
 
 
@@ -143,7 +140,7 @@ def test_a_pair_is_the_passage_then_the_question_and_no_text_forges_a_turn(model
 def test_the_first_layers_are_the_models_and_scores_are_the_networks_own(model: Path, tmp_path: Path) -> None:
     net = reranker_folder.cut(model, 1)
     tokenizer = reranker_folder.tokenizer(model, tmp_path)
-    reranker_folder.save(net, tmp_path)
+    llama.save(net, tmp_path, "float32")
     theirs, mine = load_file(str(model / "model.safetensors")), load_file(str(tmp_path / "model.safetensors"))
     assert {name.split(".")[2] for name in mine if ".layers." in name} == {"0"}
     assert mine.keys() - theirs.keys() == {"score.weight"}

@@ -24,8 +24,7 @@ from harness.types import Question
 from pocket.eval.cells import general
 from pocket.tasks.catalog import skills, stage
 from pocket.tasks.recipes import Recipe
-from pocket.train import network
-from pocket.train.network import Shape
+from pocket.train import llama
 
 SCENE = Scene(
     Question("q", "Who wrote Velindra?", ("d",)),
@@ -186,8 +185,8 @@ class Forced(HFSession):
 @pytest.fixture(scope="module")
 def real(own: Any, tokenizer_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = shutil.copytree(tokenizer_folder, tmp_path_factory.mktemp("real") / "model")
-    shape = Shape(vocabulary=len(own), width=16, layers=1, heads=2, inner=16)
-    network.save(network.start(shape, 0), shape, folder, (own.bos_token_id, own.eos_token_id))
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    llama.save(llama.new(len(own), 0, (own.bos_token_id, own.eos_token_id), **sizes), folder)
     return load_model(ModelConfig(name="real", source=str(folder), dtype="float32"))
 
 

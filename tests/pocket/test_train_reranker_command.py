@@ -10,9 +10,9 @@ import pytest
 from pocket.card import EMBEDDED
 from pocket.reranker import exam as reranker_exam
 from pocket.reranker import train as reranker_training
-from pocket.train import network
-from pocket.train import resume as beginning
+from pocket.train import llama
 from tests.cli.conftest import Cli, configs, environment, here  # noqa: F401 - fixtures
+from tests.pocket import tiny_model
 
 TINY = ["--from", "model", "--layers", "1", "--steps", "2", "--questions", "2"]
 
@@ -21,10 +21,8 @@ TINY = ["--from", "model", "--layers", "1", "--steps", "2", "--questions", "2"]
 def model(tmp_path: Path) -> Path:
     """A random model of the pocket model's form, with the embedded one's tokenizer."""
     folder = tmp_path / "model"
-    beginning.take_tokenizer(EMBEDDED, folder)
-    vocabulary = beginning.shape(EMBEDDED).vocabulary
-    shape = network.Shape(vocabulary=vocabulary, width=32, layers=1, heads=2, inner=48, window=1024)
-    network.save(network.start(shape, 0), shape, folder, (0, 1))
+    llama.copy_tokenizer(EMBEDDED, folder)
+    llama.save(llama.new(llama.config_of(EMBEDDED).vocab_size, 0, **tiny_model.SIZES), folder)
     return folder
 
 

@@ -3,9 +3,12 @@
 from pathlib import Path
 
 from pocket import random_model
-from pocket.train import network
+from pocket.train import llama
 
-SIZES = {"width": 32, "layers": 1, "heads": 2, "inner": 64, "window": 1024}
+SIZES = {
+    "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2,
+    "max_position_embeddings": 1024,
+}  # fmt: skip
 
 
 def make(folder: Path, seed: int = 0, texts: list[str] | None = None) -> Path:
@@ -14,7 +17,6 @@ def make(folder: Path, seed: int = 0, texts: list[str] | None = None) -> Path:
 
     random_model.save(folder, texts, hidden_size=8, intermediate_size=8, num_hidden_layers=1)
     tokenizer = AutoTokenizer.from_pretrained(str(folder))
-    shape = network.Shape(vocabulary=len(tokenizer), **SIZES)
-    network.save(network.start(shape, seed), shape, folder, (tokenizer.bos_token_id, tokenizer.eos_token_id))
+    llama.save(llama.new(len(tokenizer), seed, (tokenizer.bos_token_id, tokenizer.eos_token_id), **SIZES), folder)
     (folder / "generation_config.json").unlink()
     return folder

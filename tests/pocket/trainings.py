@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file
 
 from pocket.tasks.recipes import Recipe, Stage
-from pocket.train.network import load
-from tests.pocket.slow_training import SHAPE
 
 RECALL = "{skill: recall, pairs: [2, 3], size: 64}"
 # The first stages are left after their steps, the last one is not left at all.
@@ -44,7 +43,7 @@ def steady(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def weights(out: Path) -> dict[str, torch.Tensor]:
-    return load(out / "model", SHAPE)
+    return load_file(out / "model" / "model.safetensors")
 
 
 def stage(gate: float, *gates: float | None, steps: int = 100, over: int = 3) -> Stage:

@@ -14,7 +14,7 @@ from harness.llm.fast_tokenizer import FastTokenizer
 from harness.method import Task
 from harness.method.hooks import Scene
 from harness.stats.rng import Dice
-from harness.training.need import Need, adapter_parameters, need, problem
+from harness.training.memory_estimate import Need, adapter_parameters, need, problem
 from harness.training.settings import TaskSettings, profiles, read
 from harness.training.teacher import Teacher
 from harness.training.token_rows import Row, batches, rows

@@ -231,7 +231,7 @@ def test_the_kernels_for_cpus_give_the_gradients_of_transformers_and_peft(base: 
         if not fast:
             made._fast = False
         _filled(made)
-        loss, _ = made.losses([row, Row(row.ids[: length // 2 + 1], (1,))])
+        loss, _ = made.loss([row, Row(row.ids[: length // 2 + 1], (1,))])
         loss.backward()
         found.append((float(loss.detach()), {n: p.grad.clone() for n, p in made.parameters("one").items()}))
     (ours, our_slopes), (theirs, their_slopes) = found
@@ -252,10 +252,10 @@ def test_a_row_with_branches_has_the_loss_of_its_parts(base: ModelConfig) -> Non
     _filled(made)
     assert whole.positions()[37:] == [20, 21, 22, 37, 38]
     with torch.no_grad():
-        apart = sum(float(made.losses([part])[0]) for part in parts)
-        assert float(made.losses([whole])[0]) == pytest.approx(apart, rel=1e-5)
-        assert float(made.losses([parts[0], whole])[0]) == pytest.approx(
-            apart + float(made.losses([parts[0]])[0]), rel=1e-5
+        apart = sum(float(made.loss([part])[0]) for part in parts)
+        assert float(made.loss([whole])[0]) == pytest.approx(apart, rel=1e-5)
+        assert float(made.loss([parts[0], whole])[0]) == pytest.approx(
+            apart + float(made.loss([parts[0]])[0]), rel=1e-5
         )
 
 

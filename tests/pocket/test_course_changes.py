@@ -8,7 +8,10 @@ import pytest
 from harness.errors import UserError
 from harness.training.checkpoint import Checkpoint, Progress
 from pocket.tasks.recipes import Curriculum
-from pocket.train.resume import course_notes, marks, start_notes, weights_mark
+from pocket.train.curriculum import course_notes
+from pocket.train.curriculum import stage_marks as marks
+from pocket.train.llama import weights_mark
+from pocket.train.trainer import start_notes
 
 RECALL: dict[str, Any] = {"skill": "recall", "pairs": [2, 3]}
 ANSWER: dict[str, Any] = {"skill": "answer", "facts": [1, 2], "ask": {"one": 1, "two": 2}}

@@ -1,0 +1,112 @@
+"""Batches of a stage: a recipe is drawn by its weight, its texts are made, their scenes played and grown to trees.
+
+    number, batch = make_batch(stage, Dice("training", seed, 3, 120), teacher, drills)
+    batch.passes                     lists of trees of similar length, each for one pass forward and backward
+    share_right(right, trees)        0.75
+
+The document is the trunk, read once; every question about it with its answer is a branch, and so is every probe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from harness.errors import UserError
+from harness.stats.rng import Dice
+from harness.training.teacher import Teacher
+from harness.training.token_rows import Branch, Tree, grow
+from pocket.tasks.catalog import skills
+from pocket.tasks.catalog import stage as scenes
+from pocket.tasks.recall import DRILLS, PLAYED, Drill
+from pocket.tasks.recipes import Recipe, Stage
+
+_AREA = 4096  # most tokens of a pass, with its padding, unless one tree has more
+_TRIES = 200  # trees in a row that are too long before a recipe is given up
+
+
+@dataclass
+class Batch:
+    """kept, dropped: replies that are trained on, and those whose text or branch is too long."""
+
+    passes: list[list[Tree]]
+    dropped: int = 0
+
+    @property
+    def kept(self) -> int:
+        """Replies that are trained on."""
+        return sum(len(tree.replies) for trees in self.passes for tree in trees)
+
+
+def take(trees: Iterator[Tree], tokens: int, size: int) -> Batch:
+    """Take trees, cut to `size` tokens each, until they have `tokens` tokens.
+
+    Raises UserError where text after text is too long.
+    """
+    taken: list[Tree] = []
+    dropped = misses = 0
+    while sum(map(len, taken)) < tokens:
+        whole = next(trees)
+        tree = _cut(whole, size)
+        dropped += len(whole.replies) - (len(tree.replies) if tree else 0)
+        misses = 0 if tree else misses + 1
+        if tree is not None:
+            taken.append(tree)
+        elif misses > _TRIES:
+            raise UserError(f"no text of this recipe fits a row of {size} tokens; give the recipe a larger size")
+    passes: list[list[Tree]] = [[]]
+    for tree in sorted(taken, key=len):
+        if passes[-1] and (len(passes[-1]) + 1) * len(tree) > _AREA:
+            passes.append([])
+        passes[-1].append(tree)
+    return Batch(passes, dropped)
+
+
+def _cut(tree: Tree, size: int) -> Tree | None:
+    """The tree with as many branches as a row holds; None where the trunk alone is too long."""
+    room = size - len(tree.trunk)
+    if room < 0:
+        return None
+    kept: list[Branch] = []
+    for branch in tree.branches:
+        if len(branch.ids) <= room:
+            kept.append(branch)
+            room -= len(branch.ids)
+    return Tree(tree.trunk, tree.targets, kept) if kept or tree.targets else None
+
+
+def make_batch(stage: Stage, dice: Dice, teacher: Teacher, drills: Drill) -> tuple[int, Batch]:
+    """The number of the recipe that was drawn, and a batch of it."""
+    number = dice.weighted([(n, recipe.weight) for n, recipe in enumerate(stage.recipes)])
+    recipe = stage.recipes[number]
+    return number, take(_trees(recipe, dice, teacher, drills), stage.tokens, recipe.size)
+
+
+def _trees(recipe: Recipe, dice: Dice, teacher: Teacher, drills: Drill) -> Iterator[Tree]:
+    """Trees of a recipe without end."""
+    if recipe.skill in DRILLS:
+        assert recipe.pairs is not None  # the curriculum checks that
+        while True:
+            yield DRILLS[recipe.skill](drills, dice, recipe.pairs, recipe.between)
+    skill, number = skills()[recipe.skill], 0
+    while True:
+        inner = Dice("text", dice.between(0, 2**31), number)
+        if recipe.pairs is not None:
+            played = PLAYED[skill.scene](drills, inner, recipe.pairs, recipe.between)
+        else:
+            played = scenes(recipe, skill.scene, inner)
+        plays = [teacher.play(skill, scene) for scene in played]
+        number += 1
+        if plays:
+            yield from grow(plays)
+        elif number > 10_000:
+            raise UserError(f"the recipe of '{recipe.skill}' makes no scene: no text allows what it asks")
+
+
+def share_right(right: Tensor, trees: Sequence[Tree]) -> float:
+    """Share of the trees' replies all of whose tokens were the likeliest; right: of each target, in their order."""
+    lengths = [tokens for tree in trees for tokens in tree.replies]
+    return float(torch.stack([reply.all() for reply in torch.split(right, lengths)]).float().mean())

@@ -1,0 +1,114 @@
+"""Folders of the pocket model: a folder to begin from, first weights, and what is saved and loaded."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from harness.errors import CannotRun, UserError
+from pocket.train import llama
+from tests.pocket import tiny_model
+
+FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model.make(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    """A folder of the test's own."""
+    return shutil.copytree(made, tmp_path / "model")
+
+
+def small(seed: int = 0, vocabulary: int = 40, **sizes: int) -> Any:
+    return llama.new(vocabulary, seed, **{**tiny_model.SIZES, **sizes})
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_file_is_named(folder: Path, name: str) -> None:
+    llama.check(folder, folder.parent / "out" / "model")
+    (folder / name).unlink()
+    with pytest.raises(CannotRun, match=f"' is no folder of a trained pocket model: it has no {name}$"):
+        llama.check(folder, folder.parent / "out" / "model")
+
+
+def test_its_tokenizer_is_taken_and_another_is_refused(folder: Path) -> None:
+    to = folder.parent / "out" / "model"
+    llama.copy_tokenizer(folder, to)
+    assert sorted(path.name for path in to.iterdir()) == sorted(FILES[2:])
+    llama.check(folder, to)
+    (to / "tokenizer.json").write_text("another")
+    llama.copy_tokenizer(folder, to)
+    assert (to / "tokenizer.json").read_text() == "another"
+    with pytest.raises(UserError, match="the training in .*out has another tokenizer than '.*model'; name another"):
+        llama.check(folder, to)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "cannot be read"),
+        ('{"model_type": "gpt2"}', "is none of a pocket model"),
+        ('{"model_type": "llama", "hidden_size": "wide"}', "cannot be read"),
+    ],
+)
+def test_a_config_that_is_none(folder: Path, text: str, message: str) -> None:
+    (folder / "config.json").write_text(text)
+    with pytest.raises(CannotRun, match=f"the config.json in '.*' {message}"):
+        llama.config_of(folder)
+
+
+def test_first_weights_are_seeded_and_smallest_where_a_layer_writes() -> None:
+    one, again, other = (small(seed).state_dict() for seed in (1, 1, 2))
+    assert all(torch.equal(one[name], weight) for name, weight in again.items())
+    assert not torch.equal(one["lm_head.weight"], other["lm_head.weight"])
+    assert all((weight == 1).all() for name, weight in one.items() if "norm" in name)
+    found = {name: float(one[f"model.layers.0.{name}.weight"].std()) for name in ("mlp.down_proj", "mlp.up_proj")}
+    assert found["mlp.down_proj"] == pytest.approx(0.01, rel=0.2)
+    assert found["mlp.up_proj"] == pytest.approx(0.06, rel=0.2)
+
+
+def test_what_is_loaded_is_what_was_saved_in_bfloat16(tmp_path: Path) -> None:
+    from transformers import AutoModelForCausalLM
+
+    llama.save(small(3), tmp_path)
+    loaded = small()
+    llama.load(loaded, tmp_path)
+    theirs = AutoModelForCausalLM.from_pretrained(str(tmp_path)).state_dict()
+    for name, weight in small(3).state_dict().items():
+        assert torch.equal(loaded.state_dict()[name], weight.bfloat16().float())
+        assert torch.equal(theirs[name], weight.bfloat16())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"hidden_size": 64}, "size mismatch for model.embed_tokens"), ({"num_hidden_layers": 3}, "none of a pocket")],
+)
+def test_another_shape_is_refused(tmp_path: Path, change: dict[str, int], message: str) -> None:
+    llama.save(small(), tmp_path)
+    with pytest.raises(CannotRun, match=message):
+        llama.load(small(**change), tmp_path)
+
+
+@pytest.mark.parametrize("data", [None, b"", b"\xff" * 99])
+def test_weights_that_cannot_be_read(folder: Path, data: bytes | None) -> None:
+    (folder / "model.safetensors").unlink()
+    if data is not None:
+        (folder / "model.safetensors").write_bytes(data)
+    with pytest.raises(CannotRun, match=r"the weights in .* cannot be read \(.+\)"):
+        llama.load(small(), folder)
+
+
+def test_weights_that_are_missing_are_counted(tmp_path: Path) -> None:
+    llama.save(small(), tmp_path)
+    whole = load_file(str(tmp_path / "model.safetensors"))
+    whole.pop("model.norm.weight")
+    save_file(whole, str(tmp_path / "model.safetensors"))
+    with pytest.raises(CannotRun, match="are none of a pocket model: 1 tensors are missing"):
+        llama.load(small(), tmp_path)
