@@ -127,20 +127,8 @@ class _Library:
 
 # --- rules ------------------------------------------------------------------------------------------------------------
 
-MONTHS = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-)
+_YEAR = "January February March April May June July August September October November December"
+MONTHS = tuple(_YEAR.split())
 _MONTH = "|".join(MONTHS)
 _DATE = re.compile(
     rf"\b(?:\d{{1,2}}(?:st|nd|rd|th)? (?:of )?(?:{_MONTH})(?:,? \d{{4}})?|(?:{_MONTH})(?: \d{{1,2}}(?:st|nd|rd|th)?)?"

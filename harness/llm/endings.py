@@ -15,49 +15,19 @@ import re
 from collections.abc import Iterable, Sequence
 
 # Of the models that chat servers run; the tokenizer that counts for a server need not be its model's own.
-KNOWN = (
-    "<|eot_id|>",
-    "<|eom_id|>",
-    "<|end_of_text|>",
-    "<|im_end|>",
-    "<|endoftext|>",
-    "<|end|>",
-    "<|eot|>",
-    "<end_of_turn>",
-    "<eos>",
-    "</s>",
-    "<|END_OF_TURN_TOKEN|>",
-    "<\uff5cend\u2581of\u2581sentence\uff5c>",
-)
+_KNOWN = """
+<|eot_id|> <|eom_id|> <|end_of_text|> <|im_end|> <|endoftext|> <|end|> <|eot|> <end_of_turn> <eos> </s>
+<|END_OF_TURN_TOKEN|> <\uff5cend\u2581of\u2581sentence\uff5c>
+"""
+KNOWN = tuple(_KNOWN.split())
 # What begins a turn, a role or a text in the formats of the same models.
-OPENING = (
-    "<s>",
-    "<bos>",
-    "<|begin_of_text|>",
-    "<|start_header_id|>",
-    "<|end_header_id|>",
-    "<|header_start|>",
-    "<|header_end|>",
-    "<|im_start|>",
-    "<|im_sep|>",
-    "<|start|>",
-    "<|channel|>",
-    "<|message|>",
-    "<|system|>",
-    "<|user|>",
-    "<|assistant|>",
-    "<|start_of_role|>",
-    "<|end_of_role|>",
-    "<start_of_turn>",
-    "<|START_OF_TURN_TOKEN|>",
-    "[INST]",
-    "[/INST]",
-    "<<SYS>>",
-    "<</SYS>>",
-    "<\uff5cbegin\u2581of\u2581sentence\uff5c>",
-    "<\uff5cUser\uff5c>",
-    "<\uff5cAssistant\uff5c>",
-)
+_OPENING = """
+<s> <bos> <|begin_of_text|> <|start_header_id|> <|end_header_id|> <|header_start|> <|header_end|> <|im_start|>
+<|im_sep|> <|start|> <|channel|> <|message|> <|system|> <|user|> <|assistant|> <|start_of_role|> <|end_of_role|>
+<start_of_turn> <|START_OF_TURN_TOKEN|> [INST] [/INST] <<SYS>> <</SYS>>
+<\uff5cbegin\u2581of\u2581sentence\uff5c> <\uff5cUser\uff5c> <\uff5cAssistant\uff5c>
+"""
+OPENING = tuple(_OPENING.split())
 _FIRST = re.compile(r"\s*(<[^<>\s]+>)")
 
 

@@ -47,6 +47,7 @@ from harness.models import Decoding, LanguageModel, Probe, Session, Span, Writte
 _TOKEN_BYTES = 1024  # more than the longest token of any vocabulary, and than one logged alternative takes as JSON
 _FRAME = 1 << 20  # of a reply around its tokens
 _UNSAID = 4096  # tokens of a reply where a request names no limit
+_IMPOSSIBLE = -1e4  # a log-probability that stands for 0; JSON may hold whole numbers beyond any float
 _PROMPT_FRAME, _TURN_FRAME = 4096, 64  # tokens that a template may add: a system prompt, and around each turn
 
 
@@ -88,8 +89,8 @@ class Reply:
 def complete(server: Server, body: Mapping[str, Any], tries: Tries | None = None) -> Reply:
     """Ask for one reply; tries: counts how often. Raises RequestFailed and CannotRun as `Server.post` does."""
     max_tokens = int(body.get("max_tokens") or _UNSAID)
-    most = _FRAME + _TOKEN_BYTES * max_tokens * (1 + int(body.get("top_logprobs") or 0))
-    parsed = server.post("/chat/completions", body, _problem, most, tries)
+    max_bytes = _FRAME + _TOKEN_BYTES * max_tokens * (1 + int(body.get("top_logprobs") or 0))
+    parsed = server.post("/chat/completions", body, _problem, max_bytes, tries)
     choice = parsed["choices"][0]
     text = server.mask_key(choice["message"].get("content") or "")
     usage_sent = parsed.get("usage")
@@ -153,18 +154,10 @@ def _listed(logprobs: Any) -> tuple[tuple[str, float], ...]:
         return ()
     rows = content[0].get("top_logprobs")
     return tuple(
-        (row["token"].replace("▁", " "), _number(row["logprob"]))
+        (row["token"].replace("▁", " "), row["logprob"])
         for row in (rows if isinstance(rows, list) else ())
         if isinstance(row, dict) and isinstance(row.get("token"), str) and isinstance(row.get("logprob"), int | float)
     )
-
-
-def _number(value: float) -> float:
-    """`value` as a float, NaN for a whole number that has too many digits for one."""
-    try:
-        return float(value)
-    except OverflowError:
-        return math.nan
 
 
 class EndpointModel(LanguageModel):
@@ -207,14 +200,6 @@ class EndpointModel(LanguageModel):
             self.first_prompts[role] = {"text": conversation(messages), "ids": []}
 
 
-@dataclass(frozen=True)
-class _Turn:
-    """One turn of the conversation."""
-
-    role: str
-    text: str
-
-
 class EndpointSession(Session):
     """One conversation; see harness.models for what each call means."""
 
@@ -223,7 +208,7 @@ class EndpointSession(Session):
     def __init__(self, model: EndpointModel, meter: Meter, role: str) -> None:
         super().__init__(model.name, model.window, meter, role)
         self._model = model
-        self._turns: list[_Turn] = []
+        self._turns: list[tuple[str, str]] = []  # role and text
         self._length = 0
 
     # -- the conversation ----------------------------------------------------------------------------------------------
@@ -236,18 +221,18 @@ class EndpointSession(Session):
     def _open(self, turn: str) -> None:
         if turn != "reply":  # whose frame is counted with the user turn's
             self._grow(self._model.turn_tokens())
-        self._turns.append(_Turn("assistant" if turn == "reply" else turn, ""))
+        self._turns.append(("assistant" if turn == "reply" else turn, ""))
 
     def _append(self, text: str) -> Span:
         span = self._grow(self._model.tokens.count(text))
-        last = self._turns[-1]
-        self._turns[-1] = _Turn(last.role, last.text + text)
+        role, before = self._turns[-1]
+        self._turns[-1] = role, before + text
         return span
 
-    def _save(self) -> tuple[list[_Turn], int]:
+    def _save(self) -> tuple[list[tuple[str, str]], int]:
         return list(self._turns), self._length
 
-    def _restore(self, state: tuple[list[_Turn], int]) -> None:
+    def _restore(self, state: tuple[list[tuple[str, str]], int]) -> None:
         self._turns, self._length = state
 
     def _require(self, capability: str) -> None:
@@ -265,7 +250,7 @@ class EndpointSession(Session):
     def _messages(self) -> tuple[list[dict[str, str]], int]:
         """The conversation as a server gets it, and the number of markers of turns that were broken up in it."""
         turns = self._turns[:-1] if self._turn == "reply" else self._turns  # the reply's turn is still to be filled
-        broken = [(turn.role, *self._model.tokens.broken(turn.text)) for turn in turns]
+        broken = [(role, *self._model.tokens.broken(text)) for role, text in turns]
         return [{"role": role, "content": text} for role, text, _ in broken], sum(count for *_, count in broken)
 
     def _ask(self, kind: Kind, body: dict[str, Any], stop: Sequence[str] = ()) -> Reply:
@@ -337,7 +322,7 @@ class EndpointSession(Session):
             )
         weights: dict[str, float] = {}
         for token, logprob in listed:
-            weights[token] = weights.get(token, 0.0) + math.exp(min(logprob, 0.0))
+            weights[token] = weights.get(token, 0.0) + math.exp(max(min(logprob, 0.0), _IMPOSSIBLE))
         mass = {label: weights.get(first, 0.0) for label, first in zip(labels, firsts, strict=True)}
         best = max(weights, key=lambda token: weights[token])
         return Probe.of(mass, labels[firsts.index(best)] if best in firsts else None)
@@ -359,7 +344,7 @@ class EndpointSession(Session):
         text, finish = reply.text, reply.finish
         if thinking and (beyond := self._model.offsets(text)[how.max_tokens :]):
             text, finish = text[: beyond[0][0]], "length"
-        self._turns[-1] = _Turn("assistant", text)
+        self._turns[-1] = "assistant", text
         offsets = tuple(self._model.offsets(text))
         span = Span(self._length, self._length + len(offsets))
         self._length = span.end  # what was written is in the context, even where it is a token more than was allowed

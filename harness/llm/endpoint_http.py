@@ -1,7 +1,7 @@
 """Requests to an OpenAI-compatible server that outlast its bad moments.
 
     server = Server(base_url, key, RetryPolicy(timeout=120, retries=4))
-    server.post("/chat/completions", body, check, most, tries := Tries())   the parsed reply, which `check` accepted
+    server.post("/chat/completions", body, check, max_bytes, tries := Tries()) the parsed reply, which `check` accepted
     tries.again                                                             number of retries, failed or not
 
 | what happens                                                        | then                                       |
@@ -133,14 +133,12 @@ def _spelt(sign: str) -> str:
 
 @dataclass
 class Server:
-    """One server for requests of any number of threads. asked: tries so far; retried: tries after the first."""
+    """One server for requests of any number of threads. key_env: the variable that holds the key, for messages."""
 
     base_url: str
     key: str | None = field(default=None, repr=False)
     policy: RetryPolicy = RetryPolicy()
     key_env: str | None = None
-    asked: int = 0
-    retried: int = 0
 
     def __post_init__(self) -> None:
         self._opener = opener_for(self.base_url)
@@ -155,12 +153,12 @@ class Server:
         path: str,
         body: Mapping[str, Any],
         check: Callable[[Any], str | None],
-        most: int = _MOST_BYTES,
+        max_bytes: int = _MOST_BYTES,
         tries: Tries | None = None,
     ) -> dict[str, Any]:
         """The reply to `body` as parsed JSON; `check` returns the problem of a reply, or None.
 
-        most: bytes of a reply, which is cut there and refused; tries: counts them. Raises RequestFailed and CannotRun
+        max_bytes: of a reply, which is cut there and refused; tries: counts them. Raises RequestFailed and CannotRun
         as in the module's table.
         """
         tries = Tries() if tries is None else tries
@@ -170,7 +168,7 @@ class Server:
             self._wait(n)
             tries.made += 1
             try:
-                reply = self._once(path, content, self.policy.timeout, most)
+                reply = self._once(path, content, self.policy.timeout, max_bytes)
                 if problem := check(reply):
                     raise _Retryable(problem)
                 return dict(reply)
@@ -198,9 +196,7 @@ class Server:
 
     # -- one try -----------------------------------------------------------------------------------------------------
 
-    def _once(self, path: str, content: bytes | None, timeout: float, most: int) -> Any:
-        with self._lock:
-            self.asked += 1
+    def _once(self, path: str, content: bytes | None, timeout: float, max_bytes: int) -> Any:
         headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "longdoc-harness"}
         if self.key:
             headers["Authorization"] = f"Bearer {self.key}"
@@ -212,7 +208,7 @@ class Server:
                 self._opener.open(request, timeout=timeout) as reply,
             ):
                 kind = " ".join(self.mask_key(reply.headers.get_content_type()).split())[:_SAID]
-                return _parsed(kind, _read(reply, most, timeout))
+                return _parsed(kind, _read(reply, max_bytes, timeout))
         except urllib.error.HTTPError as e:
             with e:
                 raise self._refused(e, content) from None
@@ -235,7 +231,7 @@ class Server:
             # Its own words are left out: some servers repeat the key they were given, whole or in part.
             wish = f"check the key in {self.key_env}" if self.key_env else "name its key: --set model.api_key_env=NAME"
             return CannotRun(f"{self.base_url} refuses us (status {e.code}); {wish}")
-        status = f"status {e.code}{self._words(e)}"
+        status = f"status {e.code}{self._server_words(e)}"
         if content is not None and (e.code == 404 or (e.code == 400 and _NO_MODEL.search(status))):
             model, offered = str(json.loads(content).get("model")), self._offered()
             if e.code == 404 or model not in offered:
@@ -258,7 +254,7 @@ class Server:
             return []
         return [name for name in names if name.isprintable() and len(name) <= _SAID]
 
-    def _words(self, e: urllib.error.HTTPError) -> str:
+    def _server_words(self, e: urllib.error.HTTPError) -> str:
         try:
             text = e.read(_PIECE).decode("utf-8", "replace")
         except (OSError, http.client.HTTPException):
@@ -301,7 +297,6 @@ class Server:
         until = time.monotonic()
         if retry:
             with self._lock:
-                self.retried += 1
                 until += self.policy.wait_before(retry, self._draw.random())
         while True:
             left = max(until, self._closed_until) - time.monotonic()
@@ -314,15 +309,15 @@ class Server:
                 time.sleep(min(left, _SLICE))
 
 
-def _read(reply: Any, most: int, timeout: float) -> bytes:
-    """The body, at most `most` bytes of it."""
+def _read(reply: Any, max_bytes: int, timeout: float) -> bytes:
+    """The body, at most `max_bytes` of it."""
     parts, size = [], 0
     try:
         while piece := reply.read1(_PIECE):
             parts.append(piece)
             size += len(piece)
-            if size > most:
-                raise _Retryable(f"the reply was cut at {most:,} bytes, more than the tokens asked for can take")
+            if size > max_bytes:
+                raise _Retryable(f"the reply was cut at {max_bytes:,} bytes, more than the tokens asked for can take")
     except TimeoutError:
         raise _Retryable(f"the reply was not whole within {timeout:g} seconds") from None
     if reply.length:  # read1 ends quietly where fewer bytes came than were announced

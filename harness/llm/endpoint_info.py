@@ -29,17 +29,17 @@ from harness.llm.tokenizer_files import from_hub
 from harness.storage.file_hash import hash_named
 from harness.storage.received import read_object
 
-_HERE = ("package", "package_path", "device_map", "trust_remote_code", "adapters", "script", "embedded")
-_LOADED = (
-    "dtype",
-    "device",
-    "attention",
-    "template",
-    "template_date",
-    "prefill_chunk",
-    "memory_fraction",
+_HERE = (
     "deterministic",
+    "package",
+    "package_path",
+    "device_map",
+    "trust_remote_code",
+    "adapters",
+    "script",
+    "embedded",
 )
+_LOADED = ("dtype", "device", "attention", "template", "template_date", "prefill_chunk", "memory_fraction")
 _ASKED = ("base_url", "api_key_env", "timeout", "retries", "logprobs")
 T = TypeVar("T")
 # An upper-case name. Keys of every large provider have lower-case letters, so a pasted key is no such name.

@@ -27,19 +27,11 @@ from harness.storage.received import check_files, package_folder, read_object, r
 MERGED = "model.adapter"
 """How messages name the adapter that is merged."""
 _HF = frozenset({"attention", "probe", "score", "sampling"})
-_SIZES = (
-    "head_dim",
-    "hidden_size",
-    "intermediate_size",
-    "max_position_embeddings",
-    "num_attention_heads",
-    "num_hidden_layers",
-    "num_key_value_heads",
-    "vocab_size",
-)
+_SIZES = """
+head_dim hidden_size intermediate_size max_position_embeddings num_attention_heads num_hidden_layers num_key_value_heads
+vocab_size
+"""
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
-
-
 # Of a model on the hub: no pickles, no code. Sub-folders hold other formats of the same weights, or a sentence
 # encoder's pooling settings.
 _FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "tokenizer.model")
@@ -253,7 +245,7 @@ def _check_sizes(settings: dict[str, Any], name: str) -> None:
     """Raise CannotRun for a config.json without a family, or with a size that is no positive whole number."""
     if not isinstance(settings.get("model_type"), str) and "auto_map" not in settings:
         raise CannotRun(f"the config.json of '{name}' has no model_type; copy the model's folder again")
-    for key in _SIZES:
+    for key in _SIZES.split():
         value = settings.get(key)
         if value is not None and not isinstance(value, list) and (type(value) is not int or value < 1):
             raise CannotRun(

@@ -30,7 +30,7 @@ def test_a_bad_moment_is_asked_again_with_the_same_words(mood: str) -> None:
         tries = Tries()
         assert complete(asked, BODY, tries).text == "Paris"
         assert loopback.asked == [BODY, BODY]
-        assert (asked.asked, asked.retried, tries.again) == (2, 1, 1)
+        assert tries.again == 1
 
 
 @pytest.mark.parametrize(
