@@ -11,7 +11,7 @@ import pytest
 
 from harness.storage.run_folder import read_run
 from tests.cli.conftest import Cli, configs, environment, here
-from tests.llm.endpoint_runs import POCKET, content
+from tests.llm.endpoints import POCKET, content
 from tests.llm.loopback import Loopback, completion
 from tests.made_up import musique_rows, write_rows
 

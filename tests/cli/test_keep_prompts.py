@@ -21,7 +21,7 @@ from harness.storage.packed_lines import append_packed, repair_packed
 from harness.storage.run_folder import StoredRun, read_run
 from tests.cli.conftest import Cli, configs, environment, here  # noqa: F401 - fixtures
 from tests.docs.test_run_folder import SCRIPT
-from tests.llm.endpoint_runs import words
+from tests.llm.endpoints import words
 from tests.llm.loopback import Loopback, completion
 
 PECAN = (

@@ -1,16 +1,22 @@
-"""Models behind a loopback server."""
+"""Models behind a loopback server: a request, a loaded model, and whole runs of the command line."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 from harness.config.schema import ModelConfig
 from harness.llm.endpoint import EndpointModel
+from harness.llm.endpoint_http import RetryPolicy
 from harness.llm.load import load_model
+from tests.cli.conftest import Ended
 from tests.llm.loopback import Loopback
 
 POCKET = Path(__file__).resolve().parents[2] / "pocket" / "model"
+QUICK = RetryPolicy(timeout=0.4, retries=2, first=0.01, longest=0.02)
+KEY = "sk-Very.Secret-0123456789"
+BODY = {"model": "m", "messages": [{"role": "user", "content": "caf\u00e9?"}]}
 
 
 def config(url: str | None, **more: Any) -> ModelConfig:
@@ -21,3 +27,26 @@ def loaded(loopback: Loopback, **more: Any) -> EndpointModel:
     found = load_model(config(loopback.url, retries=1, timeout=5.0, **more))
     assert isinstance(found, EndpointModel)
     return found
+
+
+def words(
+    server: Loopback | str, *more: str, method: str = "keep-left", limit: int = 6, timeout: float = 5
+) -> list[str]:
+    url = server if isinstance(server, str) else server.url
+    sets = [f"model.base_url={url}", "model.backend=endpoint", f"model.tokenizer={POCKET}", f"model.timeout={timeout}"]
+    head = ["run", "--method", method, "--dataset", "pocket/musique", "--profile", "pocket", "--limit", str(limit)]
+    tail = [] if "--mlflow" in more else ["--mlflow", "off"]
+    return [*head, "--model", "some-chat", "--json", "--set", *sets, "model.retries=1", *more, *tail]
+
+
+def last(done: Ended) -> dict[str, Any]:
+    return dict(json.loads(done.stdout.rstrip("\n").rsplit("\n", 1)[-1]))
+
+
+def records(done: Ended) -> list[dict[str, Any]]:
+    lines = (Path(last(done)["run"]) / "records.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def content(body: dict[str, Any]) -> str:
+    return str(body["messages"][-1]["content"])

@@ -15,7 +15,7 @@ from harness.errors import CannotRun, RequestFailed
 from harness.llm.endpoint import complete
 from harness.llm.endpoint_http import RetryPolicy, Server, Tries, _retry_after
 from harness.parallel.scheduler import Scheduler, Stopped
-from tests.llm.endpoint_requests import BODY, KEY, QUICK
+from tests.llm.endpoints import BODY, KEY, QUICK
 from tests.llm.loopback import Loopback
 
 

@@ -15,11 +15,10 @@ import pytest
 from harness.storage.run_folder import read_run
 from reports.stored import notes
 from tests.cli.conftest import Ended, configs, environment, here  # noqa: F401 - fixtures
-from tests.llm.endpoint_runs import content, last, records, words
+from tests.llm.endpoints import KEY, content, last, records, words
 from tests.llm.loopback import Loopback, completion
 from tests.tracking.conftest import uri  # noqa: F401 - fixtures
 
-KEY = "sk-Very.Secret-0123456789"
 Run = Callable[..., Ended]
 
 
@@ -110,25 +109,6 @@ def test_eight_questions_are_eight_requests_at_once_and_never_nine(here: Run) ->
         assert (server.at_once, len(server.asked)) == (8, 16)
     assert [r["usage"]["answer"]["retries"] for r in records(done)] == [0] * 16
     assert [same(r) for r in records(done)] == [same(r) for r in records(alone)]
-
-
-def test_methods_without_attention_are_served(here: Run) -> None:
-    names = "closed-book,full-context,bm25,sliding-window,random,memwalker"
-    reply = "Thought: it is here.\nAction: 0\nAnswer: Abel"
-    with Loopback([lambda body: completion(reply)]) as server:
-        done = here(*words(server, method=names, limit=2))
-    assert done.returncode == 0, done.stderr
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [r["summary"]["n_scored"] for r in rows] == [2] * 6
-    told_source = [
-        w for w in done.stderr.splitlines() if "FLOPs of 'some-chat' are counted with the sizes in config.json" in w
-    ]
-    assert len(told_source) >= 1
-    for row in rows:
-        for line in (Path(row["run"]) / "records.jsonl").read_text().splitlines():
-            usage = json.loads(line)["usage"]
-            assert sum(u["requests"] for u in usage.values()) >= 1
-            assert all(u["tokens_in"] == 50 * u["requests"] for u in usage.values())
 
 
 def test_what_cannot_work_is_refused_before_anything_is_asked(here: Run, tmp_path: Path) -> None:

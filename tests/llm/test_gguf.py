@@ -131,24 +131,6 @@ def test_sessions_run_on_it_and_each_digit_is_a_token(tmp_path, net) -> None:
         assert abs(sum(s.probe(["1", "2"]).p.values()) - 1) < 1e-6
 
 
-def test_llama_cpp_reads_the_same_tokens_and_gives_the_same_logits(tmp_path, net) -> None:
-    llama_cpp = pytest.importorskip(
-        "llama_cpp", reason="llama-cpp-python is compiled where it is installed; not part of make venv"
-    )
-    file = write(tmp_path / "tiny.gguf", net, kind="Q8_0")
-    theirs = llama_cpp.Llama(str(file), n_ctx=WINDOW, logits_all=True, verbose=False)
-    folder, _ = converted(file)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    text = "ab 12 a  b\n\n3x abab"
-    ids = theirs.tokenize(text.encode(), add_bos=False)
-    assert tokenizer(text, add_special_tokens=False).input_ids == ids
-    theirs.eval(ids)
-    ours = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    with torch.no_grad():
-        logits = ours(input_ids=torch.tensor([ids])).logits[0].numpy()
-    assert np.abs(logits - theirs.scores[: len(ids)]).max() < 0.03
-
-
 def test_another_pre_tokenizer_is_left_as_transformers_has_it(tmp_path, net) -> None:
     folder, _ = converted(write(tmp_path / "tiny.gguf", net, pre="gpt-2"))
     assert transformers.AutoTokenizer.from_pretrained(folder).tokenize("12") == ["12"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Ended, configs, environment, here  # noqa: F401 - fixtures
-from tests.llm.endpoint_runs import content, last, records, words
+from tests.llm.endpoints import content, last, records, words
 from tests.llm.loopback import Loopback, completion
 
 Run = Callable[..., Ended]

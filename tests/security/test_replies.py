@@ -14,7 +14,7 @@ from jinja2 import Environment
 from harness.errors import CannotRun
 from harness.llm.template import cut
 from tests.cli.conftest import configs, environment  # noqa: F401 - fixtures
-from tests.llm.endpoint_runs import words
+from tests.llm.endpoints import words
 from tests.llm.loopback import Loopback
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -195,15 +195,6 @@ class TestPasses:
         (told,) = passes.finish([folder])
         assert f"2 questions of {folder} have no trace in MLflow yet; log them with: harness track" in told
 
-    def test_a_store_that_fails_twice_is_not_asked_for_the_others(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        asked: list[str] = []
-        monkeypatch.setattr(background, "unreachable", lambda uri: asked.append(uri) or "nobody")
-        folders = [run_folder(tmp_path, method=method) for method in ("a", "b", "c", "d")]
-        errors = background.Passes("http://h", None).make(folders, last=True)
-        assert (len(asked), list(errors)) == (2, folders)
-
 
 def _alive(pid: int) -> bool:
     try:

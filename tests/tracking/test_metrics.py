@@ -17,22 +17,6 @@ from tests.reports.build import SCORE, config, stored, usage
 
 
 class TestParams:
-    def test_short_values_under_their_names_for_set(self) -> None:
-        whole = config(
-            "musique", "pecan", "tiny", {"encoder": {"name": "minilm", "prefix": "x" * 101, "revision": None}}
-        )
-        short, long = params(whole, {})
-        assert short["method"] == "pecan"
-        assert short["method.k"] == "5"
-        assert short["encoder"] == "minilm"
-        assert long == ["encoder.prefix"]
-        assert not {"limit", "failed", "encoder.revision", "dataset.scorers", "method.implementation"} & short.keys()
-
-    def test_no_value_is_longer_than_a_hundred_characters(self) -> None:
-        short, long = params({"a": {"b": "y" * 100, "c": ["z" * 98]}, "d": {}}, {})
-        assert short == {"a.b": "y" * 100}
-        assert long == ["a.c"]
-
     def test_settings_of_parts_that_the_run_did_not_use_are_left_out(self) -> None:
         asked = {"base_url": "http://h/v1", "timeout": 9.0, "logprobs": 5}
         changes = {

@@ -15,7 +15,7 @@ from harness.errors import SaveError, UserError
 from harness.storage.run_folder import find_runs, read_run
 from harness.tracking.track import track, track_suites
 from reports.tables import frame
-from tests.tracking.store import SCORE, SCORES, append, artifacts, client, history, only_run, row, run_folder
+from tests.tracking.store import SCORE, append, artifacts, client, history, only_run, row, run_folder
 
 pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
 
@@ -57,16 +57,6 @@ class TestTrack:
         files = {"config.yaml", "manifest.json", "records.jsonl", "documents.jsonl", "summary.json"}
         assert names == files | {"table.md", "report.html"}
         assert [(i.dataset.name, i.dataset.digest) for i in run.inputs.dataset_inputs] == [("musique", "f" * 8)]
-
-    def test_running_means_one_step_a_question(self, uri: str, tmp_path: Path) -> None:
-        track(run_folder(tmp_path), uri)
-        scores = [s or 0.0 for s in SCORES]
-        means = [100 * sum(scores[:n]) / n for n in range(1, 9)]
-        assert [n for n, _ in history(uri, SCORE)] == list(range(1, 9))
-        assert [value for _, value in history(uri, SCORE)] == pytest.approx(means, abs=0.005)
-        assert history(uri, "failed") == [(n, float(n >= 3)) for n in range(1, 9)]
-        assert {value for _, value in history(uri, "TFLOPs")} == {1.5}
-        assert history(uri, "n") == [(8, 8.0)]
 
     def test_twice_is_one_run_and_adds_no_point(self, uri: str, tmp_path: Path) -> None:
         folder = run_folder(tmp_path)
