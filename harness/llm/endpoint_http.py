@@ -24,20 +24,19 @@ from __future__ import annotations
 import contextlib
 import email.utils
 import html
-import http.client
 import json
 import random
 import re
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import httpcore2
+
 from harness.errors import CannotRun, RequestFailed
-from harness.llm.endpoint_wire import opener_for
+from harness.llm.endpoint_wire import Connections
 from harness.parallel.scheduler import current
 from harness.storage.limits import nesting_problem
 from harness.storage.received import parse_json
@@ -47,7 +46,6 @@ _NO_MODEL = re.compile(
     r"model_not_found|model\b.*\b(not found|not exist|unknown)|(unknown|invalid|not a valid) model", re.I
 )
 _MOST_BYTES = 64 * 2**20
-_PIECE = 65_536
 _SAID = 300  # characters of a server's own words in a message
 _NAMES = 10  # models of a server that a message lists
 _SILENT = "nothing came back"
@@ -141,7 +139,7 @@ class Server:
     key_env: str | None = None
 
     def __post_init__(self) -> None:
-        self._opener = opener_for(self.base_url)
+        self._connections = Connections(self.base_url)
         self.mask_key = KeyMask(self.key)
         self._lock = threading.Lock()
         self._closed_until = 0.0  # what a 429 says holds for every thread
@@ -200,49 +198,48 @@ class Server:
         headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "longdoc-harness"}
         if self.key:
             headers["Authorization"] = f"Bearer {self.key}"
-        request = urllib.request.Request(self.base_url.rstrip("/") + path, content, headers)
         scheduler = current()
         try:
             with (
                 contextlib.nullcontext() if scheduler is None else scheduler.outside(),
-                self._opener.open(request, timeout=timeout) as reply,
+                self._connections.exchange(
+                    "GET" if content is None else "POST", self.base_url.rstrip("/") + path, headers, content, timeout
+                ) as reply,
             ):
-                kind = " ".join(self.mask_key(reply.headers.get_content_type()).split())[:_SAID]
-                return _parsed(kind, _read(reply, max_bytes, timeout))
-        except urllib.error.HTTPError as e:
-            with e:
-                raise self._refused(e, content) from None
-        except TimeoutError:
+                if not 200 <= reply.status < 300:
+                    raise self._refused(reply, content)
+                kind = _header(reply, b"content-type").partition(";")[0].lower() or "text/plain"
+                return _parsed(" ".join(self.mask_key(kind).split())[:_SAID], _read(reply, max_bytes, timeout))
+        except httpcore2.TimeoutException:
             raise _Retryable(f"{_SILENT} within {timeout:g} seconds") from None
-        except urllib.error.URLError as e:
-            if isinstance(e.reason, TimeoutError):
-                raise _Retryable(f"{_SILENT} within {timeout:g} seconds") from None
-            raise _Retryable(f"{_SILENT}: {self.mask_key(str(e.reason))}") from None
-        except (http.client.HTTPException, OSError) as e:
+        except httpcore2.ConnectError as e:
+            raise _Retryable(f"{_SILENT}: {self.mask_key(str(e))}") from None
+        except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.ProxyError) as e:
             raise _Retryable(f"the reply was cut off ({type(e).__name__})") from None
 
-    def _refused(self, e: urllib.error.HTTPError, content: bytes | None) -> Exception:
+    def _refused(self, reply: httpcore2.Response, content: bytes | None) -> Exception:
         """The outcome of a try by its HTTP status; content: the request's, None for a GET."""
-        if 300 <= e.code < 400:
+        code = reply.status
+        if 300 <= code < 400:
             return CannotRun(
-                f"{self.base_url} answers with a redirect ({e.code}); give the final address as model.base_url"
+                f"{self.base_url} answers with a redirect ({code}); give the final address as model.base_url"
             )
-        if e.code in (401, 402, 403):
+        if code in (401, 402, 403):
             # Its own words are left out: some servers repeat the key they were given, whole or in part.
             wish = f"check the key in {self.key_env}" if self.key_env else "name its key: --set model.api_key_env=NAME"
-            return CannotRun(f"{self.base_url} refuses us (status {e.code}); {wish}")
-        status = f"status {e.code}{self._server_words(e)}"
-        if content is not None and (e.code == 404 or (e.code == 400 and _NO_MODEL.search(status))):
+            return CannotRun(f"{self.base_url} refuses us (status {code}); {wish}")
+        status = f"status {code}{self._server_words(reply)}"
+        if content is not None and (code == 404 or (code == 400 and _NO_MODEL.search(status))):
             model, offered = str(json.loads(content).get("model")), self._offered()
-            if e.code == 404 or model not in offered:
+            if code == 404 or model not in offered:
                 names = f"; it offers {', '.join(offered[:_NAMES])}" if offered else ""
                 names += f" and {len(offered) - _NAMES} more" if len(offered) > _NAMES else ""
                 return CannotRun(
                     f"{self.base_url} knows no such address, or no model '{model}' ({status}){names}; "
                     "correct model.base_url or model.source"
                 )
-        if e.code in _AGAIN or e.code >= 500:
-            return _Retryable(status, _retry_after(e.headers.get("Retry-After") or ""))
+        if code in _AGAIN or code >= 500:
+            return _Retryable(status, _retry_after(_header(reply, b"retry-after")))
         return RequestFailed(f"{self.base_url} refused the request: {status}")
 
     def _offered(self) -> list[str]:
@@ -254,10 +251,10 @@ class Server:
             return []
         return [name for name in names if name.isprintable() and len(name) <= _SAID]
 
-    def _server_words(self, e: urllib.error.HTTPError) -> str:
+    def _server_words(self, reply: httpcore2.Response) -> str:
         try:
-            text = e.read(_PIECE).decode("utf-8", "replace")
-        except (OSError, http.client.HTTPException):
+            text = next(reply.iter_stream(), b"").decode("utf-8", "replace")
+        except (httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError):
             return ""
         try:
             body = json.loads(text)
@@ -309,20 +306,22 @@ class Server:
                 time.sleep(min(left, _SLICE))
 
 
-def _read(reply: Any, max_bytes: int, timeout: float) -> bytes:
+def _header(reply: httpcore2.Response, name: bytes) -> str:
+    """A header of a reply, "" where it has none."""
+    return next((value.decode("latin-1").strip() for key, value in reply.headers if key.lower() == name), "")
+
+
+def _read(reply: httpcore2.Response, max_bytes: int, timeout: float) -> bytes:
     """The body, at most `max_bytes` of it."""
     parts, size = [], 0
     try:
-        while piece := reply.read1(_PIECE):
+        for piece in reply.iter_stream():
             parts.append(piece)
             size += len(piece)
             if size > max_bytes:
                 raise _Retryable(f"the reply was cut at {max_bytes:,} bytes, more than the tokens asked for can take")
-    except TimeoutError:
+    except httpcore2.TimeoutException:
         raise _Retryable(f"the reply was not whole within {timeout:g} seconds") from None
-    if reply.length:  # read1 ends quietly where fewer bytes came than were announced
-        missing = reply.length if reply.length < 10**12 else "countless"
-        raise _Retryable(f"the reply was cut off, {missing} bytes are missing")
     return b"".join(parts)
 
 

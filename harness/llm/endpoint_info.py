@@ -147,7 +147,7 @@ def _address(config: ModelConfig) -> list[str]:
     if url.username is not None or url.password is not None or url.query or url.fragment:
         wish = "must be a plain address without a user, a password or anything behind a '?'"
         return [f"model.base_url {wish}; name the variable that holds the key: model.api_key_env=NAME"]
-    if url.scheme not in ("http", "https") or not url.hostname or not port_is_valid:
+    if url.scheme not in ("http", "https") or not url.hostname or not port_is_valid or not config.base_url.isascii():
         return ["model.base_url is no address; write it as http://HOST:PORT/v1"]
     return []
 

@@ -1,107 +1,86 @@
-"""One HTTP exchange that ends in time, whatever the server does, and never goes to another host.
+"""HTTP exchanges that end in time, whatever the server does, and never go to another host.
 
-    opener = opener_for(base_url)
-    with opener.open(request, timeout=120) as reply: ...       TimeoutError once 120 seconds are over
+    connections = Connections(base_url)
+    with connections.exchange("POST", url, headers, content, timeout=120) as reply: ...      httpcore2's Response
 
-The timeout of Python's HTTP client starts anew with every byte that arrives. Here it is one deadline for connecting,
-the TLS handshake, the headers and the body, of errors too. Looking up the host's name is left to the system's limit.
+The timeouts of HTTP libraries start anew with every byte that arrives. Here it is one deadline for connecting, the TLS
+handshake, the headers and the body. Looking up the host's name is left to the system's limit. A redirect, which would
+hand the key to wherever it points, is a reply like any other.
 """
 
 from __future__ import annotations
 
-import http.client
-import io
-import socket
+import contextlib
+import ssl
+import threading
 import time
-import urllib.request
-from functools import partial
-from typing import Any, cast
-from urllib.parse import urlsplit
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import httpcore2
 
 from harness.llm.endpoint_info import is_loopback
 
-
-def opener_for(base_url: str) -> urllib.request.OpenerDirector:
-    """An opener with deadlines that follows no redirect, and uses no proxy for a server on this machine."""
-    proxies = [urllib.request.ProxyHandler({})] if is_loopback(urlsplit(base_url).hostname) else []
-    return urllib.request.build_opener(_NoRedirect, _Http, _Https, *proxies)
+_KEPT = 2.0  # seconds that an idle connection is kept for the next request; common servers close theirs after 5
+_exchange = threading.local()  # end: when that of this thread is over, on the monotonic clock
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Following a redirect would hand the key to wherever it points, so its target is not even parsed."""
-
-    def http_error_302(self, req: Any, fp: Any, code: int, msg: str, headers: Any) -> None:
-        """Leave the status to the caller."""
-
-    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
-
-
-class _Timed(io.RawIOBase):
-    """What a socket receives until `end`, on the monotonic clock. Raises TimeoutError afterwards."""
-
-    def __init__(self, sock: socket.socket, raw: io.RawIOBase, end: float) -> None:
-        self._sock, self._raw, self._end = sock, raw, end
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        self._sock.settimeout(_left(self._end))
-        return self._raw.readinto(buffer)
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
-
-
-class _Response(http.client.HTTPResponse):
-    def __init__(self, end: float, sock: socket.socket, *args: Any, **options: Any) -> None:
-        super().__init__(sock, *args, **options)
-        self.fp = io.BufferedReader(_Timed(sock, self.fp.detach(), end))
-
-
-class _Connection(http.client.HTTPConnection):
-    def __init__(self, host: str, **options: Any) -> None:
-        super().__init__(host, **options)
-        self._end = time.monotonic() + options["timeout"]
-        self._create_connection = self._connected
-        self.response_class = cast("Any", partial(_Response, self._end))
-
-    def _connected(self, address: tuple[str, int], *_: Any) -> socket.socket:
-        """A connection to the first address of the host that accepts one in time."""
-        failure: OSError = OSError("the host has no address")
-        for _family, _kind, _protocol, _name, place in socket.getaddrinfo(*address, type=socket.SOCK_STREAM):
-            try:
-                sock = socket.create_connection(cast("Any", place[:2]), _left(self._end))
-                sock.settimeout(_left(self._end))  # for the TLS handshake
-                return sock
-            except OSError as e:
-                failure = e
-        raise failure
-
-    def send(self, data: Any) -> None:
-        if self.sock is not None:
-            self.sock.settimeout(_left(self._end))
-        super().send(data)
-
-
-class _TlsConnection(_Connection, http.client.HTTPSConnection):
-    """HTTPSConnection.connect shakes hands on what _Connection opened."""
-
-
-class _Http(urllib.request.HTTPHandler):
-    def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(_Connection, request)
-
-
-class _Https(urllib.request.HTTPSHandler):
-    def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(_TlsConnection, request)
-
-
-def _left(end: float) -> float:
-    """Seconds until `end`. Raises TimeoutError where there are none."""
-    left = end - time.monotonic()
+def _left() -> float:
+    """Seconds until the end of this thread's exchange. Raises httpcore2.TimeoutException where there are none."""
+    left: float = _exchange.end - time.monotonic()
     if left <= 0:
-        raise TimeoutError
+        raise httpcore2.TimeoutException
     return left
+
+
+class _Stream(httpcore2.NetworkStream):
+    """A connection on which every step ends with the exchange."""
+
+    def __init__(self, inner: httpcore2.NetworkStream) -> None:
+        self._inner = inner
+        self.close, self.get_extra_info = inner.close, inner.get_extra_info
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._inner.read(max_bytes, _left())
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._inner.write(buffer, _left())
+
+    def start_tls(self, ssl_context: ssl.SSLContext, server_hostname: Any = None, timeout: Any = None) -> _Stream:
+        return _Stream(self._inner.start_tls(ssl_context, server_hostname, _left()))
+
+
+class _Backend(httpcore2.SyncBackend):
+    def connect_tcp(self, host: str, port: int, timeout: float | None = None, *more: Any, **named: Any) -> _Stream:
+        return _Stream(super().connect_tcp(host, port, _left(), *more, **named))
+
+
+class Connections:
+    """Connections to one server, by the proxy that the environment names unless it is on this machine."""
+
+    def __init__(self, base_url: str) -> None:
+        url = urlsplit(base_url)
+        near = is_loopback(url.hostname) or proxy_bypass(url.hostname or "")
+        proxy = None if near else getproxies().get(url.scheme)
+        self._pool = httpcore2.ConnectionPool(
+            ssl_context=ssl.create_default_context(),
+            proxy=_proxy(proxy) if proxy else None,
+            max_connections=None,
+            keepalive_expiry=_KEPT,
+            network_backend=_Backend(),
+        )
+
+    def exchange(
+        self, method: str, url: str, headers: Mapping[str, str], content: bytes | None, timeout: float
+    ) -> contextlib.AbstractContextManager[httpcore2.Response]:
+        """Send a request; inside the block the body can be read. Raises httpcore2's exceptions, there too."""
+        _exchange.end = time.monotonic() + timeout
+        return self._pool.stream(method, url, headers=dict(headers), content=content)
+
+
+def _proxy(address: str) -> httpcore2.Proxy:
+    url = urlsplit(address if "://" in address else f"http://{address}")
+    login = (unquote(url.username), unquote(url.password or "")) if url.username else None
+    return httpcore2.Proxy(f"{url.scheme}://{url.netloc.rpartition('@')[2]}", login)

@@ -16,7 +16,7 @@
 Method code stays sequential. A pass waits until all members wait, so that it holds as many asks as possible, and its
 lane takes as many of them as one pass holds (`Lane.take`). The others stay queued beside what the members that went on
 ask next, so none waits for all others; the ask that waits longest is in every pass, so none waits for more passes than
-there are asks before it. A member that is at work for longer than PATIENCE seconds delays one pass by that much, and no
+there are asks before it. A member that is at work for longer than MAX_WAIT seconds delays one pass by that much, and no
 further pass until it has asked again.
 """
 
@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 # Seconds that asks wait for members which are still at work (loading, encoding, long Python code).
-PATIENCE = 0.25
+MAX_WAIT = 0.25
 R = TypeVar("R")
 _local = threading.local()
 
@@ -256,7 +256,7 @@ class Scheduler:
                 if self.stopped:
                     self._end(self._asks, [Stopped() for _ in self._asks])
                     return
-                self._late |= self._working  # all others had PATIENCE seconds
+                self._late |= self._working  # all others had MAX_WAIT seconds
                 try:
                     taken = self._next()
                 except Exception as error:  # noqa: BLE001 - a fault of the lane is raised by every ask
@@ -276,8 +276,8 @@ class Scheduler:
         return bool(self._asks) and (self._working <= self._late or self._left() <= 0)
 
     def _left(self) -> float:
-        # PATIENCE counts from the end of the last pass: asks that waited for it share a pass with those of its members.
-        return max(self._asks[0].since, self._ended) + PATIENCE - time.monotonic()
+        # MAX_WAIT counts from the end of the last pass: asks that waited for it share a pass with those of its members.
+        return max(self._asks[0].since, self._ended) + MAX_WAIT - time.monotonic()
 
     def _next(self) -> list[_Waiting]:
         """The asks of the next pass: first lanes marked `ahead`, then the lane whose ask has waited longest."""

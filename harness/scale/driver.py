@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from harness.engine.progress import Progress
 
 _SLICES = (4, 2, 1, 1)  # eighths of a worker's share: four parts each, the last ones short
-_PATIENCE = 60.0  # seconds that a dying worker may still hold the lock of its part
+_LOCK_WAIT = 60.0  # seconds that a dying worker may still hold the lock of its part
 _POLL = 0.5  # seconds between two looks at the records
 
 
@@ -206,13 +206,13 @@ class Driver:
         row.result = runner.RunResult(row.folder, summary, summary["n_failed"], row.problems)
 
     def _merged(self, row: _Row) -> dict[str, Any]:
-        """Merge, once the last worker of a part has let go of it. Raises RunLocked after _PATIENCE seconds."""
+        """Merge, once the last worker of a part has let go of it. Raises RunLocked after _LOCK_WAIT seconds."""
         since = time.monotonic()
         while True:
             try:
                 return merge(row.folder, self._progress.note, locked=True)
             except RunLocked:
-                if time.monotonic() - since > _PATIENCE:
+                if time.monotonic() - since > _LOCK_WAIT:
                     raise
                 time.sleep(_POLL)
 
@@ -250,7 +250,7 @@ class Driver:
             self._requeue(row, task, event.worker)
         elif event.done.kind == "locked":
             task.locked_since = task.locked_since or time.monotonic()
-            if time.monotonic() - task.locked_since > _PATIENCE:
+            if time.monotonic() - task.locked_since > _LOCK_WAIT:
                 row.error = row.error or raised(event.done, f"worker {event.worker}")
             task.not_before = time.monotonic() + 4 * _POLL
             row.queue.append(task)

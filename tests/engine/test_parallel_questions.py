@@ -37,7 +37,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(autouse=True)
 def _no_deadlock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A deadlock ends the process with everyone's stack, instead of a suite that hangs; and no pass begins early."""
-    monkeypatch.setattr(crews, "PATIENCE", 200.0)
+    monkeypatch.setattr(crews, "MAX_WAIT", 200.0)
     monkeypatch.setattr(fakes, "random", random.Random(0))  # the fake model draws its seconds
     faulthandler.dump_traceback_later(900, exit=True)
     before = threading.active_count()

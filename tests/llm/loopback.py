@@ -33,8 +33,10 @@ class Loopback:
     hold: float = 0.0
     models: str = "ok"
     served: Sequence[Any] = ()
+    protocol: str = "HTTP/1.0"  # 1.1 keeps connections
     asked: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    connections: set[Any] = field(default_factory=set)
     at_once: int = 0
     busy: int = 0
 
@@ -73,6 +75,7 @@ class Loopback:
 def _handler(server: Loopback) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         counted = False
+        protocol_version = server.protocol
 
         def log_message(self, *_: object) -> None:
             pass
@@ -85,6 +88,7 @@ def _handler(server: Loopback) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            server.connections.add(self.client_address)
             mood, self.counted = server.taken(body, dict(self.headers)), True
             try:
                 with contextlib.suppress(OSError):

@@ -18,7 +18,7 @@ ROWS = 8
 
 @pytest.fixture(autouse=True)
 def _no_early_pass(monkeypatch):
-    monkeypatch.setattr("harness.parallel.scheduler.PATIENCE", 100.0)
+    monkeypatch.setattr("harness.parallel.scheduler.MAX_WAIT", 100.0)
 
 
 @pytest.fixture

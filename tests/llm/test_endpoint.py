@@ -300,6 +300,7 @@ def test_a_withheld_reply_fails_the_question() -> None:
         ({"base_url": None}, "say where: --set model.base_url=http://HOST:PORT/v1"),
         ({"base_url": "localhost:8000"}, "model.base_url is no address"),
         ({"base_url": "http://h:99999/v1"}, "model.base_url is no address"),
+        ({"base_url": "http://h\u00e9/v1"}, "model.base_url is no address"),
         ({"base_url": "https://me:pa55@h/v1"}, "must be a plain address"),
         ({"base_url": "https://h/v1?key=pa55"}, "must be a plain address"),
         ({"tokenizer": None}, "name it with --set model.tokenizer=FOLDER"),

@@ -40,7 +40,7 @@ def test_a_bad_moment_is_asked_again_with_the_same_words(mood: str) -> None:
         ("429", "status 429"),
         ("hang", "nothing came back within 0.4 seconds"),
         ("drip", "the reply was not whole within 0.4 seconds"),
-        ("cut", "the reply was cut off, 487 bytes are missing"),
+        ("cut", "the reply was cut off (RemoteProtocolError)"),
         ("html", "the reply is text/html instead of application/json"),
         ("garbled", "is no JSON, so it was cut off or garbled"),
         ("empty", "no choices, so it is no chat completion"),
@@ -139,6 +139,14 @@ def test_the_key_goes_into_the_header_alone_and_there_is_none_without_a_key() ->
         assert [h.get("Authorization") for h in loopback.headers] == [f"Bearer {KEY}", None]
         assert KEY not in str(loopback.asked)
     assert KEY not in repr(server("http://127.0.0.1:9/v1"))
+
+
+def test_a_connection_is_kept_for_the_next_request() -> None:
+    with Loopback(protocol="HTTP/1.1") as loopback:
+        asked = server(loopback.url)
+        for _ in range(3):
+            complete(asked, BODY)
+        assert (len(loopback.asked), len(loopback.connections)) == (3, 1)
 
 
 def test_retry_after_holds_for_every_thread() -> None:

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("fake_model")
 @pytest.fixture(autouse=True)
 def _no_deadlock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A deadlock ends the process with everyone's stack, instead of a suite that hangs; and no pass begins early."""
-    monkeypatch.setattr(crews, "PATIENCE", 200.0)
+    monkeypatch.setattr(crews, "MAX_WAIT", 200.0)
     faulthandler.dump_traceback_later(900, exit=True)
     before = threading.active_count()
     yield
@@ -78,7 +78,7 @@ def test_a_pass_holds_what_everybody_asks_for() -> None:
 
 
 def test_a_member_that_fails_or_never_asks_or_is_slow_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crews, "PATIENCE", 0.02)
+    monkeypatch.setattr(crews, "MAX_WAIT", 0.02)
     lane, order = Batches(), []
     asked = threading.Event()
 
@@ -121,7 +121,7 @@ def test_what_a_pass_does_not_take_stays_queued_beside_what_the_others_ask_next(
 
 
 def test_a_member_that_is_late_delays_one_pass_and_one_outside_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crews, "PATIENCE", 0.05)
+    monkeypatch.setattr(crews, "MAX_WAIT", 0.05)
     lane, done, seconds = Batches(), threading.Event(), {}
 
     def asks() -> None:
@@ -143,7 +143,7 @@ def test_a_member_that_is_late_delays_one_pass_and_one_outside_none(monkeypatch:
     assert len(lane.runs) == 41
     assert seconds[0] < 20 * 0.05, "it delays passes again and again"
     done.clear()
-    monkeypatch.setattr(crews, "PATIENCE", 200.0)
+    monkeypatch.setattr(crews, "MAX_WAIT", 200.0)
     together(asks, outside)
     assert seconds[1] < 100
 
