@@ -40,7 +40,6 @@ class _Stream(httpcore2.NetworkStream):
 
     def __init__(self, inner: httpcore2.NetworkStream) -> None:
         self._inner = inner
-        self.close, self.get_extra_info = inner.close, inner.get_extra_info
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         return self._inner.read(max_bytes, _left())
@@ -50,6 +49,12 @@ class _Stream(httpcore2.NetworkStream):
 
     def start_tls(self, ssl_context: ssl.SSLContext, server_hostname: Any = None, timeout: Any = None) -> _Stream:
         return _Stream(self._inner.start_tls(ssl_context, server_hostname, _left()))
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
 
 
 class _Backend(httpcore2.SyncBackend):
@@ -77,7 +82,7 @@ class Connections:
     ) -> contextlib.AbstractContextManager[httpcore2.Response]:
         """Send a request; inside the block the body can be read. Raises httpcore2's exceptions, there too."""
         _exchange.end = time.monotonic() + timeout
-        return self._pool.stream(method, url, headers=dict(headers), content=content)
+        return self._pool.stream(method, url, headers=[*headers.items()], content=content)
 
 
 def _proxy(address: str) -> httpcore2.Proxy:
