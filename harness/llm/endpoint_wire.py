@@ -70,7 +70,7 @@ class Connections:
         near = is_loopback(url.hostname) or proxy_bypass(url.hostname or "")
         proxy = None if near else getproxies().get(url.scheme)
         self._pool = httpcore2.ConnectionPool(
-            ssl_context=ssl.create_default_context(),
+            ssl_context=ssl.create_default_context() if url.scheme == "https" else None,
             proxy=_proxy(proxy) if proxy else None,
             max_connections=None,
             keepalive_expiry=_KEPT,
