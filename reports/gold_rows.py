@@ -3,7 +3,7 @@
     rows = read_rows(run)
     rows.examples["2hop__482757"].gold.answers     rows.text(record["shown"][0])     rows.problem    None
 
-Records hold all of that (harness/engine/self_contained.py). Those of older versions, and of a data set with
+Records hold all of that (harness/engine/record_texts.py). Those of older versions, and of a data set with
 keep_texts=no, do not: the rows are then read from where run.yaml says the data set is, without a connection; one of the
 hub comes from the cache. Rows that are not those the run was made with are not used: `problem` then says why there are
 none.
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from harness.engine.self_contained import gold_of
+from harness.engine.record_texts import gold_of
 from harness.errors import UserError
 from harness.storage.run_folder import StreamedRecords
 from harness.storage.shown_texts import POINTER

@@ -19,8 +19,8 @@ import numpy as np
 
 from harness.engine.document_view import View
 from harness.storage.index_cache import cache_root, checked_files, key_digest
-from harness.storage.received import as_object
 from harness.storage.serialize import Packed, load
+from harness.storage.untrusted import as_object
 from harness.types import Document
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from harness.errors import DataError, UnknownName, UserError
 from harness.scorers import ScoreError, corpus_score, lookup
 from harness.stats.bootstrap import Interval, corpus_interval
 from harness.stats.clusters import question_labels
-from harness.storage.shapes import COUNTS, JUDGES, MISSING, PREFIX
+from harness.storage.run_schema import COUNTS, JUDGES, MISSING, PREFIX
 from reports.search_notes import searches
 from reports.settings import labels as labels
 

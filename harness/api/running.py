@@ -151,9 +151,9 @@ def _run_rows(
 ) -> Runs:
     """Plan all rows, then run them in turn; of a single one every exception is raised."""
     from harness.engine import runner
-    from harness.engine.command import in_turn
+    from harness.engine.numbers_from_rows import NumbersFromRows
     from harness.engine.rows import plan_all
-    from harness.engine.siblings import NumbersFromRows
+    from harness.engine.rows_in_turn import in_turn
     from harness.errors import HarnessError
 
     note = make_progress().note
@@ -181,7 +181,7 @@ def _run_rows(
 
 
 def _recording(wanted: list[Choices], options: Mapping[str, float | None], show: Progress) -> list[Choices]:
-    from harness.engine.recording import with_fields
+    from harness.engine.recorded_stops import with_fields
 
     given = {name: value for name, value in options.items() if value is not None}
     if not given:

@@ -24,7 +24,7 @@ from harness import __version__
 from harness.cli.options import Json, Out
 from harness.cli.output import columns
 from harness.config import presets
-from harness.storage.received import package_folder
+from harness.storage.untrusted import package_folder
 
 _DISTRIBUTION = "longdoc-harness"
 _PURPOSES = {

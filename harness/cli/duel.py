@@ -112,9 +112,9 @@ def _plans(selection: Selection, methods: Sequence[str], folder: Path) -> list[P
     """A plan for each method, with the numbers that it takes from run folders. Raises UserError with every mistake."""
     from harness.engine import model_warnings
     from harness.engine.duel import check_count
+    from harness.engine.numbers_from_rows import settled
     from harness.engine.plan import plan_choices
     from harness.engine.rows import rows
-    from harness.engine.siblings import settled
     from harness.storage.home import check_home
 
     names = split([*methods, *selection.method])

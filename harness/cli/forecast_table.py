@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 from harness.cli.output import say
 from harness.cli.run_result import closing
 from harness.cost.flops import DEFAULT
-from harness.engine.command import Hook
+from harness.engine.numbers_from_rows import Key, key, settled
 from harness.engine.rows import plan_all
-from harness.engine.siblings import Key, key, settled
+from harness.engine.rows_in_turn import Hook
 from harness.errors import HarnessError, RowWaits
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def only_plan(wanted: Sequence[Choices], options: Execution, scaling: Scaling, s
 def forecasts(planned: Sequence[Plan], options: Execution) -> list[Forecast]:
     """What each row will cost, by stored runs or by what its method declares."""
     from harness.engine.forecast import Forecast, forecast
-    from harness.engine.speed import hours, measured
+    from harness.engine.measured_speed import hours, measured
 
     known = measured(options.folder)
     convention = options.convention or DEFAULT
@@ -172,7 +172,7 @@ class BesideForecast(Hook):
 
     def ended(self, plan: Plan, result: RunResult) -> None:
         """Print both figures, where the row had a forecast."""
-        from harness.engine.speed import keep_actual
+        from harness.engine.measured_speed import keep_actual
 
         if (expected := self._expected.get(plan.row_name)) is None:
             return

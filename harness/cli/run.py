@@ -25,8 +25,8 @@ from harness.cli.run_options import Execution
 from harness.cli.run_result import closing, failures, print_result
 from harness.cli.scaling import Scaling
 from harness.cli.stopping import INTERRUPTED, say_again
-from harness.engine.command import Lost, Outcome, in_turn
 from harness.engine.rows import bug, plan_all
+from harness.engine.rows_in_turn import Lost, Outcome, in_turn
 from harness.errors import FirstFailure, HarnessError, RowWaits, UserError
 from harness.parallel.signals import interrupt_on_signals
 from harness.storage.home import check_home

@@ -6,7 +6,7 @@
     attached.begin(planned)                                       warnings; forecasts know the rows
     with attached.executor() as execute: ...                      in this process, as one shard, or by workers
 
-numbers from other rows (siblings.py) · recorded stops · MLflow · forecasts (forecast_table.py) · shards, Ray, Slurm
+numbers from other rows (numbers_from_rows.py) · recorded stops · MLflow · forecasts (forecast_table.py) · shards, Ray, Slurm
 (scaling.py)
 """
 
@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 from harness.cli.output import say
 from harness.cost.flops import CONVENTIONS
 from harness.engine import model_warnings
-from harness.engine.command import Hook
-from harness.engine.siblings import NumbersFromRows
+from harness.engine.numbers_from_rows import NumbersFromRows
+from harness.engine.rows_in_turn import Hook
 from harness.errors import UnknownName, UserError
 from harness.tracking.background import BackgroundTracking
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class Attached:
     """Attachments of one command. Raises UserError for options that do not fit together.
 
-    suite: its name, None without one; hooks: what follows the rows (engine/command.py), complete after `begin`.
+    suite: its name, None without one; hooks: what follows the rows (engine/rows_in_turn.py), complete after `begin`.
     """
 
     def __init__(self, suite: str | None, options: Execution, scaling: Scaling, command: list[str]) -> None:
@@ -54,7 +54,7 @@ class Attached:
         wanted = [_with_settings(row, self._options.settings) for row in rows]
         if not self._options.record:
             return wanted
-        from harness.engine.recording import with_fields
+        from harness.engine.recorded_stops import with_fields
 
         wanted, left_out = with_fields(wanted, self._options.record)
         for line in left_out:

@@ -83,7 +83,7 @@ class Execution:
 
     @property
     def record(self) -> dict[str, float]:
-        """The options that set a field of the method, {"record_stops": 8}; see harness.engine.recording."""
+        """The options that set a field of the method, {"record_stops": 8}; see harness.engine.recorded_stops."""
         given = {"record_stops": self.record_stops, "record_t_p": self.record_t_p}
         return {name: value for name, value in given.items() if value is not None}
 

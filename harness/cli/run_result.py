@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from harness.cli.output import mean_texts
 
 if TYPE_CHECKING:
-    from harness.engine.command import Lost
+    from harness.engine.rows_in_turn import Lost
     from harness.engine.runner import RunResult
 
 
@@ -21,7 +21,7 @@ def failures(result: RunResult, row: str, debug: bool) -> str:
     """
     from harness.storage.failures import summary_of, unscored
     from harness.storage.files import read_lines
-    from harness.storage.parts import part_name
+    from harness.storage.part_files import part_name
     from harness.storage.run_folder import RECORDS
 
     records = result.folder / part_name(RECORDS, result.part)

@@ -32,7 +32,7 @@ _OTHERWISE = {
     "profile": "run the command once for each profile",
 }
 _OPEN, _CLOSE = "[{(", "]})"
-_TAKEN = "from:"  # a number that another row gives (engine/sibling_values.py)
+_TAKEN = "from:"  # a number that another row gives (engine/numbers_from_runs.py)
 
 
 def read(texts: Iterable[str]) -> dict[str, tuple[Any, ...]]:

@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from harness.errors import ConfigError
-from harness.storage.received import parse_yaml, read_plain
+from harness.storage.untrusted import parse_yaml, read_plain
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C parser is five times as fast; same grammar
 

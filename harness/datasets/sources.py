@@ -21,7 +21,7 @@ from harness.datasets.files import SUFFIXES, kind_of
 from harness.errors import CannotRun, ConfigError, DataError, close_matches
 from harness.storage.hub import DATASETS, download, resolve
 from harness.storage.paths import inside
-from harness.storage.received import package_folder
+from harness.storage.untrusted import package_folder
 
 PACKAGE = "package:"
 # How file names say a split; the same words Hugging Face `datasets` looks for.

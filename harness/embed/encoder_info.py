@@ -14,7 +14,7 @@ from harness.llm.model_info import hash_files, local_folder
 from harness.storage.file_hash import file_hash
 from harness.storage.hub import weights_of
 from harness.storage.paths import inside
-from harness.storage.received import package_folder, parse_json, read_object, read_plain
+from harness.storage.untrusted import package_folder, parse_json, read_object, read_plain
 
 MODULES = "modules.json"  # of a folder of sentence-transformers
 _NO_LIMIT = 10**6  # transformers writes 1e30 for a tokenizer without a limit

@@ -43,7 +43,7 @@ class Forecast:
     """One row of a plan. done: questions recorded already; tokens, tflops: of the others, None if unknown.
 
     questions: 0 if unknown; hours: of one worker like this machine, None if no run here says it; speed: by which runs
-    (engine/speed.py).
+    (engine/measured_speed.py).
     """
 
     method: str

@@ -27,8 +27,8 @@ from harness.storage.failures import answered
 from harness.storage.paths import masked, without_home
 from harness.storage.place import Place
 from harness.storage.run_folder import MANIFEST, SUMMARY, read_run
+from harness.storage.run_schema import JUDGES
 from harness.storage.run_store import RunStore
-from harness.storage.shapes import JUDGES
 from harness.storage.summary import KEPT, summarise
 
 if TYPE_CHECKING:

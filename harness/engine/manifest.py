@@ -33,7 +33,7 @@ from harness.cost.flops import ModelShape, shape_of
 from harness.engine.plan_models import served as served_sizes
 from harness.errors import UserError
 from harness.storage.paths import masked, said_without_home, without_home, words_without_home
-from harness.storage.received import read_object
+from harness.storage.untrusted import read_object
 from harness.types import VERSION
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
 from harness.storage.home import home, write_json
 from harness.storage.index_cache import key_digest
-from harness.storage.received import read_object
+from harness.storage.untrusted import read_object
 
 if TYPE_CHECKING:
     from harness.config.schema import ModelConfig

@@ -8,13 +8,14 @@ Mistakes and warnings are added to the resolution `r`, what identifies each mode
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from harness.config import presets
+from harness.config import presets, registry
 from harness.config.resolve import Resolution
 from harness.config.schema import DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, canonical
-from harness.errors import Missing, UserError, raise_all
+from harness.config.yaml_tree import Tree
+from harness.errors import HarnessError, Missing, UserError, raise_all
 from harness.method import Method
 
 if TYPE_CHECKING:
@@ -123,8 +124,6 @@ def _check_pair(r: Resolution, method: Method, role: str, facts: Any) -> None:
     name = r.parts["method"].name
     missing = sorted(method.needs[role] - facts.capabilities)
     if missing:
-        from harness.engine.suggest import fitting
-
         served = ", ".join(fitting(facts.capabilities)) or "none"
         reasons = "".join(f": {facts.refusals[lacking]}" for lacking in missing if lacking in facts.refusals)
         if "attention" in missing and "served" in facts.identity:
@@ -187,3 +186,28 @@ def served(models: Mapping[str, ModelConfig]) -> dict[str, ModelShape | None]:
     from harness.llm.endpoint_info import sizes
 
     return {role: sizes(model) for role, model in models.items() if model.backend == "endpoint"}
+
+
+def fitting(capabilities: Collection[str]) -> list[str]:
+    """The first preset of every implementation whose roles need no more than `capabilities`, by name.
+
+    Presets on the supporting passages alone are left out, those that need trained adapters, and those whose files,
+    parameters or code cannot be read.
+    """
+    by_implementation: dict[str, str] = {}
+    for name in presets.names("methods"):
+        try:
+            tree = Tree()
+            for origin, layer in presets.read("methods", name):
+                tree.merge(layer, origin)
+            implementation = str(tree.values.get("implementation"))
+            if implementation in by_implementation or tree.values.get("view", "document") == "evidence":
+                continue
+            cls: type[Method] = registry.load(implementation, Method)
+            method = cls(cls.Config(**tree.values.get("params", {})))
+        except (HarnessError, ValueError):
+            continue  # `harness validate` reports the mistake; here the preset is skipped
+        trained = any(use.needed for uses in method.adapters().values() for use in uses.values())
+        if not trained and all(need <= set(capabilities) for need in method.needs.values()):
+            by_implementation[implementation] = name
+    return sorted(by_implementation.values())

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.config import registry
+from harness.engine.record_texts import bring_up_to_date, gold_of
 from harness.engine.scoring import rejudged
-from harness.engine.self_contained import bring_up_to_date, gold_of
 from harness.errors import ConfigError, DataError, UserError
 from harness.storage.failures import STOPS
 from harness.storage.paths import expanded

@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.engine.progress import COUNTED
+from harness.engine.record_texts import bring_up_to_date
 from harness.engine.rescore import rejudge
-from harness.engine.self_contained import bring_up_to_date
 from harness.storage.failures import answered, unscored
 from harness.storage.run_folder import MANIFEST
-from harness.storage.shapes import JUDGES
+from harness.storage.run_schema import JUDGES
 
 if TYPE_CHECKING:
     from harness.engine.plan import Plan

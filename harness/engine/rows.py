@@ -17,8 +17,8 @@ from harness.config import presets, registry
 from harness.config.resolve import resolve
 from harness.config.schema import DatasetConfig
 from harness.config.sweep import words
-from harness.engine.command import Lost
-from harness.engine.siblings import Key, arrange, key
+from harness.engine.numbers_from_rows import Key, arrange, key
+from harness.engine.rows_in_turn import Lost
 from harness.errors import ConfigError, UserError, raise_all
 
 if TYPE_CHECKING:

@@ -30,11 +30,10 @@ from harness.engine import manifest as manifests
 from harness.engine import resume
 from harness.engine.document_view import NO_EVIDENCE, View
 from harness.engine.indexing import Indexer
-from harness.engine.parallel_questions import draws_watched
 from harness.engine.plan_models import served
+from harness.engine.record_texts import with_texts, without_texts
 from harness.engine.scoring import rejudged
-from harness.engine.self_contained import with_texts, without_texts
-from harness.engine.tools import EngineTools, Models
+from harness.engine.tools import EngineTools, Models, draws_watched
 from harness.errors import FirstFailure, HarnessError, SaveError, UserError
 from harness.parallel.in_flight import in_flight, places_for
 from harness.parallel.signals import interrupt_on_signals

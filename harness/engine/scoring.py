@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.datasets.answer_prefix import final
 from harness.storage.failures import SCORING, STOPS, failure, unscored
-from harness.storage.shapes import COUNTS, JUDGES, MISSING, PREFIX
+from harness.storage.run_schema import COUNTS, JUDGES, MISSING, PREFIX
 from harness.types import Gold, Shown
 
 if TYPE_CHECKING:

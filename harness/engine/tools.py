@@ -66,6 +66,28 @@ def _draws_unchanged(seed: int) -> Iterator[None]:
             torch.manual_seed(seed)
 
 
+@contextlib.contextmanager
+def draws_watched(note: Callable[[str], None], seed: int) -> Iterator[None]:
+    """Call `note` if code inside the block drew from the global generators, which the questions in flight share."""
+    seed_everything(seed)
+    before = _draw_states()
+    yield
+    after = _draw_states()
+    if changed := [name for name, state in before.items() if state != after[name]]:
+        note(
+            f"something drew from the global random generator of {' and '.join(changed)} while several questions were "
+            "in flight: such draws depend on which question was faster; --parallel 1 gives the same ones every time"
+        )
+
+
+def _draw_states() -> dict[str, object]:
+    name, keys, *rest = np.random.get_state()
+    states: dict[str, object] = {"Python": random.getstate(), "NumPy": (name, np.asarray(keys).tobytes(), *rest)}
+    if torch := sys.modules.get("torch"):
+        states["torch"] = torch.get_rng_state().numpy().tobytes()
+    return states
+
+
 class Models:
     """The models of a plan by role, loaded lazily; roles with equal configs share one."""
 

@@ -40,12 +40,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.config.schema import canonical
-from harness.engine.self_contained import without_texts
+from harness.engine.record_texts import without_texts
 from harness.errors import DataError, UserError
 from harness.storage.files import json_line, write_atomic
-from harness.storage.received import as_object
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, StoredRun, read_run
 from harness.storage.shown_texts import POINTER, TEXTS, checksum, pieces
+from harness.storage.untrusted import as_object
 from harness.types import VERSION
 
 if TYPE_CHECKING:

@@ -28,14 +28,14 @@ from harness.config import registry
 from harness.config.schema import DatasetConfig
 from harness.config.validation import part_of_run
 from harness.config.yaml_tree import flatten
+from harness.engine.record_texts import gold_of
 from harness.engine.scoring import rejudged
-from harness.engine.self_contained import gold_of
 from harness.errors import UserError
 from harness.exchange.bundle import Bundle, answer_digest, answered, opened, table, texts_digest
 from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
+from harness.storage.run_schema import JUDGES
 from harness.storage.serialize import plain
-from harness.storage.shapes import JUDGES
 from harness.storage.summary import KEPT, summarise
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from harness.config.schema import ModelConfig, canonical, digest
 from harness.errors import CannotRun
 from harness.storage.paths import inside
-from harness.storage.received import as_object, package_folder, plain, read_object
+from harness.storage.untrusted import as_object, package_folder, plain, read_object
 
 if TYPE_CHECKING:
     import torch

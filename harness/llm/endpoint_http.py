@@ -39,7 +39,7 @@ from harness.errors import CannotRun, RequestFailed
 from harness.llm.endpoint_wire import Connections
 from harness.parallel.scheduler import current
 from harness.storage.limits import nesting_problem
-from harness.storage.received import parse_json
+from harness.storage.untrusted import parse_json
 
 _AGAIN = frozenset({408, 409, 425, 429})
 _NO_MODEL = re.compile(

@@ -27,7 +27,7 @@ from harness.llm.model_facts import ModelFacts
 from harness.llm.thinking import thinking_room
 from harness.llm.tokenizer_files import from_hub
 from harness.storage.file_hash import hash_named
-from harness.storage.received import read_object
+from harness.storage.untrusted import read_object
 
 _HERE = (
     "deterministic",

@@ -15,7 +15,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from harness.errors import CannotRun
-from harness.storage.received import read_object, read_plain
+from harness.storage.untrusted import read_object, read_plain
 
 
 class FastTokenizer:

@@ -27,7 +27,7 @@ from harness.errors import CannotRun
 from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
 from harness.storage.home import user_home
-from harness.storage.received import plain
+from harness.storage.untrusted import plain
 
 __all__ = ["CONVERSION", "SUFFIX", "converted", "is_converted"]
 

@@ -38,7 +38,7 @@ from harness.llm.text import Text
 from harness.llm.tokenizer_files import place
 from harness.models import LanguageModel
 from harness.parallel.scheduler import current
-from harness.storage.received import read_plain
+from harness.storage.untrusted import read_plain
 
 # A product of a narrower model is over before a second thread has begun to help.
 _NARROW = 512

@@ -22,7 +22,7 @@ from harness.llm.thinking import thinking_room
 from harness.storage.file_hash import hash_named
 from harness.storage.hub import MODELS, Kind, download, resolve
 from harness.storage.paths import inside
-from harness.storage.received import check_files, package_folder, read_object, read_plain
+from harness.storage.untrusted import check_files, package_folder, read_object, read_plain
 
 MERGED = "model.adapter"
 """How messages name the adapter that is merged."""

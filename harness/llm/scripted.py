@@ -34,7 +34,7 @@ from harness.llm.endings import reply_end
 from harness.llm.model_facts import ModelFacts
 from harness.llm.thinking import split, thinking_room
 from harness.models import Decoding, LanguageModel, Probe, Session, Span, Written
-from harness.storage.received import parse_yaml, read_plain
+from harness.storage.untrusted import parse_yaml, read_plain
 
 _TOKEN = re.compile(r"\s*\S+|\s+")
 _CAPABILITIES = frozenset({"attention", "probe", "score", "adapters", "sampling"})

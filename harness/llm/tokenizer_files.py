@@ -21,7 +21,7 @@ from harness.config.schema import ModelConfig
 from harness.errors import CannotRun
 from harness.llm.template import Limits, bounded
 from harness.storage.file_hash import file_hash, hash_named
-from harness.storage.received import check_files, read_object
+from harness.storage.untrusted import check_files, read_object
 
 VOCABULARY = ("vocab.*", "merges.txt", "*.model")
 """What tokens are made of where no tokenizer.json holds it all."""

@@ -29,7 +29,7 @@ from harness.scale.worker import Done, Order, raised
 from harness.storage.failures import answered
 from harness.storage.files import read_lines, touch
 from harness.storage.lock import FolderLock
-from harness.storage.parts import TRIES, part_name
+from harness.storage.part_files import TRIES, part_name
 from harness.storage.remote_runs import check_shared
 from harness.storage.run_folder import RECORDS, RUN
 

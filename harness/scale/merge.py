@@ -28,7 +28,7 @@ from harness.storage.files import indexed_lines, json_line, no_link, read_lines,
 from harness.storage.kept_requests import REQUESTS
 from harness.storage.lock import FolderLock
 from harness.storage.packed_lines import read_packed
-from harness.storage.parts import ORDER, order_of, part_name, parts_in
+from harness.storage.part_files import ORDER, order_of, part_name, parts_in
 from harness.storage.run_folder import (
     ANSWERED,
     DOCUMENTS,

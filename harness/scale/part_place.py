@@ -14,7 +14,7 @@ from harness.errors import UserError, WorkerLost
 from harness.storage.files import read_lines, tidy, touch
 from harness.storage.kept_requests import REQUESTS
 from harness.storage.lock import FolderLock
-from harness.storage.parts import TRIES, Part, part_name, write_order
+from harness.storage.part_files import TRIES, Part, part_name, write_order
 from harness.storage.place import Place
 from harness.storage.remote_runs import check_shared
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, check_plain, read_json, run_yaml

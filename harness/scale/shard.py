@@ -22,7 +22,7 @@ from harness.errors import RunLocked, UserError
 from harness.scale.merge import merge
 from harness.scale.part_place import part_of
 from harness.storage.files import read_lines
-from harness.storage.parts import Part, part_name, parts_in
+from harness.storage.part_files import Part, part_name, parts_in
 from harness.storage.run_folder import MANIFEST, RECORDS, SUMMARY, read_json
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from harness.scale.merge import merge
 from harness.scale.shard import RecordFollower, partition, run_shard
 from harness.scale.worker import Done, Log, failed, planned, raised
 from harness.storage.files import read_lines
-from harness.storage.parts import TRIES
+from harness.storage.part_files import TRIES
 from harness.storage.remote_runs import check_shared
 from harness.storage.run_folder import RECORDS, RUN
 

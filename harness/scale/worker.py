@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any
 from harness.engine.progress import Progress
 from harness.errors import FirstFailure, HarnessError, RunLocked, SaveError, UserError
 from harness.scale.part_place import part_of
-from harness.storage.parts import Part
+from harness.storage.part_files import Part
 from harness.types import VERSION
 
 if TYPE_CHECKING:
     from harness.config.layers import Choices
+    from harness.engine.numbers_from_rows import Key
     from harness.engine.plan import Plan
-    from harness.engine.siblings import Key
 
 _KEPT = 4  # plans, with the rows of their data sets
 _KINDS: dict[str, type[HarnessError]] = {"locked": RunLocked, "user": UserError, "save": SaveError}
@@ -157,8 +157,8 @@ def raised(done: Done, worker: str) -> HarnessError:
 
 def planned(chain: Sequence[Choices], out: Path) -> Plan:
     """The plan of the last row of `chain`, with the numbers that it takes from the runs of those before it."""
+    from harness.engine.numbers_from_rows import key, settled
     from harness.engine.plan import plan_choices
-    from harness.engine.siblings import key, settled
 
     before: dict[Key, Plan] = {}
     plan: Plan | None = None

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from harness.storage.received import plain
+from harness.storage.untrusted import plain
 
 _hashed: dict[tuple[str, int, int], str] = {}
 

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from harness.errors import DataError, SaveError
-from harness.storage.received import as_object, plain
+from harness.storage.untrusted import as_object, plain
 
 if TYPE_CHECKING:
-    from harness.storage.shapes import Misshapen, Shape
+    from harness.storage.run_schema import Misshapen, Shape
 
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -152,7 +152,7 @@ def json_line(value: Any) -> bytes:
 def _parse(line: bytes, field: str, shape: Shape | None = None) -> tuple[dict[str, Any] | Misshapen | None, str]:
     """Return the line's object, or None and the problem; Misshapen if only one value is wrong."""
     if shape is not None:
-        from harness.storage.shapes import Misshapen
+        from harness.storage.run_schema import Misshapen
 
         try:
             return shape.read(line), ""

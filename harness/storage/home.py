@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.errors import UserError
 from harness.storage.object_store import shared_store
-from harness.storage.received import read_object
+from harness.storage.untrusted import read_object
 
 
 def home() -> Path:

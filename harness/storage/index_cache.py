@@ -40,8 +40,8 @@ from harness.storage.files import identity, save_error
 from harness.storage.home import home
 from harness.storage.lock import process_start
 from harness.storage.object_store import Damaged, ObjectStore, StoreFailed, is_url, shared_store
-from harness.storage.received import as_object, read_object, read_plain
 from harness.storage.serialize import Packed, dump, load
+from harness.storage.untrusted import as_object, read_object, read_plain
 
 if TYPE_CHECKING:
     from harness.types import Document

@@ -23,7 +23,7 @@ from typing import Any, Self
 
 from harness.errors import RunLocked, UserError
 from harness.storage.files import save_error
-from harness.storage.parts import part_name
+from harness.storage.part_files import part_name
 
 _SIGNED = b'{"pid":'  # how every signature begins
 

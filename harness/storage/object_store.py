@@ -21,7 +21,7 @@ from typing import Any
 
 from harness.errors import DataError, UserError
 from harness.storage.limits import check_ratio
-from harness.storage.received import as_object
+from harness.storage.untrusted import as_object
 
 _KEY = "key.json"
 

@@ -20,7 +20,7 @@ from typing import IO, Any
 from harness.errors import DataError
 from harness.storage.files import append_line, json_line, no_link, save_error
 from harness.storage.limits import check_ratio, limit
-from harness.storage.received import as_object, plain
+from harness.storage.untrusted import as_object, plain
 
 _HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00"  # how every member of ours begins: no name, no time
 _CHUNK = 1 << 20

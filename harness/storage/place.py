@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from harness.errors import UserError
 from harness.storage.files import tidy, touch
 from harness.storage.lock import FolderLock
-from harness.storage.parts import check_no_parts
+from harness.storage.part_files import check_no_parts
 from harness.storage.paths import copied_root
 from harness.storage.run_folder import RUN, SUMMARY, check_plain
 from harness.types import Example

@@ -31,7 +31,7 @@ from harness.storage.home import home
 from harness.storage.lock import FolderLock, process_start
 from harness.storage.object_store import ObjectStore, StoreFailed, is_url
 from harness.storage.paths import STORE, copied_root
-from harness.storage.received import as_object, read_object
+from harness.storage.untrusted import as_object, read_object
 
 EVERY = 30.0  # seconds between two sends
 AWAY = 30.0  # seconds that a run waits at its start and end for a store that fails

@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING, Any, overload
 from harness.errors import DataError, UserError
 from harness.storage.files import indexed_lines, read_lines
 from harness.storage.kept_requests import REQUESTS, read_requests
-from harness.storage.parts import ORDER, part_name, parts_in
-from harness.storage.received import as_object, parse_yaml, plain, read_plain
+from harness.storage.part_files import ORDER, part_name, parts_in
 from harness.storage.shown_texts import TEXTS, lost_texts, read_texts
+from harness.storage.untrusted import as_object, parse_yaml, plain, read_plain
 
 if TYPE_CHECKING:
-    from harness.storage.shapes import Shape
+    from harness.storage.run_schema import Shape
 
 
 RECORDS, DOCUMENTS, ANSWERED, RUN, MANIFEST, SUMMARY, LOCK = (
@@ -101,7 +101,7 @@ class StreamedRecords(Sequence[dict[str, Any]]):
     """
 
     def __init__(self, path: Path, notes: list[str] | None = None) -> None:
-        from harness.storage.shapes import RECORD
+        from harness.storage.run_schema import RECORD
 
         self.path, self._shape = path, RECORD
         lines = indexed_lines(path, "question_id", notes, RECORD)
@@ -147,7 +147,7 @@ def read_run(folder: Path, *, streamed: bool = False) -> StoredRun:
     Raises UserError when it is no run folder, DataError when a file in it is damaged. A summary or manifest that is not
     written yet is {}. If a question has several records, the last one counts.
     """
-    from harness.storage.shapes import RECORD
+    from harness.storage.run_schema import RECORD
 
     def records(path: Path, notes: list[str]) -> Sequence[dict[str, Any]]:
         if streamed:
@@ -171,7 +171,7 @@ def read_question(folder: Path, question_id: str) -> StoredRun:
         rows = read_lines(path, "question_id", notes, RECORD, lambda line: any(key in line for key in keys))
         return [row for row in rows if row["question_id"] == question_id][-1:]
 
-    from harness.storage.shapes import RECORD
+    from harness.storage.run_schema import RECORD
 
     run = _read(folder, records)
     return run if run.records else read_run(folder)
@@ -179,7 +179,6 @@ def read_question(folder: Path, question_id: str) -> StoredRun:
 
 def _read(folder: Path, records: Callable[[Path, list[str]], Sequence[dict[str, Any]]]) -> StoredRun:
     """The run folder with what `records` reads of its records.jsonl."""
-    from harness.storage import shapes
 
     if not (folder / RUN).is_file():
         raise UserError(f"{folder} is not a run folder: it has no {RUN}.")
@@ -188,17 +187,17 @@ def _read(folder: Path, records: Callable[[Path, list[str]], Sequence[dict[str, 
     notes: list[str] = []
     try:
         rows = records(folder / RECORDS, notes)
-        documents = list(read_lines(folder / DOCUMENTS, "document_id", notes, shapes.DOCUMENT))
+        documents = list(read_lines(folder / DOCUMENTS, "document_id", notes, run_schema.DOCUMENT))
         notes += [lost] if (lost := lost_texts(folder, rows)) else []
     except OSError as error:
         raise _not_read(Path(error.filename or folder), error) from None
     return StoredRun(
         path=folder,
         config=run["config"],
-        manifest=read_json(folder / MANIFEST, shapes.MANIFEST),
+        manifest=read_json(folder / MANIFEST, run_schema.MANIFEST),
         records=rows,
         documents=documents,
-        summary=read_json(folder / SUMMARY, shapes.SUMMARY),
+        summary=read_json(folder / SUMMARY, run_schema.SUMMARY),
         origins=run.get("origins") or {},
         notes=tuple(notes),
     )
@@ -220,8 +219,6 @@ def run_yaml(folder: Path) -> dict[str, Any]:
     """What run.yaml holds. Raises DataError for a damaged one."""
     import yaml
 
-    from harness.storage import shapes
-
     path = folder / RUN
 
     try:
@@ -233,8 +230,8 @@ def run_yaml(folder: Path) -> dict[str, Any]:
     if not isinstance(value, dict) or not isinstance(value.get("config"), dict):
         raise DataError(path, None, "config", "missing; the run folder was not written by this program")
     try:
-        shapes.RUN.check(value)
-    except shapes.Misshapen as error:
+        run_schema.RUN.check(value)
+    except run_schema.Misshapen as error:
         raise DataError(path, None, error.key, f"{error}; the run folder was not written by this program") from None
     return value
 

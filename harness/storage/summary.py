@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from harness.cost.usage import add_usage, texts_of
 from harness.stats.bootstrap import interval
 from harness.stats.clusters import by_question, question_labels
-from harness.storage.shapes import MISSING, PREFIX
+from harness.storage.run_schema import MISSING, PREFIX
 
 KEPT = ("state", "n_asked", "stopped_early")
 """The keys of a summary.json that its records do not determine: who computes the numbers again keeps them."""

@@ -1,6 +1,6 @@
 """Log the runs of one command to MLflow while they go on, in one child process of its own.
 
-trackers = BackgroundTracking(out, mlflow, suite)     a hook of harness/engine/command.py
+trackers = BackgroundTracking(out, mlflow, suite)     a hook of harness/engine/rows_in_turn.py
 trackers.started(plan); runner.run(...)
 trackers.missed()                      waits for the last pass; a sentence for what was not logged
 log = TrainingLog(out, uri, params, warn)     the same for a training; log.close("FINISHED") ends it
@@ -33,7 +33,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.engine.command import Hook
+from harness.engine.rows_in_turn import Hook
 from harness.errors import ConfigError, HarnessError
 from harness.storage.home import read_lock, write_json
 from harness.storage.paths import masked

@@ -26,7 +26,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from harness.storage.shapes import JUDGES
+from harness.storage.run_schema import JUDGES
 from harness.tracking.traces import Span, Trace, digest, scores, shortened, traces
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.cost.flops import DEFAULT
 from harness.storage.kept_requests import REQUESTS, read_requests
-from harness.storage.shapes import JUDGES
+from harness.storage.run_schema import JUDGES
 from harness.tracking.metrics import metric_name, percent
 
 if TYPE_CHECKING:

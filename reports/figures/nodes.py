@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from harness.engine.sibling_values import visited
+from harness.engine.numbers_from_runs import visited
 from harness.errors import UserError
 from harness.stats.bootstrap import interval
 from reports import stored as facts

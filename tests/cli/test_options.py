@@ -12,7 +12,7 @@ import yaml
 from harness.cli.main import COMMANDS, root
 from harness.cli.stored_runs import FIGURES
 from harness.config.layers import Choices
-from harness.engine import recording, runner
+from harness.engine import runner
 from harness.engine.runner import RunResult
 from harness.errors import UserError
 from harness.method import Index, Tools
@@ -118,15 +118,15 @@ def test_of_several_methods_those_record_that_can(here: Cli, tapes: Path, tmp_pa
 
 def test_methods_are_asked_for_the_field_and_not_known_by_name(tapes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_CONFIGS", str(tapes))
-    assert {"tape", "tape-strict"} <= set(recording.methods_with("record_stops"))
-    assert "echo" not in recording.methods_with("record_stops")
+    assert {"tape", "tape-strict"} <= set(recorded_stops.methods_with("record_stops"))
+    assert "echo" not in recorded_stops.methods_with("record_stops")
     row = Choices(method="tape", dataset="pocket/musique")
-    (made,), notes = recording.with_fields([row], {"record_stops": 3})
+    (made,), notes = recorded_stops.with_fields([row], {"record_stops": 3})
     assert (made.sets, notes) == ({"method.record_stops": 3}, [])
     broken = Choices(method="no-such", dataset="pocket/musique")
-    assert recording.with_fields([broken, row], {"record_stops": 3})[0][0] is broken
+    assert recorded_stops.with_fields([broken, row], {"record_stops": 3})[0][0] is broken
     with pytest.raises(UserError, match="add --record-stops"):
-        recording.with_fields([row], {"record_t_p": 0.5})
+        recorded_stops.with_fields([row], {"record_t_p": 0.5})
 
 
 @pytest.mark.parametrize(("arguments", "expected"), [([], 1), (["--parallel", "4"], 4)])

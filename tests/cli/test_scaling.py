@@ -11,7 +11,7 @@ import pytest
 
 from harness.cli.main import main
 from harness.storage.files import read_lines
-from harness.storage.parts import parts_in
+from harness.storage.part_files import parts_in
 
 ROW = [
     "run",

@@ -12,9 +12,9 @@ from harness.cli.forecast_table import one_line, table
 from harness.cli.run_result import closing
 from harness.config.layers import Choices
 from harness.cost.flops import DEFAULT, ModelShape, flops
-from harness.engine.command import Lost
 from harness.engine.forecast import FRAME, Forecast, forecast
 from harness.engine.plan import Plan, plan_choices
+from harness.engine.rows_in_turn import Lost
 from harness.method.hooks import Reads
 from harness.types import Document, Example, Gold, Question, Support
 from tests.cli.conftest import Cli, configs, environment, here

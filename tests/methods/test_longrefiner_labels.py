@@ -13,7 +13,7 @@ from harness.config.schema import ModelConfig
 from harness.config.yaml_tree import Raw
 from harness.cost.meter import Meter
 from harness.engine.plan import plan_choices
-from harness.engine.suggest import fitting
+from harness.engine.plan_models import fitting
 from harness.errors import UserError
 from harness.llm.adapters import furnished
 from harness.llm.scripted import Script, ScriptedModel

@@ -15,7 +15,7 @@ from harness.scale.driver import Driver, Event, _parts
 from harness.scale.part_place import part_of
 from harness.scale.worker import Done, Order, Worker
 from harness.storage.files import read_lines
-from harness.storage.parts import Part, parts_in
+from harness.storage.part_files import Part, parts_in
 from harness.storage.run_folder import RECORDS
 from tests.engine.fakes import World, comparable, go, make_plan
 from tests.scale.test_shards import _home  # noqa: F401 - an autouse fixture

@@ -15,7 +15,7 @@ from harness.scale.part_place import part_of
 from harness.scale.shard import parsed, partition, run_shard
 from harness.storage.files import json_line, read_lines
 from harness.storage.lock import FolderLock
-from harness.storage.parts import Part, parts_in
+from harness.storage.part_files import Part, parts_in
 from harness.storage.run_folder import DOCUMENTS, RECORDS, read_run
 from tests.engine.fakes import World, comparable, go, make_plan
 

@@ -24,8 +24,8 @@ from harness.llm.adapters import Base, check
 from harness.llm.gguf import converted
 from harness.llm.model_info import hash_files
 from harness.storage.index_cache import checked_files
-from harness.storage.received import package_folder, parse_json, read_plain
 from harness.storage.remote_runs import _layout
+from harness.storage.untrusted import package_folder, parse_json, read_plain
 
 
 def pipe(path: Path) -> Path:

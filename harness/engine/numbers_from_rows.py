@@ -2,7 +2,7 @@
 
     plans, lost = arrange(plans, wanted)          each row behind the one it takes a number from
     plan = settled(plan, before, out)             the plan with its numbers, once that row has run
-    NumbersFromRows(out, note)                    the same for all rows of a command, as a hook (engine/command.py)
+    NumbersFromRows(out, note)                    the same for all rows of a command, as a hook (engine/rows_in_turn.py)
 
 A row takes its number from the row of the named preset on the same data set. Model and settings are the same,
 as both rows belong to one command. The numbers are means over the questions that this command asks.
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.config import presets
-from harness.engine.command import Hook, Lost
+from harness.engine.rows_in_turn import Hook, Lost
 from harness.errors import RowWaits, UserError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def _sources(plan: Plan, rows: Iterable[Key]) -> dict[str, Key]:
     In a sweep that is the row at the same point; the row of a method that lacks a swept parameter stands for every
     value of it. Raises UserError for a source that is neither row nor folder.
     """
-    from harness.engine.sibling_values import preset_of
+    from harness.engine.numbers_from_runs import preset_of
 
     rows = list(rows)
     found: dict[str, Key] = {}
@@ -59,7 +59,7 @@ def arrange(plans: Sequence[Plan], wanted: Sequence[Choices]) -> tuple[list[Plan
     wanted: all rows of the command. Raises UserError for a source that is not among them, a folder without
     a finished run, and rows in a circle.
     """
-    from harness.engine.sibling_values import stored
+    from harness.engine.numbers_from_runs import stored
 
     asked = {key(row) for row in wanted}
     needed = {key(plan.choices): _sources(plan, asked) for plan in plans}
@@ -107,7 +107,7 @@ def settled(plan: Plan, before: Mapping[Key, Plan], out: Path) -> Plan:
 
     Raises RowWaits for a row that has not run to its end, UserError for a run that has no such number.
     """
-    from harness.engine.sibling_values import settle, stored
+    from harness.engine.numbers_from_runs import settle, stored
 
     if not plan.awaits:
         return plan

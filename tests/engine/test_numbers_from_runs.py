@@ -10,8 +10,8 @@ from harness.config.layers import Choices
 from harness.config.suites import read
 from harness.cost.flops import ModelShape
 from harness.engine.forecast import Cost
+from harness.engine.numbers_from_runs import cost_of, nearest, settle, visited
 from harness.engine.plan import Plan, plan_choices
-from harness.engine.sibling_values import cost_of, nearest, settle, visited
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
 from methods.raptor.method import Raptor

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from harness.engine.document_view import GAP
 from harness.storage.run_folder import MANIFEST
+from harness.storage.run_schema import JUDGES
 from harness.storage.serialize import plain
-from harness.storage.shapes import JUDGES
 from harness.storage.shown_texts import POINTER, moved_out, pieces
 from harness.types import Gold, Record, Support
 

@@ -10,7 +10,7 @@ import pytest
 
 from harness.cli.forecast_table import table
 from harness.engine.forecast import Forecast
-from harness.engine.speed import hours, keep_actual, measured
+from harness.engine.measured_speed import hours, keep_actual, measured
 from tests.engine.fakes import make_plan
 
 USAGE = {"tokens_in": 900, "tokens_out": 100, "seconds": 2.0}
