@@ -6,8 +6,7 @@
     attached.begin(planned)                                       warnings; forecasts know the rows
     with attached.executor() as execute: ...                      in this process, as one shard, or by workers
 
-numbers from other rows (numbers_from_rows.py) · recorded stops · MLflow · forecasts (forecast_table.py) · shards, Ray, Slurm
-(scaling.py)
+numbers from other rows · recorded stops · MLflow · forecasts (forecast_table.py) · shards, Ray, Slurm (scaling.py)
 """
 
 from __future__ import annotations

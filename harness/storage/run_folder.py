@@ -179,6 +179,7 @@ def read_question(folder: Path, question_id: str) -> StoredRun:
 
 def _read(folder: Path, records: Callable[[Path, list[str]], Sequence[dict[str, Any]]]) -> StoredRun:
     """The run folder with what `records` reads of its records.jsonl."""
+    from harness.storage import run_schema
 
     if not (folder / RUN).is_file():
         raise UserError(f"{folder} is not a run folder: it has no {RUN}.")
@@ -218,6 +219,8 @@ def check_plain(folder: Path, part: int | None = None) -> None:
 def run_yaml(folder: Path) -> dict[str, Any]:
     """What run.yaml holds. Raises DataError for a damaged one."""
     import yaml
+
+    from harness.storage import run_schema
 
     path = folder / RUN
 

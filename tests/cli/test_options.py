@@ -12,7 +12,7 @@ import yaml
 from harness.cli.main import COMMANDS, root
 from harness.cli.stored_runs import FIGURES
 from harness.config.layers import Choices
-from harness.engine import runner
+from harness.engine import recorded_stops, runner
 from harness.engine.runner import RunResult
 from harness.errors import UserError
 from harness.method import Index, Tools
