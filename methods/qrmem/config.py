@@ -24,7 +24,7 @@ class QRMeMConfig(MethodConfig):
     novelty          m   a question enters the pool only if its ROUGE-L with every one in it is below this
     update           m   ask questions and extract again, guided by them
     open_entities    m   let the model name entities too; without it the recogniser does that alone
-    recogniser       m   named-entity tool: "rules", "spacy", "stanza" (entities.py); the paper names CoreNLP,
+    recogniser       m   named-entity tool: "rules", "spacy", "stanza" (harness/entities/); the paper names CoreNLP,
                          which Stanza succeeds (docs/methods/qrmem.md#qrmem-recogniser)
     retries          mn  further replies to a request whose reply cannot be parsed
     temperature      mn  of these; the first reply is the likeliest one
