@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -36,9 +35,9 @@ def test_files_that_docstrings_and_comments_name_exist(folder: str) -> None:
         text = path.read_text(encoding="utf-8")
         tree = ast.parse(text)
         said = "\n".join([*(text for _, text in documented(tree)), *re.findall(r"#.*", text)])
-        for name in set(_FILE.findall(said)):
-            if not _ELSEWHERE.search(name) and not any(other == name or other.endswith(f"/{name}") for other in known):
-                gone.append(f"{path.relative_to(ROOT)}: {name}")
+        named = {name for name in _FILE.findall(said) if not _ELSEWHERE.search(name)}
+        own = {name for name in named if any(other == name or other.endswith(f"/{name}") for other in known)}
+        gone += [f"{path.relative_to(ROOT)}: {name}" for name in sorted(named - own)]
     assert not gone, "\n".join(gone)
 
 
