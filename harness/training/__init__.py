@@ -12,7 +12,7 @@ base.py              the frozen base model with one adapter; the loss on target 
 loop.py              steps, log, checkpoints; a stopped training resumes exactly
 trainer.py           the training of one adapter
 course.py            the training of all adapters of a method
-need.py              the memory that training takes
+memory_estimate.py   the memory that training takes
 evaluate.py          scores with and without the adapter, on scenes that were not trained on
 cards.py             the model card of an adapter
 reader.py            one adapter for all methods, from real training rows (real_rows.py, lessons.py, reader_exam.py)
