@@ -7,8 +7,7 @@
     problems(["musique.anser_f1"])                                   -> ["unknown scorer ... Did you mean ...?"]
 
 "F1" is not one metric (yes/no rules, punctuation, empty texts differ), so no scorer is called just that. Importing this
-package loads no scorer and none of their packages; `harness.scorers.hf` offers each scorer as an `evaluate` metric and
-`harness.scorers.dataset` runs whole-file evaluations.
+package loads no scorer and none of their packages; `harness.scorers.hf` offers each scorer as an `evaluate` metric.
 """
 
 from __future__ import annotations

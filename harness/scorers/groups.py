@@ -13,19 +13,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from harness.scorers import longbench, quality
+from harness.scorers.longbench_eval import BUCKETS, bucket, first_line
 from harness.scorers.longbench_eval import scorer as evaluated
-
-BUCKETS = ("0-4k", "4-8k", "8k+")
-
-
-def bucket(length: int) -> str:
-    """LongBench-E's class of a text by its `length` field (words): below 4,000, below 8,000, else."""
-    return BUCKETS[0] if length < 4000 else BUCKETS[1] if length < 8000 else BUCKETS[2]
-
-
-def first_line(prediction: str) -> str:
-    """The part of a few-shot set's prediction that LongBench scores: its first line after leading line breaks."""
-    return prediction.lstrip("\n").split("\n")[0]
 
 
 @evaluated("longbench.qa_f1_score.first_line", "token F1 of the first line (few-shot sets)")

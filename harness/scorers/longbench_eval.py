@@ -40,6 +40,17 @@ DATASETS: dict[str, Callable[..., float]] = {
     "repobench-p": en.code_sim_score,
 }
 _FIRST_LINE = frozenset({"trec", "triviaqa", "samsum", "lsht"})
+BUCKETS = ("0-4k", "4-8k", "8k+")
+
+
+def bucket(length: int) -> str:
+    """LongBench-E's class of a text by its `length` field (words): below 4,000, below 8,000, else."""
+    return BUCKETS[0] if length < 4000 else BUCKETS[1] if length < 8000 else BUCKETS[2]
+
+
+def first_line(prediction: str) -> str:
+    """The part of a few-shot set's prediction that LongBench scores: its first line after leading line breaks."""
+    return prediction.lstrip("\n").split("\n")[0]
 
 
 def item_score(
@@ -55,7 +66,7 @@ def item_score(
         raise ScoreError(f"LongBench has no data set {dataset!r}; it has: {', '.join(DATASETS)}")
     metric = DATASETS[dataset]
     if dataset in _FIRST_LINE:
-        prediction = prediction.lstrip("\n").split("\n")[0]
+        prediction = first_line(prediction)
     if metric is en.classification_score:
         if all_classes is None:
             raise ScoreError(f"LongBench's {dataset} needs all_classes, the list of its class names")
@@ -93,11 +104,11 @@ def scorer_e(
     backend: str = "difflib",
 ) -> dict[str, float | None]:
     """LongBench-E: the score by `length` of the item (< 4000, < 8000, else); None for a class without items."""
-    classes: dict[str, list[int]] = {"0-4k": [], "4-8k": [], "8k+": []}
+    classes: dict[str, list[int]] = {name: [] for name in BUCKETS}
     if len(lengths) != len(prediction):
         raise ScoreError(f"{len(prediction)} predictions but {len(lengths)} lengths")
     for at, length in enumerate(lengths):
-        classes["0-4k" if length < 4000 else "4-8k" if length < 8000 else "8k+"].append(at)
+        classes[bucket(length)].append(at)
     return {
         name: mean_score(
             [prediction[at] for at in items],

@@ -5,13 +5,10 @@ sp_f1([["a", 0]], [["A", 0]])   -> 1.0   (titles are compared in lower case)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
 from harness.scorers.base import published
 from harness.scorers.hotpotqa import Facts
 from harness.scorers.hotpotqa import em as em
 from harness.scorers.hotpotqa import f1 as f1
-from harness.scorers.squad import normalize_answer
 from harness.scorers.support import SetOverlap, facts, set_overlap
 
 scorer = published("Alab-NII/2wikimultihop 2wikimultihop_evaluate_v1.1.py")
@@ -22,12 +19,6 @@ scorer("2wikimultihopqa.em", "exact match")(em)
 def sp_overlap(prediction: Facts, gold: Facts) -> SetOverlap:
     """Compare sets of [title, sentence index] with lower-cased titles."""
     left, right = ({(title.lower(), index) for title, index in facts(side)} for side in (prediction, gold))
-    return set_overlap(left, right)
-
-
-def evidence_overlap(prediction: Iterable[Sequence[str]], gold: Iterable[Sequence[str]]) -> SetOverlap:
-    """Compare sets of (subject, relation, object) triples, each part normalised."""
-    left, right = ({tuple(normalize_answer(part) for part in triple) for triple in side} for side in (prediction, gold))
     return set_overlap(left, right)
 
 

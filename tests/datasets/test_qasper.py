@@ -14,7 +14,6 @@ from harness.datasets.qasper import parse_row
 from harness.datasets.rows import RowError
 from harness.errors import DataError
 from harness.scorers import score
-from harness.scorers.dataset import evaluate_file
 from tests.datasets.support import check_mistake, config, needs_real, parquet, qasper, qasper_columns, real, write_lines
 
 Change = Callable[[dict[str, Any]], Any]
@@ -190,10 +189,8 @@ def test_answers_give_what_the_official_evaluator_gives() -> None:
     rows = [json.loads(line) for line in real("golden", "dataset_eval.jsonl").read_text("utf-8").splitlines()]
     golden = [row for row in rows if row["metric"] == "qasper.evaluate" and row["data_file"].endswith(path.name)]
     assert golden
-    papers = json.loads(path.read_text("utf-8"))
     for row in golden:
         given = row["predictions"]
-        assert evaluate_file("qasper.evaluate", papers, given)["Answer F1"] == pytest.approx(row["value"]["Answer F1"])
         values = [
             score("qasper.token_f1_score", given[e.question.id]["answer"], e.gold.answers)
             if e.question.id in given

@@ -8,24 +8,8 @@ from typing import Any
 import pytest
 
 from harness import scorers
-from harness.scorers.groups import bucket, first_line
 from harness.scorers.longbench_eval import mean_score, scorer_e
 from harness.types import Gold
-
-
-@pytest.mark.parametrize(
-    ("length", "name"), [(0, "0-4k"), (3999, "0-4k"), (4000, "4-8k"), (7999, "4-8k"), (8000, "8k+"), (90000, "8k+")]
-)
-def test_buckets(length: int, name: str) -> None:
-    assert bucket(length) == name
-
-
-@pytest.mark.parametrize(
-    ("text", "line"), [("Ada", "Ada"), ("\n\nAda\nQuestion: x", "Ada"), (" \nAda", " "), ("", ""), ("a\r\nb", "a\r")]
-)
-def test_first_line(text: str, line: str) -> None:
-    assert first_line(text) == line
-
 
 ITEMS = [("Ada", 100), ("nobody", 3000), ("Ada Velmark", 5000), ("Bert\nAda", 8500), ("Ada\nBert", 9000)]
 
