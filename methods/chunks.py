@@ -2,6 +2,7 @@
 
 fixed_chunks      "abcdefgh", 3 tokens a chunk ──► spans (start, end) of characters that tile the text
 sentence_chunks   so many whole sentences a chunk          packed_chunks   whole sentences up to so many tokens
+word_chunks       so many words a chunk                    passage_chunks  the document's own paragraphs
 keep              the first, the last, or the first and the last tokens of a text
 
 Cutting a text where sentences end, by rule: no word list, no model.
@@ -144,6 +145,23 @@ def packed_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
         else:
             groups.append([part])
     return [(group[0].start, group[-1].end) for group in groups]
+
+
+def word_chunks(text: str, count: int) -> list[Span]:
+    """`count` words a chunk, the last one short; what stands between white space is a word."""
+    words = [match.span() for match in re.finditer(r"\S+", text)]
+    groups = (words[i : i + count] for i in range(0, len(words), count))
+    return [(group[0][0], group[-1][1]) for group in groups]
+
+
+def passage_chunks(document: Document, size: int, model: MeteredModel) -> list[Span]:
+    """The paragraphs of `document`, each with its title; one of more than `size` tokens is cut as `packed` cuts it.
+
+    A document that is not divided into paragraphs is one.
+    """
+    text = document.text
+    whole = [(p.start, p.end) for p in document.passages] or [(0, len(text))]
+    return [(start + a, start + b) for start, end in whole for a, b in packed(text[start:end], size, model)]
 
 
 class _Part(NamedTuple):

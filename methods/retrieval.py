@@ -4,7 +4,7 @@
 
 PECAN and GARLIC use the same 300-token chunks as their own method and concatenate in rank order
 (docs/methods/retrieval.md#retrieval-rows). RECOMP's extractive compressor is the same with sentences as chunks, shown
-in the order of the text (docs/methods/retrieval.md#recomp).
+in the order of the text (docs/methods/retrieval.md#recomp), as are DOS RAG and OP-RAG (#dos-rag).
 """
 
 from __future__ import annotations
@@ -25,26 +25,29 @@ from harness.method import Index, MethodConfig, Task, Tools
 from harness.method.hooks import Reads
 from harness.models import MeteredModel
 from harness.types import Answer, Document, Question
-from methods.chunks import Span, fixed_chunks, packed_chunks, sentence_chunks, shown_spans
-from methods.reading import Reading, ReadingMethod, ask, frame, how_many_fit, room_for_text
+from methods.chunks import Span, fixed_chunks, packed, packed_chunks, passage_chunks, sentence_chunks, shown_spans
+from methods.reading import Reading, ReadingMethod, ask, frame, how_many_fit, question_text, room_for_text
 
 
 class RetrievalConfig(MethodConfig):
     """The chunks that are ranked, and how many are shown.
 
-    chunks: "tokens" = hard cut every chunk_tokens; "packed" = whole sentences up to chunk_tokens; "sentences" =
-    chunk_sentences whole sentences, where one of more than chunk_tokens tokens is cut and counts as several.
+    chunks: "tokens" = hard cut every chunk_tokens; "packed" = whole sentences up to chunk_tokens; "clauses" = the same,
+    a longer sentence cut behind its clauses; "sentences" = chunk_sentences whole sentences, where one of more than
+    chunk_tokens tokens is cut and counts as several; "passages" = the document's paragraphs, longer ones cut.
     least_characters: shorter chunks are dropped. k: chunks shown; budget: tokens shown instead of k (set k to null).
-    order: shown best first ("rank") or as they stand in the text ("document").
+    order: shown best first ("rank") or as they stand in the text ("document"). query_options: rank by the question with
+    the answers to choose from.
     """
 
-    chunks: Literal["tokens", "packed", "sentences"] = "tokens"
+    chunks: Literal["tokens", "packed", "clauses", "sentences", "passages"] = "tokens"
     chunk_tokens: int = Field(default=300, gt=0)
     chunk_sentences: int | None = Field(default=None, gt=0)
     least_characters: int = Field(default=1, gt=0)
     k: int | None = Field(default=5, gt=0)
     budget: int | None = Field(default=None, gt=0)
     order: Literal["rank", "document"] = "rank"
+    query_options: bool = False
 
     @model_validator(mode="after")
     def _one_limit(self) -> RetrievalConfig:
@@ -54,12 +57,15 @@ class RetrievalConfig(MethodConfig):
             raise ValueError("chunk_sentences goes with chunks=sentences (method.chunks=sentences chunk_sentences=6)")
         return self
 
-    def cut(self, text: str, model: MeteredModel) -> list[Span]:
-        """The chunks of `text` as spans of characters."""
+    def cut(self, document: Document, model: MeteredModel) -> list[Span]:
+        """The chunks of `document` as spans of characters."""
         if self.chunk_sentences is not None:
-            spans = sentence_chunks(text, self.chunk_sentences, self.chunk_tokens, model)
+            spans = sentence_chunks(document.text, self.chunk_sentences, self.chunk_tokens, model)
+        elif self.chunks == "passages":
+            spans = passage_chunks(document, self.chunk_tokens, model)
         else:
-            spans = (packed_chunks if self.chunks == "packed" else fixed_chunks)(text, self.chunk_tokens, model)
+            cutting = {"packed": packed_chunks, "clauses": packed}.get(self.chunks, fixed_chunks)
+            spans = cutting(document.text, self.chunk_tokens, model)
         return [(a, b) for a, b in spans if b - a >= self.least_characters]
 
 
@@ -69,7 +75,7 @@ class _TopK(ReadingMethod):
     Config = RetrievalConfig
     scope = "document"
     index_roles: ClassVar[tuple[str, ...]] = ("reader",)
-    index_fields = ("chunks", "chunk_tokens", "chunk_sentences", "least_characters")
+    index_fields: ClassVar[tuple[str, ...]] = ("chunks", "chunk_tokens", "chunk_sentences", "least_characters")
     takes: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {"k": "pieces"}
 
     def piece_tokens(self) -> int:
@@ -87,7 +93,7 @@ class _TopK(ReadingMethod):
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The chunks, and what the ranking needs of them."""
-        chunks = self.config.cut(document.text, tools.model())
+        chunks = self.config.cut(document, tools.model())
         return {"chunks": [list(c) for c in chunks], **self.prepare([document.text[a:b] for a, b in chunks], tools)}
 
     def prepare(self, texts: list[str], tools: Tools) -> Index:
@@ -103,19 +109,28 @@ class _TopK(ReadingMethod):
     ) -> Answer:
         """Rank, show the best, answer; if nothing fits, answer without a text and note it in the stop reason."""
         (document,), (index,) = documents, indexes
+        return self.read_best(question, document, index, tools, Reading(tools.task, config=self.config))
+
+    def read_best(self, question: Question, document: Document, index: Index, tools: Tools, request: Reading) -> Answer:
+        """The answer to `request` from the chunks that it has room for."""
         chunks: list[Span] = [(a, b) for a, b in index["chunks"]]
         texts = [document.text[a:b] for a, b in chunks]
+        asked = replace(question, text=question_text(question)) if self.config.query_options else question
         with tools.phase("search"):
-            scores = self.rank(question, texts, index, tools)
+            scores = self.rank(asked, texts, index, tools)
         # Ties keep document order, as a stable sort of the negated scores does.
         order = [int(i) for i in np.argsort(-scores, kind="stable")]
         model = tools.model()
-        request = Reading(tools.task, config=self.config)
         room = room_for_text(question, tools, model, request)
-        kept, reason = self._select(order, texts, room, model)
+        read = self.told(texts)
+        kept, reason = self._select(order, read, room, model)
         kept = sorted(kept) if self.config.order == "document" else kept
-        text = ask(question, [texts[i] for i in kept], tools, model, request)
+        text = ask(question, [read[i] for i in kept], tools, model, request)
         return Answer(text, shown_spans(document, [chunks[i] for i in kept]), reason)
+
+    def told(self, texts: list[str]) -> list[str]:
+        """The chunks as they are read, in the order of the document."""
+        return texts
 
     def _select(self, order: list[int], texts: list[str], room: int, model: MeteredModel) -> tuple[list[int], str]:
         """The first chunks of `order` that fit, and what ended them."""

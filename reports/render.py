@@ -105,7 +105,7 @@ def _formatter(column: str) -> Callable[[float], str]:
     head = column.split(".")[0]
     if is_setting(column):
         return str
-    if head in ("n", "failed", "truncated", "texts_cut", "clusters", "tokens"):
+    if head in ("n", "failed", "truncated", "texts_cut", "declined", "clusters", "tokens"):
         return _integer
     if head in ("tflops", "seconds"):
         return _three_digits

@@ -14,7 +14,7 @@ _CUT = re.compile(r"(\d+) of \d+ summaries were cut at (\d+) tokens")
 
 
 def searches(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """How many searches ended with every node visited, and how many probes were ties, a sentence each."""
+    """How many searches visited every node, how many probes were ties, how many questions were declined at first."""
     answered = [record for record in records if record["error"] is None and record["steps"]]
     ended = sum(record["stop_reason"] == "exhausted" for record in answered)
     asked = [p for record in answered for step in record["steps"] if (p := step.get("p_yes")) is not None]
@@ -23,7 +23,17 @@ def searches(records: Sequence[Mapping[str, Any]]) -> list[str]:
         found.append(f"{ended} of {len(answered)} searches ({100 * ended / len(answered):.0f} %) visited every node")
     if ties:
         found.append(f"{ties} of {len(asked)} probes ({100 * ties / len(asked):.0f} %) are ties: P(Yes) is 0.5")
+    routed = sum(any(step.get("action") in ("accept", "decline") for step in record["steps"]) for record in answered)
+    if routed:
+        count = declined(answered)
+        share = f"{count} of {routed} questions ({100 * count / routed:.0f} %)"
+        found.append(f"{share} were declined at first and answered from the whole document")
     return found + _cut(answered)
+
+
+def declined(records: Sequence[Mapping[str, Any]]) -> int:
+    """Questions whose first request was declined, so that a second one read the whole document."""
+    return sum(any(step.get("action") == "decline" for step in record["steps"]) for record in records)
 
 
 def _cut(answered: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -11,6 +11,7 @@ Columns of `frame`, in order:
     headline                            name of the data set's first score
     n failed truncated                  questions recorded, failed (scored 0 unless the run says skip), with cut context
     texts_cut                           texts that an encoder or reranker read only in part (notes: of how many)
+    declined                            questions that a first request left to a second one over the whole document
     <score> <score>.low <score>.high    mean in [0, 1] and its 95 % interval, bootstrap by cluster (stats/clusters.py);
                                         of a score of all answers (hf_bleu.corpus_bleu4) its value, where a run has it
     tokens.index / .search / .answer    tokens through a model: per document; per question in each phase
@@ -42,7 +43,7 @@ from harness.stats.clusters import linked
 from reports import stored as facts
 from reports.basis import asked, strangers
 from reports.question_costs import tflops
-from reports.search_notes import coinciding
+from reports.search_notes import coinciding, declined
 from reports.settings import Named, is_number, named
 
 if TYPE_CHECKING:
@@ -136,6 +137,7 @@ def _row(
         "failed": sum(r["error"] is not None for r in run.records),
         "truncated": sum(r["truncated"] is not None for r in run.records),
         "texts_cut": facts.texts_cut(run)[1],
+        "declined": declined(run.records),
     }
     row.update(_scores(run, names, seed, notes))
     row.update(_costs(run, convention, seed, spent))

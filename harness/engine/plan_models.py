@@ -149,9 +149,8 @@ def encoders_of(r: Resolution, method: Method, identities: dict[str, dict[str, A
 
     parts = r.parts
     # Chunks of whole sentences are mostly shorter than chunk_tokens; the others are as long as it.
-    chunk = (
-        None if getattr(method.config, "chunks", None) == "sentences" else getattr(method.config, "chunk_tokens", None)
-    )
+    by_tokens = getattr(method.config, "chunks", None) not in ("sentences", "words")
+    chunk = getattr(method.config, "chunk_tokens", None) if by_tokens else None
     encoders: dict[str, EncoderConfig] = {}
     for role in method.encoders:
         config: EncoderConfig | None = parts.get(role)

@@ -16,8 +16,8 @@ from harness.config.resolve import resolve
 from harness.config.schema import RunConfig
 from harness.errors import WindowExceeded
 from harness.llm.scripted import Rule
-from harness.types import Document, Question
-from methods.chunks import fixed_chunks, packed_chunks, sentence_chunks, sentences
+from harness.types import Document, Passage, Question
+from methods.chunks import fixed_chunks, packed_chunks, passage_chunks, sentence_chunks, sentences, word_chunks
 from methods.retrieval import BM25, Dense, RandomChunks, Reranked, RetrievalConfig, bm25_scores, words
 from tests.datasets.support import config as dataset_config
 from tests.datasets.support import needs_real, real
@@ -102,6 +102,31 @@ def test_chunks_tile(text, size):
     assert all(model.count(text[a:b]) <= size for a, b in chunks)
 
 
+TITLED = Document(
+    "d", "Fox\nRed fox runs. It is red.\n\nWhale\nBlue.", passages=(Passage("Fox", 0, 28), Passage("Whale", 30, 41))
+)
+
+
+@pytest.mark.parametrize(
+    ("document", "size", "chunks"),
+    [
+        (TITLED, 9, ["Fox\nRed fox runs. It is red.", "Whale\nBlue."]),
+        (TITLED, 4, ["Fox\nRed fox runs.", " It is red.", "Whale\nBlue."]),  # a paragraph that is too long
+        (Document("d", "No title here. None."), 3, ["No title here.", " None."]),
+        (Document("d", " \n"), 3, []),
+    ],
+)
+def test_chunks_are_the_documents_own_paragraphs(document, size, chunks):
+    found = passage_chunks(document, size, FakeTools(REPLY).model())
+    assert [document.text[a:b] for a, b in found] == chunks
+
+
+def test_chunks_of_words():
+    text = " one two\nthree  four five"
+    assert [text[a:b] for a, b in word_chunks(text, 2)] == ["one two", "three  four", "five"]
+    assert word_chunks(" \n", 2) == []
+
+
 # --- choosing ---------------------------------------------------------------------------------------------------------
 
 SENTENCES = {"chunks": "sentences", "chunk_sentences": 1}
@@ -131,6 +156,13 @@ def test_what_is_shown_in_the_order_of_the_text_is_chosen_by_rank():
     # The last sentence is the best; a budget for one chunk must not take the first of the text instead.
     config = RetrievalConfig(**SENTENCES, k=None, budget=2, order="document")
     assert answer(BM25(config), question=Question("q", "whale", ("d",)))[0] == ["Blue whale."]
+
+
+@pytest.mark.parametrize(("with_options", "shown"), [(False, ["Red fox runs."]), (True, ["Green bird sings."])])
+def test_options_can_be_part_of_the_query(with_options, shown):
+    question = Question("q", "Which fox?", ("d",), ("green bird", "green sings"))
+    config = RetrievalConfig(**SENTENCES, k=1, query_options=with_options)
+    assert answer(BM25(config), question=question)[0] == shown
 
 
 @pytest.mark.parametrize("text", ["", " \n "])
@@ -271,6 +303,23 @@ def test_top_x_is_the_papers(method, dataset, k):
     for name in (dataset, f"pocket/{dataset}"):
         found = resolve_params(method, name)
         assert (found.k, found.chunk_tokens, found.chunks, found.order) == (k, 300, "tokens", "rank")
+
+
+@pytest.mark.parametrize(
+    ("method", "dataset", "params"),
+    [
+        ("dos-rag", "narrativeqa", {"budget": 10_000}),
+        ("dos-rag", "quality", {"budget": 8_000}),
+        ("dos-rag-40k", "quality", {"budget": 40_000}),
+        ("op-rag", "musique", {"k": 128}),
+        ("op-rag-48k", "musique", {"k": 384}),
+    ],
+)
+def test_chunks_in_the_order_of_the_document_at_the_papers_budgets(method, dataset, params):
+    found = resolve_params(method, dataset)
+    own = {"chunks": "clauses", "chunk_tokens": 100, "k": None, "query_options": True}
+    shared = own if method.startswith("dos") else {"chunk_tokens": 128}
+    assert found == RetrievalConfig(**{**shared, "order": "document", **params})
 
 
 def test_the_suite_has_the_rows_of_the_papers_table_in_their_order():

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from methods.graph import Graph
 from methods.pecan.build import _Batch, _Layer, _tell
 from methods.pecan.config import PecanConfig
-from reports.search_notes import coinciding, searches
+from reports.search_notes import coinciding, declined, searches
 
 
 def record(stop, *p_yes, error=None, note="", document="d"):
@@ -22,6 +22,12 @@ def test_exhausted_searches_and_ties_are_counted_over_answered_questions():
         "1 of 4 probes (25 %) are ties: P(Yes) is 0.5",
     ]
     assert searches([record("yes", 0.9)]) == []
+
+
+def test_questions_that_were_declined_at_first_are_counted_among_those_that_could_be():
+    rows = [{**record("whole"), "steps": [{"action": action}]} for action in ("decline", "accept", "accept", "select")]
+    assert searches(rows) == ["1 of 3 questions (33 %) were declined at first and answered from the whole document"]
+    assert declined(rows) == 1
 
 
 def test_a_method_without_a_search_visits_no_node() -> None:

@@ -1,0 +1,258 @@
+"""HippoRAG 2 (Gutiérrez et al. 2025, arXiv 2502.14802): passages ranked by a walk over phrases, triples and passages.
+
+Source: docs/methods/retrieval.md#hipporag.
+
+    index     each passage ──► its entities ──► triples (subject, relation, object)
+              graph: subject ── object (how often), passage ── its phrases (1), phrase ── similar phrase (similarity)
+    question  ──► the 5 most similar triples ──► those that the model keeps ──► weights of their phrases
+              ──► similarity of every passage x 0.05                        ──► weights of the passages
+              ──► personalised PageRank from these weights (networkx) ──► the 5 best passages are read
+
+Where the model keeps no triple, passages are ranked by similarity alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from harness.method import Index, MethodConfig, Tools
+from harness.models import MeteredModel
+from harness.prompts import Prompt, feed, prompt_tokens
+from harness.types import Answer, Document, Question, Step
+from methods import reading
+from methods.chunks import passage_chunks, shown_spans
+from methods.retry import Retry, ask_parsed, numbered, require, window_of
+
+ENTITIES = Prompt(
+    "entities",
+    "Extract the named entities of the text below: persons, places, works, organisations, dates and the like.\n\n"
+    'Text:\n{text}\n\nThe text ends here. Reply with a JSON list of names alone: ["name", "name"]',
+)
+TRIPLES = Prompt(
+    "triples",
+    "Turn the text below into triples of subject, relation and object. Each triple has at least one of the listed "
+    "entities, better two. Write names in place of pronouns.\n\nText:\n{text}\n\nThe text ends here. Entities: "
+    '{entities}\n\nReply with a JSON list of triples alone: [["subject", "relation", "object"]]',
+)
+FILTER = Prompt(
+    "filter",
+    "Below are facts that may help to answer a question, at once or by a further step. Choose those that do, {most} at "
+    "most, or none.\n\nQuestion: {question}\n\nFacts:{facts}\n\nReply in this form:\nFacts: numbers of the facts",
+)
+FACT = Prompt("filter, one fact", "\n{number}. {fact}", first=False)
+
+FILTER_TOKENS = 512  # of the reply that names facts, as in the released code
+SYNONYMS = 100  # of a phrase at most, likewise
+Fact = tuple[str, str, str]
+_QUOTED = r'"((?:[^"\\]|\\.)*)"'
+_TRIPLE = re.compile(rf"\[\s*{_QUOTED}\s*,\s*{_QUOTED}\s*,\s*{_QUOTED}\s*\]")
+
+
+class HippoRAG(reading.ReadingMethod):
+    """A graph of phrases and passages; passages are ranked by PageRank from the triples that fit the question."""
+
+    class Config(MethodConfig):
+        """chunk_tokens: of a passage, a longer paragraph is cut; reply_tokens: of a list of entities or triples; k:
+        passages read; link_k: triples shown to the model, and phrases that the walk starts from; damping: how likely
+        the walk goes on; passage_weight: of a passage's similarity among the starts; synonyms: least similarity of two
+        phrases with an edge; window: of prompt and reply, None = the model's.
+        """
+
+        chunk_tokens: int = Field(default=500, gt=0)
+        reply_tokens: int = Field(default=2048, gt=0)
+        k: int = Field(default=5, gt=0)
+        link_k: int = Field(default=5, gt=0)
+        damping: float = Field(default=0.5, gt=0, lt=1)
+        passage_weight: float = Field(default=0.05, gt=0)
+        synonyms: float = Field(default=0.8, gt=0, le=1)
+        window: int | None = Field(default=None, gt=0)
+
+    summary = "triples and passages in one graph, passages ranked by personalised PageRank (HippoRAG 2)"
+    needs: ClassVar[dict[str, frozenset[str]]] = {
+        "reader": frozenset(),
+        "searcher": frozenset(),
+        "builder": frozenset(),
+    }
+    encoders = ("encoder",)
+    scope = "document"
+    index_roles = ("builder", "encoder")
+    index_fields = ("chunk_tokens", "reply_tokens", "synonyms", "window")
+    own_prompts = (ENTITIES, TRIPLES, FILTER, FACT)
+
+    def index(self, document: Document, tools: Tools) -> Index:
+        """Passages, distinct triples, the triples of each passage, similar phrases, vectors of triples and passages."""
+        spans = passage_chunks(document, self.config.chunk_tokens, tools.model("builder"))
+        texts = [document.text[a:b].strip() for a, b in spans]
+
+        def triples(number: int) -> list[Fact]:
+            found = tools.keep(f"passage {number}", lambda: self._triples(texts[number], tools.model("builder")))
+            tools.progress(number + 1, len(texts), "passages read")
+            return [(s, r, o) for s, r, o in found]
+
+        of_passages = tools.map(triples, range(len(texts)))
+        facts = list(dict.fromkeys(fact for found in of_passages for fact in found))
+        number = {fact: i for i, fact in enumerate(facts)}
+        encoder = tools.encoder()
+        return {
+            "passages": [list(span) for span in spans],
+            "facts": [list(fact) for fact in facts],
+            "of": [[number[fact] for fact in found] for found in of_passages],
+            "synonyms": _synonyms(_phrases(facts), self.config.synonyms, tools),
+            "fact_vectors": encoder.encode([str(fact) for fact in facts], "passage"),
+            "passage_vectors": encoder.encode(texts, "passage"),
+        }
+
+    def _triples(self, text: str, model: MeteredModel) -> list[Fact]:
+        """The triples of a passage, in small letters; [] where the reply has none. What is cut off is left out."""
+        names = re.findall(_QUOTED, self._list(ENTITIES, text, "", model))
+        reply = self._list(TRIPLES, text, ", ".join(dict.fromkeys(names)) or "none", model)
+        found = [(plain(s), plain(r), plain(o)) for s, r, o in _TRIPLE.findall(reply)]
+        return list(dict.fromkeys(fact for fact in found if all(fact)))
+
+    def _list(self, prompt: Prompt, text: str, entities: str, model: MeteredModel) -> str:
+        """The reply to `prompt`. Raises WindowExceeded where the passage leaves no room for one."""
+        how = Retry(window=self.config.window)
+        pieces = prompt.of(self.config).fill(text=[text], entities=[entities])
+        used = prompt_tokens(pieces, model)
+        require(used + 1, model, how)
+        with model.session() as s:
+            feed(s, pieces)
+            return s.write(min(self.config.reply_tokens, window_of(how.window, model) - used)).text
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        """Link the question to triples, rank the passages, read the best."""
+        (document,), (index,) = documents, indexes
+        config, encoder, model = self.config, tools.encoder(), tools.model()
+        with tools.phase("search"):
+            (query,) = encoder.encode([question.text], "query")
+            similarity = _scaled(encoder.similarity(query, np.asarray(index["passage_vectors"])))
+            fit = _scaled(encoder.similarity(query, np.asarray(index["fact_vectors"])))
+            kept, step = self._kept(question, index, fit, tools)
+            scores = walk(index, fit, kept, similarity, config) if kept else similarity
+        best = np.argsort(-scores, kind="stable")[: config.k].tolist()
+        spans = [(int(a), int(b)) for a, b in index["passages"]]
+        texts = [document.text[a:b].strip() for a, b in spans]
+        request = reading.Reading(tools.task, config.window, config)
+        room = reading.room_for_text(question, tools, model, request)
+        best = best[: reading.how_many_fit([texts[i] for i in best], room, model)]
+        text = reading.ask(question, [texts[i] for i in best], tools, model, request)
+        shown = shown_spans(document, [spans[i] for i in best])
+        name = "pagerank" if kept else "similarity"
+        steps = [
+            Step("read", i, scores={name: float(scores[i])}, tokens=model.count(texts[i]), shown=place)
+            for i, place in zip(best, shown, strict=True)
+        ]
+        reason = f"{len(kept)} triples kept" if kept else "no triple kept: ranked by similarity"
+        return Answer(text, shown, reason, (step, *steps))
+
+    def _kept(self, question: Question, index: Index, fit: np.ndarray, tools: Tools) -> tuple[list[int], Step]:
+        """The triples that the model keeps of the `link_k` most similar ones; [] where it names none."""
+        config, model = self.config, tools.model("searcher")
+        candidates = np.argsort(-fit, kind="stable")[: config.link_k].tolist()
+        if not candidates:
+            return [], Step("filter", note="the index has no triple")
+        facts = [" | ".join(index["facts"][i]) for i in candidates]
+        line = FACT.of(config)
+        listed = [piece for n, fact in enumerate(facts, 1) for piece in line.fill(number=str(n), fact=[fact])]
+        pieces = FILTER.of(config).fill(
+            most=str(config.link_k), question=[reading.question_text(question)], facts=listed
+        )
+        how = Retry(retries=0, window=config.window)
+        response = ask_parsed(model, pieces, FILTER_TOKENS, lambda reply: numbered(reply, "Facts"), how)
+        kept = [candidates[n - 1] for n in response.found or () if 1 <= n <= len(candidates)]
+        told = [f"{'kept' if i in kept else 'dropped'}: {fact}" for i, fact in zip(candidates, facts, strict=True)]
+        scores = {"candidates": float(len(candidates)), "kept": float(len(kept))}
+        note = "; ".join([*response.notes, *told])
+        return kept, Step("filter", scores=scores, tokens=response.tokens, flops=tools.meter.flops(), note=note)
+
+
+def plain(text: str) -> str:
+    """A phrase as a node: small letters, all marks as spaces. The released code keeps Latin letters alone."""
+    return re.sub(r"[^\w ]", " ", text.lower()).strip()
+
+
+def walk(
+    index: Index, fit: np.ndarray, kept: Sequence[int], similarity: np.ndarray, config: HippoRAG.Config
+) -> np.ndarray:
+    """PageRank [passages] from the phrases of the kept triples and from all passages.
+
+    fit [triples] and similarity [passages] are scaled to 0 to 1. A phrase's weight is the mean of its kept triples',
+    each divided by the number of passages that have the phrase; the `link_k` heaviest phrases start the walk.
+    """
+    import networkx
+
+    facts = [(str(s), str(r), str(o)) for s, r, o in index["facts"]]
+    phrases = _phrases(facts)
+    node = {phrase: i for i, phrase in enumerate(phrases)}
+    graph, places = _graph(index, facts, node)
+    weights: dict[int, list[float]] = defaultdict(list)
+    for fact in kept:
+        for phrase in (facts[fact][0], facts[fact][2]):
+            weights[node[phrase]].append(float(fit[fact]) / len(places[node[phrase]]))
+    means = {phrase: sum(values) / len(values) for phrase, values in weights.items()}
+    starts = dict(sorted(means.items(), key=lambda item: -item[1])[: config.link_k])
+    starts |= {len(phrases) + i: config.passage_weight * float(value) for i, value in enumerate(similarity)}
+    ranks = networkx.pagerank(graph, alpha=config.damping, personalization=starts, weight="weight")
+    return np.array([ranks[len(phrases) + i] for i in range(len(similarity))])
+
+
+def _graph(index: Index, facts: Sequence[Fact], node: dict[str, int]) -> tuple[Any, dict[int, set[int]]]:
+    """The graph, phrases before passages, and the passages of each phrase. An edge's weight is that of both directions.
+
+    The similarity of two phrases takes the place of how often triples join them, as in the released code.
+    """
+    import networkx
+
+    weights: dict[tuple[int, int], float] = defaultdict(float)
+    places: dict[int, set[int]] = defaultdict(set)
+    for passage, found in enumerate(index["of"]):
+        for subject, _, object_ in (facts[i] for i in found):
+            a, b = node[subject], node[object_]
+            weights[a, b] += 1
+            weights[b, a] += 1
+            for phrase in (a, b):
+                places[phrase].add(passage)
+                weights[phrase, len(node) + passage] = 1.0
+    weights |= {(int(a), int(b)): float(score) for a, b, score in index["synonyms"]}
+    graph = networkx.Graph()
+    graph.add_nodes_from(range(len(node) + len(index["of"])))
+    for (a, b), weight in weights.items():
+        if a != b:
+            graph.add_edge(a, b, weight=weight + graph.get_edge_data(a, b, {"weight": 0.0})["weight"])
+    return graph, places
+
+
+def _phrases(facts: Sequence[Fact]) -> list[str]:
+    """The distinct subjects and objects, in order."""
+    return list(dict.fromkeys(phrase for subject, _, object_ in facts for phrase in (subject, object_)))
+
+
+def _synonyms(phrases: Sequence[str], least: float, tools: Tools) -> list[list[float]]:
+    """[phrase, other, similarity] of all pairs at `least` or above, from phrases of three letters or digits on.
+
+    At most SYNONYMS of a phrase, the most similar ones.
+    """
+    encoder = tools.encoder()
+    vectors = encoder.encode(phrases, "passage")
+    pairs: list[list[float]] = []
+    for i, phrase in enumerate(phrases):
+        if sum(map(str.isalnum, phrase)) > 2:
+            similarity = encoder.similarity(vectors[i], vectors)
+            best = [j for j in np.argsort(-similarity, kind="stable").tolist() if j != i and similarity[j] >= least]
+            pairs += [[i, j, float(similarity[j])] for j in best[:SYNONYMS]]
+    return pairs
+
+
+def _scaled(scores: np.ndarray) -> np.ndarray:
+    """Scores from 0 to 1; all 1 where all are equal."""
+    if not len(scores) or scores.max() == scores.min():
+        return np.ones(len(scores))
+    return np.asarray((scores - scores.min()) / (scores.max() - scores.min()), dtype=float)

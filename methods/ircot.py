@@ -1,0 +1,143 @@
+"""IRCoT (Trivedi et al. 2022, arXiv 2212.10509): retrieve, reason a sentence, retrieve by that sentence, and so on.
+
+Source: docs/methods/retrieval.md#ircot.
+
+    question ──► 6 paragraphs ──► "Velindra is by Toren." ──► 6 more ──► "So the answer is: Kelford." ──► the reader
+                                  the next sentence of the reasoning, read over all paragraphs so far
+
+A sentence that only concludes ("So ...", "Therefore ...") is no query; the last one before it is, or the question. The
+reasoning ends with the sentence that gives an answer, with an empty one, or after `max_sentences`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from harness.method import Index, MethodConfig, Tools
+from harness.prompts import Pieces, Prompt, feed, prompt_tokens
+from harness.types import Answer, Document, Question, Step
+from methods.chunks import passage_chunks, sentences, shown_spans
+from methods.reading import SEPARATOR, Reading, ReadingMethod, ask, how_many_fit, question_text, room_for_text
+from methods.retrieval import bm25_scores, words
+from methods.retry import Retry, require, window_of
+
+REASON = Prompt(
+    "next sentence",
+    "Read the passages below, then answer a question by reasoning step by step, one short sentence a step, with what "
+    "the passages say. When the answer is known, the last sentence is: So the answer is: ...\n\nPassages:\n{text}\n\n"
+    "The passages end here.\n\nQuestion: {question}\n\nReasoning so far: {reasoning}\n\nWrite the next sentence of the "
+    "reasoning and nothing else.\n\nNext sentence:",
+)
+# As in the released code: what ends the reasoning, what only concludes, and words that are left out of a query.
+_ANSWER = re.compile(r".*\banswer is:?\s*(.*)", re.DOTALL | re.IGNORECASE)
+_CONCLUDES = re.compile(r"(thus|so)[ ,]|that is,|therefore|hence|.*\d [+-] \d[\d,.]* = \d", re.IGNORECASE)
+_ASKING = frozenset({"who", "what", "when", "where", "why", "which", "how", "does", "is"})
+
+
+class IRCoT(ReadingMethod):
+    """Paragraphs by BM25, found by the sentences of a reasoning that is written over them."""
+
+    class Config(MethodConfig):
+        """chunk_tokens: of a paragraph, a longer one is cut; k: paragraphs that a query asks for; most: paragraphs in
+        all; max_sentences: of the reasoning; sentence_tokens: written for the next sentence, of which the first one
+        counts; answer_from: the shared prompt over the paragraphs ("reader"), or the sentence that gives an answer,
+        else the whole reasoning ("reasoning"); window: of prompt and reply, None = the model's.
+        """
+
+        chunk_tokens: int = Field(default=500, gt=0)
+        k: int = Field(default=6, gt=0)
+        most: int = Field(default=15, gt=0)
+        max_sentences: int = Field(default=10, gt=0)
+        sentence_tokens: int = Field(default=200, gt=0)
+        answer_from: Literal["reader", "reasoning"] = "reader"
+        window: int | None = Field(default=None, gt=0)
+
+    summary = "retrieve, reason a sentence, retrieve by that sentence (IRCoT)"
+    scope = "document"
+    index_roles: ClassVar[tuple[str, ...]] = ("reader",)
+    index_fields = ("chunk_tokens",)
+    own_prompts = (REASON,)
+
+    def index(self, document: Document, tools: Tools) -> Index:
+        """The paragraphs."""
+        return {"chunks": [list(c) for c in passage_chunks(document, self.config.chunk_tokens, tools.model())]}
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        """Retrieve and reason in turn, then read what was found."""
+        (document,), (index,) = documents, indexes
+        config, model = self.config, tools.model()
+        spans = [(int(a), int(b)) for a, b in index["chunks"]]
+        texts = [document.text[a:b].strip() for a, b in spans]
+        found: list[int] = []
+        reasoning: list[str] = []
+        steps: list[Step] = []
+        with tools.phase("search"):
+            while not reasoning or self._goes_on(reasoning):
+                query = query_of(question.text, reasoning)
+                new = self._retrieve(query, texts, found)
+                found += new
+                for i, shown in zip(new, shown_spans(document, [spans[i] for i in new]), strict=True):
+                    steps.append(Step("retrieve", i, tokens=model.count(texts[i]), shown=shown, note=query))
+                reasoning.append(self._reason(question, [texts[i] for i in found], reasoning, steps, tools))
+        given = _ANSWER.match(reasoning[-1])
+        reason = f"{len(reasoning)} sentences" + ("" if given else ", none gives an answer")
+        if config.answer_from == "reasoning":
+            text = given.group(1).strip().removesuffix(".") if given else " ".join(reasoning).strip()
+        else:
+            request = Reading(tools.task, config.window, config)
+            room = room_for_text(question, tools, model, request)
+            found = found[: how_many_fit([texts[i] for i in found], room, model)]
+            text = ask(question, [texts[i] for i in found], tools, model, request)
+        return Answer(text, shown_spans(document, [spans[i] for i in found]), reason, tuple(steps))
+
+    def _goes_on(self, reasoning: Sequence[str]) -> bool:
+        last = reasoning[-1]
+        return bool(last) and not _ANSWER.match(last) and len(reasoning) < self.config.max_sentences
+
+    def _retrieve(self, query: str, texts: Sequence[str], found: Sequence[int]) -> list[int]:
+        """Those of the k best paragraphs that are not there yet, up to `most` in all; none for an empty query."""
+        if not query:
+            return []
+        scores = bm25_scores(words(query), [words(text) for text in texts])
+        best = np.argsort(-scores, kind="stable")[: self.config.k].tolist()
+        return [i for i in best if i not in found][: self.config.most - len(found)]
+
+    def _reason(
+        self, question: Question, texts: list[str], reasoning: Sequence[str], steps: list[Step], tools: Tools
+    ) -> str:
+        """The next sentence, "" where the model writes none; paragraphs found last go where the window is short.
+
+        Raises WindowExceeded where the question with the reasoning so far does not fit.
+        """
+        config, model = self.config, tools.model()
+
+        def pieces(shown: Sequence[str]) -> Pieces:
+            text = [piece for shown_text in shown for piece in (SEPARATOR, shown_text)][1:]
+            so_far = " ".join(reasoning) or "(none)"
+            return REASON.of(config).fill(text=text, question=[question_text(question)], reasoning=[so_far])
+
+        used = prompt_tokens(pieces([]), model) + config.sentence_tokens
+        require(used, model, Retry(window=config.window))
+        count = how_many_fit(texts, window_of(config.window, model) - used, model)
+        with model.session() as s:
+            feed(s, pieces(texts[:count]))
+            tokens = s.length()
+            written = s.write(config.sentence_tokens, stop=("\n",)).text
+        first = next(iter(sentences(written)), (0, 0))
+        sentence = written[first[0] : first[1]]
+        note = sentence if count == len(texts) else f"{sentence} ({count} of {len(texts)} paragraphs fit)"
+        steps.append(Step("reason", tokens=tokens, flops=tools.meter.flops(), note=note))
+        return sentence
+
+
+def query_of(question: str, reasoning: Sequence[str]) -> str:
+    """The last sentence that does not only conclude, else the question, without the words that ask."""
+    told = [sentence for sentence in reasoning if not _CONCLUDES.match(sentence)]
+    return " ".join(word for word in (told[-1] if told else question).split() if word.lower() not in _ASKING)

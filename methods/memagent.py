@@ -1,0 +1,97 @@
+"""MemAgent's workflow without its training (Yu et al. 2025, arXiv 2507.02259): one memory, overwritten in turn.
+
+Source: docs/methods/qrmem.md#memagent.
+
+    "No previous memory" + segment 1 ──► memory 1     memory 1 + segment 2 ──► memory 2     ...     memory n ──► answer
+
+The question stands in every request, and the answer is written from the last memory alone. Writing memories counts as
+search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from harness.method import Index, Method, MethodConfig, Reads, Tools
+from harness.models import MeteredModel
+from harness.prompts import Pieces, Prompt, feed, prompt_tokens
+from harness.types import Answer, Document, Question, Shown, Step
+from methods.chunks import fixed_chunks
+from methods.reading import options, question_text
+from methods.retry import Retry, require
+
+# The paper's table 1 (and the released code), but for the form of the answer, which is the data set's instruction.
+UPDATE = Prompt(
+    "memory update",
+    "You are presented with a problem, a section of an article that may contain the answer to the problem, and a "
+    "previous memory. Please read the provided section carefully and update the memory with the new information that "
+    "helps to answer the problem. Be sure to retain all relevant details from the previous memory while adding any "
+    "new, useful information.\n\n<problem>\n{question}\n</problem>\n\n<memory>\n{memory}\n</memory>\n\n<section>\n"
+    "{section}\n</section>\n\nUpdated memory:",
+)
+FINAL = Prompt(
+    "answer from memory",
+    "You are presented with a problem and a previous memory. Please answer the problem based on the previous memory. "
+    "{instruction}\n\n<problem>\n{question}{options}\n</problem>\n\n<memory>\n{memory}\n</memory>\n\nYour answer:",
+)
+NOTHING = "No previous memory"
+
+
+class MemAgent(Method):
+    """Read a document in segments, keep one memory of bounded length, answer from it."""
+
+    class Config(MethodConfig):
+        """segment_tokens: of a segment; memory_tokens: of the memory at most; window: of prompt and reply, None = the
+        model's.
+        """
+
+        segment_tokens: int = Field(default=5000, gt=0)
+        memory_tokens: int = Field(default=1024, gt=0)
+        window: int | None = Field(default=None, gt=0)
+
+    summary = "one memory overwritten segment by segment, the answer from it alone (MemAgent, untrained)"
+
+    def templates(self) -> Sequence[Prompt]:
+        """The two printed prompts."""
+        return (UPDATE, FINAL)
+
+    def reads(self, tokens: int, room: int) -> Reads:
+        """The text once and a memory a segment, a request each, and the answer's request."""
+        segments = -(-tokens // self.config.segment_tokens)
+        return Reads(tokens + segments * self.config.memory_tokens, segments + 1)
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        """Overwrite the memory with every segment, then answer from it.
+
+        Raises WindowExceeded where a segment with a memory, and the memory that is written, does not fit.
+        """
+        (document,), config, model = documents, self.config, tools.model()
+        spans = fixed_chunks(document.text, config.segment_tokens, model)
+        memory, steps = NOTHING, list[Step]()
+        with tools.phase("search"):
+            for number, (start, end) in enumerate(spans):
+                pieces = UPDATE.of(config).fill(
+                    question=[question_text(question)], memory=[memory], section=[document.text[start:end]]
+                )
+                memory, tokens = self._write(pieces, config.memory_tokens, model)
+                shown = Shown("span", document.id, start, end)
+                steps.append(Step("memory", number, tokens=tokens, flops=tools.meter.flops(), shown=shown, note=memory))
+        pieces = FINAL.of(config).fill(
+            instruction=tools.task.instruction, question=[question.text], options=options(question), memory=[memory]
+        )
+        text, _ = self._write(pieces, tools.task.max_answer_tokens, model)
+        sources = tuple((document.id, start, end) for start, end in spans)
+        seen = (Shown("generated", document.id, text=memory, sources=sources),) if spans else ()
+        return Answer(text, seen, f"{len(spans)} segments", tuple(steps))
+
+    def _write(self, pieces: Pieces, most: int, model: MeteredModel) -> tuple[str, int]:
+        """The reply, stripped, and the tokens of the request."""
+        tokens = prompt_tokens(pieces, model)
+        require(tokens + most, model, Retry(window=self.config.window))
+        with model.session() as s:
+            feed(s, pieces)
+            return s.write(most).text.strip(), tokens

@@ -1,0 +1,97 @@
+"""Self-Route (Li et al. 2024, arXiv 2407.16833): answer from a few chunks or decline, and read everything only then.
+
+Source: docs/methods/retrieval.md#self-route.
+
+    chunks of 300 words ──► the 5 nearest, numbered ──► an answer ─────────────────────► done
+                                                    └─► "unanswerable" ──► the whole document ──► an answer
+
+The first request counts as search, whether its answer stands or not; the second one as answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from harness.method import Index, Reads, Tools
+from harness.models import MeteredModel
+from harness.prompts import Prompt
+from harness.types import Answer, Document, Question, Step
+from methods.chunks import Span, word_chunks
+from methods.reading import Reading
+from methods.retrieval import Dense, RetrievalConfig
+from methods.window import FullContext
+
+REFUSAL = "unanswerable"
+# The paper's table 9, behind both places of the data set's instruction.
+DECLINE = Prompt(
+    "way to decline",
+    " If the question cannot be answered based on the information in the article, write \u201cunanswerable\u201d.",
+    first=False,
+)
+NUMBERED = Prompt("chunk with its number", "[{number}] {text}", first=False)
+
+
+class SelfRouteConfig(RetrievalConfig):
+    """chunks: besides, "words" = chunk_words words a chunk. window: tokens of the request over the whole document with
+    its answer, None = the model's window; a longer document loses its middle.
+    """
+
+    chunks: Literal["words", "tokens", "packed", "clauses", "sentences", "passages"] = "words"  # type: ignore[assignment]
+    chunk_words: int = Field(default=300, gt=0)
+    window: int | None = Field(default=None, gt=0)
+
+    @model_validator(mode="after")
+    def _one_size(self) -> SelfRouteConfig:
+        other = "chunk_tokens" if self.chunks == "words" else "chunk_words"
+        if getattr(self, other) != type(self).model_fields[other].default:
+            raise ValueError(f"{other} cuts nothing with chunks={self.chunks}; leave it out, or set chunks to match it")
+        return self
+
+    def cut(self, document: Document, model: MeteredModel) -> list[Span]:
+        """The chunks of `document` as spans of characters."""
+        if self.chunks == "words":
+            return word_chunks(document.text, self.chunk_words)
+        return super().cut(document, model)
+
+
+class SelfRoute(Dense):
+    """Top-k chunks, and the whole document where the reader declines to answer from them."""
+
+    Config = SelfRouteConfig
+    summary = "answer from the nearest chunks, or decline and read the whole document (Self-Route)"
+    index_fields = (*Dense.index_fields, "chunk_words")
+    takes = {}  # noqa: RUF012 - a class variable of Method; more chunks change how often the whole document is read
+    own_prompts = (DECLINE, NUMBERED)
+
+    def reads(self, tokens: int, room: int) -> Reads | None:  # type: ignore[override]  # depends on what is declined
+        """Unknown before the first request is answered."""
+        return None
+
+    def told(self, texts: list[str]) -> list[str]:
+        """Each chunk behind its number in the document."""
+        numbered = NUMBERED.of(self.config)
+        return ["".join(numbered.fill(number=str(i), text=text)) for i, text in enumerate(texts, 1)]
+
+    def answer(
+        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
+    ) -> Answer:
+        """Answer from the chunks; where the reply declines, from the whole document, with the plain instruction."""
+        (document,), (index,) = documents, indexes
+        task = tools.task
+        if REFUSAL not in task.instruction:
+            task = task.model_copy(update={"instruction": task.instruction + DECLINE.of(self.config).text})
+        with tools.phase("search"):
+            routed = self.read_best(question, document, index, tools, Reading(task, config=self.config))
+        declined = REFUSAL in routed.text.lower()
+        tokens = sum(tools.model().count(document.text[shown.start : shown.end]) for shown in routed.shown)
+        action = "decline" if declined else "accept"
+        step = Step(action, tokens=tokens, flops=tools.meter.flops(), note=f"{routed.stop_reason}: {routed.text}")
+        if not declined:
+            return replace(routed, stop_reason="answered from the chunks", steps=(step,))
+        config = FullContext.Config(window=self.config.window, prompts=self.config.prompts)
+        whole = FullContext(config).answer(question, documents, indexes, tools)
+        return replace(whole, steps=(step,))

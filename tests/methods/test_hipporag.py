@@ -1,0 +1,134 @@
+"""HippoRAG 2: triples, their graph and PageRank, worked by hand on a model that replays a table."""
+
+import json
+
+import numpy as np
+import pytest
+
+from harness.llm.scripted import Rule
+from harness.types import Document, Passage, Question
+from methods.hipporag import HippoRAG, plain, walk
+from tests.methods.conftest import FakeTools, WordEncoder
+
+PARAGRAPHS = ["Velindra is by Toren.", "Toren lives in Kelford.", "Mira sold boats.", "Kelford lies by a river."]
+TEXT = "\n\n".join(PARAGRAPHS)
+STARTS = [TEXT.index(p) for p in PARAGRAPHS]
+DOCUMENT = Document(
+    "d", TEXT, passages=tuple(Passage("", a, a + len(p)) for a, p in zip(STARTS, PARAGRAPHS, strict=True))
+)
+QUESTION = Question("q", "Where lives the author of Velindra?", ("d",))
+TRIPLES = {
+    "Velindra is by": '[["Velindra", "is by", "Toren"]]',
+    "Toren lives": 'Here: [["Toren", "lives in", "Kelford"], ["Toren", "lives in", "Kelford"], ["cut", "off',
+    "Mira sold": "I cannot.",
+    "Kelford lies": '[["KELFORD!", "lies by", "a river"], ["", "x", "y"]]',
+}
+BUILD = [
+    *(Rule(when=f"Turn the text below into triples of subject, relation and object. Each triple has at least one of the "
+           f"listed entities, better two. Write names in place of pronouns.\n\nText:\n{text}", reply=reply)
+      for text, reply in TRIPLES.items()),
+    Rule(when="Extract the named entities", reply='["Toren", "Kelford"]'),
+]  # fmt: skip
+
+
+def built(similar=None, **params):
+    tools = FakeTools(BUILD, similarity=similar)
+    index = HippoRAG(HippoRAG.Config(**params)).index(DOCUMENT, tools)
+    return {k: v if isinstance(v, np.ndarray) else json.loads(json.dumps(v)) for k, v in index.items()}, tools
+
+
+def answered(reply, **params):
+    encoder = WordEncoder()
+    index, _ = built(encoder, **params)
+    tools = FakeTools([Rule(when="Facts:", reply=reply), Rule(when="Answer:", reply="Kelford")], similarity=encoder)
+    method = HippoRAG(HippoRAG.Config(**{"k": 2, **params}))
+    return method.answer(QUESTION, [DOCUMENT], [index], tools), tools
+
+
+def test_the_index_has_the_triples_of_each_passage_once():
+    index, tools = built()
+    assert index["facts"] == [
+        ["velindra", "is by", "toren"],
+        ["toren", "lives in", "kelford"],
+        ["kelford", "lies by", "a river"],
+    ]
+    assert index["of"] == [[0], [1], [], [2]]
+    assert [TEXT[a:b] for a, b in index["passages"]] == PARAGRAPHS
+    assert index["synonyms"] == []
+    assert "Entities: Toren, Kelford\n" in next(p for p in tools.reader.prompts if "triples" in p)
+    assert len(tools.reader.prompts) == 8
+    assert len(tools.kept) == 4
+
+
+def test_the_triples_that_the_model_keeps_lead_on():
+    answer, tools = answered("Facts: 1, 7, 2")
+    filter_, *read = answer.steps
+    # Of the question's words the first triple's text has none as a word of its own ("('velindra',"), so all tie.
+    assert filter_.scores == {"candidates": 3, "kept": 2}
+    assert filter_.note.startswith("kept: velindra | is by | toren; kept: toren | lives in | kelford; dropped: kelford")
+    assert (answer.text, answer.stop_reason) == ("Kelford", "2 triples kept")
+    # Velindra is in one passage and weighs 1; Toren and Kelford are in two and weigh 1/2. Toren's passage, the only one
+    # with a word of the question, has both of the latter.
+    assert [s.node for s in read] == [0, 1]
+    assert "Text:\nVelindra is by Toren.\n\nToren lives in Kelford.\n" in tools.reader.prompts[-1]
+    usage = tools.meter.usage()
+    assert (usage["search"]["requests"], usage["answer"]["requests"]) == (1, 1)
+
+
+@pytest.mark.parametrize("reply", ["Facts: none", "Facts: 9", "I do not know."])
+def test_without_a_triple_passages_are_ranked_by_similarity(reply):
+    answer, _ = answered(reply)
+    assert answer.stop_reason == "no triple kept: ranked by similarity"
+    assert [s.scores["similarity"] for s in answer.steps[1:]] == [1.0, 0.0]
+
+
+def test_pagerank_by_hand():
+    """Two passages, one phrase each: p0 - a, p1 - b, and the triple a - b. The walk starts at a and, weighing 0.05, p0.
+
+    With half of the walks beginning anew, x = 0.5 s + 0.5 M x, where a and b pass on in the ratio 2 : 1 (the triple
+    counts in both directions, the passage once).
+    """
+    index = {"facts": [["a", "r", "b"]], "of": [[0], [0]], "synonyms": []}
+    index["of"] = [[0], []]
+    found = walk(index, np.array([1.0]), [0], np.array([1.0, 0.0]), HippoRAG.Config())
+    start = np.array([1.0, 1.0, 0.05, 0.0]) / 2.05  # a, b, p0, p1
+    flow = np.array([[0, 2 / 3, 1 / 2, 0], [2 / 3, 0, 1 / 2, 0], [1 / 3, 1 / 3, 0, 0], [0, 0, 0, 0]])
+    flow[:, 3] = start  # a passage without an edge goes where the walk starts
+    rank = np.linalg.solve(np.eye(4) - 0.5 * flow, 0.5 * start)
+    assert found == pytest.approx(rank[2:], abs=1e-5)
+
+
+def test_a_phrase_counts_less_the_more_passages_have_it():
+    facts = [["a", "r", "common"], ["b", "r", "common"], ["c", "r", "common"]]
+    index = {"facts": facts, "of": [[0], [1], [2]], "synonyms": []}
+    rank = walk(index, np.array([1.0, 1.0, 1.0]), [0], np.zeros(3), HippoRAG.Config(link_k=1))
+    assert rank.argmax() == 0
+    assert rank[1] == pytest.approx(rank[2])
+
+
+def test_similar_phrases_are_joined_by_their_similarity():
+    class Alike(WordEncoder):
+        def similarity(self, query, passages):
+            return np.array([0.9 if int(p[0]) < 2 else 0.1 for p in passages])
+
+    index, _ = built(Alike())
+    # The first two phrases, velindra and toren, are like every other.
+    assert [pair[:2] for pair in index["synonyms"]] == [[0, 1], [1, 0], [2, 0], [2, 1], [3, 0], [3, 1]]
+    assert {pair[2] for pair in index["synonyms"]} == {0.9}
+    assert built(Alike(), synonyms=1)[0]["synonyms"] == []
+
+
+@pytest.mark.parametrize(
+    ("phrase", "node"), [("Radio-City's", "radio city s"), ("  É. Zola ", "é  zola"), ("北京", "北京"), ("...", "")]
+)
+def test_phrases(phrase, node):
+    assert plain(phrase) == node
+
+
+@pytest.mark.parametrize("text", ["", "no triple in here"])
+def test_a_text_without_triples_is_ranked_by_similarity(text):
+    tools = FakeTools([Rule(when="Answer", reply="x"), Rule(reply="none")])
+    method, document = HippoRAG(HippoRAG.Config()), Document("d", text)
+    index = method.index(document, tools)
+    answer = method.answer(QUESTION, [document], [index], tools)
+    assert (answer.steps[0].note, len(answer.shown)) == ("the index has no triple", bool(text))

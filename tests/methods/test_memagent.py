@@ -1,0 +1,63 @@
+"""MemAgent's workflow: a memory that each segment overwrites, and the answer from it alone."""
+
+import pytest
+
+from harness.errors import WindowExceeded
+from harness.llm.scripted import Rule
+from harness.types import Document, Question, Shown
+from methods.memagent import MemAgent
+from tests.methods.conftest import FakeTools
+
+TEXT = "Toren wrote Velindra here. He lives in Kelford. Mira sold two boats."
+QUESTION = Question("q", "Where lives Toren?", ("d",), ("Kelford", "Rome"))
+RULES = [
+    Rule(
+        when="<memory>\nNo previous memory\n</memory>\n\n<section>\nToren wrote Velindra here.\n</section>",
+        reply=" one\n",
+    ),
+    Rule(when="<memory>\none\n</memory>\n\n<section>\n He lives in Kelford.\n</section>", reply="two two"),
+    Rule(when="<memory>\ntwo two\n</memory>\n\n<section>\n Mira sold two boats.\n</section>", reply="three"),
+    Rule(when="<memory>\nthree\n</memory>\n\nYour answer:", reply="Kelford"),
+    Rule(when="<memory>\nNo previous memory\n</memory>\n\nYour answer:", reply="nobody knows"),
+]
+
+
+def read(text=TEXT, window=8192, **params):
+    tools = FakeTools(RULES, window=window)
+    method = MemAgent(MemAgent.Config(**{"segment_tokens": 4, "memory_tokens": 6, **params}))
+    return method.answer(QUESTION, [Document("d", text)], [{}], tools), tools
+
+
+def test_the_memory_is_overwritten_and_read_alone():
+    answer, tools = read()
+    assert (answer.text, answer.stop_reason) == ("Kelford", "3 segments")
+    spans = [(0, 26), (26, 47), (47, 68)]
+    assert [(s.action, s.node, s.note, (s.shown.start, s.shown.end)) for s in answer.steps] == [
+        ("memory", i, memory, spans[i]) for i, memory in enumerate(("one", "two two", "three"))
+    ]
+    assert answer.shown == (Shown("generated", "d", text="three", sources=tuple(("d", *s) for s in spans)),)
+    *updates, final = tools.reader.prompts
+    assert all(
+        "<problem>\nWhere lives Toren?\nOptions:\n(A) Kelford\n(B) Rome\n</problem>" in p for p in tools.reader.prompts
+    )
+    assert "Answer the question as concisely as you can." in final
+    assert not any("concisely" in p for p in updates)
+    usage = tools.meter.usage()
+    assert (usage["search"]["requests"], usage["answer"]["requests"]) == (3, 1)
+
+
+def test_without_a_text_there_is_no_memory():
+    answer, _ = read("")
+    assert (answer.text, answer.shown, answer.steps) == ("nobody knows", (), ())
+
+
+def test_a_segment_that_does_not_fit_is_told_with_what_to_change():
+    with pytest.raises(
+        WindowExceeded, match=r"takes \d+ tokens, more than the window of 40 .* lower the method's sizes"
+    ):
+        read(window=40)
+
+
+def test_what_it_reads_is_known_before():
+    reads = MemAgent(MemAgent.Config(segment_tokens=100, memory_tokens=10)).reads(250, 1000)
+    assert (reads.shown, reads.requests) == (280, 4)
