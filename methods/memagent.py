@@ -14,7 +14,8 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from harness.method import Index, Method, MethodConfig, Reads, Tools
+from harness.method import Index, Method, MethodConfig, Tools
+from harness.method.hooks import Reads
 from harness.models import MeteredModel
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step

@@ -16,7 +16,8 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from harness.method import Index, Reads, Tools
+from harness.method import Index, Tools
+from harness.method.hooks import Reads
 from harness.models import MeteredModel
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Step
