@@ -77,8 +77,8 @@ class Execution:
         return working_copy(self.out)
 
     @property
-    def how(self) -> dict[str, Any]:
-        """What harness.engine.runner.run is given beside the plan."""
+    def asking(self) -> dict[str, Any]:
+        """Fields of harness.engine.runner.Asking."""
         return {"retry_failed": self.retry_failed, "parallel": self.parallel, "fail_fast": self.fail_fast}
 
     @property

@@ -99,9 +99,9 @@ class Scaling:
         """
         from harness.engine import runner
 
-        how = {"command": command, **options.how}
+        asking = {"command": command, **options.asking}
         if self.engine != "local":
-            with contextlib.closing(self._driver(options, how)) as driver:
+            with contextlib.closing(self._driver(options, asking)) as driver:
                 for plan in plans:
                     if not plan.awaits:
                         with contextlib.suppress(HarnessError):  # raised again when it is this row's turn
@@ -117,23 +117,23 @@ class Scaling:
         def here(plan: Plan) -> RunResult:
             progress = _progress(options, plan.row_name if len(plans) > 1 else "")
             if self.shard is None:
-                return runner.run(plan, options.folder, progress=progress, **how)
+                return runner.run(plan, options.folder, progress=progress, **asking)
             from harness.scale.shard import parsed, run_shard
 
-            return run_shard(plan, options.folder, *parsed(self.shard), progress=progress, **how)[0]
+            return run_shard(plan, options.folder, *parsed(self.shard), progress=progress, **asking)[0]
 
         yield here
 
-    def _driver(self, options: Execution, how: dict[str, Any]) -> Driver | SlurmDriver:
+    def _driver(self, options: Execution, asking: dict[str, Any]) -> Driver | SlurmDriver:
         out, progress = options.folder, _progress(options)
         if self.engine == "slurm":
-            return self._slurm(out, progress, how)
+            return self._slurm(out, progress, asking)
         from harness.scale.driver import Driver
         from harness.scale.ray_engine import connect
 
-        own = {key: how[key] for key in ("command", "retry_failed", "parallel")}
+        own = {key: asking[key] for key in ("command", "retry_failed", "parallel")}
         gpus, address = self.gpus_per_worker, self.ray_address
-        hands = connect(out, workers=self.workers, gpus=gpus, address=address, options=how)
+        hands = connect(out, workers=self.workers, gpus=gpus, address=address, options=asking)
         return Driver(hands, out, progress, **own)
 
     def _slurm(self, out: Path, progress: Progress, options: dict[str, Any]) -> SlurmDriver:

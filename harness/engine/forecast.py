@@ -142,8 +142,8 @@ def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
     return Forecast(*names, None, None, "unknown: no stored run with these settings; --limit 3 would give one")
 
 
-def _told(names: tuple[str, str, int, int], cost: Cost, how: str) -> Forecast:
-    return Forecast(*names, cost.tokens, None if cost.flops is None else cost.flops / 1e12, how)
+def _told(names: tuple[str, str, int, int], cost: Cost, source: str) -> Forecast:
+    return Forecast(*names, cost.tokens, None if cost.flops is None else cost.flops / 1e12, source)
 
 
 # --- from stored runs -------------------------------------------------------------------------------------------------

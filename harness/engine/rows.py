@@ -203,12 +203,12 @@ def plan_all(choices: Sequence[Choices], note: Callable[[str], None], elsewhere:
     return planned
 
 
-def _grouped(wrong: Sequence[tuple[str, str]], most: int = _ALIKE) -> list[str]:
-    """Sentences with the names of their rows; one that more than `most` rows share is said once."""
+def _grouped(wrong: Sequence[tuple[str, str]], max_repeats: int = _ALIKE) -> list[str]:
+    """Sentences with the names of their rows; one that more than `max_repeats` rows share is said once."""
     rows: dict[str, list[str]] = {}
     for sentence, name in wrong:
         rows.setdefault(sentence, []).append(name)
-    alike = {sentence: names for sentence, names in rows.items() if len(names) > most}
+    alike = {sentence: names for sentence, names in rows.items() if len(names) > max_repeats}
     grouped = [f"{len(names)} rows ({names[0]}, ...): {sentence}" for sentence, names in alike.items()]
     return grouped + [f"{name}: {sentence}" for sentence, name in wrong if sentence not in alike]
 

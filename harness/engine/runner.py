@@ -113,17 +113,17 @@ def opened(plan: Plan, out: Path, *, command: list[str], progress: Progress, **a
     The caller asks questions and ends with `finished`. What ends the block before is recorded as the run's state:
     "interrupted" for a KeyboardInterrupt, else "stopped".
     """
-    how = Asking(**asking)
-    if how.parallel < 1:
-        raise UserError(f"--parallel {how.parallel}: at least one question must be in flight.")
+    options = Asking(**asking)
+    if options.parallel < 1:
+        raise UserError(f"--parallel {options.parallel}: at least one question must be in flight.")
     for name, text in plan.awaits.items():
         raise UserError(f"method.{name}={text} has no number yet; run the row that gives it first.")
     _check_ids(plan)
-    with RunStore.open(how.place(Path(out) / plan.folder), plan.dataset.fingerprint, progress.note) as store:
-        resume.refresh(store, plan, progress.note, unscored_too=how.retry_failed)
+    with RunStore.open(options.place(Path(out) / plan.folder), plan.dataset.fingerprint, progress.note) as store:
+        resume.refresh(store, plan, progress.note, unscored_too=options.retry_failed)
         store.describe(plan.config.model_dump(mode="json"), plan.origins)
         resume.recover(store, plan, progress.note)
-        job = Job(plan, store, progress, command, how)
+        job = Job(plan, store, progress, command, options)
         with job.recorded_end():
             job.begin()
             yield job
@@ -144,8 +144,8 @@ def _check_ids(plan: Plan) -> None:
 class Job:
     """One start of a run, from the first question to the summary. examples: what the plan asks, within its limit."""
 
-    def __init__(self, plan: Plan, store: RunStore, progress: Progress, command: list[str], how: Asking) -> None:
-        self.plan, self.store, self.progress, self.how = plan, store, progress, how
+    def __init__(self, plan: Plan, store: RunStore, progress: Progress, command: list[str], asking: Asking) -> None:
+        self.plan, self.store, self.progress, self.asking = plan, store, progress, asking
         self.models = Models(plan)
         self.indexer = Indexer(plan, self.models, open_cache(progress.note, served(plan.models)), store, progress)
         asked = plan.dataset.examples[: plan.config.limit]
@@ -154,7 +154,7 @@ class Job:
         self.recorded = 0  # by this start
         self._known: set[str] = set()  # questions that are answered, or asked by this start
         self._places: int | None = None  # questions in flight, once the models are loaded
-        self.manifest = manifests.begun(store.manifest(), manifests.describe(plan), command, how.parallel)
+        self.manifest = manifests.begun(store.manifest(), manifests.describe(plan), command, asking.parallel)
         self.manifest |= store.place.manifest(len(asked))
 
     @contextlib.contextmanager
@@ -180,19 +180,19 @@ class Job:
         self.store.write(MANIFEST, self.manifest)
         self.progress.start(len(self.examples), self.plan.config.dataset.scorers[0])
         starts = self.manifest["starts"][:-1]
-        self._known = resume.known(self.store, self.examples, starts, self.progress, self.how.retry_failed)
+        self._known = resume.known(self.store, self.examples, starts, self.progress, self.asking.retry_failed)
         self.store.drop_requests({e.question.id for e in self.examples if e.question.id not in self._known})
 
     def ask(self, examples: Sequence[Example]) -> None:
         """Answer the questions that are not answered yet, and append each record as it is finished."""
         examples = [example for example in examples if example.question.id not in self._known]
         self._known |= {example.question.id for example in examples}
-        if self.how.parallel == 1 or not examples:
+        if self.asking.parallel == 1 or not examples:
             for example in examples:
                 self._finish(self._answered(example))
             return
         if self._places is None:
-            self._places = places_for(self.models.load(), self.how.parallel, self.progress.note)
+            self._places = places_for(self.models.load(), self.asking.parallel, self.progress.note)
         self.indexer.kept = max(self.indexer.kept, self._places)
         with draws_watched(self.progress.note, derived_seed(self.plan.config.seed, "in flight")):
             in_flight(examples, self._places, self._answered, self._finish, self.indexer.choose)
@@ -272,7 +272,7 @@ class Job:
             if described is not self.manifest:
                 self.manifest = described
                 self.store.write(MANIFEST, described)
-        if self.how.fail_fast and (error := row["error"]) is not None:
+        if self.asking.fail_fast and (error := row["error"]) is not None:
             sentence = f"question '{row['question_id']}' failed, and --fail-fast stops there: {summary_of(error)}"
             raise FirstFailure(sentence, error.get("traceback", ""))
 

@@ -52,13 +52,13 @@ def check_files(folder: Path) -> None:
         raise CannotRun(f"the folder '{folder}' cannot be read ({e.strerror})") from e
 
 
-def read_plain(path: Path, most: int | None = None) -> bytes:
-    """The bytes of a regular file. Raises OSError, ValueError for more than `most` bytes (HARNESS_MAX_LINE_MIB)."""
-    most = limit("LINE_MIB") << 20 if most is None else most
+def read_plain(path: Path, max_bytes: int | None = None) -> bytes:
+    """The bytes of a regular file. Raises OSError, ValueError for more than `max_bytes` bytes (HARNESS_MAX_LINE_MIB)."""
+    max_bytes = limit("LINE_MIB") << 20 if max_bytes is None else max_bytes
     with open(path, "rb", opener=plain) as file:
-        data = file.read(most + 1)
-    if len(data) > most:
-        raise ValueError(f"{path.name} is longer than {most >> 20} MiB")
+        data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise ValueError(f"{path.name} is longer than {max_bytes >> 20} MiB")
     return data
 
 
