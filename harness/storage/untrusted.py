@@ -53,7 +53,7 @@ def check_files(folder: Path) -> None:
 
 
 def read_plain(path: Path, max_bytes: int | None = None) -> bytes:
-    """The bytes of a regular file. Raises OSError, ValueError for more than `max_bytes` bytes (HARNESS_MAX_LINE_MIB)."""
+    """The bytes of a regular file, `max_bytes` at most (HARNESS_MAX_LINE_MIB). Raises OSError, ValueError."""
     max_bytes = limit("LINE_MIB") << 20 if max_bytes is None else max_bytes
     with open(path, "rb", opener=plain) as file:
         data = file.read(max_bytes + 1)
