@@ -22,11 +22,10 @@ from harness.config.schema import DatasetConfig
 from harness.config.validation import part_of_run
 from harness.engine.scoring import judge, shown_of
 from harness.scorers import ScoreError
-from harness.stats.bootstrap import interval
-from reports import stored as facts
+from reports import facts
 from reports.answer_recall import holds
-from reports.basis import asked
-from reports.figures.replay import STUDY, Search, Stop, shown
+from reports.comparability import asked
+from reports.figures.replay import STUDY, Rule, own_place
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
@@ -167,11 +166,11 @@ def _right_otherwise(record: Mapping[str, Any], example: Any, lost_below: float)
 
 def _right_stop(record: Mapping[str, Any], dataset: DatasetConfig, example: Any, lost_below: float) -> str | None:
     """The class of a search of which another recorded stop is right."""
-    own = Search.of(record).own
+    own = own_place(record)
     for place, step in enumerate(record["steps"]):
         if step.get("answer") is None or place == own:
             continue
-        seen = shown(record, Stop(place, False, str(step["answer"]), None, 0))
+        seen = Rule.shown(record["steps"][: place + 1])
         try:
             scores = judge(dataset, str(step["answer"]), [shown_of(part) for part in seen], example.gold).scores
         except ScoreError:
@@ -194,7 +193,6 @@ def frame(cases: Mapping[tuple[str, str, str], Sequence[Case]], seed: int = 0) -
             members = [case for case in own if case.kind == kind]
             if not members:
                 continue
-            share = interval([float(case.kind == kind) for case in own], clusters, seed=seed)
             known = None if members[0].known is None else sum(bool(case.known) for case in members)
             rows.append(
                 {
@@ -204,9 +202,7 @@ def frame(cases: Mapping[tuple[str, str, str], Sequence[Case]], seed: int = 0) -
                     "class": kind,
                     "count": len(members),
                     "n": len(own),
-                    "share": share.mean,
-                    "share.low": share.low,
-                    "share.high": share.high,
+                    **facts.mean_columns("share", [float(case.kind == kind) for case in own], clusters, seed=seed),
                     "known": known,
                     "examples": tuple(case.question_id for case in members),
                 }
@@ -219,19 +215,15 @@ def table(cases: Mapping[tuple[str, str, str], Sequence[Case]]) -> list[tuple[st
     counted = frame(cases)
     sections = []
     for (dataset, model), group in counted.groupby(["dataset", "model"], sort=False):
-        methods = list(dict.fromkeys(group["method"]))
-        lines: list[dict[str, Any]] = []
-        for kind in (name for name in CLASSES if name in set(group["class"])):
-            line = {"class": kind}
-            for method in methods:
-                cell = group[(group["class"] == kind) & (group["method"] == method)]
-                line[method] = _cell(cell.iloc[0]) if len(cell) else "0"
-            line["what it means"] = CLASSES[kind]
-            lines.append(line)
-        sections.append((f"{dataset} · {model} · {group['n'].iloc[0]} questions", pd.DataFrame(lines)))
+        cells = group.assign(cell=[_cell(row) for row in group.to_dict("records")])
+        by_class = cells.pivot(index="class", columns="method", values="cell").fillna("0")
+        kinds = [kind for kind in CLASSES if kind in by_class.index]
+        lines = by_class.loc[kinds, list(dict.fromkeys(group["method"]))].rename_axis(columns=None)
+        lines["what it means"] = [CLASSES[kind] for kind in kinds]
+        sections.append((f"{dataset} · {model} · {group['n'].iloc[0]} questions", lines.reset_index()))
     return sections
 
 
-def _cell(row: Any) -> str:
-    ends = "" if pd.isna(row["share.low"]) else f" [{100 * row['share.low']:.0f}, {100 * row['share.high']:.0f}]"
-    return f"{row['count']} ({100 * row['share']:.0f} %){ends}"
+def _cell(row: Mapping[Any, Any]) -> str:
+    share, low, high = (100 * row[f"share{end}"] for end in ("", ".low", ".high"))
+    return f"{row['count']} ({share:.0f} %)" + ("" if pd.isna(low) else f" [{low:.0f}, {high:.0f}]")

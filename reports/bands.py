@@ -30,7 +30,7 @@ from harness.errors import UserError
 from harness.scorers.base import installed
 from harness.stats.clusters import question_labels
 from harness.stats.paired_tests import paired_test
-from reports import stored as facts
+from reports import facts
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun

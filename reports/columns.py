@@ -14,7 +14,7 @@ full-context  35.8 [33.9, 37.7]      100.0 [63.1, 100.0]    1962             –
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -31,8 +31,7 @@ PAIRED = ("method", "model", "n", "clusters", "mean", "reference mean", "differe
 """Columns of a section of paired differences; its data set, score and reference stand in the title."""
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(NamedTuple):
     """A table with a title."""
 
     title: str

@@ -44,7 +44,7 @@ from harness.errors import UnknownName, UserError
 from harness.stats.clusters import linked
 from harness.stats.paired_tests import detectable_difference, holm, paired_test
 from harness.storage.paths import without_home
-from reports import stored as facts
+from reports import facts
 from reports.columns import PAIRED, Section, ordered, sections, select
 from reports.render import render, render_sections
 from reports.tables import REFERENCE, frame
@@ -125,7 +125,7 @@ class SideBySide:
             table = self.joined()
             return render(select(table, columns, self.score) if columns else table, form)
         parts = [*sections(self.means, columns, self.score), *self.paired()]
-        return render_sections([(part.title, part.frame) for part in parts], form)
+        return render_sections(parts, form)
 
     def paired(self) -> list[Section]:
         """The differences, a section for each data set, their legend among the notes.

@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING, Any
 
 from harness.cost.flops import DEFAULT
 from harness.storage.shown_texts import POINTER
-from reports import stored as facts
+from reports import costs, facts
+from reports.compressed_json import cut, filled, packed
+from reports.costs import full_only, step_flops
 from reports.evidence import evidence
 from reports.gold_rows import Rows
-from reports.packed import cut, filled, packed
 from reports.search_player import Searches
-from reports.step_flops import full_only, step_flops
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
@@ -277,6 +277,6 @@ def _step(step: dict[str, Any], known: _Known, longest: int, convention: str) ->
         p_yes=None if step["p_yes"] is None else round(step["p_yes"], 4),
         scores={name: round(value, 5) for name, value in step["scores"].items()},
         tokens=step["tokens"],
-        tflops=None if flops is None else round(flops / facts.TERA, 6),
+        tflops=None if flops is None else round(flops / costs.TERA, 6),
         text=text,
     )

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from reports.graph_layout import DOT, LEAST, LINE, RADIUS, Layout, Spot, layout, lines_of, path, shade, short
 from reports.markup import Html, el
 from reports.search_graph import Graph
-from reports.walk import Move
+from reports.search_moves import Move
 
 _TOLD = 600  # characters of a node's text that a pointer over it reads
 _STYLE = """

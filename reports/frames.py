@@ -14,9 +14,9 @@ import pandas as pd
 
 from harness.cost.flops import DEFAULT
 from reports.by_kind import BY, kind
+from reports.costs import TERA
 from reports.markup import Html, el, joined
 from reports.render import Cells
-from reports.stored import TERA
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
@@ -90,5 +90,4 @@ def _table(frame: pd.DataFrame) -> Html:
     cells = Cells(frame)
     head = el("tr", *(el("th", name) for name in cells.heads))
     body = [el("tr", *(el("td", cell) for cell in line)) for line in cells.rows]
-    notes = [*cells.common, *(f"[{i}] {note}" for i, note in enumerate(cells.footnotes, 1))]
-    return joined(el("table", el("thead", head), el("tbody", *body)), *(el("p", note) for note in notes))
+    return joined(el("table", el("thead", head), el("tbody", *body)), *(el("p", note) for note in cells.below()))

@@ -12,7 +12,7 @@ none.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from harness.errors import UserError
 from harness.storage.run_folder import StreamedRecords
 from harness.storage.shown_texts import POINTER
 from harness.types import Example, Question
-from reports import stored as facts
+from reports import facts
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
@@ -62,18 +62,25 @@ class Rows:
         return sizes if len(sizes) == len(known) else None
 
 
-def read_rows(run: StoredRun, *, whole: bool = False) -> Rows:
-    """The questions of `run` without the texts shown (`Rows.texts`); whole: with its documents, from the data set.
+def moved(run: StoredRun, data: str | None) -> StoredRun:
+    """The run with its data set's rows at `data`; as it is for None."""
+    if data is None:
+        return run
+    return replace(run, config={**run.config, "dataset": {**run.config["dataset"], "data": data}})
 
-    Never raises for data that is missing or has changed: see `problem`.
+
+def read_rows(run: StoredRun, *, data: str | None = None, whole: bool = False) -> Rows:
+    """The questions of `run` without the texts shown (`Rows.texts`).
+
+    data: where the rows are now, instead of what the run holds; whole: with its documents, from the data set. Never
+    raises for data that is missing or has changed: see `problem`.
     """
-    recorded = None if whole else _recorded(run)
-    return _of_data_set(run) if recorded is None else recorded
+    return rows_of([run], data=data, whole=whole)[0]
 
 
-def examples_of(run: StoredRun, *, whole: bool = False) -> dict[str, Example]:
-    """The questions of a run with gold answers; `whole` as in `read_rows`. Raises UserError where there are none."""
-    rows = read_rows(run, whole=whole)
+def examples_of(run: StoredRun, data: str | None = None) -> dict[str, Example]:
+    """The questions of a run with gold answers; `data` as in `read_rows`. Raises UserError where there are none."""
+    rows = read_rows(run, data=data)
     if rows.problem is not None:
         raise UserError(
             f"{run.path} does not hold its questions and gold answers, and {rows.problem}; name the file of the rows "
@@ -82,17 +89,35 @@ def examples_of(run: StoredRun, *, whole: bool = False) -> dict[str, Example]:
     return dict(rows.examples)
 
 
-def rows_of(runs: Sequence[StoredRun], *, whole: bool = False) -> list[Rows]:
+def rows_of(runs: Sequence[StoredRun], *, data: str | None = None, whole: bool = False) -> list[Rows]:
     """`read_rows` of each run; a data set that several runs need is read once."""
     read: dict[str, Rows] = {}
     found = []
-    for run in runs:
-        key = f"{run.config['dataset']} {facts.fingerprint(run)}"
-        rows = None if whole else _recorded(run)
+    for run in (moved(run, data) for run in runs):
+        rows = None if whole or data is not None else _recorded(run)
         if rows is None:
+            key = f"{run.config['dataset']} {facts.fingerprint(run)}"
             rows = read[key] if key in read else read.setdefault(key, _of_data_set(run))
         found.append(rows)
     return found
+
+
+def with_rows(
+    runs: Sequence[StoredRun], data: str | None, warn: Callable[[str], None], *, whole: bool = False
+) -> list[tuple[StoredRun, Rows]]:
+    """Each run with its rows, as `rows_of`; one without is left out with a warning.
+
+    Raises UserError where no run has any, and for `data` where runs are over several data sets.
+    """
+    if data is not None and len({run.config["dataset"]["name"] for run in runs}) > 1:
+        raise UserError("--data holds the rows of one data set, but the runs have several; name runs over one of them")
+    pairs = list(zip([moved(run, data) for run in runs], rows_of(runs, data=data, whole=whole), strict=True))
+    problems = [f"{run.path}: {rows.problem}" for run, rows in pairs if rows.problem is not None]
+    if len(problems) == len(pairs):
+        raise UserError(f"{problems[0]}; name the file of the rows with --data")
+    for problem in problems:
+        warn(f"warning: left out: {problem}")
+    return [(run, rows) for run, rows in pairs if rows.problem is None]
 
 
 def with_texts(rows: Rows, run: StoredRun, records: Sequence[Mapping[str, Any]]) -> Rows:

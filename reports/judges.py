@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from harness.stats.agreement import Agreement, agreement
-from reports import stored as facts
+from reports import facts
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun

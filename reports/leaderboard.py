@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from reports import stored as facts
+from reports import facts
 from reports.markup import Html, el
 from reports.page_header import date
 from reports.render import Cells

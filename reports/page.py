@@ -6,8 +6,8 @@
       a data set     means · score against FLOPs · paired differences · differences by question · questions
 
 Tables and the first figure need no script. Questions, their searches and the figures' files follow the tables as
-compressed blocks (packed.py), which templates/*.js unpack when they are read: what is seen first does not wait for
-them. Scripts write text nodes only. A content security policy lets nothing load but pictures that the page itself
+compressed blocks (compressed_json.py), which templates/*.js unpack when they are read: what is seen first does not wait
+for them. Scripts write text nodes only. A content security policy lets nothing load but pictures that the page itself
 made, and no other script run, even if an escape were missed.
 """
 
@@ -26,24 +26,24 @@ import pandas as pd
 
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
-from reports import stored as facts
+from reports import facts
 from reports.autopsy import dissected, is_oracle
 from reports.autopsy import frame as lost
+from reports.by_dataset import sections as wide_sections
+from reports.by_dataset import wide
 from reports.by_kind import BY, kind, parts
 from reports.columns import ordered, sections, shortened
 from reports.compare import SideBySide, side_by_side
+from reports.compressed_json import block, packed_bytes
 from reports.details import Limits, Questions, questions
 from reports.figures import autopsy as autopsy_figure
 from reports.figures import front
 from reports.gold_rows import rows_of
 from reports.leaderboard import leaderboard
 from reports.markup import Html, el, joined, script_json
-from reports.packed import block, packed_bytes
 from reports.page_header import Written, about
 from reports.render import Cells
 from reports.tables import REFERENCE, frame
-from reports.wide import sections as wide_sections
-from reports.wide import wide
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
@@ -245,9 +245,7 @@ def _table(table: pd.DataFrame) -> Html:
             tds.append(el("td", _cell(cell), class_="number" if numeric else None, data_value=value if known else None))
         body.append(el("tr", *tds))
     made = el("table", el("thead", el("tr", *head)), el("tbody", *body), class_="sortable")
-    notes = [el("p", note, class_="note") for note in told.common]
-    notes += [el("p", f"[{i}] {note}", class_="note") for i, note in enumerate(told.footnotes, 1)]
-    return joined(el("div", made, class_="wide"), *notes)
+    return joined(el("div", made, class_="wide"), *(el("p", note, class_="note") for note in told.below()))
 
 
 def _cell(cell: str) -> Html:

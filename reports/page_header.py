@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from reports import stored as facts
+from reports import facts
 from reports.markup import Html, el, joined
 
 if TYPE_CHECKING:

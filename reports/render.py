@@ -34,6 +34,7 @@ from typing import Any
 import pandas as pd
 
 from harness.errors import UnknownName
+from harness.stats.bootstrap import with_interval
 from reports.settings import is_number, is_setting
 
 FORMATS = ("text", "markdown", "csv", "latex", "json")
@@ -175,8 +176,7 @@ class Cells:
             return value
         write = _formatter(name)
         low, high = row.get(f"{name}.low"), row.get(f"{name}.high")
-        told = write(value)
-        return told if low is None or high is None or _absent(low) else f"{told} [{write(low)}, {write(high)}]"
+        return with_interval(write, value, low, high)
 
     def _marks(self, notes: list[str]) -> str:
         for note in notes:
@@ -193,11 +193,9 @@ class Cells:
         parts = [[f"[{g[0]}]-[{g[-1]}]"] if len(g) > 2 else [f"[{number}]" for number in g] for g in groups]
         return ", ".join(mark for part in parts for mark in part)
 
-    def below(self, escape: Callable[[str], str], mark: str, end: str) -> list[str]:
-        """The lines below the table, after an empty one; `mark` has {} for a footnote's number."""
-        told = [escape(note) + end for note in self.common]
-        told += [mark.format(i) + escape(note) + end for i, note in enumerate(self.footnotes, 1)]
-        return ["", *told] if told else []
+    def below(self, escape: Callable[[str], str] = str) -> list[str]:
+        """The lines below the table: common notes, then footnotes with their marks."""
+        return [*map(escape, self.common), *(f"[{i}] {escape(note)}" for i, note in enumerate(self.footnotes, 1))]
 
 
 def _notes(value: Any) -> list[str]:
@@ -233,8 +231,13 @@ def _text(frame: pd.DataFrame) -> str:
             for c, width, r in zip(row, widths, right, strict=True)
         ]
         lines.append("  ".join(padded).rstrip())
-    below = [wrapped for line in cells.below(_clean, "[{}] ", "") for wrapped in _wrap(line)]
-    return "\n".join([*lines, *below]) + "\n"
+    below = [wrapped for line in cells.below(_clean) for wrapped in _wrap(line)]
+    return "\n".join([*lines, *_apart(below)]) + "\n"
+
+
+def _apart(below: list[str]) -> list[str]:
+    """The lines below a table, after an empty one."""
+    return ["", *below] if below else []
 
 
 def _wrap(line: str) -> list[str]:
@@ -260,7 +263,7 @@ def _markdown(frame: pd.DataFrame) -> str:
     ]
     lines = ["| " + " | ".join(row) + " |" for row in [[_markdown_escape(h) for h in cells.heads], rule, *rows]]
     # Two spaces at the end break the line in markdown.
-    return "\n".join([*lines, *cells.below(_markdown_escape, "[{}] ", "  ")]) + "\n"
+    return "\n".join([*lines, *_apart([f"{line}  " for line in cells.below(_markdown_escape)])]) + "\n"
 
 
 _LATEX = {
@@ -295,7 +298,7 @@ def _latex(frame: pd.DataFrame) -> str:
         body.append(_latex_start(" & ".join(told)) + r" \\")
     head = " & ".join(_latex_escape(h) for h in cells.heads) + r" \\"
     lines = [f"\\begin{{tabular}}{{{columns}}}", r"\hline", head, r"\hline", *body, r"\hline", r"\end{tabular}"]
-    lines += [_latex_start(line) for line in cells.below(_latex_escape, "[{}] ", r"\\")]
+    lines += _apart([_latex_start(line) + r"\\" for line in cells.below(_latex_escape)])
     return "\n".join(lines) + "\n"
 
 

@@ -2,7 +2,7 @@
 
     searches = Searches(size)
     searches.replay(run, record, rows)      a replay, or None where nothing can be played
-    searches.graphs                         packed (reports/packed.py), one an index
+    searches.graphs                         packed (reports/compressed_json.py), one an index
 
     graph     {"width", "height", "bands": [["chunks", y], ...], "spots": [[x, y, width, height], ...],
                "nodes": [[level, text, [label lines]], ...], "edges": [[higher, lower, weight, shade, pixels], ...],
@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from reports.compressed_json import cut, filled, packed
 from reports.evidence import evidence, supporting
 from reports.graph_layout import layout, lines_of, shade
-from reports.packed import cut, filled, packed
 from reports.search_graph import Graph, indexed, read_graph
-from reports.walk import Move, walk
+from reports.search_moves import Move, walk
 
 if TYPE_CHECKING:
     from pathlib import Path

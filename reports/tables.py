@@ -38,11 +38,11 @@ import pandas as pd
 
 from harness.config.sweep import text
 from harness.cost.flops import DEFAULT
-from harness.stats.bootstrap import interval
+from harness.stats.bootstrap import NOTHING
 from harness.stats.clusters import linked
-from reports import stored as facts
-from reports.basis import asked, strangers
-from reports.question_costs import tflops
+from reports import costs, facts
+from reports.comparability import asked, strangers
+from reports.costs import question_tflops
 from reports.search_notes import coinciding, declined
 from reports.settings import Named, is_number, named
 
@@ -66,7 +66,7 @@ def frame(
     UnknownName for a convention.
     """
     facts.check_runs(runs)
-    facts.check_convention(convention)
+    costs.check_convention(convention)
     names = list(dict.fromkeys(name for run in runs for name in (*facts.score_names(run), *facts.corpus_names(run))))
     known = named(runs)
     spent = _Spent()
@@ -110,7 +110,7 @@ def _with_settings(table: pd.DataFrame, known: Sequence[Named]) -> pd.DataFrame:
 
 
 class _Spent:
-    """TFLOPs by question of each run (reports.question_costs), worked out once a table."""
+    """TFLOPs by question of each run (reports.costs), worked out once a table."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, str, bool], dict[str, float]] = {}
@@ -118,7 +118,7 @@ class _Spent:
     def __call__(self, run: StoredRun, convention: str, whole: bool) -> dict[str, float]:
         key = id(run), convention, whole
         if key not in self._known:
-            self._known[key] = tflops(run, convention, whole=whole)
+            self._known[key] = question_tflops(run, convention, whole=whole)
         return self._known[key]
 
 
@@ -128,9 +128,7 @@ def _row(
     notes = list(facts.notes(run))
     seed = int(run.config["seed"]) if seed is None else seed
     row: dict[str, Any] = {
-        "dataset": run.config["dataset"]["name"],
-        "method": label,
-        "model": run.config["model"]["name"],
+        **facts.head(run, label),
         "hash8": facts.hash8(run),
         "headline": facts.headline(run),
         "n": len(run.records),
@@ -153,15 +151,11 @@ def _scores(run: StoredRun, names: Sequence[str], seed: int, notes: list[str]) -
     clusters = facts.question_clusters(run)
     own, whole = facts.score_names(run), facts.corpus_names(run)
     for name in names:
-        out[name] = out[f"{name}.low"] = out[f"{name}.high"] = None
-        if name in whole:
-            all_answers = facts.corpus(run, name)
-            out[name], out[f"{name}.low"], out[f"{name}.high"] = all_answers.mean, all_answers.low, all_answers.high
+        out |= facts.interval_columns(name, facts.corpus(run, name) if name in whole else NOTHING)
         if name not in own:
             continue
         column = facts.scored(run, name, clusters)
-        found = interval(column.values, column.clusters, seed=seed)
-        out[name], out[f"{name}.low"], out[f"{name}.high"] = found.mean, found.low, found.high
+        out |= facts.mean_columns(name, column.values, column.clusters, seed=seed)
         if column.missing:
             notes.append(f"{name} is missing for {column.missing} answered questions and left out for them")
     if told := linked([record["document_ids"] for record in run.records], clusters):
@@ -170,20 +164,18 @@ def _scores(run: StoredRun, names: Sequence[str], seed: int, notes: list[str]) -
 
 
 def _costs(run: StoredRun, convention: str, seed: int, by_question: _Spent) -> dict[str, float | None]:
-    phases = {phase: facts.costs(run, phase, convention) for phase in ("index", "search", "answer")}
+    phases = {phase: costs.phase_costs(run, phase, convention) for phase in ("index", "search", "answer")}
     row: dict[str, float | None] = {f"tokens.{name}": _mean(c.tokens) for name, c in phases.items()}
     row.update({f"tflops.{name}": _mean(c.tflops) for name, c in phases.items()})
     for part, within in (("probes", ("search",)), ("thinking", ("search", "answer"))):
-        spent = facts.part_costs(run, part, within, convention)
-        row[f"tokens.{part}"], row[f"tflops.{part}"] = _mean(spent.tokens), _mean(spent.tflops)
+        own = costs.part_costs(run, part, within, convention)
+        row[f"tokens.{part}"], row[f"tflops.{part}"] = _mean(own.tokens), _mean(own.tflops)
     search, answer = phases["search"], phases["answer"]
     row["tokens"] = _mean([s + a for s, a in zip(search.tokens, answer.tokens, strict=True)])
-    answered = [c for c, r in zip(facts.question_clusters(run), run.records, strict=True) if r["error"] is None]
+    answered = facts.answered_clusters(run)
     for name, whole in (("tflops", False), ("tflops.whole", True)):
-        row[name] = row[f"{name}.low"] = row[f"{name}.high"] = None
-        if costs := by_question(run, convention, whole):
-            found = interval(list(costs.values()), answered, seed=seed, bounds=None)
-            row[name], row[f"{name}.low"], row[f"{name}.high"] = found.mean, found.low, found.high
+        spent = list(by_question(run, convention, whole).values())
+        row |= facts.mean_columns(name, spent, answered if spent else [], seed=seed, bounds=None)
     row["ratio"] = row["ratio.search"] = None  # their place among the columns; `frame` knows the reference
     row["seconds"] = _mean([s + a for s, a in zip(search.seconds, answer.seconds, strict=True)])
     return row

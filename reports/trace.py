@@ -7,7 +7,7 @@ step            node  level  p_yes  attention  similarity  tokens  TFLOPs   edge
 what a later stop would have seen
 3 study           13      2  0.902     0.0109      0.0377      29   0.691  0.112  no        ...
 
-A node stands under the earlier step that showed its predecessor of the largest edge weight (reports/walk.py); `edge` is
+A node stands under the earlier step that showed its predecessor of the largest edge weight (search_moves.py); `edge` is
 that weight. `evidence`: the shown span overlaps a supporting part (yes, no), the text was written from one that does
 (source), or it is unknown (-). Steps of a search without a graph are a flat table. Below one over a memory of entities
 stands where the evidence is, which entities were reached, and which relations lead on from them
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from reports.entity_memory import Memory, Walked
     from reports.gold_rows import Rows
     from reports.search_graph import Graph
-    from reports.walk import Move
+    from reports.search_moves import Move
 
 
 _FLAT = "So the steps stand in their order only."
@@ -72,7 +72,7 @@ def search_of(stored: StoredRun, question: str, data: str | None = None) -> Sear
     from reports.evidence import UNKNOWN, evidence
     from reports.gold_rows import read_rows, with_texts
     from reports.search_graph import read_graph
-    from reports.walk import walk
+    from reports.search_moves import walk
 
     by_id = {record["question_id"]: record for record in stored.records}
     if question not in by_id:
@@ -80,9 +80,7 @@ def search_of(stored: StoredRun, question: str, data: str | None = None) -> Sear
     record = by_id[question]
     result = read_graph(stored, record)
     memory = _memory(stored, record) if result.graph is None and result.problem is None else None
-    moved = {"dataset": {**stored.config["dataset"], "data": data}} if data is not None else {}
-    only = replace(stored, config={**stored.config, **moved}, records=[record])
-    rows = with_texts(read_rows(only, whole=data is not None), stored, [record])
+    rows = with_texts(read_rows(replace(stored, records=[record]), data=data), stored, [record])
     if data is not None and rows.problem:
         raise UserError(rows.problem)
     example = rows.examples.get(question)
@@ -126,8 +124,7 @@ def _why(rows: Rows, question: str) -> str:
 
 def _costs(search: Search) -> list[str]:
     """How the column TFLOPs is counted."""
-    from reports.step_flops import full_only
-    from reports.stored import check_convention
+    from reports.costs import check_convention, full_only
 
     check_convention(search.convention)
     return [f"TFLOPs     under the convention {search.convention}", *full_only([search.record], search.convention)]
@@ -135,7 +132,7 @@ def _costs(search: Search) -> list[str]:
 
 def listed(stored: StoredRun) -> list[str]:
     """A line a question, failed ones first, then by the first score: what `harness trace RUN` prints."""
-    from reports.stored import headline
+    from reports.facts import headline
 
     name = headline(stored)
     ranked = sorted(stored.records, key=lambda r: (r["error"] is None, r["scores"].get(name) or 0.0))
@@ -150,7 +147,7 @@ def listed(stored: StoredRun) -> list[str]:
 
 def traced(search: Search) -> list[str]:
     """The lines that `harness trace` prints."""
-    from reports.stored import probe_share
+    from reports.costs import probe_share
 
     record = search.record
     lines = _asked(search)
@@ -236,7 +233,7 @@ def table(search: Search) -> list[str]:
 
 def tree(search: Search) -> list[str]:
     """The steps of a search over a graph, each under the one it came from; then those behind the stop."""
-    from reports.walk import forest
+    from reports.search_moves import forest
 
     moves, counted = search.moves, search.convention
     parts, answers = _parts(moves)
@@ -274,7 +271,7 @@ def _parts(moves: list[Move]) -> tuple[dict[str, str], list[str]]:
 
 def _aligned(head: list[str], rows: list[tuple[bool, list[str]]], words: tuple[int, ...]) -> list[str]:
     """The rows as text; the cells `words` to the left. A line stands before the first row behind the stop."""
-    from reports.walk import LATER
+    from reports.search_moves import LATER
 
     cells = [head, *(row for _, row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
@@ -287,7 +284,7 @@ def _aligned(head: list[str], rows: list[tuple[bool, list[str]]], words: tuple[i
 
 
 def _numbers(step: dict[str, Any], parts: dict[str, str], convention: str) -> list[str]:
-    from reports.step_flops import step_flops
+    from reports.costs import step_flops
 
     flops = step_flops(step["flops"], convention)
     return [

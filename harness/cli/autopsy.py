@@ -13,10 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from harness.cli.command import choice, output, setting
-from harness.cli.figures import Figure, form_of, show
+from harness.cli.figures import form_of
 from harness.cli.options import FigureOutput, MovedData, RunsFolders
-from harness.cli.output import say
-from harness.cli.stored_runs import moved, stored_runs
+from harness.cli.output import say, write
+from harness.cli.stored_runs import RESULTS, stored_runs
 from harness.errors import UserError
 
 if TYPE_CHECKING:
@@ -42,13 +42,14 @@ def autopsy(
     if lost_below is not None and not 0 < lost_below <= 1:
         raise UserError(f"--lost-below {lost_below:g}: should be above 0 and at most 1")
     form = form_of(figure.form, figure.out)
-    runs, damaged = stored_runs(folders or ["results"])
+    runs, damaged = stored_runs(folders or [RESULTS])
     from reports import autopsy as reports
-    from reports import stored as facts
+    from reports import facts
     from reports.figures.autopsy import draw
+    from reports.figures.figure import Figure
     from reports.gold_rows import read_rows
 
-    pairs = [(run, read_rows(moved(run, data), whole=data is not None)) for run in runs]
+    pairs = [(run, read_rows(run, data=data)) for run in runs]
     missing: dict[str, None] = {}
     for run, rows in pairs:
         if reports.is_oracle(run) or reports.is_closed_book(run):
@@ -64,9 +65,8 @@ def autopsy(
     for command in missing:
         say(f"note: classes are coarser without a run of: {command}")
     table = reports.frame(cases)
-    show(
-        Figure("Where questions were lost", table, reports.table(cases), drawing=partial(draw, table)), form, figure.out
-    )
+    drawn = Figure("Where questions were lost", table, reports.table(cases), drawing=partial(draw, table))
+    write(drawn.written(form), figure.out)
     if examples and form in ("text", "md", "markdown"):
         for row in facts.records(table):
             print(f"{row['dataset']} · {row['method']} · {row['class']}: {', '.join(row['examples'][:examples])}")

@@ -1,8 +1,8 @@
-"""How commands are declared: one module each, imported when it is called, with its options listed in sections.
+"""How commands are declared: in the module of their first word, imported when one is called, with options in sections.
 
-The command "report curves" is the function `report_curves` in report_curves.py. Its parameters are its options, as
-Typer reads them; a parameter whose type is a dataclass (options.py) stands for all fields of that dataclass. Its
-docstring is its help, and it returns the exit code.
+The command "report curves" is the function `report_curves` in report.py. Its parameters are its options, as Typer reads
+them; a parameter whose type is a dataclass (options.py) stands for all fields of that dataclass. Its docstring is its
+help, and it returns the exit code.
 
     group("pocket", {"Train": {"train": "Train the model"}}, "pocket.cli")      a click group over pocket/cli/train.py
 """
@@ -159,7 +159,7 @@ class Group(TyperGroup):
 
     def _load(self, name: str) -> Command:
         word = re.sub("[ -]", "_", self.prefix + name)
-        module = importlib.import_module(f"{self.package}.{word}")
+        module = importlib.import_module(f"{self.package}.{self.prefix.strip() or word}")
         return as_command(getattr(module, word, None) or getattr(module, f"{word}_"), name)
 
     def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> Any:

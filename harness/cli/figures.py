@@ -1,40 +1,44 @@
-"""What all figures and studies share: their output format, and how they are written."""
+"""What all figures and studies share: how their runs are read, and how they are written.
+
+    figure("sweep", output, folders, x="method.k")      Figure by reports/figures/sweep.py: figure(runs, x="method.k")
+
+A figure whose function has a parameter `warn` gets what prints a line on stderr.
+"""
 
 from __future__ import annotations
 
+import importlib
+import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar
 
-from harness.cli.options import split
+from harness.cli.options import FigureOutput, split
 from harness.cli.output import ENDINGS, format_of, say, write
+from harness.cli.stored_runs import RESULTS, stored_runs
 from harness.errors import UnknownName, UserError
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from harness.storage.run_folder import StoredRun
-    from reports.figures.plot import Panel
-
-
 T = TypeVar("T", int, float)
-R = TypeVar("R")
 _DRAWN = {".svg": "svg", ".pdf": "pdf", ".png": "png", ".html": "html", ".htm": "html"}
 
 
-@dataclass(frozen=True)
-class Figure:
-    """A figure before it is written. whole: for csv and json; sections: titled tables for people; panels: drawn.
+def figure(name: str, output: FigureOutput, folders: Sequence[str] | None, **options: Any) -> int:
+    """Read the runs, write the figure of the module `name`, and return the exit code.
 
-    drawing: the file of a form of plot.FORMS, where the figure is not made of panels.
+    Raises UserError where no folder is named and one has the figure's name: `harness report nodes` may mean either.
     """
-
-    title: str
-    whole: pd.DataFrame
-    sections: Sequence[tuple[str, pd.DataFrame]]
-    panels: Sequence[Panel] = ()
-    drawing: Callable[[str], bytes] | None = None
+    form = form_of(output.form, output.out, drawn=name != "tokens")
+    if not folders and Path(name).is_dir():
+        raise UserError(
+            f"'{name}' is a figure and a folder here; its tables: harness report ./{name}, or name the folder of "
+            f"runs: harness report {name} RUNS_DIR"
+        )
+    runs, damaged = stored_runs(folders or [RESULTS])
+    made = importlib.import_module(f"reports.figures.{name}").figure
+    if "warn" in inspect.signature(made).parameters:
+        options["warn"] = say
+    write(made(runs, **options).written(form), output.out)
+    return 3 if damaged else 0
 
 
 def form_of(form: str | None, out: str | None, *, drawn: bool = True) -> str:
@@ -57,59 +61,19 @@ def form_of(form: str | None, out: str | None, *, drawn: bool = True) -> str:
     return format_of(form, out)
 
 
-def replayed(runs: Sequence[StoredRun], read: Callable[[StoredRun], R | None]) -> list[tuple[StoredRun, R]]:
-    """The runs with a stop rule, each with what `read` makes of it.
+def numbers(
+    text: str | None, flag: str, kind: Callable[[str], T], valid: Callable[[T], bool], expected: str
+) -> list[T] | None:
+    """The numbers of a list with commas, each once; None for None.
 
-    A run whose method cannot be loaded is left out with a warning.
+    Raises UserError for an empty list or a number that is not `valid`.
     """
-    pairs = []
-    for run in runs:
-        try:
-            made = read(run)
-        except UserError as error:
-            say(f"warning: left out: {run.path}: {error}")
-            continue
-        if made:
-            pairs.append((run, made))
-    return pairs
-
-
-def show(figure: Figure, form: str, out: str | None) -> None:
-    """Print or write a figure. Raises SaveError, and UserError for a drawing of nothing."""
-    from reports.figures.plot import draw
-    from reports.figures.sheet import formatted, page
-    from reports.render import render, render_sections
-
-    drawn = figure.drawing or (lambda form: draw(figure.panels, figure.title, form))
-    something = bool(figure.drawing or figure.panels)
-    if form in ("svg", "pdf", "png"):
-        if not something:
-            raise UserError(f"nothing here can be drawn; the table says why: leave out --format and --out FILE.{form}")
-        write(drawn(form), out)
-        return
-    if form in ("csv", "json"):
-        write(render(figure.whole, form), out)
-        return
-    tables = [(title, formatted(frame)) for title, frame in figure.sections]
-    if form == "html":
-        write(page(figure.title, drawn("svg") if something else None, tables), out)
-    else:
-        write(render_sections(tables, form), out)
-
-
-def sections_of(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """One table a data set, with what is the same for all rows in its title."""
-    from reports.columns import sections
-
-    return [(section.title, section.frame) for section in sections(table, ())]
-
-
-def numbers(text: str, flag: str, kind: Callable[[str], T], valid: Callable[[T], bool], expected: str) -> list[T]:
-    """The numbers of a list with commas. Raises UserError for an empty list or a number that is not `valid`."""
+    if text is None:
+        return None
     try:
         values = [kind(part) for part in split([text])]
     except ValueError:
         values = []
     if not values or not all(valid(number) for number in values):
         raise UserError(f"{flag} {text}: should be {expected}, separated by commas")
-    return values
+    return list(dict.fromkeys(values))

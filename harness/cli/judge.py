@@ -15,7 +15,6 @@ from harness.cli.command import choice, execution, setting
 from harness.cli.options import Json, MovedData, Runs, sets_of
 from harness.cli.output import columns, mean_text, say
 from harness.cli.stopping import until_interrupted
-from harness.cli.stored_runs import moved
 from harness.errors import HarnessError, UserError
 from harness.storage.home import check_home
 from harness.storage.named_runs import run_folders
@@ -82,7 +81,7 @@ def judge(
     from harness.engine.model_judge import configured
     from reports.gold_rows import examples_of
 
-    examples = {folder: examples_of(moved(read_run(folder), data), whole=data is not None) for folder in folders}
+    examples = {folder: examples_of(read_run(folder), data) for folder in folders}
     chosen = configured(model, sets_of(sets or []), prompt, name, max_tokens)
     work = partial(_judge_all, examples, chosen, parallel, json)
     return until_interrupted(work, "interrupted; what was judged is saved")

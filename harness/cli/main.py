@@ -2,8 +2,8 @@
 
     harness run --method pecan --dataset musique --data dev.jsonl --model ./Llama-3.1-8B-Instruct
 
-A command is a function of its own name in a module of its own name, imported when it is called: "report curves" is in
-harness/cli/report_curves.py. Groups of commands from outside harness/ are found through the registry.
+A command is a function of its own name in a module of its first word, imported when it is called: "report curves" is
+report_curves in harness/cli/report.py. Groups of commands from outside harness/ are found through the registry.
 
 Exit codes: 0 all answered, scored, saved · 1 a bug (traceback) · 2 usage, config or unknown name, nothing was run · 3
 some questions failed, a run stopped midway, some of several rows did not run, or a result could not be saved or

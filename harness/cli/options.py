@@ -32,6 +32,10 @@ Convention = Annotated[
     ),
 ]
 Score = Annotated[str | None, setting("--score NAME", "Score to use.", "the data set's first")]
+TableFormat = Annotated[
+    str | None, output("--format NAME", "text, md, csv, latex or json.", "by the ending of --out, else text")
+]
+TableFile = Annotated[str | None, output("--out FILE", "Write to a file: .txt, .md, .csv, .tex or .json.")]
 MovedData = Annotated[str | None, setting("--data PATH", "Where the data set's rows are now.")]
 MlflowUri = Annotated[
     str | None,
@@ -127,10 +131,8 @@ class Selection(RowOptions):
 class TableOutput:
     """How a table of runs is shown; shared by compare and report."""
 
-    form: Annotated[
-        str | None, output("--format NAME", "text, md, csv, latex or json.", "by the ending of --out, else text")
-    ] = None
-    out: Annotated[str | None, output("--out FILE", "Write to a file: .txt, .md, .csv, .tex or .json.")] = None
+    form: TableFormat = None
+    out: TableFile = None
     columns: Annotated[str | None, output("--columns NAME,...", "Columns to show.", "those that fit a terminal")] = None
     everything: Annotated[bool, output("--all", "Show every column.")] = False
     reference: Annotated[

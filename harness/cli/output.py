@@ -78,8 +78,11 @@ def columns(rows: Iterable[Sequence[str]], widest: int = 44, gap: str = "  ") ->
 
 def mean_text(score: dict[str, Any]) -> str:
     """{"mean": 0.41, "low": 0.36, "high": 0.46} -> "41.0 [36.0, 46.0]"; what is undefined is left out."""
-    mean, low, high = (None if score[k] is None else f"{100 * score[k]:.1f}" for k in ("mean", "low", "high"))
-    return (mean or "-") + (f" [{low}, {high}]" if low and high else "")
+    from harness.stats.bootstrap import with_interval
+
+    if score["mean"] is None:
+        return "-"
+    return with_interval(lambda value: f"{100 * value:.1f}", score["mean"], score["low"], score["high"])
 
 
 def mean_texts(summary: dict[str, Any]) -> dict[str, str]:

@@ -31,12 +31,14 @@ def parity(
     """
     if not lm_eval:
         raise UserError("name the harness to compare with; there is one: harness parity --lm-eval RUN")
-    from harness.cli.stored_runs import stored_runs, with_rows
+    from harness.cli.output import say
+    from harness.cli.stored_runs import stored_runs
     from harness.exchange.lm_eval_parity import compared, scorers
+    from reports.gold_rows import with_rows
 
     longbench = scorers()
     read, damaged = stored_runs(runs)
-    parities = [p for run, rows in with_rows(read, data) for p in compared(run, rows.examples, longbench)]
+    parities = [p for run, rows in with_rows(read, data, say) for p in compared(run, rows.examples, longbench)]
     if not parities:
         raise UserError(
             "no run here has a score that lm-eval has too; add one: "

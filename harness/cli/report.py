@@ -7,22 +7,39 @@ harness report results --html report.html    one page that opens without a netwo
 harness report a b --html index.html         one page of all runs below both, with a leaderboard
 harness report results --paper               published value, ours, the difference: equivalent, differs, undecided, ...
 harness report results --paper --margin 1    equivalent within 1 point (costs: 1 %), by default 2
-harness report curves results                a figure: see report_curves.py, report_nodes.py, ...
+
+Figures, each made by the module of its name in reports/figures/:
+
+harness report curves results --t-p 0.5,0.9 --format csv       every t_n at every t_p, of runs with --record-stops
+harness report front results --dataset musique --out front.pdf
+harness report memory results --out memory.svg                 of runs with and without --set dataset.swap=entities
+harness report queries results --per-document 1,2,4,8,100 --paper
+harness report sweep results --x method.k --out k.svg          of runs with --sweep method.k=1,3,10
+harness report bands results --format csv --out bands.csv      tables only: stored answers under every scorer
 """
 
 from __future__ import annotations
 
 import sys
-import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from harness.cli.command import output, setting
+from harness.cli.command import choice, output, setting
 from harness.cli.compare import chosen_columns
-from harness.cli.options import RunsFolders, Score, TableOutput
-from harness.cli.output import format_of, write
-from harness.cli.stored_runs import joined, stored_runs
+from harness.cli.figures import figure, numbers
+from harness.cli.options import (
+    Convention,
+    FigureOutput,
+    MovedData,
+    RunsFolders,
+    Score,
+    TableFile,
+    TableFormat,
+    TableOutput,
+)
+from harness.cli.output import format_of, say, write
+from harness.cli.stored_runs import RESULTS, joined, stored_runs
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
 from harness.storage.paths import masked, words_without_home
@@ -73,7 +90,7 @@ def report(table: TableOutput, page: Page, wide: Wide, folders: RunsFolders = No
     columns = chosen_columns(table.columns, table.everything)
     _check(table, page)
     _check_wide(table, page, wide)
-    folders = folders or ["results"]
+    folders = folders or [RESULTS]
     runs, damaged = stored_runs(folders)
     runs = joined(_once(runs)) if table.average_seeds else _once(runs)
     if table.by is not None:
@@ -84,11 +101,7 @@ def report(table: TableOutput, page: Page, wide: Wide, folders: RunsFolders = No
         title = " · ".join(dict.fromkeys(Path(folder).resolve().name for folder in folders))
         write(_page(runs, title, table, page), page.html)
     if page.html is None or table.out is not None:
-        if page.paper:
-            text = _paper(runs, form, page.margin, table.convention)
-        else:
-            text = _wide(runs, form, wide) if wide.wide else _tables(runs, form, columns, table)
-        write(text, table.out)
+        write(_text(runs, form, columns, (table, page, wide)), table.out)
     return 3 if damaged else 0
 
 
@@ -149,37 +162,6 @@ def _check_wide(table: TableOutput, page: Page, wide: Wide) -> None:
             raise UserError(f"--wide shows one score of each run, so {flag} has no effect; leave one of the two out")
 
 
-def _wide(runs: list[StoredRun], form: str, options: Wide) -> str:
-    """Methods by data sets as text; csv and json hold the intervals always."""
-    from reports.render import render, render_sections
-    from reports.tables import frame
-    from reports.wide import sections, wide
-
-    whole = form in ("csv", "json")
-    table = wide(frame(runs), options.score, intervals=options.intervals or whole)
-    return render(table, form) if whole else render_sections(sections(table, options.score), form)
-
-
-def _paper(runs: list[StoredRun], form: str, margin: float | None, convention: str | None) -> str:
-    """Published numbers beside the measured ones."""
-    from reports.columns import sections, shortened
-    from reports.paper import MARGIN, frame, incomplete, legend
-    from reports.render import render, render_sections
-
-    margin = margin or MARGIN
-    whole = frame(runs, margin=margin, convention=convention)
-    if form in ("csv", "json"):
-        return render(whole, form)
-    text = "None of these runs measures a printed value; reports/paper/mapping.yaml says which ones would."
-    below = incomplete(runs)
-    if not whole.empty:
-        text = render_sections([(s.title, s.frame) for s in sections(shortened(whole, "row"), ())], form)
-        below = [*below, *legend(margin)]
-    lines = [line for sentence in below for line in textwrap.wrap(sentence, 150)]
-    lines = [f"% {line}" for line in lines] if form in ("latex", "tex") else lines
-    return "\n".join([text.rstrip("\n"), "", *lines, ""]) if lines else text
-
-
 def _page(runs: list[StoredRun], title: str, table: TableOutput, options: Page) -> str:
     from datetime import UTC, datetime
 
@@ -201,14 +183,145 @@ def _page(runs: list[StoredRun], title: str, table: TableOutput, options: Page) 
     )
 
 
-def _tables(runs: list[StoredRun], form: str, columns: list[str] | None, options: TableOutput) -> str:
-    """The tables of `runs` as text: one a data set, best first; csv and json hold a single one with every column."""
+def _text(runs: list[StoredRun], form: str, columns: list[str] | None, options: tuple[TableOutput, Page, Wide]) -> str:
+    """The table that is asked for: published numbers, methods by data sets, or a table for each data set.
+
+    csv and json hold a single one, with every column.
+    """
+    from reports import by_dataset, paper
     from reports.columns import ordered, sections, select
     from reports.render import render, render_sections
     from reports.tables import REFERENCE, frame
 
-    reference = options.reference or REFERENCE
-    whole = ordered(frame(runs, convention=options.convention or DEFAULT, reference=reference))
-    if form in ("csv", "json"):
-        return render(select(whole, columns) if columns else whole, form)
-    return render_sections([(s.title, s.frame) for s in sections(whole, columns)], form)
+    table, page, wide = options
+    if page.paper:
+        return paper.text(runs, form, page.margin or paper.MARGIN, table.convention)
+    whole = form in ("csv", "json")
+    if wide.wide:
+        found = by_dataset.wide(frame(runs), wide.score, intervals=wide.intervals or whole)
+        return render(found, form) if whole else render_sections(by_dataset.sections(found, wide.score), form)
+    means = ordered(frame(runs, convention=table.convention or DEFAULT, reference=table.reference or REFERENCE))
+    if whole:
+        return render(select(means, columns) if columns else means, form)
+    return render_sections(sections(means, columns), form)
+
+
+# ---- figures -------------------------------------------------------------------------------------------------------
+
+
+def report_bands(
+    folders: RunsFolders = None,
+    data: MovedData = None,
+    form: TableFormat = None,
+    out: TableFile = None,
+) -> int:
+    """Show stored answers under every scorer that applies, and where the ranking depends on it.
+
+    No model is loaded, and run folders stay as they are. csv and json hold a row for each method and scorer.
+    """
+    kind = format_of(form, out)
+    runs, damaged = stored_runs(folders or [RESULTS], streamed=True)
+    from reports.bands import frame, of_runs, sections
+    from reports.gold_rows import with_rows
+    from reports.render import render, render_sections
+
+    bands = of_runs(with_rows(runs, data, say))
+    write(render(frame(bands), kind) if kind in ("csv", "json") else render_sections(sections(bands), kind), out)
+    return 3 if damaged else 0
+
+
+def report_curves(
+    output: FigureOutput,
+    folders: RunsFolders = None,
+    score: Score = None,
+    t_p: Annotated[
+        str | None, setting("--t-p X,...", "Confidence thresholds.", "0.1 to 0.98, up to the highest recorded one")
+    ] = None,
+    t_n: Annotated[int, setting("--t-n N", "Stop patience from 1 to N.", min=1)] = 8,
+    data: MovedData = None,
+    convention: Convention = None,
+) -> int:
+    """Plot score and TFLOPs of other stopping rules, from runs made with --record-stops.
+
+    The recorded answers are scored now, as `harness score` does, so the data set is loaded; no model is.
+    """
+    thresholds = numbers(t_p, "--t-p", float, lambda p: 0 <= p <= 1, "numbers from 0 to 1")
+    counted = convention or DEFAULT
+    return figure("curves", output, folders, t_n=t_n, t_p=thresholds, score=score, data=data, convention=counted)
+
+
+def report_front(
+    output: FigureOutput,
+    folders: RunsFolders = None,
+    dataset: Annotated[str | None, choice("--dataset -d NAME", "The data set, where the runs are of several.")] = None,
+    score: Score = None,
+    cost: Annotated[
+        str,
+        choice("--cost whole|search", "Cost of a question: with its share of the index, or search and answer alone."),
+    ] = "whole",
+    convention: Convention = None,
+) -> int:
+    """Plot score against TFLOPs a question, with intervals.
+
+    A hollow mark is a method that another one beats in both.
+    """
+    counted = convention or DEFAULT
+    return figure("front", output, folders, dataset=dataset, score=score, cost=cost, convention=counted)
+
+
+def report_memory(output: FigureOutput, folders: RunsFolders = None, score: Score = None) -> int:
+    """Compare each run with the same run over the twin of its data set, which has other names and numbers.
+
+    The drop, as a share of the score, is what was recalled rather than read.
+    """
+    return figure("memory", output, folders, score=score)
+
+
+def report_nodes(output: FigureOutput, folders: RunsFolders = None) -> int:
+    """Plot how many nodes each question retrieved: a histogram with a log-normal fit."""
+    return figure("nodes", output, folders)
+
+
+def report_queries(
+    output: FigureOutput,
+    folders: RunsFolders = None,
+    per_document: Annotated[
+        str | None, setting("--per-document N,...", "Numbers of queries per document.", "1,2,4,8")
+    ] = None,
+    reference: Annotated[
+        str | None,
+        setting(
+            "--reference NAME", "Show where others break even with this method, run folder or run hash.", "full-context"
+        ),
+    ] = None,
+    paper: Annotated[bool, setting("--paper", "Add the published numbers below the measured ones.")] = False,
+    convention: Convention = None,
+) -> int:
+    """Plot TFLOPs per query where queries share an index."""
+    counts = numbers(per_document, "--per-document", int, lambda k: k >= 1, "whole numbers from 1 on")
+    options = {"per_document": counts, "reference": reference, "paper": paper, "convention": convention}
+    return figure("queries", output, folders, **options)
+
+
+def report_sweep(
+    output: FigureOutput,
+    folders: RunsFolders = None,
+    x: Annotated[
+        str | None, setting("--x KEY", "The setting to plot against, as --set names it.", "the only one that differs")
+    ] = None,
+    score: Score = None,
+    convention: Convention = None,
+) -> int:
+    """Plot score and TFLOPs against a setting that was swept, one line for each method.
+
+    Runs whose method has no such setting are drawn as level lines.
+    """
+    return figure("sweep", output, folders, x=x, score=score, convention=convention or DEFAULT)
+
+
+def report_tokens(output: FigureOutput, folders: RunsFolders = None, data: MovedData = None) -> int:
+    """Count the tokens of documents, questions and answers of each data set.
+
+    Runs over the same rows with the same model count as one. Only the model's tokenizer is loaded.
+    """
+    return figure("tokens", output, folders, data=data)

@@ -131,7 +131,7 @@ def _selection(chosen: RowOptions, suite: str) -> Selection:
 
 def _show(runs: list[StoredRun], place: Place, pages: Pages) -> None:
     """Print ours beside the printed values of the place, as far as there are any."""
-    from reports.paper.whole import NOT_RUN, tables, text
+    from reports.paper.all_values import NOT_RUN, tables, text
 
     named = tables(runs, place, margin=pages.margin)
     left = sum(int((frame["verdict"] == NOT_RUN).sum()) for _, frame in named)
@@ -172,7 +172,7 @@ def _draw(runs: list[StoredRun], place: Place, suite: str, out: Path) -> None:
 
 
 def _write(runs: list[StoredRun], place: Place | None, pages: Pages) -> None:
-    from reports.paper.whole import tables, text
+    from reports.paper.all_values import tables, text
 
     if not pages.files:
         return

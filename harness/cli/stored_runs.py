@@ -1,11 +1,10 @@
-"""The stored runs that a report or a study is made of, with the rows of their data sets."""
+"""The stored runs that a report or a study is made of."""
 
 from __future__ import annotations
 
 import difflib
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +15,9 @@ from harness.storage.object_store import is_url
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
-    from reports.gold_rows import Rows
 
+RESULTS = "results"
+"""The folder of runs that is read where none is named."""
 FIGURES = ("bands", "curves", "front", "memory", "nodes", "queries", "sweep", "tokens")
 
 
@@ -69,48 +69,3 @@ def joined(runs: Sequence[StoredRun]) -> list[StoredRun]:
     if len(means) == len(runs):
         raise UserError("--average-seeds: no two runs differ in their seed alone; harness run --repeat makes such")
     return means
-
-
-def figure_runs(folders: Sequence[str] | None, figure: str) -> tuple[list[StoredRun], int]:
-    """The runs of `harness report FIGURE [RUNS]`, by default those in the folder "results".
-
-    Raises UserError where a folder has the figure's name and none was named: `harness report nodes` may mean either.
-    """
-    if not folders and Path(figure).is_dir():
-        raise UserError(
-            f"'{figure}' is a figure and a folder here; its tables: harness report ./{figure}, or name the folder of "
-            f"runs: harness report {figure} RUNS_DIR"
-        )
-    return stored_runs(folders or ["results"])
-
-
-def moved(run: StoredRun, data: str | None) -> StoredRun:
-    """The run with its data set's rows at `data`; as it is for None."""
-    if data is None:
-        return run
-    return replace(run, config={**run.config, "dataset": {**run.config["dataset"], "data": data}})
-
-
-def with_rows(runs: Sequence[StoredRun], data: str | None, *, whole: bool = False) -> list[tuple[StoredRun, Rows]]:
-    """Each run with its questions, from its records or its data set; warns about runs without them.
-
-    whole: with the documents, which the data set alone has; it is read once for runs over the same rows.
-    Raises UserError where no run has any.
-    """
-    from reports.gold_rows import rows_of
-
-    if data is not None and len({run.config["dataset"]["name"] for run in runs}) > 1:
-        raise UserError("--data holds the rows of one data set, but the runs have several; name runs over one of them")
-    complete: list[tuple[StoredRun, Rows]] = []
-    problems: list[str] = []
-    moved_runs = [moved(run, data) for run in runs]
-    for run, rows in zip(moved_runs, rows_of(moved_runs, whole=whole or data is not None), strict=True):
-        if rows.problem is None:
-            complete.append((run, rows))
-        else:
-            problems.append(f"{run.path}: {rows.problem}")
-    if not complete:
-        raise UserError(f"{problems[0]}; name the file of the rows with --data")
-    for problem in problems:
-        sys.stderr.write(f"warning: left out: {problem}\n")
-    return complete

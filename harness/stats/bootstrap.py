@@ -36,6 +36,10 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+LEVEL = 0.95
+"""The level of every interval that is shown, unless its place says otherwise."""
+RESAMPLES = 2000
+
 MOST_GROUPS = 2048
 """More clusters than this are merged at random into this many groups. Unions of independent clusters are independent
 of each other, so the bootstrap stays valid, and flipping whole groups is a subgroup of all flips, so the test stays
@@ -55,6 +59,15 @@ class Interval:
     high: float | None
     n: int
     clusters: int
+
+
+NOTHING = Interval(None, None, None, 0, 0)
+
+
+def with_interval(write: Callable[[float], str], value: float, low: float | None, high: float | None) -> str:
+    """A value with its interval as text, "41.3 [36.0, 46.9]"; without brackets where an end is None or NaN."""
+    missing = any(end is None or math.isnan(end) for end in (low, high))
+    return write(value) if missing else f"{write(value)} [{write(low)}, {write(high)}]"  # type: ignore[arg-type]
 
 
 def document_clusters(document_ids: Sequence[Sequence[str]]) -> list[str]:
@@ -87,8 +100,8 @@ def interval(
     clusters: Sequence[str] | NDArray[np.int32],
     *,
     seed: int = 0,
-    resamples: int = 2000,
-    level: float = 0.95,
+    resamples: int = RESAMPLES,
+    level: float = LEVEL,
     bounds: tuple[float, float] | None = (0.0, 1.0),
 ) -> Interval:
     """Mean of `values` with a bootstrap interval that resamples whole clusters (expanded percentile, see above).
@@ -106,7 +119,7 @@ def interval(
     sums, sizes = by_cluster(values, clusters)
     n, count = int(sizes.sum()), len(sizes)
     if n == 0:
-        return Interval(None, None, None, 0, 0)
+        return NOTHING
     mean = float(sums.sum() / n)
     if count == 1:
         return Interval(mean, None, None, n, 1)
@@ -122,8 +135,8 @@ def corpus_interval(
     clusters: Sequence[str],
     *,
     seed: int = 0,
-    resamples: int = 2000,
-    level: float = 0.95,
+    resamples: int = RESAMPLES,
+    level: float = LEVEL,
 ) -> Interval:
     """`statistic` of the column sums of `counts`, with a bootstrap interval that resamples whole clusters.
 
@@ -136,7 +149,7 @@ def corpus_interval(
     if len(rows) != len(clusters):
         raise ValueError(f"{len(rows)} rows of counts do not match {len(clusters)} cluster labels")
     if not len(rows):
-        return Interval(None, None, None, 0, 0)
+        return NOTHING
     columns = [by_cluster(column, clusters)[0] for column in rows.T]
     count, value = len(columns[0]), statistic(rows.sum(axis=0).tolist())
     if count == 1:
@@ -149,7 +162,7 @@ def corpus_interval(
 
 
 def bootstrap_means(
-    values: Sequence[float] | Floats, clusters: Sequence[str], *, seed: int = 0, resamples: int = 2000
+    values: Sequence[float] | Floats, clusters: Sequence[str], *, seed: int = 0, resamples: int = RESAMPLES
 ) -> Floats:
     """The means of `resamples` resamples of whole clusters, shape (resamples,).
 

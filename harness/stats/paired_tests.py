@@ -16,7 +16,16 @@ from typing import Literal
 
 import numpy as np
 
-from harness.stats.bootstrap import BLOCK, Floats, by_cluster, check_level, interval, merged_groups, standard_error
+from harness.stats.bootstrap import (
+    BLOCK,
+    LEVEL,
+    Floats,
+    by_cluster,
+    check_level,
+    interval,
+    merged_groups,
+    standard_error,
+)
 
 EXACT_CLUSTERS = 14
 """Up to here all 2^G sign vectors are enumerated (16,384)."""
@@ -41,7 +50,7 @@ def paired_test(
     *,
     seed: int = 0,
     permutations: int = 10_000,
-    level: float = 0.95,
+    level: float = LEVEL,
 ) -> PairedTest:
     """Test mean(a - b) = 0 for scores of two methods on the same questions, flipping the sign of whole clusters.
 

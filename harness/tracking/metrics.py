@@ -79,7 +79,7 @@ def first_columns(run: StoredRun) -> list[str]:
 
 
 def _scorers(run: StoredRun) -> list[str]:
-    from reports.stored import corpus_names
+    from reports.facts import corpus_names
 
     names = dict.fromkeys(run.config["dataset"]["scorers"])
     for record in run.records:
@@ -210,13 +210,13 @@ def _word(value: bool | None) -> str | None:
 
 def running_points(run: StoredRun) -> list[Point]:
     """(step, name, value) of the means over the first 1, 2, ... questions; the step is how many these are."""
-    from reports.question_costs import tflops
+    from reports.costs import question_tflops
 
     headline: str = run.config["dataset"]["scorers"][0]
     name = metric_name(headline)
     skip = run.config.get("failed", "zero") == "skip"
     points: list[Point] = []
-    costs = tflops(run)
+    costs = question_tflops(run)
     score = spent = 0.0
     failed = 0
     for n, record in enumerate(run.records, start=1):

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import SaveError
+from harness.stats.bootstrap import with_interval
 from harness.tracking.artifacts import Artifacts, location
 from harness.tracking.metrics import Point, first_columns, numbers, params, suite_numbers, suite_of, tags
 from harness.tracking.mlflow_traces import MlflowTraces, dataset, log_questions, logged_model
@@ -347,9 +348,8 @@ def _cell(metrics: Mapping[str, float], column: str) -> str:
     value, low, high = (metrics.get(f"uncertainty/{column}{end}" if end else column) for end in ("", ".low", ".high"))
     if value is None:
         return "-"
-    form = "{:.3g}" if column == "TFLOPs" else "{:.0f}" if column in ("n", "failed") else "{:.1f}"
-    shown = form.format(value)
-    return shown if low is None or high is None else f"{shown} [{form.format(low)}, {form.format(high)}]"
+    form = ".3g" if column == "TFLOPs" else ".0f" if column in ("n", "failed") else ".1f"
+    return with_interval(lambda number: format(number, form), value, low, high)
 
 
 def _plain(name: str) -> str:

@@ -17,13 +17,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from reports import stored as facts
-from reports.basis import Asked, asked, main
+from harness.errors import UnknownName, UserError
+from reports import facts
+from reports.comparability import Asked, asked, main
+from reports.figures.figure import Figure
 from reports.figures.plot import Axis, cut, inline, legend_below, paper_style, set_axis, written
 from reports.markup import Html, el, joined
 
@@ -46,6 +49,34 @@ _MARKS: dict[str, tuple[str, dict[str, Any]]] = {
     "ceiling": ("ceiling: was shown the evidence", {"color": "#009E73", "marker": "D"}),
     "apart": ("was asked other questions: compared with none", {"color": "#D55E00", "marker": "s"}),
 }
+
+
+def figure(runs: Sequence[StoredRun], *, dataset: str | None, score: str | None, cost: str, convention: str) -> Figure:
+    """The figure of the runs over one data set, which must be named where there are several; else as `points`.
+
+    Raises UserError where no run has both a score and a cost, UnknownName for a data set, cost or convention.
+    """
+    from reports.tables import frame
+
+    if cost not in COSTS:
+        raise UnknownName("cost", cost, COSTS)
+    names = list(dict.fromkeys(facts.key(run)[0] for run in runs))
+    if dataset is not None and dataset not in names:
+        raise UnknownName("data set of these runs", dataset, names)
+    if dataset is None and len(names) > 1:
+        raise UserError(f"score against cost is drawn for one data set; add --dataset with one of {', '.join(names)}")
+    runs = [run for run in runs if facts.key(run)[0] == (dataset or names[0])]
+    means = frame(runs, convention=convention)
+    found = points(means, runs, score, cost)
+    if not found:
+        raise UserError(
+            "no run has both a score and known FLOPs, so there is no figure; harness report says what is missing"
+        )
+    name = score or str(means["headline"].iloc[0])
+    table = pd.DataFrame(found).rename(columns={f"score{end}": f"{name}{end}" for end in ("", ".low", ".high")})
+    table = table.drop(columns=["ceiling", "apart"]).assign(mark=[kind_of(point) for point in found])
+    table["dominated_by"] = table["dominated_by"].map(", ".join)
+    return Figure("Score against cost", table, drawing=partial(draw, found, name))
 
 
 def points(
@@ -71,9 +102,7 @@ def points(
             continue
         rows.append(
             {
-                "dataset": row["dataset"],
-                "method": row["method"],
-                "model": row["model"],
+                **{name: row[name] for name in ("dataset", "method", "model")},
                 **{f"score{part}": value for part, value in values.items()},
                 **{f"tflops{part}": value for part, value in spent.items()},
                 "cost": cost,

@@ -18,6 +18,7 @@ n failed notes run
 
 from __future__ import annotations
 
+import functools
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,14 +27,15 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from harness.errors import UserError
-from harness.stats.bootstrap import interval
-from reports import stored as facts
+from reports import facts
 from reports.answer_recall import answer_shown, answer_shown_as_substring
-from reports.figures.plot import Axis, Line, Panel, Point, split
+from reports.figures import plot, tokens
+from reports.figures.figure import SAME, Figure, Titled, for_people
+from reports.figures.plot import Axis, Panel
+from reports.gold_rows import Rows, with_rows, with_texts
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
-    from reports.gold_rows import Rows
 
 
 ALL = "all"
@@ -58,6 +60,42 @@ class Measured:
             if example is not None:
                 found[record["question_id"]] = sum(self.tokens(d) for d in dict.fromkeys(example.question.document_ids))
         return found
+
+
+def figure(
+    runs: Sequence[StoredRun],
+    *,
+    score: str | None,
+    edges: Sequence[int] | None,
+    data: str | None,
+    warn: Callable[[str], None],
+) -> Figure:
+    """The figure of the runs; those whose rows or tokenizer cannot be loaded are left out with a warning.
+
+    score, edges: as in `frame`; data: where the rows are now. Raises UserError where nothing can be loaded, and what
+    `frame` raises.
+    """
+    counts: dict[tuple[str, str | None, str], Callable[[str], int]] = {}
+    measured: list[Measured] = []
+    problems: list[UserError] = []
+    for run, rows in with_rows(runs, data, warn, whole=True):
+        try:
+            if (key := group(run)) not in counts:
+                counts[key] = _counting(rows, tokens.tokens_by(run))
+        except UserError as error:
+            problems.append(error)
+            continue
+        measured.append(Measured(run, with_texts(rows, run, run.records), counts[key]))
+    if not measured:
+        raise problems[0]
+    for problem in problems:
+        warn(f"warning: left out: {problem}")
+    table = frame(measured, score, edges)
+    return Figure("Length of the documents", table, sections(table), panels(table))
+
+
+def _counting(rows: Rows, count: Callable[[str], int]) -> Callable[[str], int]:
+    return functools.cache(lambda name: count(rows.documents[name].text))
 
 
 def group(run: StoredRun) -> tuple[str, str | None, str]:
@@ -111,8 +149,16 @@ def _rows(one: Measured, label: str, score: str, edges: Sequence[int]) -> list[d
         cells.setdefault(bisect_left(edges, lengths[scored.ids[i]]), []).append(i)
     named = [(bucket_name(edges, number), chosen) for number, chosen in sorted(cells.items())]
     silent = sum(held.get(scored.ids[i]) is None for i in known)
-    notes = (*facts.notes(run), *([_left_out(silent, len(known))] if silent else []))
+    left_out = (
+        f"{silent} of {len(known)} questions have no answer that could stand in a text and are left out of {_RECALL}"
+    )
+    notes = (*facts.notes(run), *([left_out] if silent else []))
     failed = {record["question_id"] for record in run.records if record["error"] is not None}
+
+    def mean(name: str, chosen: Sequence[int], value: Callable[[int], float]) -> dict[str, float | None]:
+        values, clusters = [value(i) for i in chosen], [scored.clusters[i] for i in chosen]
+        return facts.mean_columns(name, values, clusters, seed=int(run.config["seed"]))
+
     rows = []
     for name, chosen in [*(named if edges else []), (ALL, known)]:
         if not chosen:
@@ -121,17 +167,15 @@ def _rows(one: Measured, label: str, score: str, edges: Sequence[int]) -> list[d
         with_answer = [i for i in chosen if held.get(scored.ids[i]) is not None]
         rows.append(
             {
-                "dataset": run.config["dataset"]["name"],
-                "method": label,
-                "model": run.config["model"]["name"],
+                **facts.head(run, label),
                 "length": name,
                 "tokens.from": min(told),
                 "tokens.mean": sum(told) / len(told),
                 "tokens.to": max(told),
                 "score": score,
-                **_mean(run, "mean", [(scored.values[i], scored.clusters[i]) for i in chosen]),
-                **_mean(run, _RECALL, [(float(held[scored.ids[i]] or 0), scored.clusters[i]) for i in with_answer]),
-                **_mean(run, _SUBSTRING, [(contained[scored.ids[i]], scored.clusters[i]) for i in chosen]),
+                **mean("mean", chosen, lambda i: scored.values[i]),
+                **mean(_RECALL, with_answer, lambda i: float(held[scored.ids[i]] or 0)),
+                **mean(_SUBSTRING, chosen, lambda i: contained[scored.ids[i]]),
                 "n": len(chosen),
                 "failed": sum(scored.ids[i] in failed for i in chosen),
                 "notes": notes,
@@ -153,41 +197,22 @@ def _recalled(one: Measured) -> tuple[dict[str, bool | None], dict[str, float]]:
     return words, contained
 
 
-def _left_out(silent: int, total: int) -> str:
-    return f"{silent} of {total} questions have no answer that could stand in a text and are left out of {_RECALL}"
-
-
-def _mean(run: StoredRun, name: str, values: Sequence[tuple[float, str]]) -> dict[str, float | None]:
-    found = interval([v for v, _ in values], [c for _, c in values], seed=int(run.config.get("seed") or 0))
-    return {name: found.mean, f"{name}.low": found.low, f"{name}.high": found.high}
-
-
-def sections(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+def sections(table: pd.DataFrame) -> list[Titled]:
     """A table for each data set, model and score, for people."""
-    found = []
-    same = ["dataset", "model", "score"]
-    for (dataset, model, score), rows in table.groupby(same, sort=False):
-        names = {f"mean{end}": f"{score}{end}" for end in ("", ".low", ".high")}
-        told = rows.drop(columns=[*same, "run", "tokens.from", "tokens.to"]).rename(columns=names)
-        found.append((f"{dataset} · {model}", told.rename(columns={"length": "tokens of the documents"})))
-    return found
+    return [
+        for_people(f"{dataset} · {model}", rows, ["run", "tokens.from", "tokens.to"], length="tokens of the documents")
+        for (dataset, model, _), rows in table.groupby(SAME, sort=False)
+    ]
 
 
 def panels(table: pd.DataFrame) -> list[Panel]:
     """Two drawings for each data set, model and score: the score and the answer recall against the length."""
     found = []
-    for (dataset, model, score), rows in table.groupby(["dataset", "model", "score"], sort=False):
+    x = Axis("tokens of the documents, mean of the bucket")
+    for (dataset, model, score), rows in table.groupby(SAME, sort=False):
         parted = rows[rows["length"] != ALL]
-        drawn = parted if len(parted) else rows
+        drawn = (parted if len(parted) else rows).sort_values("method", kind="stable")
         for value, name in (("mean", f"{score} × 100"), (_RECALL, "answer in the text shown, % of questions")):
-            known = drawn[drawn[value].notna()]
-            if not len(known):
-                continue
-            lines = [
-                Line(str(method), [Point.of(r, "tokens.mean", value, 100) for r in facts.records(own)])
-                for method, own in known.groupby("method")
-            ]
-            x = Axis("tokens of the documents, mean of the bucket")
-            panels_ = split(f"{dataset} · {model}", lines)
-            found += [Panel(title, x, Axis(name, zero=True), None, part, aside=True) for title, part in panels_]
+            known = plot.lines(drawn[drawn[value].notna()], "tokens.mean", value, 100)
+            found += plot.panels(f"{dataset} · {model}", x, Axis(name, zero=True), known)
     return found

@@ -14,8 +14,8 @@ independent of each other, also those about one document.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,8 +23,8 @@ import pandas as pd
 
 from harness.engine.numbers_from_runs import visited
 from harness.errors import UserError
-from harness.stats.bootstrap import interval
-from reports import stored as facts
+from reports import facts
+from reports.figures.figure import Figure
 from reports.figures.plot import Axis, Bar, Line, Panel, Point
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 FEWEST = 8
 """With fewer questions no curve is fitted: nearly any would pass."""
 
-_RESAMPLES = 999
+RESAMPLES = 999
 _COLUMNS = 40  # of a histogram, at most
 
 
@@ -58,7 +58,7 @@ def counts(run: StoredRun) -> list[int]:
     return [visited(record) for record in run.records if record["error"] is None]
 
 
-def fit(values: Sequence[int], seed: int = 0, resamples: int = _RESAMPLES) -> Fit | str:
+def fit(values: Sequence[int], seed: int = 0, resamples: int = RESAMPLES) -> Fit | str:
     """The fit to whole numbers, or a sentence that says why there is none. Numbers of 0 are left out.
 
     p is (1 + draws that lie as far from their own fit) / (1 + resamples), fixed by `seed`.
@@ -104,8 +104,8 @@ def width(values: Sequence[int]) -> int:
     return max(1, math.ceil((max(values) - min(values) + 1) / _COLUMNS))
 
 
-def frame(runs: Sequence[StoredRun]) -> tuple[pd.DataFrame, dict[str, Fit]]:
-    """One row a run that retrieved nodes, and the fit of each that has one, by the run's folder.
+def figure(runs: Sequence[StoredRun], *, resamples: int = RESAMPLES) -> Figure:
+    """A row and a histogram for each run that retrieved nodes; resamples: as in `fit`.
 
     dataset method model n failed · nodes nodes.low nodes.high (mean, 95 % interval clustered by document) · median ·
     lowest · highest · mu · sigma · ks · p · notes · run. Raises UserError where no run's steps name nodes.
@@ -113,58 +113,34 @@ def frame(runs: Sequence[StoredRun]) -> tuple[pd.DataFrame, dict[str, Fit]]:
     kept = [run for run in runs if any(counts(run))]
     if not kept:
         raise UserError("no run here retrieved nodes step by step: their records name none")
-    fits: dict[str, Fit] = {}
-    rows = []
+    rows, panels = [], []
     for run, label in zip(kept, facts.labels(kept), strict=True):
-        row, found = _row(run, label)
-        rows.append(row)
-        if found is not None:
-            fits[str(run.path)] = found
+        values, head = counts(run), facts.head(run, label)
+        found = fit(values, int(run.config["seed"]), resamples)
+        known = found if isinstance(found, Fit) else None
+        rows.append(_row(run, head, values, found))
+        panels.append(histogram(" · ".join(map(str, head.values())), values, known))
     table = pd.DataFrame(rows).sort_values("dataset", kind="stable", ignore_index=True)
-    return facts.numbers(table), fits
+    return Figure("Nodes retrieved per question", facts.numbers(table), panels=panels)
 
 
-def _row(run: StoredRun, label: str) -> tuple[dict[str, Any], Fit | None]:
-    values = counts(run)
-    clusters = facts.question_clusters(run)
-    answered = [c for c, record in zip(clusters, run.records, strict=True) if record["error"] is None]
-    seed = int(run.config["seed"])
-    mean = interval([float(v) for v in values], answered, seed=seed, bounds=None)
-    found = fit(values, seed)
+def _row(run: StoredRun, head: dict[str, Any], values: Sequence[int], found: Fit | str) -> dict[str, Any]:
+    answered = facts.answered_clusters(run)
     notes = [found] if isinstance(found, str) else []
     if zero := sum(v == 0 for v in values):
         notes.append(f"{zero} of {len(values)} questions retrieved no node and are left out of the curve")
-    known = found if isinstance(found, Fit) else None
     return {
-        "dataset": facts.key(run)[0],
-        "method": label,
-        "model": run.config["model"]["name"],
+        **head,
         "n": len(values),
         "failed": len(run.records) - len(values),
-        "nodes": mean.mean,
-        "nodes.low": mean.low,
-        "nodes.high": mean.high,
+        **facts.mean_columns("nodes", list(map(float, values)), answered, seed=int(run.config["seed"]), bounds=None),
         "median": float(np.median(values)),
         "lowest": min(values),
         "highest": max(values),
-        "mu": known.mu if known else None,
-        "sigma": known.sigma if known else None,
-        "ks": known.ks if known else None,
-        "p": known.p if known else None,
+        **(dict.fromkeys(("mu", "sigma", "ks", "p")) if isinstance(found, str) else asdict(found)),
         "notes": (*notes, *facts.notes(run)),
         "run": run.path.name,
-    }, known
-
-
-def panels(runs: Sequence[StoredRun], fits: Mapping[str, Fit]) -> list[Panel]:
-    """A histogram a run, in per cent of its questions, with the share that the fit gives to each column."""
-    kept = [run for run in runs if any(counts(run))]
-    return [
-        histogram(
-            f"{facts.key(run)[0]} · {label} · {run.config['model']['name']}", counts(run), fits.get(str(run.path))
-        )
-        for run, label in zip(kept, facts.labels(kept), strict=True)
-    ]
+    }
 
 
 def histogram(title: str, values: Sequence[int], fit: Fit | None) -> Panel:

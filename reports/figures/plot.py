@@ -17,20 +17,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from reports.markup import Html, printable, text
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.axis import XAxis, YAxis
     from matplotlib.figure import Figure
 
-T = TypeVar("T")
-
 FORMS = ("svg", "pdf", "png")
 KINDS = 6
-"""Lines that look different, the length of the style's cycle; `split` keeps a panel to so many."""
+"""Lines that look different, the length of the style's cycle; `panels` keeps a panel to so many."""
 
 # Colours of a figure in a page, which has a dark form: names of templates/page.css.
 _PAGE = {
@@ -70,7 +69,7 @@ class Point:
     high: float | None = None
 
     @classmethod
-    def of(cls, row: Mapping[str, Any], x: str, y: str, scale: float = 1.0) -> Point:
+    def of(cls, row: Mapping[Any, Any], x: str, y: str, scale: float = 1.0) -> Point:
         """The point of a table's row: columns `x`, and `y` with its interval, `scale` times as large."""
         values = (row[f"{y}{end}"] for end in ("", ".low", ".high"))
         # A missing number is None or NaN, which alone differs from itself.
@@ -112,11 +111,21 @@ class Panel:
     aside: bool = False
 
 
-def split(title: str, lines: Sequence[T]) -> Iterator[tuple[str, Sequence[T]]]:
-    """The lines of a panel in groups of KINDS, each with its title: "musique (1 of 2)"."""
-    count = -(-len(lines) // KINDS)
-    for i in range(count):
-        yield title + (f" ({i + 1} of {count})" if count > 1 else ""), lines[KINDS * i : KINDS * (i + 1)]
+def lines(rows: pd.DataFrame, x: str, y: str, scale: float = 1.0) -> list[Line]:
+    """A line for each method of a table, through its columns `x` and `y`, with its interval, `scale` times as large."""
+    return [
+        Line(str(method), [Point.of(row, x, y, scale) for row in own.to_dict("records")])
+        for method, own in rows.groupby("method", sort=False)
+    ]
+
+
+def panels(title: str, x: Axis, left: Axis, drawn: Sequence[Line], *, aside: bool = True) -> list[Panel]:
+    """The lines in panels of KINDS each, "musique (1 of 2)", "musique (2 of 2)"; none without a line."""
+    parts = [drawn[i : i + KINDS] for i in range(0, len(drawn), KINDS)]
+    return [
+        Panel(title + (f" ({i} of {len(parts)})" if len(parts) > 1 else ""), x, left, None, part, aside=aside)
+        for i, part in enumerate(parts, 1)
+    ]
 
 
 def draw(panels: Sequence[Panel], title: str, form: str = "svg") -> bytes:

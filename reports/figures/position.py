@@ -18,7 +18,7 @@ n failed notes run              run: the folders that the questions are from, " 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,19 +27,21 @@ import pandas as pd
 from harness.config.schema import digest
 from harness.engine.document_view import GAP
 from harness.errors import UserError
-from harness.stats.bootstrap import interval
-from reports import stored as facts
-from reports.figures.plot import Axis, Line, Panel, Point, split
+from reports import facts
+from reports.figures import plot
+from reports.figures.figure import Figure, Titled, for_people
+from reports.figures.plot import Axis, Panel
+from reports.gold_rows import Rows, with_rows
 from reports.settings import dated
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
     from harness.types import Example
-    from reports.gold_rows import Rows
 
 
 APART = "apart"
 _PLACES = ("place", "distance")  # options of a data set that put the supporting parts somewhere
+_SAME = ["dataset", "placed", "model", "score", "study"]
 _NAMES = {
     "where": "where the supporting parts stand, share of the text",
     "distance": "first to last supporting part, share of the text",
@@ -81,6 +83,17 @@ def place(example: Example, rows: Rows) -> Place | None:
 def part_names(parts: int) -> tuple[str, ...]:
     """head, middle and tail; "1 of 4", "2 of 4", ... where there are not three."""
     return ("head", "middle", "tail") if parts == 3 else tuple(f"{i + 1} of {parts}" for i in range(parts))
+
+
+def figure(
+    runs: Sequence[StoredRun], *, score: str | None, parts: int, data: str | None, warn: Callable[[str], None]
+) -> Figure:
+    """The figure of the runs; those whose rows cannot be loaded are left out with a warning.
+
+    score, parts: as in `frame`, whose errors it raises; data: where the rows are now.
+    """
+    table = frame(with_rows(runs, data, warn), score, parts)
+    return Figure("Place of the supporting parts", table, sections(table), panels(table))
 
 
 def frame(runs: Sequence[tuple[StoredRun, Rows]], score: str | None = None, parts: int = 3) -> pd.DataFrame:
@@ -169,12 +182,13 @@ def _rows(line: _Line, label: str, parts: int) -> list[dict[str, Any]]:
         cells.setdefault(("where", parts if where is None else where), []).append(i)
         if distance is not None:
             cells.setdefault(("distance", min(int(distance * parts), parts - 1)), []).append(i)
-    left = [_left_out(line.unmarked, line.unmarked + len(line.answers))] if line.unmarked else []
+    whole = line.unmarked + len(line.answers)
+    left_out = f"{line.unmarked} of {whole} questions have no supporting part marked and are left out"
+    left = [left_out] if line.unmarked else []
     dataset, placed, model = line.place()
     rows = []
     for (study, part), chosen in sorted(cells.items(), key=lambda cell: (cell[0][0] == "distance", cell[0][1])):
         values, clusters, failed, runs = zip(*(line.answers[i] for i in chosen), strict=True)
-        told = interval(values, clusters, seed=int(line.first.config.get("seed") or 0))
         used = {str(run.path): run for run in runs}
         rows.append(
             {
@@ -185,20 +199,14 @@ def _rows(line: _Line, label: str, parts: int) -> list[dict[str, Any]]:
                 "study": study,
                 **_part(study, part, parts),
                 "score": line.score,
-                "mean": told.mean,
-                "mean.low": told.low,
-                "mean.high": told.high,
-                "n": told.n,
+                **facts.mean_columns("mean", values, clusters, seed=int(line.first.config["seed"])),
+                "n": len(chosen),
                 "failed": sum(failed),
                 "notes": tuple(dict.fromkeys([*(note for run in used.values() for note in facts.notes(run)), *left])),
                 "run": " + ".join(used),
             }
         )
     return rows
-
-
-def _left_out(unmarked: int, total: int) -> str:
-    return f"{unmarked} of {total} questions have no supporting part marked and are left out"
 
 
 def _part(study: str, part: int, parts: int) -> dict[str, Any]:
@@ -209,32 +217,25 @@ def _part(study: str, part: int, parts: int) -> dict[str, Any]:
     return {"part": name, "from": low, "to": high}
 
 
-def sections(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+def sections(table: pd.DataFrame) -> list[Titled]:
     """A table for each data set, model, score and study, for people."""
     found = []
-    same = ["dataset", "placed", "model", "score", "study"]
-    for (dataset, placed, model, score, study), rows in table.groupby(same, sort=False):
-        names = {f"mean{end}": f"{score}{end}" for end in ("", ".low", ".high")}
+    for (dataset, placed, model, _, study), rows in table.groupby(_SAME, sort=False):
         title = "support at" if study == "where" else "distance of the supports"
-        told = rows.drop(columns=[*same, "from", "to", "run"]).rename(columns={**names, "part": title})
-        found.append((f"{_named(dataset, placed)} · {model} · {title}", told))
+        hidden = ["placed", "study", "from", "to", "run"]
+        found.append(for_people(f"{_named(dataset, placed)} · {model} · {title}", rows, hidden, part=title))
     return found
 
 
 def panels(table: pd.DataFrame) -> list[Panel]:
     """A drawing for each data set, model, score and study: a line a method, a point in the middle of each part."""
     found = []
-    drawn = table[table["from"].notna() & table["mean"].notna()]
-    same = ["dataset", "placed", "model", "score", "study"]
-    for (dataset, placed, model, score, study), rows in drawn.groupby(same, sort=False):
+    drawn = table[table["from"].notna() & table["mean"].notna()].sort_values("method", kind="stable")
+    for (dataset, placed, model, score, study), rows in drawn.groupby(_SAME, sort=False):
         middles = rows.assign(middle=(rows["from"] + rows["to"]) / 2)
-        lines = [
-            Line(str(method), [Point.of(row, "middle", "mean", 100) for row in facts.records(own)])
-            for method, own in middles.groupby("method")
-        ]
         x, left = Axis(_NAMES[str(study)], limits=(0, 1)), Axis(f"{score} × 100", zero=True)
-        panels_ = split(f"{_named(dataset, placed)} · {model}", lines)
-        found += [Panel(title, x, left, None, part, aside=True) for title, part in panels_]
+        lines = plot.lines(middles, "middle", "mean", 100)
+        found += plot.panels(f"{_named(dataset, placed)} · {model}", x, left, lines)
     return found
 
 

@@ -19,15 +19,45 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from harness.cost.flops import DEFAULT
-from reports import stored as facts
-from reports import tables
-from reports.figures.plot import Axis, Line, Panel, Point, split
+from harness.errors import UserError
+from reports import facts, tables
+from reports.columns import sections, shortened
+from reports.figures import plot
+from reports.figures.figure import Figure, Titled
+from reports.figures.plot import Axis, Line, Panel, Point
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
 
 PER_DOCUMENT = (1, 2, 4, 8)
+
+
+def figure(
+    runs: Sequence[StoredRun],
+    *,
+    per_document: Sequence[int] | None,
+    reference: str | None,
+    paper: bool,
+    convention: str | None,
+) -> Figure:
+    """The figure of the runs; paper: with the papers' TFLOPs beside the runs', which csv and json then hold alone.
+
+    Raises UserError where `paper` is asked for and no run measures a printed value, and what `frame` raises.
+    """
+    from reports.paper import frame as beside_printed
+    from reports.paper.printed import load
+
+    chosen = per_document or PER_DOCUMENT
+    table = whole = frame(runs, chosen, reference or tables.REFERENCE, convention or DEFAULT)
+    parts: list[Titled] = [*sections(table, ())]
+    if paper:
+        whole = beside_printed(runs, [value for value in load() if value.metric.phases], convention=convention)
+        if whole.empty:
+            raise UserError("none of these runs measures TFLOPs that a paper prints; leave out --paper")
+        printed = sections(shortened(whole, "row", 52), ())  # so long that the number of queries stays
+        parts += [(f"printed and measured: {title}", part) for title, part in printed]
+    return Figure("TFLOPs per query", whole, parts, panels(table, chosen))
 
 
 def break_even(index: float, query: float, reference: float) -> int | None:
@@ -148,11 +178,11 @@ def panels(table: pd.DataFrame, per_document: Sequence[int]) -> list[Panel]:
     found = []
     for (dataset, model), group in table.groupby(["dataset", "model"], sort=False):
         lines = []
-        for row in facts.records(group):
+        for row in group.to_dict("records"):
             costs = {k: _number(row[column(k)]) for k in per_document}
             if points := [Point(k, cost) for k, cost in costs.items() if cost is not None and cost > 0]:
                 lines.append(Line(str(row["method"]), points))
         x = Axis("queries per document", tuple(map(float, per_document)), log=True)
         left = Axis(f"TFLOPs a query, with index ({group['convention'].iloc[0]})", log=True)
-        found += [Panel(title, x, left, None, part) for title, part in split(f"{dataset} · {model}", lines)]
+        found += plot.panels(f"{dataset} · {model}", x, left, lines, aside=False)
     return found

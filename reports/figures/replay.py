@@ -1,22 +1,28 @@
-"""What another stop rule would have answered in a recorded search, and for how much.
+"""What another stop rule would have answered in a recorded search (--record-stops), and for how much.
 
-    stop = Search.of(record, convention).stop(Rule(t_n=3, t_p=0.5), recorded(run))
-    stop.answer, stop.flops                 None where the search did not go far enough to know
+    told = recorded(run, Rule)                      Recorded(own, most, method); None for a method without such a rule
+    told.stop(record, Rule(t_n=3, t_p=0.5))         Stop(...); None where the search did not go far enough to know
+    part = scored(run, told, rules, score, data)    the run with the score of every answer that the rules need
 
 Where a rule stops is the method's to say (Method.replay, reached by the name in the run's configuration); what was
 answered there and what it cost stands in the record's steps. Nothing is guessed beyond the end of a recording.
+
+A recorded answer has no score yet: the gold answers are those of the records, or of the data set where these hold none,
+and the scorer that scored the run judges it. No model is loaded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.config import registry
 from harness.cost.flops import DEFAULT
+from harness.errors import UserError
 from harness.method import Method
-from reports.step_flops import spent_flops, step_flops, stop_flops
+from reports import facts
+from reports.costs import spent_flops, stop_flops
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
@@ -24,6 +30,9 @@ if TYPE_CHECKING:
 
 STUDY = "study"
 """Action of a step that only a recording took: it lies behind the stop."""
+
+Key = tuple[str, int]
+"""A question's id and the step that it was stopped at."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -33,131 +42,76 @@ class Rule:
     t_n: int
     t_p: float | None
 
+    NEEDED: ClassVar[bool] = False
+    """Whether a search that never asked has no stop."""
+
     def __str__(self) -> str:
         return f"t_n = {self.t_n}" + (", greedy" if self.t_p is None else f", t_p = {self.t_p:g}")
 
+    @staticmethod
+    def asked(step: Mapping[str, Any]) -> bool:
+        """Whether a search asks behind this step whether to stop."""
+        return step.get("p_yes") is not None
 
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """What a rule makes of one question.
+    @staticmethod
+    def shown(steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """What the reader had seen after `steps`, as in a record's `shown`."""
+        return [part for step in steps if step.get("shown") for part in _spans(step["shown"])]
 
-    step: place in the record's steps, -1 for a record without steps; own: whether it is the stop of the run itself;
-    flops: of search and answer under the search's convention, None where they are unknown; nodes: how many were
-    retrieved; probes: the part of `flops` that probes took, None where it is unknown or an older run did not store it.
+    def columns(self) -> dict[str, Any]:
+        """Its columns in a table."""
+        return {**asdict(self), "rule": "greedy" if self.t_p is None else "threshold"}
+
+    def uncovered(self, most: Rule, short: int, broken: int, whole: int) -> list[str]:
+        """Why it has no row: `short` of `whole` questions did not go so far, `broken` of them because of an error."""
+        found = []
+        if broken:
+            found.append(f"not covered: an error ended the recording before {self} in {broken} of {whole} questions")
+        if short > broken:
+            reach = f"--record-stops {max(self.t_n, most.t_n)}"
+            if self.t_p is not None and most.t_p is not None:
+                reach += f" --record-t-p {max(self.t_p, most.t_p):g}"
+            asked = f"{self} would have searched on in {short - broken} of {whole} questions"
+            found.append(f"not covered: {asked}; run it with {reach}")
+        return found
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Trials:
+    """Stop after at most `max_trials` updates of the entity set (QRMeM).
+
+    updates   0    1    2 │ 3      of the entity set; max_trials = 2, recorded up to 3: one run holds the maxima 0 to 3
+    answer    a    b   own│ c
     """
 
-    step: int
-    own: bool
-    answer: str
-    flops: float | None
-    nodes: int
-    probes: float | None = None
+    max_trials: int
 
+    NEEDED: ClassVar[bool] = True
 
-@dataclass(frozen=True)
-class Recorded:
-    """The stop rule of a run, the rule up to which it recorded others, and the method that replays them."""
+    @staticmethod
+    def asked(step: Mapping[str, Any]) -> bool:
+        """Whether this step ends a trial."""
+        return "updates" in (step.get("scores") or {})
 
-    own: Rule
-    most: Rule
-    method: Method = field(compare=False)
+    @staticmethod
+    def shown(steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """What the reader had seen after `steps`: the segments that were added and did not leave again."""
+        seen: dict[int, dict[str, Any]] = {}
+        for step in steps:
+            if step.get("shown") is not None:
+                seen[int(step["node"])] = step["shown"]
+            elif "segment" in step["scores"]:
+                seen.pop(int(step["scores"]["segment"]), None)
+        return [part for number in sorted(seen) for part in _spans(seen[number])]
 
-    @property
-    def more(self) -> bool:
-        """Whether stops other than the run's own were recorded on purpose."""
-        return self.most != self.own
+    def columns(self) -> dict[str, Any]:
+        """Its column in a table."""
+        return {"trials": self.max_trials}
 
-
-def method_of(run: StoredRun) -> Method:
-    """The method of a run with the run's parameters; those that this version does not know are left out.
-
-    Raises UserError where its code cannot be imported or its parameters are not valid.
-    """
-    from harness.config.validation import part_of_run
-
-    choice = run.config["method"]
-    method: type[Method] = registry.load(registry.short(choice["implementation"]), Method)
-    params = {k: v for k, v in (choice.get("params") or {}).items() if k in method.Config.model_fields}
-    return method(part_of_run(method.Config, params, str(run.path)))
-
-
-def recorded(run: StoredRun) -> Recorded | None:
-    """The stop rule of a run; None for a method that does not stop by t_n and t_p. Raises as `method_of`."""
-    params: dict[str, Any] = run.config["method"].get("params") or {}
-    if not isinstance(params.get("t_n"), int) or not isinstance(params.get("t_p"), int | float):
-        return None
-    if not any(step.get("p_yes") is not None for record in run.records for step in record["steps"]):
-        return None
-    method = method_of(run)
-    own, most = method.stop_rule(), method.recorded_rule()
-    return Recorded(Rule(**own), Rule(**most), method) if own.keys() == {"t_n", "t_p"} else None
-
-
-@dataclass(frozen=True)
-class Search:
-    """A recorded search. own: place in the record's steps where the run itself stopped, -1 for a search without probes;
-    convention: how FLOPs are counted.
-    """
-
-    record: Mapping[str, Any]
-    own: int
-    convention: str = DEFAULT
-
-    @classmethod
-    def of(cls, record: Mapping[str, Any], convention: str = DEFAULT) -> Search:
-        """The search that a record holds."""
-        probed = (i for i, s in enumerate(record["steps"]) if s.get("p_yes") is not None and s["action"] != STUDY)
-        return cls(record, max(probed, default=-1), convention)
-
-    @property
-    def broken(self) -> bool:
-        """Whether an error ended the recording: its last step then has no probe, and says why in its note."""
-        last = self.record["steps"][-1] if self.record["steps"] else {}
-        return last.get("action") == STUDY and last.get("p_yes") is None
-
-    def stop(self, rule: Rule, recording: Recorded) -> Stop | None:
-        """The stop of `rule`; None where the record does not hold it."""
-        if rule == recording.own:
-            return self._own_stop()
-        place = recording.method.replay(self.record["steps"], t_n=rule.t_n, t_p=rule.t_p)
-        if place is None:
-            return None
-        return self._own_stop() if place == self.own else self._other(place)
-
-    def _own_stop(self) -> Stop:
-        """The stop of the run itself, as it was answered and measured."""
-        last = self.own if self.own >= 0 else len(self.record["steps"]) - 1
-        flops = spent_flops(self.record, self.convention)
-        probes = None if flops is None else self._probe_flops(last)
-        return Stop(self.own, True, self.record["prediction"], flops, _nodes(self.record, last), probes)
-
-    def _other(self, step: int) -> Stop | None:
-        """A stop that was recorded; None where no answer was written there."""
-        last = self.record["steps"][step]
-        if last.get("answer") is None:
-            return None
-        known = not any(usage.get("uncounted") for usage in self.record["usage"].values())
-        flops = stop_flops(last, self.convention) if known else None
-        probes = None if flops is None else self._probe_flops(step)
-        return Stop(step, False, str(last["answer"]), flops, _nodes(self.record, step), probes)
-
-    def _probe_flops(self, last: int) -> float | None:
-        """What the probes up to a step took; None for an older run, which did not store it."""
-        stored = [step.get("probe_flops") for step in self.record["steps"][: last + 1]]
-        spent = [None if value is None else step_flops(value, self.convention) for value in stored]
-        known = [value for value in spent if value is not None]
-        return sum(known) if spent and len(known) == len(spent) else None
-
-
-def shown(record: Mapping[str, Any], stop: Stop) -> list[dict[str, Any]]:
-    """What the reader had seen at a stop, as in a record's `shown`."""
-    if stop.own:
-        return list(record["shown"])
-    return [part for s in record["steps"][: stop.step + 1] if s.get("shown") for part in _spans(s["shown"])]
-
-
-def _nodes(record: Mapping[str, Any], last: int) -> int:
-    return sum(step.get("node") is not None for step in record["steps"][: last + 1])
+    def uncovered(self, most: Trials, short: int, _broken: int, whole: int) -> list[str]:
+        """Why it has no row: what `short` of `whole` questions answer there is not known."""
+        told = f"not covered: what {short} of {whole} questions answer after {self.max_trials} updates was not recorded"
+        return [f"{told}; run it with --record-stops {max(self.max_trials, most.max_trials, 1)}"]
 
 
 def _spans(shown: dict[str, Any]) -> list[dict[str, Any]]:
@@ -165,3 +119,155 @@ def _spans(shown: dict[str, Any]) -> list[dict[str, Any]]:
     if shown["kind"] != "span" or shown["document_id"] or not shown["sources"]:
         return [shown]
     return [{**shown, "document_id": d, "start": a, "end": b, "sources": []} for d, a, b in shown["sources"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """What a rule makes of one question.
+
+    step: place in the record's steps, -1 for a search without probes; own: whether it is the stop of the run itself;
+    flops: of search and answer under one convention, None where they are unknown.
+    """
+
+    step: int
+    own: bool
+    answer: str
+    flops: float | None
+
+    def steps(self, record: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The steps of the record up to this stop."""
+        return list(record["steps"][: self.step + 1 if self.step >= 0 else None])
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The stop rule of a run, the rule up to which it recorded others, and the method that replays them."""
+
+    own: Any
+    most: Any
+    method: Method = field(compare=False)
+
+    def stop(self, record: Mapping[str, Any], rule: Rule | Trials, convention: str = DEFAULT) -> Stop | None:
+        """Where a search by `rule` would have stopped; None where the answered record does not hold it."""
+        own = own_place(record, type(rule))
+        place = own if rule == self.own else self.method.replay(record["steps"], **asdict(rule))
+        if place is None or (own < 0 and rule.NEEDED):
+            return None
+        if place == own:
+            return Stop(place, True, record["prediction"], spent_flops(record, convention))
+        step = record["steps"][place]
+        if step.get("answer") is None:
+            return None
+        known = not any(usage.get("uncounted") for usage in record["usage"].values())
+        return Stop(place, False, str(step["answer"]), stop_flops(step, convention) if known else None)
+
+
+def own_place(record: Mapping[str, Any], kind: type[Rule | Trials] = Rule) -> int:
+    """The place of the step at which the run itself stopped; -1 for a search that never asked."""
+    asked = (i for i, step in enumerate(record["steps"]) if kind.asked(step) and step["action"] != STUDY)
+    return max(asked, default=-1)
+
+
+def recorded(run: StoredRun, kind: type[Rule | Trials]) -> Recorded | None:
+    """The stop rule of a run; None for a method that does not stop by such a rule.
+
+    Raises UserError where its code cannot be imported or its parameters are not valid.
+    """
+    from harness.config.validation import part_of_run
+
+    choice = run.config["method"]
+    params: dict[str, Any] = choice.get("params") or {}
+    names = {one.name for one in fields(kind)}
+    if not all(isinstance(params.get(name), int | float) for name in names):
+        return None
+    if not any(kind.asked(step) for record in run.records for step in record["steps"]):
+        return None
+    method: type[Method] = registry.load(registry.short(choice["implementation"]), Method)
+    known = {name: value for name, value in params.items() if name in method.Config.model_fields}  # of this version
+    made = method(part_of_run(method.Config, known, str(run.path)))
+    own, most = made.stop_rule(), made.recorded_rule()
+    return Recorded(kind(**own), kind(**most), made) if own.keys() == names else None
+
+
+def recordings(
+    runs: Sequence[StoredRun], kind: type[Rule | Trials], warn: Callable[[str], None]
+) -> list[tuple[StoredRun, Recorded]]:
+    """The runs with such a stop rule; one whose method cannot be loaded is left out with a warning."""
+    found = []
+    for run in runs:
+        try:
+            told = recorded(run, kind)
+        except UserError as error:
+            warn(f"warning: left out: {run.path}: {error}")
+            continue
+        if told is not None:
+            found.append((run, told))
+    return found
+
+
+# ---- scores of recorded answers ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A run, the rules to show, and the score of every answer that `wanted` named; None where a scorer left it out."""
+
+    run: StoredRun
+    told: Recorded
+    rules: Sequence[Rule | Trials]
+    values: Mapping[Key, float | None]
+
+
+def wanted(run: StoredRun, told: Recorded, rules: Sequence[Rule | Trials]) -> dict[Key, Stop]:
+    """The stops of `rules` that are not the run's own, whose answers have no score yet."""
+    records = [record for record in run.records if record["error"] is None]
+    stops = [(record["question_id"], told.stop(record, rule)) for record in records for rule in rules]
+    return {(question, stop.step): stop for question, stop in stops if stop is not None and not stop.own}
+
+
+def scored(
+    run: StoredRun, told: Recorded, rules: Sequence[Rule | Trials], score: str | None, data: str | None
+) -> Scored:
+    """The run with the score of every answer that its rules need, by default its headline.
+
+    Raises UnknownName for a score the run does not have, and as `judged`.
+    """
+    name = score or facts.headline(run)
+    facts.scored(run, name)
+    stops = wanted(run, told, rules)
+    records = {record["question_id"]: record for record in run.records}
+    answers = {key: (stop.answer, told.own.shown(stop.steps(records[key[0]]))) for key, stop in stops.items()}
+    return Scored(run, told, rules, judged(run, answers, name, data) if answers else {})
+
+
+def judged(
+    run: StoredRun, answers: Mapping[Key, tuple[str, Sequence[dict[str, Any]]]], name: str, data: str | None
+) -> dict[Key, float | None]:
+    """The score `name` of answers, each with what its reader had seen, as in a record's `shown`.
+
+    data: where the rows are now. Raises UserError where the gold answers are not those of the run, or the scorer is of
+    another version.
+    """
+    from harness import scorers
+    from harness.config.schema import DatasetConfig
+    from harness.config.validation import part_of_run
+    from harness.engine.scoring import judge, shown_of
+    from reports.gold_rows import read_rows
+
+    before, now = facts.scorer_version(run, name), scorers.version(name)
+    if before != now:
+        raise UserError(
+            f"{run.path} was scored with version {before} of {name}, this is version {now}; score it again first: "
+            f"harness score {run.path}"
+        )
+    rows = read_rows(run, data=data)
+    if rows.problem is not None:
+        raise UserError(f"recorded answers cannot be scored: {rows.problem}; name the file of the rows with --data")
+    config = part_of_run(DatasetConfig, run.config["dataset"], str(run.path)).model_copy(update={"scorers": (name,)})
+    scores: dict[Key, float | None] = {}
+    for (question, step), (answer, shown) in answers.items():
+        if question not in rows.examples:
+            raise UserError(f"question '{question}' of {run.path} is not in the data set any more")
+        seen = [shown_of(part) for part in shown]
+        scores[question, step] = judge(config, answer, seen, rows.examples[question].gold).scores.get(name)
+    return scores

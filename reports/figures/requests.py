@@ -20,28 +20,21 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from harness.stats.bootstrap import interval
-from reports import stored as facts
-from reports.figures.plot import Axis, Line, Panel, Point, split
+from reports import facts
+from reports.costs import request_counts, requests_of
+from reports.figures import plot
+from reports.figures.figure import SAME, Figure, Titled, for_people
+from reports.figures.plot import Axis, Line, Panel, Point
 from reports.figures.queries import PER_DOCUMENT, shared
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
 
-_OWN = ("search", "answer")
-
-
-def spent(record: Mapping[str, Any]) -> int:
-    """Requests of a question's search and answer."""
-    return sum(_of(record["usage"], phase) for phase in _OWN)
-
-
-def per_question(run: StoredRun) -> tuple[list[float], list[str]]:
-    """Requests of each question answered, and the document cluster it belongs to."""
-    pairs = zip(run.records, facts.question_clusters(run), strict=True)
-    kept = [(float(spent(record)), cluster) for record, cluster in pairs if record["error"] is None]
-    return [n for n, _ in kept], [cluster for _, cluster in kept]
+def figure(runs: Sequence[StoredRun], *, score: str | None) -> Figure:
+    """The figure of the runs; arguments and errors are those of `frame`."""
+    table = frame(runs, score)
+    return Figure("Requests a question", table, sections(table), panels(table))
 
 
 def frame(runs: Sequence[StoredRun], score: str | None = None) -> pd.DataFrame:
@@ -55,27 +48,18 @@ def frame(runs: Sequence[StoredRun], score: str | None = None) -> pd.DataFrame:
 
 
 def _row(run: StoredRun, label: str, score: str) -> dict[str, Any]:
-    seed = int(run.config.get("seed") or 0)
+    seed = int(run.config["seed"])
     scored = facts.scored(run, score)
-    mean = interval(scored.values, scored.clusters, seed=seed)
-    values, clusters = per_question(run)
-    own = interval(values, clusters, seed=seed, bounds=None)
     answered = [record for record in run.records if record["error"] is None]
     indexes = _indexes(run)
-    built = [_of(usage, "index") for usage in indexes.values()]
-    mine = {phase: sum(_of(r["usage"], phase) for r in answered) for phase in _OWN}
+    built = [requests_of(usage, "index") for usage in indexes.values()]
+    mine = {phase: sum(requests_of(r["usage"], phase) for r in answered) for phase in ("search", "answer")}
     return {
-        "dataset": facts.key(run)[0],
-        "method": label,
-        "model": run.config["model"]["name"],
+        **facts.head(run, label),
         "score": score,
-        "mean": mean.mean,
-        "mean.low": mean.low,
-        "mean.high": mean.high,
-        "requests": own.mean,
-        "requests.low": own.low,
-        "requests.high": own.high,
-        **{f"requests.{phase}": mine[phase] / len(answered) if answered else None for phase in _OWN},
+        **facts.mean_columns("mean", scored.values, scored.clusters, seed=seed),
+        **facts.mean_columns("requests", request_counts(run), facts.answered_clusters(run), seed=seed, bounds=None),
+        **{f"requests.{phase}": mine[phase] / len(answered) if answered else None for phase in ("search", "answer")},
         "requests.index": sum(built) / len(built) if built else None,
         "index of": ("a question" if any(q for _, q in indexes) else "a document") if indexes else "",
         "requests.built": sum(built) / len(answered) if answered else None,
@@ -93,44 +77,39 @@ def _indexes(run: StoredRun) -> dict[tuple[str, str | None], dict[str, Any]]:
     return {(row["document_id"], row.get("question_id")): row["usage"] for row in rows}
 
 
-def _of(usage: Mapping[str, Any], phase: str) -> int:
-    told = usage.get(phase) or {}
-    return int(told.get("requests", 0)) - int(told.get("encoder_requests", 0))
-
-
 def _retries(usage: Mapping[str, Any]) -> int:
     return sum(int(phase.get("retries", 0)) for phase in usage.values())
 
 
-def sections(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+def sections(table: pd.DataFrame) -> list[Titled]:
     """A table for each data set, model and score, for people; best score first."""
-    found = []
-    for (dataset, model, score), rows in table.groupby(["dataset", "model", "score"], sort=False):
-        names = {f"mean{end}": f"{score}{end}" for end in ("", ".low", ".high")}
-        told = rows.sort_values("mean", ascending=False, kind="stable").rename(columns=names)
-        told = told.drop(columns=["dataset", "model", "score", "run"]).reset_index(drop=True)
-        found.append((f"{dataset} · {model} · requests a question", told))
-    return found
+    return [
+        for_people(
+            f"{dataset} · {model} · requests a question",
+            rows.sort_values("mean", ascending=False, kind="stable").reset_index(drop=True),
+            ["run"],
+        )
+        for (dataset, model, _), rows in table.groupby(SAME, sort=False)
+    ]
 
 
 def panels(table: pd.DataFrame) -> list[Panel]:
     """For each data set and model: the score over the requests; the requests over the queries of a document."""
     found = []
-    for (dataset, model, score), rows in table.groupby(["dataset", "model", "score"], sort=False):
-        known = [row for row in facts.records(rows) if not pd.isna(row["requests"]) and not pd.isna(row["mean"])]
-        bought = [Line(str(row["method"]), [Point.of(row, "requests", "mean", 100)]) for row in known]
+    for (dataset, model, score), rows in table.groupby(SAME, sort=False):
+        title, known = f"{dataset} · {model}", rows[rows["requests"].notna() & rows["mean"].notna()]
         x, left = Axis("requests a question, construction apart", zero=True), Axis(f"{score} × 100", zero=True)
-        found += [Panel(title, x, left, None, part) for title, part in split(f"{dataset} · {model}", bought)]
+        found += plot.panels(title, x, left, plot.lines(known, "requests", "mean", 100), aside=False)
         # A method without construction costs the same at any number of queries; it is drawn to be compared with.
-        if any(row["requests.built"] for row in known):
+        if known["requests.built"].any():
             ticks = Axis("queries per document", tuple(map(float, PER_DOCUMENT)), log=True)
             left = Axis("requests a query, with construction", log=True)
-            over = [line for row in known if (line := _shared(row)).points]
-            found += [Panel(title, ticks, left, None, part) for title, part in split(f"{dataset} · {model}", over)]
+            over = [line for row in known.to_dict("records") if (line := _shared(row)).points]
+            found += plot.panels(title, ticks, left, over, aside=False)
     return found
 
 
-def _shared(row: Mapping[str, Any]) -> Line:
+def _shared(row: Mapping[Any, Any]) -> Line:
     """Requests a query with its share of the construction; nobody shares a question's own index."""
     index = 0.0 if pd.isna(row["requests.index"]) else float(row["requests.index"])
     alone = row["index of"] == "a question"

@@ -14,7 +14,7 @@ convention n failed truncated notes run
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -22,9 +22,10 @@ import pandas as pd
 from harness.config.sweep import text
 from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError
-from reports import stored as facts
-from reports.columns import legended
-from reports.figures.plot import Axis, Line, Panel, Point, split
+from reports import facts
+from reports.figures import plot
+from reports.figures.figure import SAME, Figure, Titled, for_people
+from reports.figures.plot import Axis, Line, Panel, Point
 from reports.settings import dated, is_number, named, values
 from reports.tables import frame as means_of
 
@@ -37,14 +38,20 @@ _WIDE = 16  # largest value over smallest from which the axis is logarithmic
 _TICKS = 8  # with more values, ticks stand at round numbers
 
 
-def swept(runs: Sequence[StoredRun]) -> list[str]:
-    """The settings in which runs of one method differ, as `--set` names them."""
-    return list(dict.fromkeys(key for one in named(runs) for key in one.values))
+def figure(
+    runs: Sequence[StoredRun], *, x: str | None, score: str | None, convention: str, warn: Callable[[str], None]
+) -> Figure:
+    """The figure of the runs over `x`, by default the only setting that differs; else as `frame`."""
+    key = x or only(runs)
+    table = frame(runs, key, score, convention)
+    if table[key].nunique() < 2:
+        warn(f"note: all these runs have one value of {key}; run others with --sweep {key}=A,B")
+    return Figure(f"Sweep of {key}", table, sections(table, key), panels(table, key))
 
 
 def only(runs: Sequence[StoredRun]) -> str:
     """The one setting in which runs differ. Raises UserError where it is none or several."""
-    keys = swept(runs)
+    keys = list(dict.fromkeys(key for one in named(runs) for key in one.values))
     if len(keys) == 1:
         return keys[0]
     if keys:
@@ -111,14 +118,12 @@ def _in_order(cells: Sequence[Any]) -> list[Any]:
     return sorted(known) if all(map(is_number, known)) else known
 
 
-def sections(table: pd.DataFrame, x: str) -> list[tuple[str, pd.DataFrame]]:
+def sections(table: pd.DataFrame, x: str) -> list[Titled]:
     """A table for each data set, model and score, for people."""
-    found = []
-    for (dataset, model, score), rows in table.groupby(["dataset", "model", "score"], sort=False):
-        names = {f"mean{end}": f"{score}{end}" for end in ("", ".low", ".high")}
-        shown = rows.drop(columns=["dataset", "model", "score"]).rename(columns=names).reset_index(drop=True)
-        found.append((f"{_title(dataset, model)} · over {x}", legended(shown)))
-    return found
+    return [
+        for_people(f"{_title(dataset, model)} · over {x}", rows.reset_index(drop=True))
+        for (dataset, model, _), rows in table.groupby(SAME, sort=False)
+    ]
 
 
 def _title(dataset: Hashable, model: Hashable) -> str:
@@ -128,7 +133,7 @@ def _title(dataset: Hashable, model: Hashable) -> str:
 def panels(table: pd.DataFrame, x: str) -> list[Panel]:
     """For each data set, model and score: the score and the cost over the setting, one line a method."""
     found = []
-    for (dataset, model, score), rows in table.groupby(["dataset", "model", "score"], sort=False):
+    for (dataset, model, score), rows in table.groupby(SAME, sort=False):
         known = _in_order(list(rows[x]))
         if not known:
             continue  # every run of this data set is a reference
@@ -142,10 +147,7 @@ def panels(table: pd.DataFrame, x: str) -> list[Panel]:
                 _line(str(method), own, x, value, scale, places)
                 for method, own in measured.groupby("method", sort=False)
             ]
-            left = Axis(name, zero=value != "mean")
-            found += [
-                Panel(head, axis, left, None, part, aside=True) for head, part in split(_title(dataset, model), lines)
-            ]
+            found += plot.panels(_title(dataset, model), axis, Axis(name, zero=value != "mean"), lines)
     return found
 
 

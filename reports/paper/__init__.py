@@ -8,9 +8,9 @@ measured.py    what they measured                                    Ours(value,
 comparable.py  what stands between the two                           reasons(value, run)
 places.py      every table and figure: its suite, what draws it, what of it cannot be had
 needs.py       what a suite needs: models, data sets, files, GPU memory
-whole.py       every printed value beside ours, as a page, Markdown or LaTeX (harness reproduce)
+all_values.py  every printed value beside ours, as a page, Markdown or LaTeX (harness reproduce)
 matrix.py      the matrix of docs/reproducing.md
-beside.py      frame(runs) -> pandas.DataFrame, a row for each printed value that runs measure, with a verdict
+verdicts.py    frame(runs) -> pandas.DataFrame, a row for each printed value that runs measure, with a verdict
 
 from reports.paper import frame
 frame([read_run(folder) for folder in find_runs("results")], margin=1.0)
@@ -18,7 +18,7 @@ frame([read_run(folder) for folder in find_runs("results")], margin=1.0)
 
 from __future__ import annotations
 
-from reports.paper.beside import MARGIN, frame, legend
 from reports.paper.matching import incomplete
+from reports.paper.verdicts import MARGIN, frame, legend, text
 
-__all__ = ["MARGIN", "frame", "incomplete", "legend"]
+__all__ = ["MARGIN", "frame", "incomplete", "legend", "text"]

@@ -17,7 +17,7 @@ from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import flatten
 from harness.engine import model_warnings as embedded
 from harness.engine.plan import FROM
-from reports import stored as facts
+from reports import facts
 from reports.paper import published
 from reports.paper.measured import score_of, scorer_of
 from reports.paper.preset import Model, Settings, settings_of, tail

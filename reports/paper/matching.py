@@ -12,7 +12,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from harness.config.schema import canonical
-from reports import stored as facts
+from reports import facts
 from reports.paper.comparable import listed
 from reports.paper.printed import Value, load
 from reports.paper.rules import DatasetRule

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from harness import scorers
-from harness.stats.bootstrap import Interval, interval
-from reports import stored as facts
-from reports.figures.requests import per_question
+from harness.stats.bootstrap import LEVEL, Interval, interval
+from reports import costs, facts
+from reports.costs import request_counts
 from reports.paper.printed import Value
 from reports.paper.rules import Metric
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 WORDING = 30
 """Tokens of a reading prompt that are wording: ours takes some 114 with Llama's template, printed costs imply 84."""
-WIDE, NARROW = 0.95, 0.90  # the levels of the two intervals: see harness.stats.paired_tests.equivalence
+WIDE, NARROW = LEVEL, 0.90  # the levels of the two intervals: see harness.stats.paired_tests.equivalence
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def measure(value: Value, run: StoredRun) -> Ours:
     """The run's value, Ours() where it has none."""
     entry, metric = value.entry, value.metric
     if metric.requests:
-        return _mean_of(*per_question(run), run)
+        return _mean_of(request_counts(run), facts.answered_clusters(run), run)
     if metric.corpus is not None:
         corpus = metric.corpus
         known = corpus in facts.corpus_names(run)
@@ -124,19 +124,20 @@ def _mean_of(
 
 def _search(run: StoredRun, convention: str) -> Ours:
     """TFLOPs of search and answer per question answered."""
-    spent = facts.costs(run, "answer", convention)
-    search, answer = facts.costs(run, "search", convention).tflops, spent.tflops
+    spent = costs.phase_costs(run, "answer", convention)
+    search, answer = costs.phase_costs(run, "search", convention).tflops, spent.tflops
     if search is None or answer is None:
         return Ours()
-    pairs = zip(facts.question_clusters(run), run.records, strict=True)
-    clusters = [cluster for cluster, record in pairs if record["error"] is None]
     wording = WORDING * sum(answer) / (sum(spent.tokens) or 1)
-    return replace(_mean_of([s + a for s, a in zip(search, answer, strict=True)], clusters, run), wording=wording)
+    return replace(
+        _mean_of([s + a for s, a in zip(search, answer, strict=True)], facts.answered_clusters(run), run),
+        wording=wording,
+    )
 
 
 def _index(run: StoredRun, convention: str) -> Ours:
     """TFLOPs of the index per document, each document a cluster."""
-    spent = facts.costs(run, "index", convention).tflops
+    spent = costs.phase_costs(run, "index", convention).tflops
     return Ours() if spent is None else _mean_of(spent, [str(i) for i in range(len(spent))], run)
 
 

@@ -35,7 +35,7 @@ const percent = (value) => (value === null || value === undefined ? "–" : (100
 const counted = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 const whole = (number) => (number === null || number === undefined ? "" : String(number));
 
-// ---- compressed blocks: see reports/packed.py -----------------------------------------------------------------
+// ---- compressed blocks: see reports/compressed_json.py --------------------------------------------------------
 
 async function unpackText(name) {
   const packed = atob(document.getElementById(name).textContent);

@@ -13,9 +13,9 @@ from harness.config.layers import Choices
 from harness.config.row_label import label
 from harness.config.yaml_tree import assignments
 from harness.engine.plan import Plan, plan_choices
-from reports import stored as facts
+from reports import facts
 from reports.compare import config_difference
-from reports.figures.curves import curve_labels
+from reports.figures.rule_table import curve_labels
 
 
 def planned(method: str, *sets: str, dataset: str = "pocket/musique", **more: Any) -> Plan:

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.cli import judging
 from harness.config import suites
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
@@ -27,8 +26,9 @@ from harness.scorers.base import ScoreSheet
 from harness.storage.run_folder import read_run
 from harness.storage.summary import summarise
 from harness.types import Answer, Document, Example, Gold, Question
+from reports import facts
 from reports import gold_rows as rows
-from reports import stored as facts
+from reports.figures.replay import judged
 from tests.engine.fakes import SCORER, Plain, World, go, make_plan
 
 pytestmark = pytest.mark.usefixtures("fake_model")
@@ -141,8 +141,8 @@ def test_answers_recorded_for_other_stops_are_scored_behind_the_prefix(
     run = read_run(result.folder)
     found = rows.Rows({"q0": Example(Question("q0", "?", ("d0",)), Gold(("w0",)))}, {})
     monkeypatch.setattr(rows, "read_rows", lambda _, **_more: found)
-    answers = {("q0", n): judging.Recorded(text, []) for n, text in enumerate((f"x {PREFIX} w0", "w0", "x"))}
-    assert judging.judged(run, answers, SCORER, None) == {("q0", 0): 1.0, ("q0", 1): 1.0, ("q0", 2): 0.0}
+    answers = {("q0", n): (text, []) for n, text in enumerate((f"x {PREFIX} w0", "w0", "x"))}
+    assert judged(run, answers, SCORER, None) == {("q0", 0): 1.0, ("q0", 1): 1.0, ("q0", 2): 0.0}
 
 
 @pytest.mark.parametrize("name", [SCORER, "evidence_recall"])
@@ -160,7 +160,7 @@ def test_a_stop_is_scored_as_the_run_scores_the_same_reply(
         rows, "read_rows", lambda _, **_more: rows.Rows({"q0": Example(Question("q0", "?", ("d0",)), gold)}, {})
     )
     replies = [reply for reply, _ in REPLIES]
-    found = judging.judged(run, {("q0", n): judging.Recorded(r, []) for n, r in enumerate(replies)}, name, None)
+    found = judged(run, {("q0", n): (r, []) for n, r in enumerate(replies)}, name, None)
     wanted = [judge(dataset, reply, [], gold).scores.get(name) for reply in replies]
     assert list(found.values()) == wanted
     if value is not None:

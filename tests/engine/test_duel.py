@@ -18,7 +18,7 @@ from harness.errors import UserError
 from harness.method import Index, Tools
 from harness.storage.run_folder import read_run
 from harness.types import Answer, Document, Question
-from reports import stored as facts
+from reports import facts
 from tests.engine.fakes import SCORER, Plain, World, comparable, go, make_plan
 
 pytestmark = pytest.mark.usefixtures("fake_model")

@@ -16,8 +16,8 @@ from harness.llm.scripted import Rule
 from harness.stats.agreement import Agreement
 from harness.storage.run_folder import read_run
 from harness.types import Example
+from reports.facts import scorer_version
 from reports.judges import agreements
-from reports.stored import scorer_version
 from reports.tables import frame
 from tests.engine.fakes import SCORER, Plain, World, go, make_plan
 from tests.engine.test_model_judge import asked, make_judge

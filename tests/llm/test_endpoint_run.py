@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from harness.storage.run_folder import read_run
-from reports.stored import notes
+from reports.facts import notes
 from tests.cli.conftest import Ended, configs, environment, here  # noqa: F401 - fixtures
 from tests.llm.endpoints import KEY, content, last, records, words
 from tests.llm.loopback import Loopback, completion

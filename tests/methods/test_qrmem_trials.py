@@ -13,7 +13,8 @@ from harness.types import Document
 from methods import reading
 from methods.qrmem import QRMeM
 from methods.qrmem.config import QRMeMConfig
-from reports.figures.trials import Recorded, shown, stop
+from reports.figures.replay import Recorded, Trials
+from reports.figures.trials import requests
 from tests.methods.conftest import FakeTools
 from tests.methods.qrmem_graph import QUESTION, TEXT, Overlap, choose, memory, no, yes
 
@@ -75,13 +76,17 @@ CASES = {
 }
 
 
+def recorded(own, most):
+    return Recorded(Trials(own), Trials(most), QRMeM(QRMeM.Config()))
+
+
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("own", [0, 1, 3])
 def test_every_maximum_is_that_of_a_real_run(name, own):
     replies, params = CASES[name]
     recording = search(*replies, max_trials=own, record_stops=6, **params)
     plain = search(*replies, max_trials=own, **params)
-    told = Recorded(own, 6, QRMeM(QRMeM.Config()))
+    told = recorded(own, 6)
     # Recording changes nothing up to the stop.
     assert (recording["prediction"], recording["stop_reason"]) == (plain["prediction"], plain["stop_reason"])
     assert recording["shown"] == plain["shown"]
@@ -91,14 +96,14 @@ def test_every_maximum_is_that_of_a_real_run(name, own):
     # All maxima are there, those beyond the end of the search too.
     for most in range(7):
         real = search(*replies, max_trials=most, **params)
-        found = stop(recording, most, told)
+        found = told.stop(recording, Trials(most))
         assert found is not None, most
         assert found.answer == real["prediction"]
-        assert found.requests == sum(u.get("requests", 0) for u in usage(real))
+        assert requests(recording, found) == sum(u.get("requests", 0) for u in usage(real))
         for convention in CONVENTIONS:
-            found = stop(recording, most, told, convention)
+            found = told.stop(recording, Trials(most), convention)
             assert found.flops == pytest.approx(sum(u["flops"][convention] for u in usage(real) if u), rel=1e-12)
-        spans = [(s["start"], s["end"]) for s in shown(recording, found.step)]
+        spans = [(s["start"], s["end"]) for s in Trials.shown(found.steps(recording))]
         assert spans == [(s["start"], s["end"]) for s in real["shown"]]
 
 
@@ -108,9 +113,9 @@ def test_by_hand():
     assert marked == [("ask", 0, "one"), ("ask", 1, None), ("study", 2, "four")]
     assert record["prediction"] == "three"
     assert record["steps"][-1]["note"] == "ask: ?"
-    told = Recorded(1, 2, QRMeM(QRMeM.Config()))
-    found = [stop(record, most, told) for most in range(4)]
-    assert [(f.answer, f.own, f.requests) for f in found[:3]] == [
+    told = recorded(1, 2)
+    found = [told.stop(record, Trials(most)) for most in range(4)]
+    assert [(f.answer, f.own, requests(record, f)) for f in found[:3]] == [
         ("one", False, 2),
         ("three", True, 3),
         ("four", False, 4),
@@ -120,9 +125,9 @@ def test_by_hand():
 
 def test_without_recording_only_what_the_search_itself_tells_is_known():
     record = search(no("by?"), yes("Toren"), max_trials=4)
-    found = [stop(record, most, Recorded(4, 4, QRMeM(QRMeM.Config()))) for most in range(7)]
+    found = [recorded(4, 4).stop(record, Trials(most)) for most in range(7)]
     assert [f and f.answer for f in found] == [None, *["Toren"] * 6]
-    assert all(f.own and f.requests == 2 for f in found[1:])
+    assert all(f.own and requests(record, f) == 2 for f in found[1:])
     assert all(s["answer"] is None for s in record["steps"])
 
 
@@ -139,7 +144,7 @@ def test_a_recording_that_fails_costs_nothing_else(monkeypatch):
     assert (record["prediction"], record["stop_reason"]) == ("three", "max trials")
     notes = [(s["action"], s["note"]) for s in record["steps"] if "server" in s["note"]]
     assert notes == [("stop", "not recorded: the server is gone"), ("study", "stop: not recorded: the server is gone")]
-    assert [stop(record, most, Recorded(1, 2, QRMeM(QRMeM.Config()))) is None for most in range(4)] == [
+    assert [recorded(1, 2).stop(record, Trials(most)) is None for most in range(4)] == [
         True,
         False,
         True,
@@ -152,7 +157,7 @@ def test_a_search_that_breaks_behind_the_stop_is_recorded_up_to_there():
     record = search(no("by?"), no("river?"), max_trials=1, record_stops=4)
     assert record["prediction"] == "three"
     assert record["steps"][-1]["note"].startswith("stop: recording ends: ")
-    assert [stop(record, most, Recorded(1, 4, QRMeM(QRMeM.Config()))) is None for most in range(5)] == [
+    assert [recorded(1, 4).stop(record, Trials(most)) is None for most in range(5)] == [
         False,
         False,
         True,
@@ -175,7 +180,7 @@ def test_a_segment_that_leaves_is_told():
     assert gone["note"] == "its score is the lowest, and not all segments fit"
     places = {s["node"]: (s["shown"]["start"], s["shown"]["end"]) for s in record["steps"] if s["action"] == "segment"}
     assert places[gone["scores"]["segment"]] not in [(s["start"], s["end"]) for s in record["shown"]]
-    seen = shown(record, len(record["steps"]) - 1)
+    seen = Trials.shown(record["steps"])
     assert [(s["start"], s["end"]) for s in seen] == [(s["start"], s["end"]) for s in record["shown"]]
 
 

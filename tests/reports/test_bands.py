@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from harness.cli.stored_runs import with_rows
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun, read_run
 from reports import bands
+from reports.gold_rows import with_rows
 from reports.render import render_sections
 from tests.reports.build import record, write_run
 
@@ -42,7 +42,7 @@ def _f1(answer: str | None) -> float:
 
 
 def of(*runs: StoredRun) -> list[bands.Band]:
-    return bands.of_runs(with_rows(runs, None))
+    return bands.of_runs(with_rows(runs, None, print))
 
 
 def test_a_ranking_that_no_scorer_changes(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_which_scorers_apply(tmp_path: Path) -> None:
     nested = run(tmp_path / "n", "nested", [RIGHT], extra={"short_answers": [[GOLD]]})
 
     def names(one: StoredRun) -> set[str]:
-        return set(bands.applying(one, [e.gold for e in with_rows([one], None)[0][1].examples.values()]))
+        return set(bands.applying(one, [e.gold for e in with_rows([one], None, print)[0][1].examples.values()]))
 
     assert names(options) == {F1}
     assert set(bands.applying(chinese, [])) & {F1, "evidence_recall"} == set()

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from harness.cost.flops import DEFAULT
-from reports.figures.curves import Scored, frame, grid
-from reports.figures.replay import Rule, Search
+from reports.costs import full_only
+from reports.figures.curves import frame, grid
+from reports.figures.replay import Rule, Scored
 from reports.page import page
-from reports.step_flops import full_only
 from tests.reports.build import flops, stored
 from tests.reports.figure_searches import TERA, recording, searched, searched_run, settings, step
 from tests.reports.test_page import Page
@@ -117,13 +117,13 @@ def test_steps_of_an_older_run_are_known_under_full_alone(tmp_path: Path) -> Non
     old[2]["action"] = "study"
     row = {**searched(0, [0.2, 0.6], stop=1), "steps": old, "prediction": "a"}
     told = recording(Rule(1, 0.5), Rule(2, 0.5))
-    assert Search.of(row, "full").stop(Rule(2, 0.5), told).flops == pytest.approx(3.1 * TERA)
-    later = Search.of(row).stop(Rule(2, 0.5), told)
+    assert told.stop(row, Rule(2, 0.5), "full").flops == pytest.approx(3.1 * TERA)
+    later = told.stop(row, Rule(2, 0.5))
     assert (later.answer, later.flops) == ("a", None)
-    assert Search.of(row).stop(Rule(1, 0.5), told).flops == pytest.approx(2.1 * TERA), "measured, so under all four"
+    assert told.stop(row, Rule(1, 0.5)).flops == pytest.approx(2.1 * TERA), "measured, so under all four"
     assert full_only([row], "full") == []
     run = searched_run(tmp_path, [row], settings=settings(t_n=1, record_stops=2))
-    table = frame([Scored(run, grid(run, 2, [0.5]), {("q0", 2): 1.0})])
+    table = frame([Scored(run, told, grid(told, 2, [0.5]), {("q0", 2): 1.0})])
     (note,) = {note for notes in table["notes"] for note in notes if "--convention full" in note}
     assert note.startswith("this run kept the FLOPs of its steps under the convention full alone")
     assert re.search("kept the FLOPs", page([run]))

@@ -19,9 +19,9 @@ from harness.engine.plan import plan_choices
 from harness.stats.rng import Dice
 from harness.storage.run_folder import StoredRun
 from pocket.random_model import save
-from reports.paper.beside import _measured_notes
 from reports.paper.comparable import judged
 from reports.paper.printed import Value, load
+from reports.paper.verdicts import _measured_notes
 from tests.llm.conftest import SIZES, WORDS
 from tests.reports.paper_runs import paper_run
 from tests.reports.test_paper_published import CLOSING, F1, IDS, OPENING, official, question

@@ -20,9 +20,10 @@ from harness.scorers import version
 from harness.storage.run_folder import StoredRun
 from reports import tables
 from reports.figures import curves
-from reports.figures.curves import Scored, frame, grid, slices, wanted
+from reports.figures.curves import frame, grid, slices
 from reports.figures.plot import draw
-from reports.figures.replay import Rule
+from reports.figures.replay import Recorded, Rule, Scored, recorded, wanted
+from reports.figures.rule_table import curve_labels
 from tests.reports.build import SCORE, record
 from tests.reports.figure_searches import searched, searched_run, settings, step
 
@@ -47,25 +48,38 @@ registry.trust("tests.reports.test_figures_curves:parse_row")  # as if a preset 
 def recording(root: Path, extra: list[dict[str, Any]] | None = None, **changes: Any) -> StoredRun:
     rows = [
         searched(
-            i, p, list(told), stop=stop, scores={SCORE: float(told[stop] == GOLD[f"q{i}"])}, document_ids=[f"d{i}"]
+            i,
+            p,
+            list(answers),
+            stop=stop,
+            scores={SCORE: float(answers[stop] == GOLD[f"q{i}"])},
+            document_ids=[f"d{i}"],
         )
-        for i, (p, told, stop) in enumerate(SEARCHES)
+        for i, (p, answers, stop) in enumerate(SEARCHES)
     ]
     made = settings(record_stops=3) | changes.pop("settings", {})
     return searched_run(root, [*rows, *(extra or [])], settings=made, **changes)
 
 
-def judged(run: StoredRun, rules: tuple[Rule, ...]) -> Scored:
-    return Scored(run, rules, {k: float(stop.answer == GOLD[k[0]]) for k, stop in wanted(run, rules).items()})
+def told(run: StoredRun) -> Recorded:
+    found = recorded(run, Rule)
+    assert found is not None
+    return found
 
 
-def rows_of(run: StoredRun, **choices: Any) -> dict[tuple[int, float], dict[str, Any]]:
-    table = frame([judged(run, grid(run, **choices))])
+def judged(run: StoredRun, *choices: Any) -> Scored:
+    rules = grid(told(run), *choices)
+    stops = wanted(run, told(run), rules)
+    return Scored(run, told(run), rules, {k: float(stop.answer == GOLD[k[0]]) for k, stop in stops.items()})
+
+
+def rows_of(run: StoredRun, *choices: Any) -> dict[tuple[int, float], dict[str, Any]]:
+    table = frame([judged(run, *choices)])
     return {(row["t_n"], row["t_p"]): row for row in table.to_dict("records")}
 
 
 def test_means_costs_and_nodes_worked_by_hand(tmp_path: Path) -> None:
-    found = rows_of(recording(tmp_path), t_n=3, t_p=[0.5])
+    found = rows_of(recording(tmp_path), 3, [0.5])
     assert {n: found[n, 0.5]["mean"] for n in (1, 2, 3)} == pytest.approx(MEANS)
     assert {n: found[n, 0.5]["tflops"] for n in (1, 2, 3)} == pytest.approx(TFLOPS)
     assert [found[n, 0.5]["nodes"] for n in (1, 2, 3)] == pytest.approx([5 / 3, 8 / 3, 10 / 3])
@@ -86,14 +100,14 @@ def test_the_runs_own_rule_is_the_row_of_the_runs_table(tmp_path: Path) -> None:
 
 def test_failed_questions_count_as_the_run_says(tmp_path: Path) -> None:
     failed = [record(7, None, document_ids=["d9"])]
-    zero = rows_of(recording(tmp_path / "a", extra=failed), t_n=2, t_p=[0.5])[2, 0.5]
-    skip = rows_of(recording(tmp_path / "b", extra=failed, settings={"failed": "skip"}), t_n=2, t_p=[0.5])[2, 0.5]
+    zero = rows_of(recording(tmp_path / "a", extra=failed), 2, [0.5])[2, 0.5]
+    skip = rows_of(recording(tmp_path / "b", extra=failed, settings={"failed": "skip"}), 2, [0.5])[2, 0.5]
     assert (zero["mean"], skip["mean"]) == (pytest.approx(3 / 4), 1.0)
     assert zero["tflops"] == skip["tflops"] == pytest.approx(TFLOPS[2])
 
 
 def test_what_was_not_recorded_is_said_and_not_guessed(tmp_path: Path) -> None:
-    found = rows_of(recording(tmp_path), t_n=4, t_p=[0.5, 0.75])
+    found = rows_of(recording(tmp_path), 4, [0.5, 0.75])
     empty = found[4, 0.5]
     # q2 ended with its graph, so a fourth Yes would have stopped it there too; q0 and q1 had all they were asked for.
     assert empty["covered"] == 1
@@ -111,11 +125,13 @@ def test_an_error_that_ended_a_recording_is_named(tmp_path: Path) -> None:
     rows = list(recording(tmp_path / "whole").records)
     ended = step(9, action="study", node=None, note="recording ended after 2 probes: MemoryError: out of memory")
     rows[2] = {**rows[2], "steps": [*rows[2]["steps"], ended]}
-    found = rows_of(searched_run(tmp_path / "ended", rows, settings=settings(record_stops=3)), t_n=4)
+    found = rows_of(searched_run(tmp_path / "ended", rows, settings=settings(record_stops=3)), 4)
     assert found[1, 0.5]["covered"] == 3
-    told = found[4, 0.5]["notes"]
-    assert told[0] == "not covered: an error ended the recording before t_n = 4, t_p = 0.5 in 1 of 3 questions"
-    assert told[1].startswith("not covered: t_n = 4, t_p = 0.5 would have searched on in 2 of 3 questions; run it with")
+    notes = found[4, 0.5]["notes"]
+    assert notes[0] == "not covered: an error ended the recording before t_n = 4, t_p = 0.5 in 1 of 3 questions"
+    assert notes[1].startswith(
+        "not covered: t_n = 4, t_p = 0.5 would have searched on in 2 of 3 questions; run it with"
+    )
 
 
 @pytest.mark.parametrize(
@@ -126,20 +142,20 @@ def test_stops_recorded_in_half_precision_with_questions_in_flight_say_so(
 ) -> None:
     manifest = {"models": {"searcher": {"dtype": dtype}}, "starts": [{"command": []}, {"parallel": parallel}]}
     run = recording(tmp_path, manifest=manifest)
-    for row in rows_of(run, t_n=2).values():
-        told = [note for note in row["notes"] if "bfloat16 with up to 4 questions in flight" in note]
-        assert bool(told) == (said and not row["own"])
+    for row in rows_of(run, 2).values():
+        found = [note for note in row["notes"] if "bfloat16 with up to 4 questions in flight" in note]
+        assert bool(found) == (said and not row["own"])
 
 
 def test_the_grid_of_a_run(tmp_path: Path) -> None:
-    one = recording(tmp_path / "a")
+    one = told(recording(tmp_path / "a"))
     assert {rule.t_p for rule in grid(one)} == {0.1, 0.2, 0.3, 0.4, 0.5}
     assert {rule.t_n for rule in grid(one)} == set(range(1, 9))
     assert grid(one, 2, [0.9]) == (Rule(1, 0.5), Rule(1, 0.9), Rule(2, 0.5), Rule(2, 0.9))
-    wide = recording(tmp_path / "b", settings=settings(record_stops=2, record_t_p=0.97))
+    wide = told(recording(tmp_path / "b", settings=settings(record_stops=2, record_t_p=0.97)))
     assert max(rule.t_p or 0 for rule in grid(wide)) == 0.97
-    assert grid(recording(tmp_path / "c", settings=settings())) == (Rule(1, 0.5),)
-    greedy = recording(tmp_path / "d", settings=settings(record_stops=2, verdict="greedy"))
+    assert grid(told(recording(tmp_path / "c", settings=settings()))) == (Rule(1, 0.5),)
+    greedy = told(recording(tmp_path / "d", settings=settings(record_stops=2, verdict="greedy")))
     assert grid(greedy, 2) == (Rule(1, None), Rule(2, None))
 
 
@@ -149,17 +165,17 @@ def test_plain_runs_that_differ_in_their_rule_alone_are_one_curve(tmp_path: Path
         return searched_run(tmp_path, rows, settings=settings(t_n=t_n, **more), hash8=f"0000000{t_n}")
 
     runs = [plain(1), plain(2), recording(tmp_path, hash8="0000000a")]
-    assert curves.curve_labels(runs) == ["pecan"] * 3
+    assert curve_labels(runs) == ["pecan"] * 3
     other = searched_run(tmp_path, runs[0].records, settings=settings(chunk_tokens=9), hash8="0000000b")
-    assert curves.curve_labels([*runs, other]) == ["pecan"] * 3 + ["pecan chunk_tokens=9"]
-    ((_, over_n, over_p),) = slices(frame([judged(run, grid(run, 3)) for run in runs]))
+    assert curve_labels([*runs, other]) == ["pecan"] * 3 + ["pecan chunk_tokens=9"]
+    ((_, over_n, over_p),) = slices(frame([judged(run, 3) for run in runs]))
     assert list(over_n["t_n"]) == [1, 2, 3]
     assert list(over_n["own"]) == [True, True, False]  # a run that was made comes before a replayed one
     assert list(over_p["t_p"]) == [0.1, 0.2, 0.3, 0.4, 0.5]
 
 
 def test_the_drawing(tmp_path: Path) -> None:
-    table = frame([judged(run, grid(run, 4)) for run in [recording(tmp_path, dataset="m<u>&sique")]])
+    table = frame([judged(run, 4) for run in [recording(tmp_path, dataset="m<u>&sique")]])
     panels = curves.panels(table)
     assert [panel.x.name for panel in panels] == [
         "stop patience t_n (t_p = 0.5)", "confidence threshold t_p (t_n = 1)"
@@ -192,7 +208,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> Call:
         name="mine", format="tests.reports.test_figures_curves:parse_row", data=str(rows), instruction="Answer.",
         max_answer_tokens=4, scorers=(F1,),
     )  # fmt: skip
-    told = {"fingerprint": load(config).fingerprint}
+    rows_told = {"fingerprint": load(config).fingerprint}
     found = [
         searched(i, p, list(a), stop=s, scores={F1: float(a[s] == GOLD[f"q{i}"])}, document_ids=[f"q{i}"])
         for i, (p, a, s) in enumerate(SEARCHES)
@@ -200,7 +216,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> Call:
     searched_run(
         tmp_path / "results", found, dataset="mine",
         settings=settings(record_stops=3) | {"dataset": config.model_dump(mode="json")},
-        manifest={"dataset": told, "scorers": {F1: version(F1)}},
+        manifest={"dataset": rows_told, "scorers": {F1: version(F1)}},
     )  # fmt: skip
 
     return partial(command, "report", "curves")
@@ -220,51 +236,7 @@ def test_the_command_scores_with_the_gold_of_the_rows(call: Call, tmp_path: Path
     assert "[1] not covered: t_n = 4, t_p = 0.5" in text
 
 
-@pytest.mark.parametrize(
-    ("name", "start"),
-    [
-        ("c.svg", "<?xml"),
-        ("c.html", "<!doctype html>"),
-        ("c.csv", "dataset,method"),
-        ("c.md", "### mine"),
-        ("c.tex", "%"),
-    ],
-)
-def test_to_a_file_by_its_ending(call: Call, tmp_path: Path, name: str, start: str) -> None:
-    assert call("results", "--out", f"drawn/{name}") == (0, "", "")
-    source = (tmp_path / "drawn" / name).read_text()
-    assert source.startswith(start)
-    if name.endswith("html"):
-        assert "<svg" in source
-        assert "<table>" in source
-        assert "<script" not in source
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["--t-p", "1.5"], "--t-p 1.5: should be numbers from 0 to 1, separated by commas"),
-        (["--t-p", "a"], "--t-p a: should be numbers from 0 to 1"),
-        (["--t-n", "0"], "--t-n"),
-        (["--score", "f1"], "unknown score 'f1'"),
-        (["--out", "c.gif"], "no format ends in '.gif'"),
-        (["--format", "sgv"], "unknown format 'sgv'. Did you mean 'svg'"),
-        (["nowhere"], "there is no folder 'nowhere'"),
-        (["--data", "gone.jsonl"], "recorded answers cannot be scored"),
-    ],
-)
-def test_mistakes_are_one_sentence(call: Call, arguments: list[str], sentence: str) -> None:
-    code, out, err = call(*arguments)
-    assert (code, out) == (2, "")
-    assert sentence in err
-    assert len(err.splitlines()) == 1
-
-
-def test_rows_that_changed_a_scorer_that_changed_and_a_folder_of_the_name(call: Call, tmp_path: Path) -> None:
-    Path("curves").mkdir()
-    code, _, err = call()
-    assert (code, "harness report ./curves" in err) == (2, True)
-    Path("curves").rmdir()
+def test_rows_that_changed_and_a_scorer_that_changed(call: Call, tmp_path: Path) -> None:
     (run,) = (tmp_path / "results" / "mine").iterdir()
     manifest = json.loads((run / "manifest.json").read_text())
     (run / "manifest.json").write_text(json.dumps({**manifest, "scorers": {F1: "0"}}))

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.cli import report_tokens as token_module
 from harness.errors import CannotRun, UnknownName, UserError
 from harness.storage.run_folder import StoredRun, read_run
 from harness.types import Document, Example, Gold, Question
 from reports import gold_rows as rows_module
+from reports.figures import tokens as token_module
 from reports.figures.length import ALL, Measured, bucket_name, frame, panels, quantiles, sections
 from reports.gold_rows import Rows
 from tests.reports.build import SCORE, record, write_run

@@ -16,7 +16,7 @@ from scipy import stats
 from harness.cli.main import main
 from harness.errors import UserError
 from reports.figures import nodes
-from reports.figures.nodes import Fit, counts, fit, frame, width
+from reports.figures.nodes import Fit, counts, figure, fit, width
 from tests.reports.build import record
 from tests.reports.figure_searches import searched, searched_run, settings
 
@@ -90,17 +90,16 @@ def test_a_histogram_holds_every_question_once(lengths: list[int]) -> None:
 def test_only_what_the_run_itself_retrieved_is_counted(tmp_path: Path) -> None:
     run = searched_run(tmp_path, [*walks([3, 5]), record(9, None)], settings=settings(record_stops=4))
     assert counts(run) == [3, 5]
-    table, fits = frame([run])
-    (row,) = table.to_dict("records")
+    made = figure([run])
+    (row,) = made.whole.to_dict("records")
     assert (row["nodes"], row["median"], row["lowest"], row["highest"], row["n"], row["failed"]) == (4, 4, 3, 5, 2, 1)
-    assert fits == {}
+    assert made.panels[0].lines == []
     assert row["notes"][0] == "no curve is fitted to 2 questions; it takes 8"
     with pytest.raises(UserError, match="retrieved nodes step by step"):
-        frame([searched_run(tmp_path / "b", [record(0, 0.5)])])
+        figure([searched_run(tmp_path / "b", [record(0, 0.5)])])
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(nodes, "_RESAMPLES", 30)
     monkeypatch.chdir(tmp_path)
     run = searched_run(tmp_path / "results", walks([2, 3, 3, 5, 8, 13, 21, 34, 4, 5]), settings=settings())
 
@@ -117,6 +116,6 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     call("results", "--out", "n.svg")
     root = ET.fromstring((tmp_path / "n.svg").read_text())
     assert "nodes retrieved per question" in [e.text for e in root.iter("{http://www.w3.org/2000/svg}text")]
-    (panel,) = nodes.panels([run], frame([run])[1])
+    (panel,) = figure([run], resamples=30).panels
     assert {(bar.start, bar.end, round(bar.height)) for bar in panel.bars} >= {(1.5, 2.5, 10), (2.5, 3.5, 20)}
     assert len(panel.lines) == 1

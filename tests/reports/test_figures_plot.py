@@ -12,9 +12,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from reports.figures.plot import FORMS, KINDS, Axis, Bar, Line, Panel, Point, cut, draw, inline, paper_style, split
-from reports.figures.sheet import formatted, page
+from reports.figures.figure import formatted
+from reports.figures.plot import FORMS, KINDS, Axis, Bar, Line, Panel, Point, cut, draw, inline, panels, paper_style
 from reports.render import render
+from reports.sheet import page
 from tests.reports.figure_searches import searched, searched_run, settings
 
 EVIL = "</svg></title><script>alert(1)</script>&\"'\x00"
@@ -57,7 +58,7 @@ def test_a_drawing_is_valid_and_escaped_alone_and_in_a_page() -> None:
     root = ET.fromstring(source)
     assert [float(v) for v in root.attrib["viewBox"].split()] == [0, 0, 504, 410.4], "two panels in a row, in points"
     assert not [e for e in root.iter() if e.tag.endswith("script")]
-    html = page(EVIL, source, [(EVIL, pd.DataFrame({"method": [EVIL], "n": [3]}))])
+    html = page(EVIL, inline(source), [(EVIL, pd.DataFrame({"method": [EVIL], "n": [3]}))])
     assert "<script" not in html
     drawing = inline(source)
     assert 'style="' not in drawing, "a page's policy forbids style attributes"
@@ -101,11 +102,11 @@ def test_lines_differ_in_colour_mark_and_dash() -> None:
     assert {key: len({str(v) for v in values}) for key, values in cycle.items()} == {
         "color": KINDS, "marker": KINDS, "linestyle": KINDS
     }  # fmt: skip
-    assert list(split("t", range(KINDS))) == [("t", range(KINDS))]
-    assert [(title, len(part)) for title, part in split("t", range(KINDS + 1))] == [
-        ("t (1 of 2)", 6),
-        ("t (2 of 2)", 1),
-    ]
+    lines = [Line(str(i), []) for i in range(KINDS + 1)]
+    parts = [panels("t", Axis("x"), Axis("y"), lines[:count]) for count in (0, KINDS, KINDS + 1)]
+    assert [[(part.title, len(part.lines)) for part in own] for own in parts] == [
+        [], [("t", 6)], [("t (1 of 2)", 6), ("t (2 of 2)", 1)]
+    ]  # fmt: skip
 
 
 def test_a_long_name_keeps_the_hash_at_its_end() -> None:

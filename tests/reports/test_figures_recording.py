@@ -19,7 +19,7 @@ from harness.cost.flops import CONVENTIONS, DEFAULT, ModelShape
 from harness.cost.meter import Meter
 from harness.llm.scripted import Rule as Line
 from harness.storage.run_folder import read_run
-from reports.figures.replay import Rule, Search, shown
+from reports.figures.replay import Rule
 from tests.methods.conftest import FakeTools
 from tests.methods.pecan_search import SUMMARY, attention, probes
 from tests.methods.pecan_search import run as search
@@ -56,28 +56,25 @@ def asked(**params: Any) -> dict[str, Any]:
 
 def test_every_replayed_stop_is_that_of_a_real_run() -> None:
     record = asked(record_stops=3, record_t_p=0.8)
-    held = Search.of(record)
     told = recording(Rule(1, 0.5), Rule(3, 0.8))
-    own = held.stop(Rule(1, 0.5), told)
+    own = told.stop(record, Rule(1, 0.5))
     assert own is not None
-    headline = held.record["steps"][own.step]
+    headline = record["steps"][own.step]
     # The two ways to the cost of the run's own stop: what was measured, and what the steps say.
     assert own.flops == headline["flops"][DEFAULT] + headline["answer_flops"][DEFAULT] > 0
     answers = set()
     for t_n in (1, 2, 3):
         for t_p in (0.1, 0.3, 0.5, 0.8):
             real = asked(t_n=t_n, t_p=t_p)
-            stop = held.stop(Rule(t_n, t_p), told)
+            stop = told.stop(record, Rule(t_n, t_p))
             assert stop is not None
             assert stop.answer == real["prediction"]
             for convention in CONVENTIONS:
                 spent = sum(real["usage"][phase]["flops"][convention] for phase in ("search", "answer"))
-                counted = Search.of(record, convention).stop(Rule(t_n, t_p), told)
+                counted = told.stop(record, Rule(t_n, t_p), convention)
                 assert counted.flops == pytest.approx(spent, rel=1e-12)
-            assert [s["node"] for s in real["steps"]] == [s["node"] for s in held.record["steps"][: stop.step + 1]]
-            assert stop.nodes == len(real["steps"])
-            assert stop.probes == pytest.approx(real["usage"]["search"]["probes"]["flops"]["all-params"])
-            assert shown(held.record, stop) == list(real["shown"])
+            assert [s["node"] for s in real["steps"]] == [s["node"] for s in stop.steps(record)]
+            assert Rule.shown(stop.steps(record)) == list(real["shown"])
             answers.add(stop.answer)
     assert len(answers) == 5
 
@@ -115,7 +112,7 @@ def test_with_the_embedded_model_through_the_command(
         assert replayed[t_n]["nodes"] == pytest.approx(sum(len(r["steps"]) for r in real.records) / len(real.records))
         told = recording(Rule(1, 0.0), Rule(3, 0.0))
         for theirs, ours in zip(real.records, read_run(folder).records, strict=True):
-            stop = Search.of(ours).stop(Rule(t_n, 0.0), told)
+            stop = told.stop(ours, Rule(t_n, 0.0))
             assert stop is not None
             assert stop.answer == theirs["prediction"]
     assert len({replayed[t_n]["tflops"] for t_n in (1, 2, 3)}) == 3

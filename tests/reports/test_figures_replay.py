@@ -14,7 +14,7 @@ from harness.cli.main import main
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
 from methods.retrieval import BM25
-from reports.figures.replay import Rule, Search, recorded, shown
+from reports.figures.replay import Rule, recorded
 from tests.reports.build import record
 from tests.reports.figure_searches import TERA, recording, searched, searched_run, settings, step
 
@@ -48,63 +48,58 @@ OWN = Rule(1, 0.5)
     ids=str,
 )
 def test_stops_worked_by_hand(rule: Rule, most: Rule, place: int | None) -> None:
-    stop = Search.of(WHOLE).stop(rule, recording(OWN, most))
+    stop = recording(OWN, most).stop(WHOLE, rule)
     if place is None:
         assert stop is None
         return
     assert stop is not None
-    assert (stop.step, stop.answer, stop.nodes, stop.own) == (place, ANSWERS[place], place + 1, place == 1)
+    assert (stop.step, stop.answer, stop.own) == (place, ANSWERS[place], place == 1)
     assert stop.flops == pytest.approx((place + 1.1) * TERA)
-    assert [s["start"] for s in shown(WHOLE, stop)] == list(range(place + 1))
+    assert [s["start"] for s in Rule.shown(stop.steps(WHOLE))] == list(range(place + 1))
 
 
 def test_a_plain_run_holds_its_own_stop_and_no_other_answer() -> None:
     plain = searched(0, P_YES[:4], stop=3)
     told = recording(Rule(2, 0.5), Rule(2, 0.5))
-    search = Search.of(plain)
-    own = search.stop(Rule(2, 0.5), told)
+    own = told.stop(plain, Rule(2, 0.5))
     assert own is not None
     assert (own.answer, own.flops, own.own) == ("answer at 3", pytest.approx(4.1 * TERA), True)
-    assert search.stop(Rule(1, 0.5), told) is None  # the place is known, what it would have answered is not
-    assert search.stop(Rule(1, 0.8), told) == own  # another rule with the same stop
-    assert search.stop(Rule(3, 0.5), told) is None
+    assert told.stop(plain, Rule(1, 0.5)) is None  # the place is known, what it would have answered is not
+    assert told.stop(plain, Rule(1, 0.8)) == own  # another rule with the same stop
+    assert told.stop(plain, Rule(3, 0.5)) is None
     # It had one Yes of two, so the window or the graph ended it: a stricter rule would have ended there too.
-    assert Search.of(searched(0, P_YES[:3], stop=2)).stop(Rule(3, 0.5), told) is not None
+    assert told.stop(searched(0, P_YES[:3], stop=2), Rule(3, 0.5)) is not None
 
 
 def test_a_recording_that_ended_with_an_error_says_nothing_of_what_lies_behind_it() -> None:
     ended = {**step(5, action="study", node=None), "note": "recording ended after 5 probes: MemoryError"}
     told = recording(OWN, Rule(4, 0.5))
-    search = Search.of({**WHOLE, "steps": [*WHOLE["steps"], ended]})
+    broken = {**WHOLE, "steps": [*WHOLE["steps"], ended]}
     for rule in (OWN, Rule(2, 0.5), Rule(3, 0.5), Rule(1, 0.8)):
-        assert search.stop(rule, told) == Search.of(WHOLE).stop(rule, told) is not None
+        assert told.stop(broken, rule) == told.stop(WHOLE, rule) is not None
     # Without the error, three of four Yes mean that the window or the graph ended the search.
-    assert Search.of(WHOLE).stop(Rule(4, 0.5), told) is not None
-    assert search.stop(Rule(4, 0.5), told) is None
+    assert told.stop(WHOLE, Rule(4, 0.5)) is not None
+    assert told.stop(broken, Rule(4, 0.5)) is None
     # An error before the run's own stop: nothing was recorded behind it, and not what an earlier stop would answer.
     own = {**WHOLE, "steps": [{**WHOLE["steps"][0], "answer": None}, WHOLE["steps"][1], ended]}
-    assert Search.of(own).stop(OWN, told) is not None
-    assert [Search.of(own).stop(rule, told) for rule in (Rule(1, 0.1), Rule(2, 0.5))] == [None, None]
+    assert told.stop(own, OWN) is not None
+    assert [told.stop(own, rule) for rule in (Rule(1, 0.1), Rule(2, 0.5))] == [None, None]
 
 
 def test_unknown_flops_stay_unknown_and_a_search_without_probes_has_its_own_stop_only() -> None:
     spent = {p: {**u, "uncounted": 1} for p, u in WHOLE["usage"].items()}
     told = recording(OWN, Rule(3, 0.5))
     for rule in (OWN, Rule(2, 0.5)):
-        stop = Search.of({**WHOLE, "usage": spent}).stop(rule, told)
+        stop = told.stop({**WHOLE, "usage": spent}, rule)
         assert stop is not None
         assert stop.flops is None
-    bare = Search.of(record(0, 0.5))
-    assert bare.stop(Rule(2, 0.5), told) is None
-    assert bare.stop(OWN, told) is not None
+    assert told.stop(record(0, 0.5), Rule(2, 0.5)) is None
+    assert told.stop(record(0, 0.5), OWN) is not None
 
 
 def test_a_text_over_several_documents_is_its_parts_again() -> None:
     parts = {"kind": "span", "document_id": "", "start": 0, "end": 0, "text": "", "sources": [["x", 1, 2], ["y", 3, 4]]}
-    steps = [{**WHOLE["steps"][0], "shown": parts}, *WHOLE["steps"][1:]]
-    stop = Search.of({**WHOLE, "steps": steps}).stop(Rule(1, 0.1), recording(OWN, Rule(3, 0.5)))
-    assert stop is not None
-    found = shown({**WHOLE, "steps": steps}, stop)
+    found = Rule.shown([{**WHOLE["steps"][0], "shown": parts}])
     assert [(s["document_id"], s["start"], s["end"]) for s in found] == [("x", 1, 2), ("y", 3, 4)]
 
 
@@ -126,12 +121,12 @@ def test_what_a_run_says_of_its_rule(
 ) -> None:
     made = settings()
     made["method"]["params"] |= params
-    found = recorded(searched_run(tmp_path, [WHOLE], settings=made))
+    found = recorded(searched_run(tmp_path, [WHOLE], settings=made), Rule)
     assert (None if found is None else (found.own, found.most)) == expected
 
 
 def test_a_method_without_probes_has_no_rule(tmp_path: Path) -> None:
-    assert recorded(searched_run(tmp_path, [record(0, 0.5)], settings=settings())) is None
+    assert recorded(searched_run(tmp_path, [record(0, 0.5)], settings=settings()), Rule) is None
 
 
 def play(p_yes: list[float], rule: Rule) -> int:
@@ -156,10 +151,10 @@ def test_every_recorded_rule_is_where_a_search_by_it_would_stop(
     own, most = Rule(t_n, t_p), Rule(stops, most_p)
     end = max(play(graph, own), play(graph, most))
     kept = graph[: end + 1]
-    found = Search.of(searched(0, kept, [f"{i}" for i in range(len(kept))], stop=play(graph, own)))
+    found = searched(0, kept, [f"{i}" for i in range(len(kept))], stop=play(graph, own))
     for n in range(1, 7):
         for p in (0.2, 0.4, 0.6, 0.8):
-            stop = found.stop(Rule(n, p), recording(own, most))
+            stop = recording(own, most).stop(found, Rule(n, p))
             if n <= stops and p <= most_p:
                 assert stop is not None
             if stop is not None:
@@ -172,11 +167,11 @@ def test_a_method_that_cannot_replay_says_so(tmp_path: Path) -> None:
         made["method"]["implementation"] = implementation
         return searched_run(tmp_path / implementation.partition(":")[0], [WHOLE], settings=made)
 
-    older = recorded(run("methods.pecan:Pecan"))
+    older = recorded(run("methods.pecan:Pecan"), Rule)
     assert older is not None, "run folders of older versions hold the class"
-    assert recorded(run("bm25")) is None, "it has no stop rule, whatever its run.yaml says"
+    assert recorded(run("bm25"), Rule) is None, "it has no stop rule, whatever its run.yaml says"
     with pytest.raises(UserError, match="code that nobody chose, so it is not imported"):
-        recorded(run("mine:Method"))
+        recorded(run("mine:Method"), Rule)
     with pytest.raises(UserError, match="BM25 has no stop rule that can be replayed"):
         BM25(BM25.Config()).replay([], t_n=1)
 

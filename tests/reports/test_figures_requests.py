@@ -15,8 +15,10 @@ from harness.cost.events import Event
 from harness.cost.meter import Meter
 from harness.errors import UnknownName
 from harness.storage.run_folder import StoredRun, read_run
-from reports.figures import sheet
-from reports.figures.requests import frame, panels, per_question, sections, spent
+from reports.costs import request_counts, requests_of
+from reports.facts import answered_clusters
+from reports.figures.figure import formatted
+from reports.figures.requests import frame, panels, sections
 from tests.reports.build import SCORE, record, usage, write_run
 
 
@@ -48,8 +50,7 @@ def test_by_hand(tmp_path: Path) -> None:
     # A run that was resumed met the first index again; one that could not be built cost nobody an answer.
     more = [built("d0", 10, "q0", "hit"), built("d2", 7, "q4", "failed")]
     found = run(tmp_path, RECORDS, [*OWN, *more])
-    assert [spent(r) for r in RECORDS] == [3, 5, 1, 3, 0]
-    assert per_question(found) == ([3.0, 5.0, 1.0, 3.0], ["d0", "d0", "d1", "d1"])
+    assert (request_counts(found), answered_clusters(found)) == ([3.0, 5.0, 1.0, 3.0], ["d0", "d0", "d1", "d1"])
     (row,) = frame([found]).to_dict("records")
     assert (row["requests"], row["requests.search"], row["requests.answer"]) == (3.0, 1.75, 1.25)
     assert row["requests.low"] <= 3.0 <= row["requests.high"]
@@ -64,7 +65,7 @@ def test_what_an_encoder_reads_is_no_request() -> None:
         meter.record(Event("r", "m", "search", kind, 5, requests=1), None)
     told = meter.usage()
     assert (told["search"]["requests"], told["search"]["encoder_requests"]) == (4, 2)
-    assert spent({"usage": told}) == 2
+    assert requests_of(told, "search", "answer") == 2
 
 
 def test_an_index_that_questions_share_and_none_at_all(tmp_path: Path) -> None:
@@ -132,5 +133,5 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: A
 def test_counts_are_printed_as_counts_not_as_scores() -> None:
     """A number that no column is known for is printed times 100, as scores are."""
     counts = ("requests", "requests.search", "requests.answer", "requests.index", "requests.built", "retries")
-    shown = sheet.formatted(pd.DataFrame([{**dict.fromkeys(counts, 1234.5), "trials": 3.0, "median": 2.0}]))
+    shown = formatted(pd.DataFrame([{**dict.fromkeys(counts, 1234.5), "trials": 3.0, "median": 2.0}]))
     assert shown.iloc[0].to_dict() == {**dict.fromkeys(counts, "1234.5"), "trials": "3", "median": "2"}

@@ -18,7 +18,8 @@ from harness.scorers import version
 from harness.storage.run_folder import read_run
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.method import QRMeM
-from reports.figures.trials import Recorded, Scored, frame, panels, recorded, sections, shown, stop, wanted
+from reports.figures.replay import Recorded, Scored, Trials, recorded, wanted
+from reports.figures.trials import frame, panels, requests, sections
 from tests.reports.build import record, write_run
 from tests.reports.figure_searches import TERA, step
 from tests.reports.trial_runs import F1, Q0, Q1, RECORDS, ask, found, settings, stored
@@ -30,18 +31,25 @@ registry.trust("tests.reports.test_figures_curves:parse_row")  # as if a preset 
 
 
 def recorded_up_to(own: int, most: int) -> Recorded:
-    return Recorded(own, most, QRMeM(QRMeMConfig(max_trials=own, record_stops=most)))
+    return Recorded(Trials(own), Trials(most), QRMeM(QRMeMConfig(max_trials=own, record_stops=most)))
 
 
 TOLD = recorded_up_to(1, 2)
 
 
+def rules(count: int) -> list[Trials]:
+    return [Trials(number) for number in range(count)]
+
+
+def answers(row: dict[str, Any]) -> list[tuple[Any, ...]]:
+    stops = [stop for rule in rules(4) if (stop := TOLD.stop(row, rule))]
+    return [(stop.answer, stop.own, requests(row, stop), stop.flops) for stop in stops]
+
+
 def test_stops_by_hand() -> None:
-    answers = [(s.answer, s.own, s.requests, s.flops) for t in range(4) if (s := stop(RECORDS[0], t, TOLD))]
     # Recorded: the requests so far and one to read; the run's own: what was booked, the study left out.
-    assert answers == [("wrong", False, 2, 1.1 * TERA), *[("a", True, 2, 1.5 * TERA)] * 3]
-    answers = [(s.answer, s.own, s.requests, s.flops) for t in range(4) if (s := stop(RECORDS[1], t, TOLD))]
-    assert answers == [
+    assert answers(RECORDS[0]) == [("wrong", False, 2, 1.1 * TERA), *[("a", True, 2, 1.5 * TERA)] * 3]
+    assert answers(RECORDS[1]) == [
         ("wrong", False, 2, 1.1 * TERA),
         ("wrong", True, 4, 1.5 * TERA),
         ("b", False, 3, 3.0 * TERA),
@@ -51,10 +59,10 @@ def test_stops_by_hand() -> None:
 
 def test_what_was_not_recorded_is_not_guessed() -> None:
     cut = {**RECORDS[1], "steps": [*Q1[:-1], ask(2, "b", action="study")]}
-    assert stop(cut, 3, TOLD) is None
+    assert TOLD.stop(cut, Trials(3)) is None
     silent = {**RECORDS[1], "steps": [ask(0), ask(1)]}
-    assert [stop(silent, t, recorded_up_to(1, 1)) is None for t in range(3)] == [True, False, True]
-    assert stop({**RECORDS[1], "steps": []}, 1, TOLD) is None
+    assert [recorded_up_to(1, 1).stop(silent, rule) is None for rule in rules(3)] == [True, False, True]
+    assert TOLD.stop({**RECORDS[1], "steps": []}, Trials(1)) is None
 
 
 def test_what_had_been_read_is_what_came_and_did_not_leave() -> None:
@@ -62,15 +70,15 @@ def test_what_had_been_read_is_what_came_and_did_not_leave() -> None:
     both = {**span, "document_id": "", "sources": [["d", 5, 9], ["e", 0, 3]]}
     steps = [step(1, shown=both), step(0, shown=span), step(0, node=None, shown=None, scores={"segment": 0.0}), ask(1)]
     parts = [{**both, "document_id": d, "start": a, "end": b, "sources": []} for d, a, b in both["sources"]]
-    assert shown({"steps": steps}, 1) == [span, *parts]
-    assert shown({"steps": steps}, 3) == parts
+    assert Trials.shown(steps[:2]) == [span, *parts]
+    assert Trials.shown(steps) == parts
 
 
 def test_runs_without_trials_are_told_apart(tmp_path: Path) -> None:
-    assert recorded(stored(tmp_path / "a")) == TOLD
-    assert recorded(stored(tmp_path / "b", max_trials=5, record_stops=None)) == recorded_up_to(5, 5)
-    assert recorded(stored(tmp_path / "c", [record(0, 0.5)])) is None
-    assert recorded(read_run(write_run(tmp_path / "d", RECORDS))) is None
+    assert recorded(stored(tmp_path / "a"), Trials) == TOLD
+    assert recorded(stored(tmp_path / "b", max_trials=5, record_stops=None), Trials) == recorded_up_to(5, 5)
+    assert recorded(stored(tmp_path / "c", [record(0, 0.5)]), Trials) is None
+    assert recorded(read_run(write_run(tmp_path / "d", RECORDS)), Trials) is None
 
 
 # q1's answer after two updates is right, all others that were recorded are not.
@@ -79,8 +87,8 @@ VALUES = {("q0", 0): 0.0, ("q2", 0): 0.0, ("q2", 3): 1.0}
 
 def test_the_table_by_hand(tmp_path: Path) -> None:
     run = stored(tmp_path)
-    assert set(wanted(run, TOLD, range(3))) == set(VALUES)
-    table = frame([Scored(run, TOLD, range(3), VALUES)], F1)
+    assert set(wanted(run, TOLD, rules(3))) == set(VALUES)
+    table = frame([Scored(run, TOLD, rules(3), VALUES)], F1)
     rows = table.to_dict("records")
     assert [(r["trials"], r["own"], r["n"], r["failed"], r["covered"]) for r in rows] == [
         (0, False, 3, 1, 3), (1, True, 3, 1, 3), (2, False, 3, 1, 3),
@@ -98,7 +106,7 @@ def test_the_table_by_hand(tmp_path: Path) -> None:
 
 def test_one_question_that_is_not_covered_empties_the_row(tmp_path: Path) -> None:
     run = stored(tmp_path, [RECORDS[0], {**RECORDS[1], "steps": Q1[:2]}])
-    table = frame([Scored(run, TOLD, range(4), VALUES)], F1)
+    table = frame([Scored(run, TOLD, rules(4), VALUES)], F1)
     assert list(table["mean"].isna()) == [False, False, True, True]
     assert table["notes"][2][0] == (
         "not covered: what 1 of 2 questions answer after 2 updates was not recorded; run it with --record-stops 2"
@@ -112,7 +120,7 @@ def test_runs_that_differ_in_their_maximum_are_one_curve(tmp_path: Path) -> None
     first = stored(tmp_path / "a")
     other = [found(0, Q0, "a", 0.25), found(2, [ask(0), ask(1), ask(2)], "c", 0.75)]
     second = stored(tmp_path / "b", other, max_trials=2, record_stops=None)
-    parts = [Scored(first, TOLD, range(3), VALUES), Scored(second, recorded_up_to(2, 2), range(3), {})]
+    parts = [Scored(first, TOLD, rules(3), VALUES), Scored(second, recorded_up_to(2, 2), rules(3), {})]
     table = frame(parts, F1)
     ((_, told),) = sections(table)
     # The second run's own maximum comes before what the first one recorded of it.
@@ -160,11 +168,8 @@ def test_the_command_scores_with_the_gold_of_the_rows(call: Call, tmp_path: Path
     ("arguments", "sentence"),
     [
         (["plain"], "no run here has trials, so there is no curve"),
-        (["nowhere"], "there is no folder 'nowhere'"),
         (["results", "--score", "f2"], "unknown score 'f2'"),
         (["results", "--most", "-1"], "--most"),
-        (["results", "--out", "a.gif"], "no format ends in '.gif'"),
-        (["results", "--format", "pdf"], "--format pdf needs a file to write to; add --out FILE.pdf"),
         (["results", "--data", "gone.jsonl"], "recorded answers cannot be scored"),
     ],
 )

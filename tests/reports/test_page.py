@@ -20,12 +20,12 @@ from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.storage.run_folder import StoredRun, read_run
 from reports import details, markup
+from reports.compressed_json import unpacked
 from reports.details import Limits
 from reports.figures import front
 from reports.figures.front import points
 from reports.gold_rows import read_rows
 from reports.markup import el, script_json
-from reports.packed import unpacked
 from reports.page import page
 from reports.tables import frame
 from tests.reports.build import SCORE, flops, record, stored, usage, write_run

@@ -16,9 +16,9 @@ from harness.cost.flops import CONVENTIONS
 from harness.errors import DataError
 from harness.storage.run_folder import StoredRun, read_run
 from reports.paper import frame
-from reports.paper.beside import NOT_COMPARABLE
 from reports.paper.printed import Value, load
 from reports.paper.rules import DatasetRule, parse
+from reports.paper.verdicts import NOT_COMPARABLE
 from reports.render import render
 from tests.reports.build import record, usage, write_run
 from tests.reports.paper_runs import answers, paper_run

@@ -20,8 +20,7 @@ from harness.stats.bootstrap import corpus_interval, interval
 from harness.storage.run_folder import StoredRun, read_run
 from harness.tracking import metrics as _columns
 from harness.types import Gold
-from reports import stored as facts
-from reports import tables
+from reports import facts, tables
 from reports.columns import sections
 from reports.paper import frame
 from reports.paper.printed import Value, load

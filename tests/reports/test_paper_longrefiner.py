@@ -12,9 +12,9 @@ import pytest
 from harness.config import suites
 from harness.storage.run_folder import StoredRun
 from reports.paper import frame
-from reports.paper.beside import NOT_COMPARABLE
 from reports.paper.preset import settings_of
 from reports.paper.printed import Value, load
+from reports.paper.verdicts import NOT_COMPARABLE
 from tests.reports.build import record
 from tests.reports.paper_runs import paper_run
 

@@ -16,9 +16,9 @@ from harness.errors import DataError
 from harness.storage.run_folder import StoredRun
 from reports import tables
 from reports.paper import frame, incomplete
-from reports.paper.beside import NOT_COMPARABLE
 from reports.paper.measured import Ours, mean
 from reports.paper.printed import Value, load
+from reports.paper.verdicts import NOT_COMPARABLE
 from tests.reports.build import record
 from tests.reports.paper_runs import paper_run
 

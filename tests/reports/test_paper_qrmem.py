@@ -11,8 +11,8 @@ import yaml
 from harness.errors import DataError
 from harness.storage.run_folder import StoredRun
 from reports.paper import frame
-from reports.paper.beside import NOT_COMPARABLE
 from reports.paper.printed import Value, load
+from reports.paper.verdicts import NOT_COMPARABLE
 from tests.reports.build import record, usage
 from tests.reports.paper_runs import paper_run
 

@@ -10,9 +10,9 @@ import pytest
 
 from harness.config import presets, suites
 from reports.paper import frame
-from reports.paper.beside import EQUIVALENT, NOT_COMPARABLE, UNDECIDED
 from reports.paper.preset import settings_of
 from reports.paper.printed import Value, load
+from reports.paper.verdicts import EQUIVALENT, NOT_COMPARABLE, UNDECIDED
 from reports.render import render
 from tests.reports.build import record, usage
 from tests.reports.paper_runs import GONE, answers, paper_run

@@ -17,9 +17,9 @@ from harness.stats.bootstrap import corpus_interval, interval
 from harness.stats.paired_tests import equivalence
 from reports.page import page
 from reports.paper import frame
-from reports.paper.beside import verdict
 from reports.paper.measured import Ours, _ours
 from reports.paper.printed import Value, load
+from reports.paper.verdicts import verdict
 from tests.reports.build import record, usage
 from tests.reports.paper_runs import answers, paper_run
 

@@ -16,8 +16,8 @@ from reports.drawing import svg
 from reports.gold_rows import Rows
 from reports.graph_layout import RADIUS, layout, lines_of, path, shade
 from reports.search_graph import Graph, graph_of, read_graph, read_index
+from reports.search_moves import walk
 from reports.search_player import _replay, drawn
-from reports.walk import walk
 from tests.reports.searches import folder_of, index, keep, made, searched, step, steps
 
 HOSTILE = "</svg><script>alert(1)</script>&amp;]]>\x00\x1b[31m\ud800\"'<!--"

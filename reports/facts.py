@@ -3,7 +3,7 @@
 StoredRun ── label · fingerprint · reader · scorer_versions · notes        (one line about the run)
           └─ scored(run, name)  ids, values, clusters                      (one value a question)
           └─ corpus_names(run) · corpus(run, name)                         (one value of all answers: BLEU)
-          └─ costs(run, phase, convention)                                 (tokens, TFLOPs, seconds a question)
+          └─ head(run, label), mean_columns("mean", values, clusters, ...) (columns of a table's row)
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.config.schema import canonical
-from harness.cost.flops import CONVENTIONS, DEFAULT
-from harness.cost.usage import add_usage, texts_of
+from harness.cost.usage import texts_of
 from harness.engine import model_warnings as embedded
 from harness.errors import DataError, UnknownName, UserError
 from harness.scorers import ScoreError, corpus_score, lookup
-from harness.stats.bootstrap import Interval, corpus_interval
+from harness.stats.bootstrap import LEVEL, Interval, corpus_interval, interval
 from harness.stats.clusters import question_labels
 from harness.storage.run_schema import COUNTS, JUDGES, MISSING, PREFIX
+from reports import costs
 from reports.search_notes import searches
 from reports.settings import labels as labels
 
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from harness.storage.run_folder import StoredRun
-
-
-TERA = 1e12
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +41,6 @@ class Scored:
     values: tuple[float, ...]
     clusters: tuple[str, ...]
     missing: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """What one phase cost, an entry for each question (or index). tflops is None where a model's shape is unknown."""
-
-    tokens: list[float]
-    tflops: list[float] | None
-    seconds: list[float]
 
 
 def hash8(run: StoredRun) -> str:
@@ -205,7 +193,7 @@ def corpus_names(run: StoredRun) -> dict[str, str]:
     return {lookup(name).corpus: name for name in held}
 
 
-def corpus(run: StoredRun, name: str, *, level: float = 0.95) -> Interval:
+def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
     """The value of `name`, one of `corpus_names`, in [0, 1] with its interval, bootstrap by cluster.
 
     A failed question counts as an empty answer, or is left out where the run's config says `failed: skip`.
@@ -237,47 +225,6 @@ def question_clusters(run: StoredRun) -> list[str]:
     return question_labels(run.config["dataset"].get("format", ""), ids, documents)
 
 
-def costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
-    """Costs of `phase` for each question answered ("search", "answer") or each document indexed ("index").
-
-    Failed questions and indexes are left out: a half-spent cost says nothing about what an answer costs. Tokens are
-    those that went through a model (read and written, without cached ones); TFLOPs are 1e12 FLOPs. Where an index
-    belongs to a question, a document's cost is that of all its indexes.
-    """
-    usages: list[dict[str, Any]]
-    if phase == "index":
-        built: dict[str, dict[str, Any]] = {}
-        for row in run.documents:
-            if row["status"] != "failed":
-                add_usage(built.setdefault(row["document_id"], {}), row["usage"])
-        usages = [usage.get(phase, {}) for usage in built.values()]
-    else:
-        usages = [record["usage"].get(phase, {}) for record in run.records if record["error"] is None]
-    known = not any(usage.get("uncounted") for usage in usages)
-    return Costs(
-        tokens=[float(u.get("tokens_in", 0) + u.get("tokens_out", 0)) for u in usages],
-        tflops=[float((u.get("flops") or {}).get(convention, 0.0)) / TERA for u in usages] if known else None,
-        seconds=[float(u.get("seconds", 0.0)) for u in usages],
-    )
-
-
-def part_costs(run: StoredRun, part: str, phases: Sequence[str], convention: str = DEFAULT) -> Costs:
-    """What a part of `phases` ("probes", "thinking") cost for each answered question; nothing where no usage has it."""
-    questions = [[r["usage"].get(phase, {}) for phase in phases] for r in run.records if r["error"] is None]
-    if not any(part in usage for usages in questions for usage in usages):
-        return Costs([], None, [])
-    parts = [[usage[part] for usage in usages if part in usage] for usages in questions]
-    known = not any(usage.get("uncounted") for usages in questions for usage in usages)
-    tflops = [sum(float(one["flops"].get(convention, 0.0)) for one in ones) / TERA for ones in parts]
-    return Costs([float(sum(one["tokens"] for one in ones)) for ones in parts], tflops if known else None, [])
-
-
-def check_convention(convention: str) -> None:
-    """Raise UnknownName unless `convention` is a way to count FLOPs."""
-    if convention not in CONVENTIONS:
-        raise UnknownName("FLOPs convention", convention, CONVENTIONS)
-
-
 def notes(run: StoredRun) -> tuple[str, ...]:
     """What a reader of the run's numbers must know, a sentence each."""
     total = len(run.records)
@@ -304,7 +251,7 @@ def notes(run: StoredRun) -> tuple[str, ...]:
     if bare:
         prefix = run.config["dataset"].get("answer_prefix")
         found.append(f"{bare} of {total} replies lacked the answer prefix '{prefix}' and were scored whole")
-    found += probes(run) + searches(run.records)
+    found += costs.probes(run) + searches(run.records)
     usages = [usage for row in [*run.records, *run.documents] for usage in row["usage"].values()]
     unclosed = sum(usage.get("thinking", {}).get("unclosed", 0) for usage in usages)
     if unclosed:
@@ -331,33 +278,6 @@ def notes(run: StoredRun) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-PROBES = "of the search, probes: "
-
-
-def probes(run: StoredRun) -> list[str]:
-    """What part of the search its probes took, as a sentence; none for a method without probes, or an older run."""
-    spent: dict[str, Any] = {}
-    for record in run.records:
-        if record["error"] is None:
-            add_usage(spent, {"search": record["usage"].get("search", {})})
-    return [PROBES + share] if (share := probe_share(spent.get("search", {}))) else []
-
-
-def probe_share(search: Mapping[str, Any], convention: str = DEFAULT) -> str:
-    """The probes of a search's usage: "9.8 % of the FLOPs, 12.5 % of the tokens"; "" where it has none."""
-    probes = search.get("probes")
-    if not probes:
-        return ""
-    whole = {"FLOPs": search["flops"][convention], "tokens": search["tokens_in"] + search["tokens_out"]}
-    part = {"FLOPs": probes["flops"][convention], "tokens": probes["tokens"]}
-    if search.get("uncounted"):
-        del whole["FLOPs"]
-    shares = {name: 100 * part[name] / total for name, total in whole.items() if total}
-    return ", ".join(
-        f"{'<0.1' if 0 < share < 0.05 else f'{share:.1f}'} % of the {name}" for name, share in shares.items()
-    )
-
-
 def texts_cut(run: StoredRun) -> tuple[int | None, int]:
     """Texts that encoders and rerankers were given, and those they cut (harness.cost.usage.texts_of)."""
     built = [row["usage"] for row in run.documents if row["status"] != "failed"]
@@ -377,6 +297,33 @@ def _flagged(run: StoredRun) -> Counter[str]:
     """
     told = (((r.get("notes") or {}).get("flags") or (), r["scores"]) for r in run.records)
     return Counter(name for flags, scores in told for name in flags if name in scores)
+
+
+def head(run: StoredRun, label: str) -> dict[str, Any]:
+    """The first columns of a run's row in any table; label: its method's name there."""
+    return {"dataset": key(run)[0], "method": label, "model": run.config["model"]["name"]}
+
+
+def mean_columns(
+    name: str,
+    values: Sequence[float],
+    clusters: Sequence[str],
+    *,
+    seed: int,
+    bounds: tuple[float, float] | None = (0.0, 1.0),
+) -> dict[str, float | None]:
+    """The columns of a mean with its interval (harness.stats.bootstrap.interval): name, name.low and name.high."""
+    return interval_columns(name, interval(values, clusters, seed=seed, bounds=bounds))
+
+
+def interval_columns(name: str, found: Interval) -> dict[str, float | None]:
+    """The columns of a value with its interval."""
+    return {name: found.mean, f"{name}.low": found.low, f"{name}.high": found.high}
+
+
+def answered_clusters(run: StoredRun) -> list[str]:
+    """The labels of `question_clusters` for the questions answered, which costs are means over."""
+    return [c for c, record in zip(question_clusters(run), run.records, strict=True) if record["error"] is None]
 
 
 def numbers(frame: pd.DataFrame) -> pd.DataFrame:

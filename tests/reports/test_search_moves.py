@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reports.search_graph import Graph
-from reports.walk import forest, walk
+from reports.search_moves import forest, walk
 from tests.reports.searches import made, steps
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from harness.storage.run_folder import StoredRun, read_run
-from reports import stored as facts
-from reports.basis import main, strangers
+from reports import facts
 from reports.columns import legended, ordered, sections
+from reports.comparability import main, strangers
 from reports.figures.front import points
 from reports.page import page
 from reports.render import render, render_sections

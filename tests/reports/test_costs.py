@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.storage.run_folder import read_run
-from reports.question_costs import tflops
+from reports.costs import question_tflops
 from reports.tables import frame
 from tests.reports.build import record, stored, usage, write_run
 
@@ -42,8 +42,8 @@ def test_an_index_is_shared_by_the_questions_of_its_document(
         for name, ids in asked.items()
     ]
     run = read_run(write_run(tmp_path, rows, documents=built))
-    assert list(tflops(run).values()) == whole
-    assert set(tflops(run, whole=False).values()) == {1.5}
+    assert list(question_tflops(run).values()) == whole
+    assert set(question_tflops(run, whole=False).values()) == {1.5}
 
 
 def test_the_ratio_is_of_whole_costs_and_the_papers_beside_it(tmp_path: Path) -> None:

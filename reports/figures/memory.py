@@ -13,17 +13,20 @@ nobody has ever written take more tokens: both are part of the drop.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from harness.config.schema import canonical
-from harness.stats.bootstrap import corpus_interval, interval
+from harness.errors import UserError
+from harness.stats.bootstrap import NOTHING, corpus_interval
 from harness.stats.paired_tests import holm, paired_test
-from reports import stored as facts
-from reports.figures.plot import Axis, Line, Panel, Point, split
+from reports import facts
+from reports.figures import plot
+from reports.figures.figure import SAME, Figure, for_people
+from reports.figures.plot import Axis, Line, Point
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
@@ -78,35 +81,40 @@ def frame(found: Sequence[Pair], score: str | None = None) -> pd.DataFrame:
     return facts.numbers(pd.DataFrame(rows))
 
 
-def sections(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """A table for people for each data set, model and score, with what is the same for all rows in its title."""
-    out = []
-    for (dataset, model, score), group in table.groupby(["dataset", "model", "score"], sort=False):
-        told = group.drop(columns=["dataset", "model", "score", "swap_seed"]).reset_index(drop=True)
-        out.append(
-            (f"{dataset} · {model}: {score}", told.assign(notes=pd.Series([(_LEGEND,)] * len(told), dtype=object)))
-        )
-    return out
-
-
 _LEGEND = (
     "twin: the same questions with other names, years and numbers; drop: original minus twin with its 95 % interval "
     "(bootstrap by document); recalled: drop / original; p: sign flips, p_holm: adjusted by Holm"
 )
 
 
-def panels(table: pd.DataFrame) -> list[Panel]:
-    """A panel for each data set, model and score: a line from original to twin for each method."""
-    out: list[Panel] = []
+def figure(runs: Sequence[StoredRun], *, score: str | None, warn: Callable[[str], None]) -> Figure:
+    """The figure of the pairs among the runs; a twin without its original is left out with a warning.
+
+    Raises UserError where there is no pair, UnknownName for a score that a run does not have.
+    """
+    found = list(pairs(runs))
+    if not found:
+        raise UserError(
+            "there are no runs over a data set and over its twin that differ in nothing else; run the same command "
+            "with and without --set dataset.swap=entities"
+        )
+    paired = {pair.twin.path for pair in found}
+    for run in runs:
+        if twin_of(run) is not None and run.path not in paired:
+            warn(f"warning: left out: {run.path}: no run over the original; run its command without dataset.swap")
+    table = frame(found, score)
+    sections, panels = [], []
     ends = Axis("", ticks=(0, 1), labels=("original", "twin"), limits=(-0.25, 1.25))
-    for (dataset, model, score), group in table.groupby(["dataset", "model", "score"], sort=False):
+    for (dataset, model, name), group in table.groupby(SAME, sort=False):
+        told = group.assign(notes=pd.Series([(_LEGEND,)] * len(group), index=group.index, dtype=object))
+        sections.append(for_people(f"{dataset} · {model}: {name}", told.reset_index(drop=True), ["swap_seed"]))
         lines = [_line(row) for row in facts.records(group)]
-        for title, some in split(f"{dataset} · {model}", lines):
-            out.append(Panel(title, ends, Axis(f"{score} × 100", zero=True), lines=some, aside=True))
-    return out
+        panels += plot.panels(f"{dataset} · {model}", ends, Axis(f"{name} × 100", zero=True), lines)
+    return Figure("Recalled rather than read", table, sections, panels)
 
 
 def _line(row: Mapping[str, Any]) -> Line:
+    """From the original to the twin."""
     points = [Point.of({**row, "x": x}, "x", name, 100) for x, name in enumerate(("original", "twin"))]
     return Line(str(row["method"]), points)
 
@@ -120,28 +128,20 @@ def _row(pair: Pair, score: str) -> dict[str, Any]:
     seed = int(pair.original.config["seed"])
     difference = [a - b for a, b in zip(before, after, strict=True)]
     recalled = corpus_interval(_share, list(zip(before, after, strict=True)), clusters, seed=seed)
-    parts = {
-        "original": interval(before, clusters, seed=seed),
-        "twin": interval(after, clusters, seed=seed),
-        "drop": interval(difference, clusters, seed=seed, bounds=(-1.0, 1.0)),
-    }
     made = twin_of(pair.twin) or {}
-    row: dict[str, Any] = {
-        "dataset": pair.original.config["dataset"]["name"],
-        "method": pair.label,
-        "model": pair.original.config["model"]["name"],
+    whole = sum(before) > 0
+    return {
+        **facts.head(pair.original, pair.label),
         "recogniser": (made.get("recogniser") or {}).get("name"),
         "swap_seed": made.get("seed"),
         "score": score,
         "n": len(kept),
+        **facts.mean_columns("original", before, clusters, seed=seed),
+        **facts.mean_columns("twin", after, clusters, seed=seed),
+        **facts.mean_columns("drop", difference, clusters, seed=seed, bounds=(-1.0, 1.0)),
+        "p": paired_test(before, after, clusters, seed=seed).p if kept else None,
+        **facts.interval_columns("recalled", recalled if whole else NOTHING),
     }
-    for name, found in parts.items():
-        row |= {name: found.mean, f"{name}.low": found.low, f"{name}.high": found.high}
-    row["p"] = paired_test(before, after, clusters, seed=seed).p if kept else None
-    whole = sum(before) > 0
-    row |= {"recalled": recalled.mean if whole else None}
-    row |= {"recalled.low": recalled.low if whole else None, "recalled.high": recalled.high if whole else None}
-    return row
 
 
 def _share(sums: Sequence[float]) -> float:

@@ -20,6 +20,7 @@ The margin is in points for scores, and in percent of the printed value for cost
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -28,12 +29,14 @@ import pandas as pd
 
 from harness.errors import UserError
 from harness.stats.paired_tests import equivalence
-from reports import stored as facts
+from reports import facts
+from reports.columns import sections, shortened
 from reports.paper.comparable import few_failed, judged, listed
-from reports.paper.matching import Pair, matches
+from reports.paper.matching import Pair, incomplete, matches
 from reports.paper.measured import WORDING, Ours, mean, measure
 from reports.paper.preset import tail
 from reports.paper.printed import Value, load
+from reports.render import render, render_sections
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
@@ -114,6 +117,25 @@ def legend(margin: float = MARGIN) -> list[str]:
     )
     wording = f"Costs may differ by {WORDING} tokens a question more: the papers print no wording of most prompts."
     return [decision, unknown, trust, wording]
+
+
+def text(runs: Sequence[StoredRun], form: str, margin: float = MARGIN, convention: str | None = None) -> str:
+    """The table of `frame` in a format of reports.render.FORMATS; for people with its legend."""
+    whole = frame(runs, margin=margin, convention=convention)
+    if form in ("csv", "json"):
+        return render(whole, form)
+    if whole.empty:
+        nothing = "None of these runs measures a printed value; reports/paper/mapping.yaml says which ones would."
+        return with_lines(nothing, incomplete(runs), form)
+    tables = render_sections(sections(shortened(whole, "row"), ()), form)
+    return with_lines(tables, [*incomplete(runs), *legend(margin)], form)
+
+
+def with_lines(text: str, sentences: Sequence[str], form: str) -> str:
+    """Sentences in lines below a text, in LaTeX as comments."""
+    mark = "% " if form in ("latex", "tex") else ""
+    lines = [f"{mark}{line}" for sentence in sentences for line in textwrap.wrap(sentence, 150)]
+    return "\n".join([text.rstrip("\n"), "", *lines, ""]) if lines else text
 
 
 def verdict(value: Value, ours: Ours, n: int, margin: float = MARGIN, unverified: Sequence[str] = ()) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.cli.main import main
-from reports.recalled import frame, pairs, panels
+from reports.figures.memory import figure, frame, pairs
 from tests.reports.build import stored
 
 SWAP = {"dataset": {"fingerprint": "t" * 64, "twin": {"of": "f" * 64, "seed": 0, "recogniser": {"name": "rules"}}}}
@@ -29,7 +29,7 @@ def test_the_drop_is_paired_and_has_an_interval(tmp_path: Path) -> None:
     assert 0 < row["drop.low"] < row["drop"] < row["drop.high"] < 1
     assert 0.1 < row["recalled.low"] < 0.5 < row["recalled.high"] <= 1
     assert row["p"] < 0.05
-    (panel,) = panels(frame([pair]))
+    (panel,) = figure(runs, score=None, warn=print).panels
     assert [point.y for point in panel.lines[0].points] == pytest.approx([400 / 6, 200 / 6])
 
 

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from reports import stored as facts
+from reports import facts
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun

@@ -21,7 +21,7 @@ from typing import Any
 import pandas as pd
 
 from harness.errors import UnknownName
-from reports import stored as facts
+from reports import costs, facts
 
 MEAN = "mean"
 _ENDS = (".low", ".high")
@@ -124,7 +124,7 @@ def _notes(own: Mapping[str, Mapping[str, Any]]) -> list[str]:
     Notes on probes, and shares that round to 0 %, stand in the table of each data set alone.
     """
     notes = (note for run in own.values() for note in run["notes"])
-    texts = dict.fromkeys(n for n in notes if not n.startswith(facts.PROBES) and "(0 %)" not in n)
+    texts = dict.fromkeys(n for n in notes if not n.startswith(costs.PROBES) and "(0 %)" not in n)
     out = []
     for text in texts:
         where = [dataset for dataset, run in own.items() if text in run["notes"]]

@@ -8,11 +8,11 @@ import pytest
 
 from harness.config import presets, suites
 from harness.errors import UnknownName
+from reports.paper.all_values import NOT_COMPARED, NOT_RUN, frame, tables, text
 from reports.paper.matrix import put
 from reports.paper.needs import needs
 from reports.paper.places import TWIN, place_of, places, printed
 from reports.paper.printed import load
-from reports.paper.whole import NOT_COMPARED, NOT_RUN, frame, tables, text
 from tests.reports.paper_runs import answers, paper_run
 
 ROOT = Path(__file__).resolve().parents[2]

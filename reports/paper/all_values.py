@@ -8,18 +8,26 @@ render(tables, form)   the same as html, markdown, latex or text
 from __future__ import annotations
 
 import re
-import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from reports import stored as facts
-from reports.paper.beside import DIFFERS, EQUIVALENT, MARGIN, NOT_COMPARABLE, UNDECIDED, legend, measured_rows
+from reports import facts
 from reports.paper.matching import incomplete
 from reports.paper.places import EMPTY, PAPERS, Place, Printed, places, printed
 from reports.paper.printed import Value, load
+from reports.paper.verdicts import (
+    DIFFERS,
+    EQUIVALENT,
+    MARGIN,
+    NOT_COMPARABLE,
+    UNDECIDED,
+    legend,
+    measured_rows,
+    with_lines,
+)
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
@@ -76,15 +84,13 @@ def text(
     runs: Sequence[StoredRun], named: Sequence[tuple[str, pd.DataFrame]], form: str, margin: float = MARGIN
 ) -> str:
     """The tables in a format: html, markdown, latex or text, with the legend of the verdicts."""
-    from reports.figures.sheet import page
     from reports.render import render_sections
+    from reports.sheet import page
 
     below = [*(incomplete(runs) if runs else ()), *legend(margin)]
     if form == "html":
         return page(TITLE, None, [*named, ("How to read it", pd.DataFrame({"": below}))])
-    lines = [line for sentence in below for line in textwrap.wrap(sentence, 150)]
-    lines = [f"% {line}" for line in lines] if form == "latex" else lines
-    return "\n".join([render_sections(named, form).rstrip("\n"), "", *lines, ""])
+    return with_lines(render_sections(named, form), below, form)
 
 
 def _rows(one: Printed, value: Value | None, measured: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from harness.errors import UnknownName
+from reports.by_dataset import sections, wide
 from reports.render import render_sections
 from reports.tables import frame
-from reports.wide import sections, wide
 from tests.reports.build import SCORE, record, stored, write_run
 
 HIGH, LOW = (1.0, 1.0, 1.0, 0.0), (0.0, 1.0, 0.0, 0.0)

@@ -1,0 +1,182 @@
+"""What a run, a question and a step of a search cost, by convention (harness.cost.flops).
+
+phase_costs(run, "search", convention)     tokens, TFLOPs and seconds of each question answered, or index built
+part_costs(run, "probes", ["search"])      those of a part of phases
+question_tflops(run, convention)           a question's search and answer, and its share of the indexes it needed:
+
+    share of an index = what building it cost / questions of this run that were asked of its document
+
+A question with a document of its own pays the whole index. One that was found in the cache costs what building it
+did. The papers print search and answer alone; that is `whole=False`.
+
+step_flops(step["flops"], convention)      older runs kept the FLOPs of steps by "full" alone
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from harness.cost.flops import CONVENTIONS, DEFAULT
+from harness.cost.usage import add_usage
+from harness.engine.document_view import joined_id
+from harness.errors import UnknownName
+
+if TYPE_CHECKING:
+    from harness.storage.run_folder import StoredRun
+
+
+TERA = 1e12
+PROBES = "of the search, probes: "
+
+
+def check_convention(convention: str) -> None:
+    """Raise UnknownName unless `convention` is a way to count FLOPs."""
+    if convention not in CONVENTIONS:
+        raise UnknownName("FLOPs convention", convention, CONVENTIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What one phase cost, an entry for each question (or index). tflops is None where a model's shape is unknown."""
+
+    tokens: list[float]
+    tflops: list[float] | None
+    seconds: list[float]
+
+
+def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
+    """Costs of `phase` for each question answered ("search", "answer") or each document indexed ("index").
+
+    Failed questions and indexes are left out: a half-spent cost says nothing about what an answer costs. Tokens are
+    those that went through a model (read and written, without cached ones); TFLOPs are 1e12 FLOPs. Where an index
+    belongs to a question, a document's cost is that of all its indexes.
+    """
+    usages: list[dict[str, Any]]
+    if phase == "index":
+        built: dict[str, dict[str, Any]] = {}
+        for row in run.documents:
+            if row["status"] != "failed":
+                add_usage(built.setdefault(row["document_id"], {}), row["usage"])
+        usages = [usage.get(phase, {}) for usage in built.values()]
+    else:
+        usages = [record["usage"].get(phase, {}) for record in run.records if record["error"] is None]
+    known = not any(usage.get("uncounted") for usage in usages)
+    return Costs(
+        tokens=[float(u.get("tokens_in", 0) + u.get("tokens_out", 0)) for u in usages],
+        tflops=[float((u.get("flops") or {}).get(convention, 0.0)) / TERA for u in usages] if known else None,
+        seconds=[float(u.get("seconds", 0.0)) for u in usages],
+    )
+
+
+def part_costs(run: StoredRun, part: str, phases: Sequence[str], convention: str = DEFAULT) -> Costs:
+    """What a part of `phases` ("probes", "thinking") cost for each answered question; nothing where no usage has it."""
+    questions = [[r["usage"].get(phase, {}) for phase in phases] for r in run.records if r["error"] is None]
+    if not any(part in usage for usages in questions for usage in usages):
+        return Costs([], None, [])
+    parts = [[usage[part] for usage in usages if part in usage] for usages in questions]
+    known = not any(usage.get("uncounted") for usages in questions for usage in usages)
+    tflops = [sum(float(one["flops"].get(convention, 0.0)) for one in ones) / TERA for ones in parts]
+    return Costs([float(sum(one["tokens"] for one in ones)) for ones in parts], tflops if known else None, [])
+
+
+def question_tflops(run: StoredRun, convention: str = DEFAULT, *, whole: bool = True) -> dict[str, float]:
+    """1e12 FLOPs by answered question, with its share of indexes where `whole`.
+
+    {} where a model's FLOPs are not known, or the run folder lacks indexes that its summary counts.
+    """
+    answered = [record for record in run.records if record["error"] is None]
+    usages = [record["usage"].get(phase, {}) for record in answered for phase in ("search", "answer")]
+    built = {(row["document_id"], row.get("question_id")): row for row in run.documents if row["status"] != "failed"}
+    indexes = {key: row["usage"].get("index", {}) for key, row in built.items()} if whole else {}
+    if any(usage.get("uncounted") for usage in [*usages, *indexes.values()]):
+        return {}
+    if whole and len({document for document, _ in built}) < (run.summary.get("index") or {}).get("documents", 0):
+        return {}
+    asked = Counter(key for record in (run.whole or run).records for key in _indexes(record) if key in indexes)
+    price = {key: _flops(indexes[key], convention) / n for key, n in asked.items()}
+    return {
+        record["question_id"]: sum(_flops(record["usage"].get(phase, {}), convention) for phase in ("search", "answer"))
+        + sum(price.get(key, 0.0) for key in _indexes(record))
+        for record in answered
+    }
+
+
+def _indexes(record: Mapping[str, Any]) -> list[tuple[str, str | None]]:
+    """The indexes that a question may have needed, by document and question; several documents may be joined."""
+    ids = record["document_ids"]
+    documents = [joined_id(ids)] if (record.get("notes") or {}).get("joined") else ids
+    return [(document, question) for document in documents for question in (None, record["question_id"])]
+
+
+def _flops(usage: Mapping[str, Any], convention: str) -> float:
+    return float((usage.get("flops") or {}).get(convention, 0.0)) / TERA
+
+
+def requests_of(usage: Mapping[str, Any], *phases: str) -> int:
+    """Requests to a language model in these phases; texts that an encoder or reranker reads are none."""
+    told = [usage.get(phase) or {} for phase in phases]
+    return sum(int(one.get("requests", 0)) - int(one.get("encoder_requests", 0)) for one in told)
+
+
+def request_counts(run: StoredRun) -> list[float]:
+    """Requests of search and answer of each question answered."""
+    return [float(requests_of(r["usage"], "search", "answer")) for r in run.records if r["error"] is None]
+
+
+def probes(run: StoredRun) -> list[str]:
+    """What part of the search its probes took, as a sentence; none for a method without probes, or an older run."""
+    spent: dict[str, Any] = {}
+    for record in run.records:
+        if record["error"] is None:
+            add_usage(spent, {"search": record["usage"].get("search", {})})
+    return [PROBES + share] if (share := probe_share(spent.get("search", {}))) else []
+
+
+def probe_share(search: Mapping[str, Any], convention: str = DEFAULT) -> str:
+    """The probes of a search's usage: "9.8 % of the FLOPs, 12.5 % of the tokens"; "" where it has none."""
+    probes = search.get("probes")
+    if not probes:
+        return ""
+    whole = {"FLOPs": search["flops"][convention], "tokens": search["tokens_in"] + search["tokens_out"]}
+    part = {"FLOPs": probes["flops"][convention], "tokens": probes["tokens"]}
+    if search.get("uncounted"):
+        del whole["FLOPs"]
+    shares = {name: 100 * part[name] / total for name, total in whole.items() if total}
+    return ", ".join(
+        f"{'<0.1' if 0 < share < 0.05 else f'{share:.1f}'} % of the {name}" for name, share in shares.items()
+    )
+
+
+def step_flops(value: Mapping[str, float] | float, convention: str) -> float | None:
+    """FLOPs of a stored step under `convention`; None for a plain number, which is "full", under another one.
+
+    value: `flops`, `probe_flops` or `answer_flops` of a step, by convention; nothing in it is 0.
+    """
+    if isinstance(value, Mapping):
+        return float(value.get(convention, 0.0))
+    return float(value) if convention == "full" or not value else None
+
+
+def stop_flops(step: Mapping[str, Any], convention: str) -> float | None:
+    """FLOPs of search and answer of a run that stops at a recorded step; None as in `step_flops`."""
+    searched, answered = (step_flops(step.get(key) or 0.0, convention) for key in ("flops", "answer_flops"))
+    return None if searched is None or answered is None else searched + answered
+
+
+def full_only(records: Sequence[Mapping[str, Any]], convention: str) -> list[str]:
+    """A note where steps have FLOPs under "full" alone and `convention` is another one; else nothing."""
+    steps = (step for record in records for step in record["steps"])
+    if all(step_flops(step.get("flops") or 0.0, convention) is not None for step in steps):
+        return []
+    return ["this run kept the FLOPs of its steps under the convention full alone: --convention full shows them"]
+
+
+def spent_flops(record: Mapping[str, Any], convention: str) -> float | None:
+    """FLOPs of search and answer of a record; None where a model tells no shape."""
+    usages = [usage for phase in ("search", "answer") if (usage := record["usage"].get(phase))]
+    if any(usage.get("uncounted") for usage in usages):
+        return None
+    return sum(float(usage["flops"][convention]) for usage in usages)

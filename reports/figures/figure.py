@@ -1,0 +1,97 @@
+"""A figure with its tables, and the formats that it can be written in.
+
+figure = Figure("Stop rules", table, sections, panels)
+figure.written("svg")               its drawing: svg, pdf or png
+figure.written("csv")               its numbers: csv or json, with every column
+figure.written("text")              its tables for people: text, md, latex, or html with the drawing above them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from harness.errors import UserError
+from harness.stats.bootstrap import with_interval
+from reports.columns import legended, sections
+from reports.figures.plot import FORMS, Panel, draw, inline
+from reports.render import render, render_sections
+from reports.sheet import page
+
+Titled = tuple[str, pd.DataFrame]
+"""A table for people with its title."""
+
+SAME = ["dataset", "model", "score"]
+"""What is the same for all rows of a table for people, and stands in its title."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure before it is written. whole: its numbers; sections: tables for people, by default one a data set.
+
+    panels: what is drawn; drawing: the file of a form of plot.FORMS, where the figure is not made of panels.
+    """
+
+    title: str
+    whole: pd.DataFrame
+    sections: Sequence[Titled] | None = None
+    panels: Sequence[Panel] = ()
+    drawing: Callable[[str], bytes] | None = None
+
+    def written(self, form: str) -> str | bytes:
+        """The figure in a format. Raises UserError for a drawing of nothing."""
+        drawing = self.drawing
+        if drawing is None and self.panels:
+            drawing = lambda form: draw(self.panels, self.title, form)  # noqa: E731
+        if form in FORMS:
+            if drawing is None:
+                raise UserError(
+                    f"nothing here can be drawn; the table says why: leave out --format and --out FILE.{form}"
+                )
+            return drawing(form)
+        if form in ("csv", "json"):
+            return render(self.whole, form)
+        own = sections(self.whole, ()) if self.sections is None else self.sections
+        tables = [(title, formatted(frame)) for title, frame in own]
+        if form == "html":
+            return page(self.title, None if drawing is None else inline(drawing("svg")), tables)
+        return render_sections(tables, form)
+
+
+def for_people(title: str, rows: pd.DataFrame, hidden: Sequence[str] = (), **names: str) -> Titled:
+    """Rows with one score as a table: their mean has the score's name, and what the title says is left out.
+
+    hidden: more columns to leave out; names: those that people read by another name.
+    """
+    score = rows["score"].iloc[0]
+    named = {f"mean{end}": f"{score}{end}" for end in ("", ".low", ".high")} | names
+    return title, legended(rows.drop(columns=[*SAME, *hidden]).rename(columns=named))
+
+
+# ---- numbers -------------------------------------------------------------------------------------------------------
+
+_FORMS = {
+    **dict.fromkeys(("t_n", "lowest", "highest", "covered", "break even", "trials"), ".0f"),
+    **dict.fromkeys(("nodes", "retries", "requests"), ".1f"),
+    **dict.fromkeys((f"requests.{part}" for part in ("search", "answer", "index", "built")), ".1f"),
+    **dict.fromkeys(("t_p", "median"), "g"),
+    **dict.fromkeys(("mu", "sigma"), ".2f"),
+    "ks": ".3f",
+    "questions per document": ".3g",
+}
+
+
+def formatted(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with the columns of this package as strings; those that reports.render knows stay numbers."""
+    made = frame.copy()
+    for name in _FORMS.keys() & set(frame.columns):
+        ends = (frame.get(f"{name}{end}", pd.Series([None] * len(frame))) for end in (".low", ".high"))
+        made[name] = [_cell(_FORMS[name], *values) for values in zip(frame[name], *ends, strict=True)]
+    return made
+
+
+def _cell(form: str, value: Any, low: Any, high: Any) -> str | None:
+    return None if pd.isna(value) else with_interval(lambda number: format(number, form), value, low, high)

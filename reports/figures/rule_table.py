@@ -1,0 +1,162 @@
+"""A table of stop rules: score and cost of each, out of runs that recorded other stops (reports/figures/replay.py).
+
+dataset method model <rule>               one row a run and rule
+score mean mean.low mean.high             the score's name, its mean in [0, 1], 95 % interval clustered by document
+<costs>                                   the figure's own columns
+n failed covered own                      questions; answers that failed; questions whose search went far enough;
+                                          whether this is the rule that the run itself stopped by
+convention notes run                      how FLOPs are counted
+
+A row is empty, and says so, where even one question did not search far enough: a mean over the others would be one
+over easier questions. Failed questions count as in the table of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from harness.cost.flops import DEFAULT
+from reports import facts
+from reports.costs import check_convention, full_only
+from reports.facts import mean_columns
+from reports.figures.replay import STUDY, Scored, Stop
+from reports.settings import dated
+
+if TYPE_CHECKING:
+    from harness.storage.run_folder import StoredRun
+
+
+_SETTINGS = (
+    "t_n",
+    "t_p",
+    "max_trials",
+    "record_stops",
+    "record_t_p",
+)  # runs of one curve differ in these
+
+Reached = Sequence[tuple[dict[str, Any], Stop, str]]
+"""Records, where a rule stops in them, and their clusters."""
+
+
+def frame(
+    parts: Sequence[Scored],
+    costs: Callable[[Reached, int, str], dict[str, float | None]],
+    score: str | None = None,
+    convention: str = DEFAULT,
+) -> pd.DataFrame:
+    """The table above. score: by default each run's headline.
+
+    costs: a row's own columns, from its stops, the run's seed and the convention; without stops all are missing.
+    Raises UnknownName for a convention.
+    """
+    check_convention(convention)
+    labels = curve_labels([part.run for part in parts])
+    rows = [
+        row
+        for part, label in zip(parts, labels, strict=True)
+        for row in _rows(part, label, score or facts.headline(part.run), convention, costs)
+    ]
+    return facts.numbers(pd.DataFrame(rows))
+
+
+def _rows(
+    part: Scored, label: str, score: str, convention: str, costs: Callable[[Reached, int, str], dict[str, float | None]]
+) -> Iterator[dict[str, Any]]:
+    run, told, seed = part.run, part.told, int(part.run.config["seed"])
+    common, rounded = (*facts.notes(run), *full_only(run.records, convention)), _rounded(run)
+    clusters, whole = facts.question_clusters(run), len(run.records)
+    failed = sum(record["error"] is not None for record in run.records)
+    for rule in part.rules:
+        values: list[tuple[float, str]] = []
+        reached: list[tuple[dict[str, Any], Stop, str]] = []
+        broken = missing = 0
+        for record, cluster in zip(run.records, clusters, strict=True):
+            if record["error"] is not None:
+                if run.config.get("failed", "zero") != "skip" and score in record["scores"]:
+                    values.append((0.0, cluster))
+                continue
+            stop = told.stop(record, rule, convention)
+            if stop is None:
+                broken += _broken(record)
+                continue
+            reached.append((record, stop, cluster))
+            value = record["scores"].get(score) if stop.own else part.values.get((record["question_id"], stop.step))
+            missing += value is None
+            values += [] if value is None else [(float(value), cluster)]
+        covered = failed + len(reached)
+        notes = [f"{score} is missing for {missing} answered questions and left out for them"] if missing else []
+        if covered < whole:
+            values, reached, notes = [], [], rule.uncovered(told.most, whole - covered, broken, whole)
+        yield {
+            **facts.head(run, label),
+            **rule.columns(),
+            "score": score,
+            **mean_columns("mean", [v for v, _ in values], [c for _, c in values], seed=seed),
+            **costs(reached, seed, convention),
+            "n": whole,
+            "failed": failed,
+            "covered": covered,
+            "own": rule == told.own,
+            "convention": convention,
+            "notes": (*notes, *(rounded if rule != told.own else ()), *common),
+            "run": run.path.name,
+        }
+
+
+def _broken(record: Mapping[str, Any]) -> bool:
+    """Whether an error ended the recording: its last step then has no probe, and says why in its note."""
+    last = record["steps"][-1] if record["steps"] else {}
+    return last.get("action") == STUDY and last.get("p_yes") is None
+
+
+def _rounded(run: StoredRun) -> list[str]:
+    """A note where a replayed stop need not be, to the bit, that of a run which stops there.
+
+    Questions in flight share forward passes, and a run that stops elsewhere shares them otherwise. In half precision
+    the rounding this changes is large enough to change an answer.
+    """
+    model = (run.manifest.get("models") or {}).get("searcher") or {}
+    dtype = str(model.get("dtype", "float32"))
+    places = max((int(start.get("parallel", 1)) for start in run.manifest.get("starts") or ()), default=1)
+    if places == 1 or dtype == "float32" or model.get("deterministic"):
+        return []
+    how = f"recorded in {dtype} with up to {places} questions in flight, which changes rounding"
+    instead = "--deterministic or --parallel 1 records what such a run answers"
+    return [f"{how}: a run that stops there may answer otherwise ({instead})"]
+
+
+def curve_labels(runs: Sequence[StoredRun]) -> list[str]:
+    """The method's name for each run: runs that differ in nothing but their stop rule are one curve and share it."""
+    names = facts.labels(runs, [f"method.{name}" for name in _SETTINGS])
+    told = [
+        (facts.key(run)[0], name, run.config["model"]["name"], _rest(run))
+        for run, name in zip(runs, names, strict=True)
+    ]
+    labels = []
+    for run, one in zip(runs, told, strict=True):
+        other = {t[3] for t in told if t[:3] == one[:3]} - {one[3]}
+        labels.append(dated(one[1], run) if other else one[1])
+    first: dict[tuple[str, ...], str] = {}
+    return [first.setdefault(t, label) for t, label in zip(told, labels, strict=True)]
+
+
+def _rest(run: StoredRun) -> str:
+    """The method's values without its stop rule, and the seed."""
+    params = run.config["method"].get("params") or {}
+    kept = sorted((key, repr(value)) for key, value in params.items() if key not in _SETTINGS)
+    return repr((kept, run.config.get("seed"), facts.reader(run)))
+
+
+def curves(table: pd.DataFrame, rule: Sequence[str]) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
+    """Each curve with its title: the rows of `frame`, and one a rule (its columns), covered rows before empty ones.
+
+    Of rows with the same rule a run's own comes before a replayed one, then the first run's. A row without a value
+    stays, so that a table can say why.
+    """
+    for names, group in table.groupby(["dataset", "method", "model"], sort=False):
+        ranked = group.assign(_empty=group["mean"].isna(), _far=~group["own"]).sort_values(["_empty", "_far"])
+        one = ranked.drop_duplicates(rule).drop(columns=["_empty", "_far"]).sort_values(list(reversed(rule)))
+        yield " · ".join(map(str, names)), group, one
