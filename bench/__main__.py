@@ -11,11 +11,6 @@ import argparse
 import json
 import os
 import platform
-import random
-import shutil
-import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -25,7 +20,7 @@ from typing import Any
 
 import torch
 
-from bench import parallel, pecan_search, writing
+from bench import parallel, writing
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm import capture
@@ -177,32 +172,6 @@ def own_time(folder: Path, questions: int = 200) -> float:
     return timed(lambda: run(plan, folder / "out", command=["bench"], progress=Silent())) / questions * 1e3
 
 
-def big_comparison(folder: Path, records: int = 100_000) -> float:
-    """Seconds that `harness compare` takes for two runs of `records` / 2 questions each."""
-    from harness.storage.run_folder import find_runs
-
-    (source,) = find_runs(folder / "out")
-    lines = (source / "records.jsonl").read_text(encoding="utf-8").splitlines()
-    row = json.loads(lines[0])
-    generator = random.Random(0)
-    for name in ("a", "b"):
-        copy = shutil.copytree(source, folder / "big" / "musique" / name)
-        with (copy / "records.jsonl").open("w", encoding="utf-8") as f:
-            for i in range(records // 2):
-                row["question_id"], row["document_ids"] = f"q{i}", [f"d{i // 3}"]
-                row["scores"] = dict.fromkeys(row["scores"], float(generator.random() < 0.4))
-                f.write(json.dumps(row) + "\n")
-    command = [sys.executable, "-m", "harness", "compare", *(str(folder / "big" / "musique" / n) for n in ("a", "b"))]
-    return timed(lambda: subprocess.run(command, check=True, capture_output=True))
-
-
-def start_up(verb: str, repeats: int) -> float:
-    """Median milliseconds of a verb in a fresh process."""
-    command = [sys.executable, "-m", "harness", *verb.split()]
-    runs = [timed(lambda: subprocess.run(command, check=True, capture_output=True)) for _ in range(repeats)]
-    return statistics.median(runs) * 1e3
-
-
 def model_table(folder: Path, repeats: int) -> None:
     model = eight_layers(folder / "model")
     few = list(appending(model, 3584, 512, 20))
@@ -220,45 +189,10 @@ def model_table(folder: Path, repeats: int) -> None:
     line("linear FLOPs of a search's context / of every token once", once, 1.0, "<= 1.01")
 
 
-def peak(variant: str, folder: Path) -> None:
-    """Print the megabytes by which one append raises this fresh process's peak memory."""
-    model = load_model(ModelConfig(name="bench", source=str(folder)))
-    columns = {"plain": 0, "few": 20, "many": 64, "eager": 0}[variant]
-    watched, plain = appending(model, 3584, 512, columns or 1)
-    run = {"plain": plain, "few": watched, "many": watched, "eager": plain}[variant]
-    if variant == "eager":
-        run = eager(model, 3584, 512)
-    # "5" resets the high-water mark (Linux); without that, loading the model would hide everything after it.
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-    before = status("VmRSS")
-    run()
-    print((status("VmHWM") - before) / 1024)
-
-
-def status(field: str) -> int:
-    """A field of this process's status in KiB (Linux)."""
-    text = Path("/proc/self/status").read_text(encoding="ascii")
-    return int(next(line for line in text.splitlines() if line.startswith(field + ":")).split()[1])
-
-
-def memory_table(folder: Path) -> None:
-    print("\npeak memory that appending 512 tokens to 3,584 adds, MB, each in a process of its own:")
-    for variant in ("plain", "few", "many", "eager"):
-        command = [sys.executable, "-m", "bench", "--peak", variant, "--folder", str(folder / "model")]
-        found = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1]
-        print(f"  {variant:<6} {float(found):8.1f}", flush=True)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--peak", choices=("plain", "few", "many", "eager"), help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    flags = parser.parse_args()
-    repeats = flags.repeats
-    if flags.peak:
-        peak(flags.peak, flags.folder)
-        return
+    repeats = parser.parse_args().repeats
     print(f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -270,12 +204,7 @@ def main() -> None:
         for model in ("smollm2-135m", "pocket-llama"):
             for what, a, b, target in parallel.rows(parallel.Bench(folder / model), model):
                 line(what, a, b, target)
-        memory_table(folder)
-        pecan_search.table()
         print(f"\nthe engine's own time: {own_time(folder):.2f} ms a question (scripted model, closed book)")
-        print(f"compare of 100,000 records: {big_comparison(folder):.2f} s, start of the process included")
-        for verb in ("--help", "list"):
-            print(f"harness {verb}: {start_up(verb, repeats):.0f} ms")
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ def _machine(out: Path) -> Iterator[Check]:
     from harness.cost.free_memory import available, free_cores
     from harness.storage.home import home, user_home
     from harness.storage.hub import endpoint, offline
-    from harness.tracking.uri import unreachable
+    from harness.tracking.store import unreachable
 
     def line(name: str, text: str, state: State = "ok") -> Check:
         return Check("Machine", state, name, text)
@@ -232,7 +232,7 @@ def _mlflow() -> Iterator[Check]:
         yield Check("MLflow", "missing", "mlflow", f"pip install '{_DISTRIBUTION}[mlflow]', or run with --mlflow off")
         return
     from harness.storage.paths import masked
-    from harness.tracking.uri import unreachable
+    from harness.tracking.store import unreachable
 
     yield Check("MLflow", "ok", "mlflow", f"{importlib.metadata.version('mlflow')}, its telemetry off")
     reason = unreachable(uri, 2.0) if uri else None

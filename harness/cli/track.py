@@ -8,8 +8,8 @@ from pathlib import Path
 from harness.cli.options import MlflowUri, Runs, Traces
 from harness.errors import CannotRun, HarnessError
 from harness.storage.named_runs import run_folders
+from harness.tracking.store import own_place
 from harness.tracking.track import MOST_TRACES
-from harness.tracking.uri import own_place
 
 _MOST_FAILURES = 2
 

@@ -14,9 +14,8 @@ from harness.cli.command import execution
 from harness.cli.options import MlflowUri, Out
 from harness.errors import CannotRun, UserError
 from harness.storage.paths import masked
-from harness.tracking.artifacts import folder
 from harness.tracking.mlflow_run import VIEW, address
-from harness.tracking.uri import own_place, sqlite_path
+from harness.tracking.store import artifacts_folder, own_place, sqlite_path
 
 # MLflow must not send usage data about the user's own results; it reads both names.
 TELEMETRY_OFF = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
@@ -56,7 +55,7 @@ def ui(
         _open_when_ready(port, next(iter(pages.values()), server))
     command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri]
     command += ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    if artifacts := folder(uri):
+    if artifacts := artifacts_folder(uri):
         command += ["--artifacts-destination", str(artifacts)]
     os.execve(command[0], command, {**os.environ, **TELEMETRY_OFF, **_SMALL})
 

@@ -38,6 +38,7 @@ from harness.errors import ConfigError, HarnessError
 from harness.storage.home import read_lock, write_json
 from harness.storage.paths import masked
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY
+from harness.tracking.store import own_place, unreachable
 from harness.tracking.track import (
     LOG,
     MOST_TRACES,
@@ -50,7 +51,6 @@ from harness.tracking.track import (
     track_suites,
     track_training,
 )
-from harness.tracking.uri import own_place, unreachable
 
 if TYPE_CHECKING:
     from harness.engine.plan import Plan

@@ -29,10 +29,9 @@ from typing import TYPE_CHECKING, Any
 
 from harness.errors import SaveError
 from harness.stats.bootstrap import with_interval
-from harness.tracking.artifacts import Artifacts, location
 from harness.tracking.metrics import Point, first_columns, numbers, params, suite_numbers, suite_of, tags
 from harness.tracking.mlflow_traces import MlflowTraces, dataset, log_questions, logged_model
-from harness.tracking.uri import sqlite_path
+from harness.tracking.store import Artifacts, location, sqlite_path
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -35,7 +35,7 @@ from harness.errors import CannotRun, SaveError
 from harness.storage.home import read_lock
 from harness.storage.paths import masked
 from harness.storage.run_folder import RUN, read_run
-from harness.tracking.uri import sqlite_path, sqlite_uri, unreachable
+from harness.tracking.store import sqlite_path, sqlite_uri, unreachable
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun

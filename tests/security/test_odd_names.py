@@ -10,7 +10,7 @@ import pytest
 
 from harness.cli.main import main
 from harness.tracking import track as tracking
-from harness.tracking.uri import sqlite_path
+from harness.tracking.store import sqlite_path
 from tests.reports.build import record, write_run
 
 QUICK = ["run", "--method", "bm25", "--dataset", "pocket/musique", "--model", "random", "--profile", "pocket"]

@@ -9,8 +9,8 @@ import pytest
 
 from harness.storage.paths import masked
 from harness.tracking.background import BackgroundTracking
+from harness.tracking.store import own_place, unreachable
 from harness.tracking.track import StoreError, problems
-from harness.tracking.uri import own_place, unreachable
 
 SECRETS = [
     ("postgresql://bob:hunter2@db:5432/runs", "postgresql://***@db:5432/runs"),

@@ -1,0 +1,116 @@
+"""An MLflow store: its address, whether anybody listens there, and where the files of its runs are.
+
+>>> unreachable("http://127.0.0.1:9")
+'ConnectionRefusedError: nobody answers at 127.0.0.1:9'
+>>> unreachable("sqlite:///runs.db") is None
+True
+>>> location("sqlite:////r/mlflow.db", "pocket/musique"), artifacts_folder("sqlite:////r/mlflow.db")
+('mlflow-artifacts:/pocket_musique', PosixPath('/r/mlartifacts'))
+
+The files of a sqlite store's runs are in the folder mlartifacts beside it, which moves with it. Left to itself MLflow
+stores an absolute path for each run of such a store. Here it stores mlflow-artifacts:/NAME/..., which MLflow's server
+looks up below --artifacts-destination, by default mlartifacts in the folder where it was started. Without a server
+MLflow cannot write to such an address, so this module does.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from harness.storage.paths import expanded, inside
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+_SQLITE = "sqlite:///"
+_SCHEME = "mlflow-artifacts:/"
+_PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 1433}
+
+
+def sqlite_uri(path: Path) -> str:
+    """The URI of a sqlite file. What would be read as a query or an escape is quoted, and nothing else."""
+    return _SQLITE + str(path).replace("%", "%25").replace("?", "%3F")
+
+
+def own_place(uri: str) -> str:
+    """`uri` with the ~ of a sqlite file's path as the user's home folder."""
+    path = uri.removeprefix(_SQLITE)
+    return _SQLITE + expanded(path) if path != uri and path.startswith("~") else uri
+
+
+def sqlite_path(uri: str) -> Path | None:
+    """The file of a sqlite URI; None for another database, a server, or one that is kept in memory."""
+    scheme, _, rest = uri.partition("://")
+    name = unquote(rest.partition("?")[0].removeprefix("/"))
+    return Path(name) if scheme.split("+")[0] == "sqlite" and name and not name.startswith(":memory:") else None
+
+
+def unreachable(uri: str, seconds: float = 5.0) -> str | None:
+    """Why no connection to the host of `uri` can be made; None if one can.
+
+    None too where this cannot tell: a file, a local socket, a host behind a proxy. Waits at most about `seconds` for
+    each address that the host has.
+    """
+    from urllib.request import getproxies, proxy_bypass  # slow to import
+
+    try:
+        parts = urlsplit(uri)
+        scheme, host, port = parts.scheme.split("+")[0], parts.hostname, parts.port
+    except ValueError:
+        return None
+    port = port or _PORTS.get(scheme)
+    if host is None or port is None or (scheme in getproxies() and not proxy_bypass(host)):
+        return None
+    try:
+        socket.create_connection((host, port), seconds).close()
+    except OSError as error:
+        return f"{type(error).__name__}: nobody answers at {host}:{port}"
+    return None
+
+
+def artifacts_folder(uri: str) -> Path | None:
+    """The folder of a sqlite store's artifacts; None for another store, which knows its own."""
+    path = sqlite_path(uri)
+    return None if path is None else path.parent / "mlartifacts"
+
+
+def location(uri: str, name: str) -> str | None:
+    """The address of an experiment's artifacts, without any path of this machine; None if the server decides."""
+    return None if artifacts_folder(uri) is None else _SCHEME + (re.sub(r"[^\w-]", "_", name, flags=re.ASCII) or "_")
+
+
+class Artifacts:
+    """Writes the artifacts of a store's runs. Its methods raise OSError and what MLflow raises."""
+
+    def __init__(self, client: MlflowClient, uri: str) -> None:
+        self._client, self._folder = client, artifacts_folder(uri)
+        self._places: dict[str, Path | None] = {}
+
+    def text(self, run_id: str, text: str, name: str) -> None:
+        """Write `text` as the artifact `name`, in the place of an older one."""
+        if (place := self._place(run_id)) is None:
+            self._client.log_text(run_id, text, name)
+        else:
+            (place / name).write_text(text, encoding="utf-8")
+
+    def file(self, run_id: str, path: Path) -> None:
+        """Write a copy of a file, in the place of an older one."""
+        if (place := self._place(run_id)) is None:
+            self._client.log_artifact(run_id, str(path))
+        else:
+            shutil.copyfile(path, place / path.name)
+
+    def _place(self, run_id: str) -> Path | None:
+        """The folder of a run's artifacts; None if MLflow writes them itself, as for runs of older stores."""
+        if run_id not in self._places:
+            uri = str(self._client.get_run(run_id).info.artifact_uri)
+            own = self._folder is not None and uri.startswith(_SCHEME)
+            self._places[run_id] = inside(self._folder, uri.removeprefix(_SCHEME).lstrip("/")) if own else None  # type: ignore[arg-type]
+        if (place := self._places[run_id]) is not None:
+            place.mkdir(parents=True, exist_ok=True)
+        return place
