@@ -25,7 +25,7 @@ from harness.cost.flops import ModelShape, shape_of
 from harness.errors import CannotRun, Missing
 from harness.llm.model_facts import ModelFacts
 from harness.llm.thinking import thinking_room
-from harness.llm.tokenizer_files import from_hub
+from harness.llm.tokenizer_files import place
 from harness.storage.file_hash import hash_named
 from harness.storage.untrusted import read_object
 
@@ -191,17 +191,16 @@ def sizes(config: ModelConfig) -> ModelShape | None:
 
 def tokenizer_folder(config: ModelConfig) -> tuple[Path, str]:
     """The folder with tokenizer.json, and what identifies it. Raises CannotRun where there is none."""
-    named = config.tokenizer
-    if not named:
+    if not config.tokenizer:
         raise CannotRun(
             f"tokens of '{config.name}' are counted here, so its tokenizer must be at hand; name it with "
             "--set model.tokenizer=FOLDER, or owner/name on the hub"
         )
-    folder = Path(named)
-    if not folder.is_dir():
-        folder = from_hub(named, {*_TOKENIZER_FILES, "config.json"}.__contains__)
+    folder = place(config, Path())
     if not (folder / "tokenizer.json").is_file():
-        raise CannotRun(f"model.tokenizer: '{named}' has no tokenizer.json; name a folder or a model that has one")
+        raise CannotRun(
+            f"model.tokenizer: '{config.tokenizer}' has no tokenizer.json; name a folder or a model that has one"
+        )
     return folder, hash_named(folder, (*_TOKENIZER_FILES, "config.json"))
 
 

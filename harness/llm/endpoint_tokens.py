@@ -12,22 +12,20 @@ docs/security.md#forged-turns.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
 from pathlib import Path
 
 from harness.config.schema import ModelConfig
 from harness.errors import CannotRun
 from harness.llm.endings import KNOWN, OPENING, markers_of
 from harness.llm.fast_tokenizer import FastTokenizer
-from harness.llm.template import PLAIN, Pieces, bounded, cut, named
+from harness.llm.template import PLAIN, cut
 from harness.llm.template_tokens import break_in_text, spelled
 from harness.llm.text import Text
 from harness.llm.tokenizer_files import try_tokenizer
 
 ALLOWANCE = 16
 """Tokens that a turn's frame is taken to have where the tokenizer has no chat template; Llama-3's has 11 to 36."""
-
-_MARK = "qXuserXq"
 
 
 class Tokens:
@@ -38,13 +36,18 @@ class Tokens:
         tokenizer = FastTokenizer(folder)
         self._text = Text(tokenizer, name)
         added = [(t.content, t.special) for t in tokenizer.backend_tokenizer.get_added_tokens_decoder().values()]
-        template = tokenizer.chat_template
-        self.markers = markers_of(added, template or "")
-        render = tokenizer.apply_chat_template if template else None
-        key = str((template, tokenizer.named_tokens))
-        self.turn = self._turn(render, name, key)
+        template = tokenizer.chat_template or ""
+        self.markers = markers_of(added, template)
+        pieces = None
+        with contextlib.suppress(CannotRun):  # templates call functions of their servers' own; the count is a budget's
+            date = ModelConfig.model_fields["template_date"].default
+            key = ("plain", template, str(tokenizer.named_tokens))
+            pieces = cut(tokenizer.apply_chat_template, name, date, thinking=True, key=key) if template else None
+        frame = (pieces.begin, pieces.mid, pieces.thinks) if pieces else ()
+        self.turn = sum(len(self._text.trusted(piece)) for piece in frame) or ALLOWANCE
+        """Tokens that the template adds to one user turn, the head of the reply and the BOS included."""
         special = {content for content, flagged in added if flagged}
-        own = spelled(_pieces(render, name, key), (content for content, _ in added))
+        own = spelled(pieces or PLAIN, (content for content, _ in added))
         self._broken = {*special, *own, *self.markers, *KNOWN, *OPENING}
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
@@ -63,24 +66,3 @@ class Tokens:
     def broken(self, text: str) -> tuple[str, int]:
         """`text` with every marker in it broken up, and their number; text without markers is returned unchanged."""
         return break_in_text(text, self._broken)
-
-    def _turn(self, render: Callable[..., str] | None, name: str, key: str) -> int:
-        """Tokens that the template adds to one user turn, the head of the reply and the BOS included."""
-        if render is None:
-            return ALLOWANCE
-        messages = [{"role": "user", "content": _MARK}]
-        try:
-            whole = bounded(lambda: render(messages, add_generation_prompt=True), named(name), ("turn", key))
-        except CannotRun:  # templates call functions of their servers' own; the count is a budget's
-            return ALLOWANCE
-        before, mark, after = whole.partition(_MARK)
-        return len(self._text.trusted(before)) + len(self._text.trusted(after)) if mark else ALLOWANCE
-
-
-def _pieces(render: Callable[..., str] | None, name: str, key: str) -> Pieces:
-    """The template's pieces; none where it cannot be rendered here, so that only the markers of the lists count."""
-    try:
-        date = ModelConfig.model_fields["template_date"].default
-        return cut(render, name, date, key=("plain", key)) if render else PLAIN
-    except CannotRun:  # as in `_turn`
-        return PLAIN

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -42,28 +42,21 @@ def place(config: ModelConfig, folder: Path) -> Path:
         return folder
     where = Path(named)
     if not where.is_dir():
+        if where.is_absolute() or named.startswith((".", "~")) or named.count("/") != 1:
+            raise CannotRun(f"model.tokenizer: no folder '{named}' (and it is no hub id of the form owner/name)")
+        from harness.storage.hub import download, resolve, weights_of
+
+        kind = weights_of("model.tokenizer", noun="tokenizer")
+        commit, files = resolve(kind, named, None)
         patterns = (*_OWN, *_BESIDE, *(("*.py",) if config.trust_remote_code else ()))
-        where = from_hub(named, lambda name: "/" not in name and _fits(name, patterns))
+        names = [name for name in files if "/" not in name and _fits(name, patterns)]
+        paths = [download(kind, named, commit, name) for name in names]
+        if not paths:
+            raise CannotRun(f"model.tokenizer: '{named}' has no tokenizer; name a folder or a model that has one")
+        where = paths[0].parent
     if not any(_fits(path.name, _OWN) for path in where.iterdir()):
         raise CannotRun(f"model.tokenizer: '{named}' has no tokenizer; name a folder or a model that has one")
     return where
-
-
-def from_hub(named: str, keep: Callable[[str], bool]) -> Path:
-    """The folder with those files of a hub repository that are `wanted`, at the commit that is locked.
-
-    Raises CannotRun for what is no hub id, cannot be fetched or has none of them.
-    """
-    if Path(named).is_absolute() or named.startswith((".", "~")) or named.count("/") != 1:
-        raise CannotRun(f"model.tokenizer: no folder '{named}' (and it is no hub id of the form owner/name)")
-    from harness.storage.hub import download, resolve, weights_of
-
-    kind = weights_of("model.tokenizer", noun="tokenizer")
-    commit, files = resolve(kind, named, None)
-    paths = [download(kind, named, commit, name) for name in files if keep(name)]
-    if not paths:
-        raise CannotRun(f"model.tokenizer: '{named}' has no tokenizer.json; name a folder or a model that has one")
-    return paths[0].parent
 
 
 def try_tokenizer(where: Path, name: str) -> None:

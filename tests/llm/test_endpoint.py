@@ -305,7 +305,7 @@ def test_a_withheld_reply_fails_the_question() -> None:
         ({"base_url": "https://h/v1?key=pa55"}, "must be a plain address"),
         ({"tokenizer": None}, "name it with --set model.tokenizer=FOLDER"),
         ({"tokenizer": "/nowhere"}, "no folder '/nowhere'"),
-        ({"tokenizer": "tests"}, "no folder 'tests'" if not Path("tests").is_dir() else "has no tokenizer.json"),
+        ({"tokenizer": "tests"}, "no folder 'tests'" if not Path("tests").is_dir() else "has no tokenizer"),
         (
             {"api_key_env": "NOT_SET_ANYWHERE"},
             "variable NOT_SET_ANYWHERE, which should hold the key of 'm', is not set",
