@@ -11,15 +11,11 @@ a weight by 2^-9 of its size at most; quantising it to 8 bits or fewer changed i
 from __future__ import annotations
 
 import errno
-import fcntl
-import os
 import re
 import shutil
 import struct
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +24,6 @@ from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
 from harness.storage.home import user_home
 from harness.storage.untrusted import plain
-
-__all__ = ["CONVERSION", "SUFFIX", "converted", "is_converted"]
 
 SUFFIX = ".gguf"
 CONVERSION = 1
@@ -55,9 +49,11 @@ def converted(file: Path, sha256: str | None = None) -> tuple[Path, dict[str, An
                         f"{sha256[:12]}...); install or download it again")  # fmt: skip
     folder = _folder(mark)
     if not folder.is_dir():
+        from filelock import FileLock
+
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            with _locked(folder.with_suffix(".lock")):
+            with FileLock(folder.with_suffix(".lock")):
                 if not folder.is_dir():  # else another process converted it while this one waited
                     sys.stderr.write(f"converting {file.name}, once; it takes about a minute\n")
                     _convert(file, folder)
@@ -86,17 +82,6 @@ def _check_header(file: Path) -> None:
     (version,) = struct.unpack("<I", head[4:])
     if version not in (2, 3):
         raise CannotRun(f"'{file.name}' is of GGUF version {version}; versions 2 and 3 can be read")
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Wait for the kernel's lock on `path`; it ends with the process."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)
 
 
 def _convert(file: Path, folder: Path) -> None:

@@ -15,7 +15,6 @@ its description.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import getpass
 import hashlib
 import json
@@ -318,9 +317,10 @@ def one_creator(uri: str) -> Iterator[None]:
     if path is None:
         yield
         return
+    from filelock import FileLock
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path.with_name(path.name + ".lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with FileLock(path.with_name(path.name + ".lock")):
         yield
     quoted = Path(uri.partition(":///")[2]).parent
     if quoted != path.parent:  # MLflow makes the folder of the path as it is quoted too
