@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from harness.config.schema import ModelConfig
     from harness.method import Method
     from harness.training.course import Course
-    from harness.training.evaluate import Measure
+    from harness.training.exam import Measure
     from harness.training.reader import ReaderTraining
 
 
@@ -88,7 +88,7 @@ def _trained(course: Course, options: TrainOptions) -> bool:
 
 
 def _show(measures: Sequence[Measure], folder: Path, *, json: bool) -> None:
-    from harness.training.evaluate import as_json, rows_of
+    from harness.training.exam import as_json, rows_of
 
     if json:
         print(json_.dumps({"adapters": str(folder / "adapters"), "measures": as_json(measures)}))
@@ -187,7 +187,7 @@ def _train_reader(options: TrainOptions, out: Path) -> int:
     touch(out)
     try:
         if options.eval_only:
-            from harness.training.evaluate import rows_of
+            from harness.training.exam import rows_of
 
             print(columns(rows_of(training.examine(say))))
             return 0

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from harness.llm.adapters import CARD
 from harness.llm.model_info import hash_files
 from harness.storage.home import read_lock, write_json
-from harness.training.evaluate import Measure, as_json, from_json, rows_of
+from harness.training.exam import Measure, as_json, from_json, rows_of
 
 if TYPE_CHECKING:
     from harness.training.base import Base

@@ -28,8 +28,7 @@ from harness.models import LanguageModel
 from harness.parallel.in_flight import places_for
 from harness.prompts import Prompt
 from harness.storage.file_hash import file_hash
-from harness.training import cards, data, kilt_pages
-from harness.training import evaluate as measures
+from harness.training import cards, data, exam, kilt_pages
 from harness.training.base import Base, fits, teacher_of
 from harness.training.data import Item
 from harness.training.labelling import Models, write_labels
@@ -222,7 +221,7 @@ class Course:
         scenes, _ = data.scenes_of(self.file(task), self.scene_task())
         if self.labels is None:
             recipes = self.settings.recipes(task.name, task.skill.name)
-            return scenes, measures.evaluation_scenes(task, recipes, self.settings.exam, self.seed)
+            return scenes, exam.evaluation_scenes(task, recipes, self.settings.exam, self.seed)
         held = max(1, round(len(scenes) * self.settings.held))
         if not scenes[: len(scenes) - held]:
             before = f", or adapter '{task.after[0]}' needs more training: it comes before" if task.after else ""
@@ -279,18 +278,18 @@ class Course:
 _NO_EFFECT = {"tasks", "save", "say", "exam", "label_seconds"}  # settings that change no weight
 
 
-def examine(course: Course, tell: Callable[[str], None]) -> list[measures.Measure]:
+def examine(course: Course, tell: Callable[[str], None]) -> list[exam.Measure]:
     """Measure the base without and with every adapter, and write the cards. Raises UserError, CannotRun."""
     missing = [task.name for task in course.tasks if not (course.folder(task) / "adapter_config.json").is_file()]
     if missing:
         raise CannotRun(f"there is no adapter '{missing[0]}' in {course.out / 'adapters'}; train it first")
     model = course.with_adapters(course.tasks)
-    results: list[measures.Measure] = []
+    results: list[exam.Measure] = []
     count = 0
     for task in course.tasks:
         _, held = course.scenes(task)
         count = max(count, len(held))
-        results += measures.compare(model, task, held, tell)
+        results += exam.examine(exam.task_part(task, held), [(model, None), (model, task.name)], tell)
     source = "texts of evaluation seeds" if course.labels is None else "labels that were held back"
     cards.write_measures(course.out, {"scenes": count, "seed": course.seed, "source": source}, results)
     return results

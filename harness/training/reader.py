@@ -25,7 +25,8 @@ from harness.llm.adapters import WEIGHTS, marks
 from harness.training import cards
 from harness.training.base import Base, fits, teacher_of
 from harness.training.checkpoint import Progress
-from harness.training.evaluate import Measure
+from harness.training.data import Recipe
+from harness.training.exam import Measure, examine
 from harness.training.lessons import Mixture, lesson_trees
 from harness.training.real_rows import RealRow, Source, check_apart, other_rows, training_rows
 from harness.training.settings import Settings
@@ -118,18 +119,19 @@ class ReaderTraining:
         Raises UserError where the data folder has no evaluation rows, or some that are trained on, and CannotRun.
         """
         from harness.llm.load import load_model
-        from harness.training import reader_exam
+        from harness.training.reader_exam import parts
 
         if not (self.folder / WEIGHTS).is_file():
             raise UserError(f"there is no adapter in {self.folder}; train it first")
         sources = [Source(name, s.measured) for name, s in self.settings.sources.items() if s.measured]
         others = other_rows(sources, self.data)
         check_apart(self.rows(), others)
-        recipes = self.settings.recipes(NAME, "answer") if self.settings.of(NAME).recipes else []
-        exam = reader_exam.Exam(self.settings.exam, self.settings.exam_world, self.seed)
-        models = [load_model(self.base), load_model(self.base.model_copy(update={"adapter": str(self.folder)}))]
-        measures = reader_exam.examine(models, list(reader_exam.parts(others, recipes, declared(), exam)), tell)
-        about = {"scenes": exam.questions, "seed": self.seed, "source": "rows of other splits"}
+        models = load_model(self.base), load_model(self.base.model_copy(update={"adapter": str(self.folder)}))
+        count = self.settings.exam, self.settings.exam_world
+        measures: list[Measure] = []
+        for part in parts(others, self._recipes(), declared(), *count, self.seed):
+            measures += examine(part, [(model, None) for model in models], tell)
+        about = {"scenes": self.settings.exam, "seed": self.seed, "source": "rows of other splits"}
         cards.write_measures(self.out, about, measures)
         return measures
 
@@ -142,11 +144,13 @@ class ReaderTraining:
         """The training rows. Raises UserError, DataError."""
         return training_rows([Source(name, s.files) for name, s in self.settings.sources.items()], self.data)
 
+    def _recipes(self) -> list[Recipe]:
+        return self.settings.recipes(NAME, "answer") if self.settings.of(NAME).recipes else []
+
     def _token_rows(self, base: Base, rows: list[RealRow]) -> tuple[Rows, Counter[str]]:
         own = self.settings.of(NAME)
-        recipes = self.settings.recipes(NAME, "answer") if own.recipes else []
         weights = {name: s.weight for name, s in self.settings.sources.items()}
-        mixture = Mixture(weights, self.settings.real, recipes, own.length)
+        mixture = Mixture(weights, self.settings.real, self._recipes(), own.length)
         trees = lesson_trees(rows, mixture, declared(), teacher_of(self.base, max(own.length, base.window)), self.seed)
         taken = list(itertools.islice(trees, own.scenes))
         return Rows([tree.row() for _, tree in taken]), Counter(skill for skill, _ in taken)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from harness.method.hooks import Scene, Skill
     from harness.training.checkpoint import Progress
     from harness.training.teacher import Teacher
-    from pocket.eval.metrics import Row
+    from pocket.eval.exam import Row
     from pocket.tasks.recipes import Curriculum, Recipe
 
 

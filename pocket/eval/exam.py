@@ -7,16 +7,16 @@ cells.py defines the questions, metrics.py the measures. Nothing here depends on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from harness.method.hooks import SceneOutcome, Skill
 from harness.models import LanguageModel
 from harness.stats.rng import Dice
-from harness.training.evaluate import one_of, record_scene
+from harness.training.exam import one_of, record_scene
 from pocket.eval.cells import ASKED, Cell, cells
-from pocket.eval.metrics import Row, Sitting, alike, measure
+from pocket.eval.metrics import Measured, Sitting, alike, measure
 from pocket.tasks.catalog import SCENES
 from pocket.tasks.catalog import skills as declared
 from pocket.tasks.parts import Shown
@@ -26,6 +26,27 @@ from pocket.world.questions import Asker
 
 _TRIES = 60  # texts a question may take until one allows it; the rarest, comparisons in a story, take 5 on average
 _LEAST = 2
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number of the exam.
+
+    value: a share or an area in [0, 1], None where there was nothing to measure (n 0); low, high: its 95 % interval;
+    n: of answers, probes, points or names; floor: the expected value of guessing without reading, if
+    known; failed: scenes that ended with an error, counted as wrong.
+    """
+
+    skill: str
+    asked: str
+    text: str
+    measure: str
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    floor: float | None = None
+    failed: int = 0
 
 
 class _One(Asker):
@@ -91,13 +112,19 @@ def examine(
         for cell in cells(skill):
             count = max(_LEAST, round(questions * cell.share))
             sittings = [replace(s, outcome=record_scene(model, skill, s.scene)) for s in take(skill, cell, count, seed)]
-            new = measure(skill.scene, skill.name, cell, sittings)
+            new = _rows((skill.name, cell.asked, cell.text), sittings, measure(skill.scene, sittings))
             rows += new
             mixed += [] if cell.needed else sittings
             progress(f"{skill.name}, {cell.asked}, {cell.text}: " + ", ".join(map(_told, new)))
         if skill.scene == "question" and any(s.asked for s in mixed):
-            rows += alike(skill.name, mixed)
+            for asked, text, sittings, measured in alike(mixed):
+                rows += _rows((skill.name, asked, text), sittings, measured)
     return rows
+
+
+def _rows(head: tuple[str, str, str], sittings: Sequence[Sitting], measured: Measured) -> list[Row]:
+    failed = sum(s.outcome.failed for s in sittings)
+    return [Row(*head, name, v.mean, v.low, v.high, v.n, floor, failed) for name, (v, floor) in measured.items()]
 
 
 def _told(row: Row) -> str:

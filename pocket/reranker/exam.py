@@ -29,7 +29,7 @@ from harness.stats import bootstrap as stats
 from harness.storage.file_hash import file_hash
 from harness.storage.home import write_json
 from harness.training.cards import markdown_table
-from harness.training.evaluate import Value
+from harness.training.exam import Value
 from harness.types import Shown, Support
 from pocket.reranker.data import HOPS, Listed, Offsets, Texts, listed
 from pocket.train.llama import weights_mark

@@ -13,7 +13,7 @@ from harness.training.checkpoint import Progress
 from pocket.card import CHANGED, UNTRAINED, Card, check_weights
 from pocket.eval import card as cards
 from pocket.eval.card import begin, fingerprint, page, stale, tables, trained_skills
-from pocket.eval.metrics import Row
+from pocket.eval.exam import Row
 from pocket.tasks.catalog import skills
 from pocket.tasks.recipes import Curriculum
 from tests.pocket import tiny_model

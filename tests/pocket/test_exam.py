@@ -17,13 +17,12 @@ from harness.llm.scripted import Script, ScriptedModel, ScriptedSession
 from harness.method import Tools
 from harness.method.hooks import Scene, SceneOutcome, Skill
 from harness.models import LanguageModel, MeteredModel
-from harness.training.evaluate import record_scene
+from harness.training.exam import Value, record_scene
 from harness.types import Question
 from pocket.eval import exam
-from pocket.eval import metrics as measures
-from pocket.eval.cells import ASKED, NEEDED, cells, general
-from pocket.eval.exam import examine, take
-from pocket.eval.metrics import EXACT, LIKELIHOOD, Row, Sitting, alike, measure
+from pocket.eval.cells import ASKED, NEEDED, cells
+from pocket.eval.exam import Row, examine, take
+from pocket.eval.metrics import EXACT, LIKELIHOOD, Sitting, alike, measure
 from pocket.tasks import scenes
 from pocket.tasks.catalog import skills
 from pocket.world.fact_graph import Asked
@@ -169,10 +168,6 @@ def test_a_search_that_knows_and_ones_that_do_not() -> None:
     assert all((r.floor or 0) > 0.6 for r in counted)
 
 
-def cell_of(scene: str) -> Any:
-    return general(scene, "s")
-
-
 def sat_of(written: str, right: str) -> Sitting:
     return Sitting(Scene(Question("q", "", ("d",)), (), TASK, (right,)), SceneOutcome([written]))
 
@@ -198,7 +193,7 @@ def sat_of(written: str, right: str) -> Sitting:
     ],
 )
 def test_points_and_names(scene: str, written: str, right: str, kept: float, invented: float | None) -> None:
-    told = {r.measure: r.value for r in measure(scene, "s", cell_of(scene), [sat_of(written, right)])}
+    told = {name: value.mean for name, (value, _) in measure(scene, [sat_of(written, right)]).items()}
     assert told == {"kept": pytest.approx(kept), "invented": invented if invented is None else pytest.approx(invented)}
 
 
@@ -206,27 +201,23 @@ def test_a_choice_among_parts_and_what_follows_the_reasoning() -> None:
     right = Sitting(
         Scene(Question("q", "", ("d",)), ("", "a", "b", "c"), TASK, ("Action: 2",)), SceneOutcome(["Action: 2"])
     )
-    (row,) = measure("triage", "s", cell_of("triage"), [right, replace(right, outcome=SceneOutcome(["Action: 1"]))])
-    assert (row.value, row.floor) == (0.5, pytest.approx(1 / 3))
+    ((value, floor),) = measure("triage", [right, replace(right, outcome=SceneOutcome(["Action: 1"]))]).values()
+    assert (value.mean, floor) == (0.5, pytest.approx(1 / 3))
     told = sat_of("Reasoning: x\nAction: -2\nAnswer: A", "Reasoning: y\nAction: -2\nAnswer: A")
-    (row,) = measure("reflection", "s", cell_of("reflection"), [told])
-    assert (row.measure, row.value) == ("exact match after the reasoning", 1.0)
+    assert measure("reflection", [told])["exact match after the reasoning"][0].mean == 1.0
 
 
 def test_how_likely_scored_tokens_are() -> None:
     """The geometric mean over scenes: of 1/2 and 1/8 it is 1/4; a scene that could not be scored has next to nothing."""
     scene = Scene(Question("q", "", ("d",)), ("x",), TASK)
     outcome = [SceneOutcome(scored=[math.log(0.5)]), SceneOutcome(scored=[math.log(0.125)])]
-    (row,) = measure("guessed", "s", cell_of("guessed"), [Sitting(scene, h) for h in outcome])
-    assert (row.measure, row.n, row.value) == (LIKELIHOOD, 2, pytest.approx(0.25))
-    assert row.low is not None
-    assert row.high is not None
-    assert 0.12 < row.low < 0.25 < row.high < 0.51
-    (row,) = measure(
-        "followed", "s", cell_of("followed"), [Sitting(scene, h) for h in [outcome[0], SceneOutcome(failed=True)]]
-    )
-    assert row.value == pytest.approx(math.sqrt(0.5 * math.exp(-20)))
-    assert row.failed == 1
+    value, _ = measure("guessed", [Sitting(scene, h) for h in outcome])[LIKELIHOOD]
+    assert (value.n, value.mean) == (2, pytest.approx(0.25))
+    assert value.low is not None
+    assert value.high is not None
+    assert 0.12 < value.low < 0.25 < value.high < 0.51
+    value, _ = measure("followed", [Sitting(scene, h) for h in [outcome[0], SceneOutcome(failed=True)]])[LIKELIHOOD]
+    assert value.mean == pytest.approx(math.sqrt(0.5 * math.exp(-20)))
 
 
 @pytest.mark.parametrize(("name", "scene"), [("pecan points", "points"), ("pecan points of points", "gathered")])
@@ -255,18 +246,19 @@ def test_alike_by_hand() -> None:
         Sitting(question, SceneOutcome(["X"]), asked_for("X"), (*born, Fact("D", "person.born", "Z"))),
         Sitting(question, SceneOutcome(["X"]), Asked("?", Route("X", ("^person.born",)), "A", ()), (born[0], born[2])),
     ]
-    rows = {r.text: r for r in alike("answer", table) if r.asked == "one hop"}
-    assert (rows["1 alike"].n, rows["1 alike"].value, rows["1 alike"].floor) == (1, 1.0, 1.0)
-    assert (rows["2 alike"].n, rows["2 alike"].floor) == (1, 0.5), "backwards, the subjects are what can be answered"
-    assert (rows["3-4 alike"].n, rows["3-4 alike"].value) == (2, 0.5)
-    assert rows["3-4 alike"].floor == pytest.approx((1 / 2 + 1 / 3) / 2), "X, Y and X are two answers"
-    assert (rows["9+ alike"].n, rows["9+ alike"].value, rows["9+ alike"].floor) == (0, None, None)
+    rows = {text: told[EXACT] for asked, text, _, told in alike(table) if asked == "one hop"}
+    found = {text: (value.mean, value.n, floor) for text, (value, floor) in rows.items()}
+    assert found["1 alike"] == (1.0, 1, 1.0)
+    assert found["2 alike"][1:] == (1, 0.5), "backwards, the subjects are what can be answered"
+    assert found["3-4 alike"] == (0.5, 2, pytest.approx((1 / 2 + 1 / 3) / 2)), "X, Y and X are two answers"
+    assert found["9+ alike"] == (None, 0, None)
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([0.1, 0.4, 0.5, 0.9]), st.booleans()), max_size=30))
 @settings(deadline=None, max_examples=60)
 def test_the_area_is_the_share_of_pairs_in_order(probes: list[tuple[int, float, bool]]) -> None:
-    value, low, high = measures._area(probes)
+    found = Value.area(probes)
+    value, low, high = found.mean, found.low, found.high
     right, wrong = ([p for _, p, r in probes if r is yes] for yes in (True, False))
     if not right or not wrong:
         assert (value, low, high) == (None, None, None)
@@ -368,8 +360,6 @@ def test_a_scene_that_does_not_fit_is_wrong_and_counted(model: LanguageModel) ->
     outcome = record_scene(model, Skill("s", "sufficiency", _search), long)
     assert outcome.failed
     assert (outcome.written, outcome.p_first[1]) == ([""], 0.5)
-    rows = measure("sufficiency", "s", cell_of("sufficiency"), [Sitting(long, outcome)])
-    assert {r.failed for r in rows} == {1}
 
 
 def test_the_exam_of_a_real_model(model: LanguageModel, tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from harness.training import cpu_kernels
 from harness.training.base import Base, teacher_of
 from harness.training.lessons import KINDS, SKILLS, is_open, probe_scene
 from harness.training.reader import ReaderSettings, ReaderTraining
-from harness.training.reader_exam import auc
 from harness.training.real_rows import RealRow, Source, check_apart, other_rows, training_rows
 from harness.training.settings import read_as
 from harness.training.skills import declared
@@ -338,11 +337,3 @@ def test_the_card_of_a_continued_adapter_has_all_courses_of_its_training(base, d
     assert not _trained(made, 1)
     card = json.loads((made.folder / "card.json").read_text())["trained"]
     assert [(one["seed"], one["steps"]) for one in (*card["before"], card)] == [(0, 6), (7, 1)]
-
-
-@pytest.mark.parametrize(
-    ("full", "lacking", "wanted"),
-    [([0.9, 0.8], [0.1, 0.2], 1.0), ([0.1], [0.9], 0.0), ([0.5, 0.5], [0.5, 0.5], 0.5), ([0.2, 0.6], [0.4, 0.4], 0.5)],
-)
-def test_the_area_under_the_curve(full: list[float], lacking: list[float], wanted: float) -> None:
-    assert auc(full, lacking).mean == wanted

@@ -22,9 +22,9 @@ from harness.llm.model_info import model_facts
 from harness.llm.scripted import Script, ScriptedModel
 from harness.method import Task
 from harness.method.hooks import Scene
+from harness.training import exam
 from harness.training.base import Base
 from harness.training.course import Course, Labels, examine
-from harness.training.evaluate import compare
 from harness.training.question_sets import QuestionSet
 from harness.training.token_rows import Row
 from harness.types import Document, Example, Gold, Question
@@ -203,7 +203,8 @@ def test_a_scene_that_fails_twice_is_one_scene() -> None:
     asked = Task(instruction="x", max_answer_tokens=4)
     scene = Scene(Question("q", "Where was Mira born?", ("d",)), (), asked, verdicts=(True,))
     model = ScriptedModel(Script(replies=[], window=8))
-    (measure,) = compare(model, task, [scene, scene], lambda _: None)
+    part = exam.task_part(task, [scene, scene])
+    (measure,) = exam.examine(part, [(model, None), (model, None)], lambda _: None)
     assert (measure.failed, measure.before.mean, measure.after.n) == (2, 0.0, 2)
 
 

@@ -1,6 +1,6 @@
-"""Measure a model without and with an adapter, on scenes that were not trained on.
+"""The exam of a model: scenes that were not trained on, played without an adapter and with it, and what was right.
 
-    compare(model, task, scenes, tell)        [Measure("accuracy", before=Value(...), after=Value(...)), ...]
+    examine(task_part(task, scenes), [(model, None), (model, "analysis")], tell)      [Measure("accuracy", ...), ...]
     outcome = record_scene(model, skill, scene)
     outcome.written        the text of each reply
     outcome.p_first        the probability of the first label, for each probe
@@ -11,10 +11,12 @@ Each scene has a text of its own, so the bootstrap resamples scenes; see harness
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Self, cast
+
+import numpy as np
 
 from harness.errors import QuestionError
 from harness.method.hooks import Scene, SceneOutcome, Skill, TrainingTask
@@ -25,6 +27,7 @@ from harness.training.data import Recipe, world_scenes
 from harness.training.teacher import SceneTools
 
 _MARGIN = 16  # tokens that a reply may have beyond twice those of the right one
+_RESAMPLES = 1000
 
 
 @dataclass(frozen=True)
@@ -37,10 +40,35 @@ class Value:
     n: int
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Value:
-        """The mean of a value for each scene."""
-        mean = stats.interval(values, [str(i) for i in range(len(values))])
+    def of(cls, values: Sequence[float], scenes: Sequence[object] | None = None) -> Value:
+        """The mean of the values; scenes: the scene of each, if several are of one."""
+        of = [str(scene) for scene in (range(len(values)) if scenes is None else scenes)]
+        mean = stats.interval([float(value) for value in values], of)
         return cls(mean.mean, mean.low, mean.high, mean.n)
+
+    @classmethod
+    def area(cls, probes: Sequence[tuple[int, float, bool]]) -> Value:
+        """Area under the ROC curve (Mann and Whitney 1947): the share of pairs of a right and a wrong probe in which
+        the right one has the larger value, ties half. Probes are (scene, value, right); scenes are resampled.
+        """
+        p, right = np.array([p for _, p, _ in probes]), np.array([r for *_, r in probes], dtype=bool)
+        if not right.any() or right.all():
+            return cls(None, None, None, len(probes))
+        high, low = p[right][:, None], p[~right][None, :]
+        order = (high > low) + 0.5 * (high == low)
+        scene = np.array([i for i, *_ in probes], dtype=np.int64)
+        value, count = float(order.mean()), len(np.unique(scene))
+        if value in (0.0, 1.0):  # no spread was seen; as harness.stats.bootstrap.interval does it
+            reach = 1 - 0.025 ** (1 / count)
+            return cls(value, max(0.0, value - reach), min(1.0, value + reach), len(probes))
+        last = int(scene.max()) + 1
+        present = np.bincount(scene, minlength=last) > 0
+        times = np.random.default_rng(0).multinomial(count, present / count, size=_RESAMPLES)
+        a, b = times[:, scene[right]].astype(float), times[:, scene[~right]].astype(float)
+        pairs = a.sum(1) * b.sum(1)
+        areas = np.einsum("ri,ij,rj->r", a, order, b, optimize=True)[pairs > 0] / pairs[pairs > 0]
+        ends = np.quantile(areas, [0.025, 0.975])
+        return cls(value, float(ends[0]), float(ends[1]), len(probes))
 
     def text(self) -> str:
         """ "97.1 [95.0, 99.0]" in percent, "-" for no value."""
@@ -65,6 +93,57 @@ class Measure:
     failed: int = 0
 
 
+@dataclass(frozen=True)
+class Part:
+    """Scenes that are measured together.
+
+    task: the adapter; measure: scenes and their outcomes -> named values, the headline first; floor: expected value of
+    the headline for guessing, where that is known.
+    """
+
+    task: str
+    skill: Skill
+    scenes: Sequence[Scene]
+    measure: Callable[[Sequence[Scene], Sequence[SceneOutcome]], Mapping[str, Value]]
+    floor: float | None = None
+
+
+def examine(
+    part: Part, models: Sequence[tuple[LanguageModel, str | None]], tell: Callable[[str], None]
+) -> list[Measure]:
+    """Every measure of the part by the first model and by the second, each with its adapter, if it is switched on.
+
+    Raises what the models raise.
+    """
+    found, failed = [], set[int]()
+    for model, adapter in models:
+        outcomes = [record_scene(model, part.skill, scene, adapter) for scene in part.scenes]
+        failed |= {number for number, outcome in enumerate(outcomes) if outcome.failed}
+        found.append(part.measure(part.scenes, outcomes))
+    before, after = found
+    head = next(iter(after))
+    shown = ["-" if v.mean is None else f"{100 * v.mean:.1f}" for v in (before[head], after[head])]
+    tell(f"{part.task}: {head} {' -> '.join(shown)} of {after[head].n}")
+    return [
+        Measure(part.task, name, before[name], after[name], part.floor if name == head else None, len(failed))
+        for name in after
+    ]
+
+
+def task_part(task: TrainingTask, scenes: Sequence[Scene]) -> Part:
+    """The exam of a task's adapter."""
+
+    def measure(scenes: Sequence[Scene], outcomes: Sequence[SceneOutcome]) -> dict[str, Value]:
+        values: dict[str, list[float]] = {task.headline: []}
+        for scene, outcome in zip(scenes, outcomes, strict=True):
+            for name, value in task.measure(scene, outcome).items():
+                values.setdefault(name, []).append(value)
+        return {name: Value.of(of_scenes) for name, of_scenes in values.items()}
+
+    floor = task.floor(scenes) if task.floor is not None and scenes else None
+    return Part(task.name, task.skill, scenes, measure, floor)
+
+
 def evaluation_scenes(task: TrainingTask, recipes: Sequence[Recipe], count: int, seed: int) -> list[Scene]:
     """A scene of each of `count` evaluation texts."""
     texts = islice(world_scenes(task, recipes, seed, "evaluation"), count)
@@ -75,29 +154,6 @@ def one_of(scenes: Sequence[Scene], dice: Dice) -> Scene:
     """The text's first scene; of two in which the question alone tells Yes from No, either, so that both are asked."""
     paired = len({scene.texts for scene in scenes[:2]}) < len({scene.verdicts for scene in scenes[:2]})
     return dice.pick(scenes[:2]) if paired else scenes[0]
-
-
-def compare(
-    model: LanguageModel, task: TrainingTask, scenes: Sequence[Scene], tell: Callable[[str], None]
-) -> list[Measure]:
-    """Every measure of the task without its adapter and with it; the headline first. Raises what the model raises."""
-    results: dict[str, dict[str, Value]] = {}
-    failed: set[int] = set()
-    for state, adapter in (("before", None), ("after", task.name)):
-        values: dict[str, list[float]] = {}
-        for number, scene in enumerate(scenes):
-            outcome = record_scene(model, task.skill, scene, adapter)
-            failed |= {number} if outcome.failed else set()
-            for name, value in task.measure(scene, outcome).items():
-                values.setdefault(name, []).append(value)
-        results[state] = {name: Value.of(per_scene) for name, per_scene in values.items()}
-        head = results[state].get(task.headline)
-        shown = "-" if head is None or head.mean is None else f"{100 * head.mean:.1f} % of {head.n}"
-        tell(f"{task.name}, {'without its adapter' if adapter is None else 'with it'}: {task.headline} {shown}")
-    floor = task.floor(scenes) if task.floor is not None and scenes else None
-    names = sorted(results["after"], key=lambda name: name != task.headline)
-    rows = [(name, results["before"][name], results["after"][name]) for name in names]
-    return [Measure(task.name, n, b, a, floor if n == task.headline else None, len(failed)) for n, b, a in rows]
 
 
 # --- replies ----------------------------------------------------------------------------------------------------------
