@@ -2,6 +2,9 @@
 
     card = read(folder)                     card.json, None where there is none
     check_weights(folder)                   raises CannotRun where weights or tokenizer are not those of the card
+    stale_skills(folder, method)            what a method asks for and the card does not cover
+
+The harness calls the last two (section `packages` of configs/registry.yaml).
 
 How a card is made and what its fingerprints are stands in pocket/eval/card.py; no skill is played here.
 """
@@ -15,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import CannotRun
+from harness.llm.adapters import marks
+from harness.method import Method
 from harness.storage.file_hash import file_hash
 
 EMBEDDED = Path(__file__).parent / "model"
@@ -81,3 +86,17 @@ def check_weights(folder: Path) -> None:
                 f"the weights in {folder} are damaged: {name} has sha256 {actual[:12]}, its card says {recorded[:12]}; "
                 "reinstall the model"
             )
+
+
+def stale_skills(folder: Path, method: Method) -> list[str] | None:
+    """Skills and prompts of the method that the model's card does not cover, each with the reason; None without a card.
+
+    Compares names and hashes; that a skill is asked for as it was trained, `harness pocket check` finds out.
+    """
+    card = read(folder)
+    if card is None:
+        return None
+    skills = method.skills()
+    never = [f"{skill.name}: {UNTRAINED}" for skill in skills if skill.name not in card.skills]
+    prompts = marks(method.prompts()).items() if skills else ()
+    return never + [f"prompt '{name}': {CHANGED}" for name, mark in prompts if mark not in card.prompts]

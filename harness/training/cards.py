@@ -21,20 +21,34 @@ from harness.training.exam import Measure, as_json, from_json, rows_of
 
 if TYPE_CHECKING:
     from harness.training.base import Base
+    from harness.training.checkpoint import Progress
+    from harness.training.trainer import Job
 
 # What a course of training says of itself; `before` in a card has those of the adapter that it continued.
 _COURSE = ("seed", "rows", "left_out", "steps", "tokens", "minutes", "hardware")
 
 
 def write(
-    folder: Path, method: str, base: Base, prompts: dict[str, str], settings: dict[str, Any], trained: dict[str, Any]
+    folder: Path, method: str, base: Base, prompts: dict[str, str], job: Job, progress: Progress, **trained: Any
 ) -> None:
     """Write an adapter's card, and keep the measures of the same training.
 
-    method: the preset; prompts: name -> hash, of the prompts that it learnt; settings: of the task; trained: steps,
-    rows, tokens, minutes. Raises OSError.
+    method: the preset; prompts: name -> hash, of the prompts that it learnt; trained: what else is known of the data.
+    Raises OSError.
     """
+    trained |= {
+        "seed": job.seed,
+        "rows": len(job.data.rows),
+        "left_out": job.data.left_out,
+        "cut": job.data.cut,
+        "steps": progress.step,
+        "of_steps": job.steps,
+        "tokens": progress.tokens,
+        "minutes": round(progress.seconds / 60, 1),
+        "hardware": hardware(base.device),
+    }
     of_base = {"name": base.config.name, "where": base.where}
+    settings = job.own.model_dump(mode="json", exclude={"recipes"})
     values = {"method": method, "base": of_base, "prompts": prompts, "settings": settings, "trained": trained}
     before = read_lock(folder / CARD)
     if before.get("trained") == trained and "measures" in before:

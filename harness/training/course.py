@@ -15,9 +15,8 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from harness.config.schema import ModelConfig, canonical, digest
+from harness.config.schema import ModelConfig, digest
 from harness.datasets import answer_prefix
 from harness.errors import CannotRun, UserError
 from harness.llm.adapters import WEIGHTS, marks
@@ -35,7 +34,7 @@ from harness.training.labelling import Models, write_labels
 from harness.training.question_sets import Merged, QuestionSet, gather
 from harness.training.settings import Settings
 from harness.training.token_rows import Rows, rows
-from harness.training.trainer import Job, train
+from harness.training.trainer import Job, identity, train
 
 _WORLD = Task(instruction="Answer the question as concisely as you can.", max_answer_tokens=32)
 
@@ -98,7 +97,9 @@ class Course:
             progress = train(self.base_model(), job, tell, stop)
             if progress.step < job.steps:
                 return
-            self._card(task, job, progress)
+            made_of = f"{self.labels.teacher.name} over {self.labels.names}" if self.labels else "the synthetic world"
+            folder, prompts = self.folder(task), self.prompts(task)
+            cards.write(folder, self.method_name, self.base_model(), prompts, job, progress, data=made_of)
             before += job.steps
         self.unload()
 
@@ -236,13 +237,8 @@ class Course:
         token_rows = self.rows(task, scenes)
         if not token_rows.rows:
             raise UserError(f"no row of '{task.name}' has {own.length} tokens or fewer; raise --set {task.name}.length")
-        about: dict[str, Any] = {
-            "seed": self.seed,
-            "base": digest(canonical(base.where))[:16],
-            "settings": digest([own.model_dump(), self.settings.model_dump(exclude=_NO_EFFECT)])[:16],
-            "data": file_hash(self.file(task))[:16],
-            "prompts": digest(self.prompts(task))[:16],
-        }
+        mark = file_hash(self.file(task))
+        about = identity(base, self.settings, task.name, self.seed, data=mark, prompts=self.prompts(task))
         return Job(task.name, self.out, token_rows, self.settings, self.seed, about, before, most)
 
     def rows(self, task: TrainingTask, scenes: Sequence[Scene]) -> Rows:
@@ -257,25 +253,6 @@ class Course:
         """Name -> hash of each prompt that `task` learns; of all prompts if the method has no prompt of that name."""
         every = marks(self.method.prompts())
         return {name: mark for name, mark in every.items() if name.removesuffix(", system") == task.name} or every
-
-    def _card(self, task: TrainingTask, job: Job, progress: Any) -> None:
-        base, labels = self.base_model(), self.labels
-        trained = {
-            "seed": self.seed,
-            "data": f"{labels.teacher.name} over {labels.names}" if labels else "the synthetic world",
-            "rows": len(job.data.rows),
-            "left_out": job.data.left_out,
-            "cut": job.data.cut,
-            "steps": progress.step,
-            "tokens": progress.tokens,
-            "minutes": round(progress.seconds / 60, 1),
-            "hardware": cards.hardware(base.device),
-        }
-        settings = job.own.model_dump(mode="json", exclude={"recipes"})
-        cards.write(self.folder(task), self.method_name, base, self.prompts(task), settings, trained)
-
-
-_NO_EFFECT = {"tasks", "save", "say", "exam", "label_seconds"}  # settings that change no weight
 
 
 def examine(course: Course, tell: Callable[[str], None]) -> list[exam.Measure]:

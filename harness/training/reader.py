@@ -19,7 +19,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness.config.schema import ModelConfig, canonical, digest
+from harness.config.schema import ModelConfig
 from harness.errors import UserError
 from harness.llm.adapters import WEIGHTS, marks
 from harness.training import cards
@@ -32,10 +32,9 @@ from harness.training.real_rows import RealRow, Source, check_apart, other_rows,
 from harness.training.settings import Settings
 from harness.training.skills import declared, owners, prompts
 from harness.training.token_rows import Rows
-from harness.training.trainer import Job, export, train
+from harness.training.trainer import Job, export, identity, train
 
 NAME = "reader"
-_NO_EFFECT = {"tasks", "save", "say", "exam", "exam_world", "start"}  # settings that change no weight
 
 
 class SourceSettings(BaseModel):
@@ -79,7 +78,10 @@ class ReaderTraining:
         data, skills = self._token_rows(base, rows)
         tell(f"{len(rows)} training questions; {len(data.rows)} rows, {data.tokens} tokens: {_listed(skills)}")
         start = None if self.settings.start is None else Path(self.settings.start)
-        job = Job(NAME, self.out, data, self.settings, self.seed, self._about(base, rows), 0, most, start)
+        from_adapter = {} if start is None else {"start": cards.adapter_mark(start)}
+        ids = sorted(row.id for row in rows)
+        about = identity(base, self.settings, NAME, self.seed, data=ids, prompts=prompts(), **from_adapter)
+        job = Job(NAME, self.out, data, self.settings, self.seed, about, 0, most, start)
         progress = train(base, job, tell, stop)
         if progress.step < job.steps and not stop.is_set():
             export(base, job, self.folder)  # stopped by --steps: the adapter can be used, and training can resume
@@ -95,23 +97,19 @@ class ReaderTraining:
         if self.settings.start is not None:  # the adapter that was continued, and how it was trained
             start = Path(self.settings.start)
             continued = {"start": cards.adapter_mark(start), "before": cards.courses(start)}
-        trained = {
-            "seed": self.seed,
-            "data": dict(Counter(row.dataset for row in rows)),
-            "skills": dict(skills),
-            "methods": dict((+methods).most_common()),
-            "licences": _licences(self.settings.sources),
+        cards.write(
+            self.folder,
+            NAME,
+            base,
+            marks(prompts()),
+            job,
+            progress,
+            data=dict(Counter(row.dataset for row in rows)),
+            skills=dict(skills),
+            methods=dict((+methods).most_common()),
+            licences=_licences(self.settings.sources),
             **continued,
-            "rows": len(job.data.rows),
-            "left_out": 0,
-            "steps": progress.step,
-            "of_steps": job.steps,
-            "tokens": progress.tokens,
-            "minutes": round(progress.seconds / 60, 1),
-            "hardware": cards.hardware(base.device),
-        }
-        own = job.own.model_dump(mode="json", exclude={"recipes"})
-        cards.write(self.folder, NAME, base, marks(prompts()), own, trained)
+        )
 
     def examine(self, tell: Callable[[str], None]) -> list[Measure]:
         """Measure the base without and with the adapter, and write the measures to its card.
@@ -154,19 +152,6 @@ class ReaderTraining:
         trees = lesson_trees(rows, mixture, declared(), teacher_of(self.base, max(own.length, base.window)), self.seed)
         taken = list(itertools.islice(trees, own.scenes))
         return Rows([tree.row() for _, tree in taken]), Counter(skill for skill, _ in taken)
-
-    def _about(self, base: Base, rows: list[RealRow]) -> dict[str, Any]:
-        own, start = self.settings.of(NAME), self.settings.start
-        return {
-            **({"start": cards.adapter_mark(Path(start))} if start else {}),
-            "seed": self.seed,
-            "base": digest(canonical(base.where))[:16],
-            "settings": digest(
-                [own.model_dump(mode="json"), self.settings.model_dump(mode="json", exclude=_NO_EFFECT)]
-            )[:16],
-            "data": digest(sorted(row.id for row in rows))[:16],
-            "prompts": digest(prompts())[:16],
-        }
 
 
 def _licences(datasets: Iterable[str]) -> dict[str, str]:

@@ -19,6 +19,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from harness.config.schema import digest
 from harness.llm.adapters import WEIGHTS
 from harness.stats.rng import Dice
 from harness.training import checkpoint
@@ -61,6 +62,16 @@ class Job:
     def checkpoint(self) -> Path:
         """The folder of its checkpoint."""
         return self.out / "checkpoint" / self.name
+
+
+_NO_EFFECT = {"tasks", "save", "say", "exam", "exam_world", "label_seconds", "start"}  # on weights
+
+
+def identity(base: Base, settings: Settings, task: str, seed: int, **sources: Any) -> dict[str, Any]:
+    """What identifies a training in its checkpoint. sources: further values, of which a hash is kept."""
+    own = settings.of(task).model_dump(mode="json"), settings.model_dump(mode="json", exclude=_NO_EFFECT)
+    values = {"base": base.where, "settings": own, **sources}
+    return {"seed": seed} | {name: digest(value)[:16] for name, value in values.items()}
 
 
 def steps_of(rows: int, own: TaskSettings) -> int:

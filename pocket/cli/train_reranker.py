@@ -7,18 +7,15 @@ OUT/checkpoint   to resume from; OUT/log.jsonl: a line every 25 steps
 from __future__ import annotations
 
 import sys
-import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from harness.cli.command import execution, setting
 from harness.cli.options import TrainingOut
 from harness.cli.output import say
-from harness.cli.stopping import say_again, signals
+from harness.cli.stopping import say_again
+from harness.cli.training_run import watched
 from harness.errors import CannotRun
-
-if TYPE_CHECKING:
-    pass
 
 
 def train_reranker(
@@ -46,13 +43,8 @@ def train_reranker(
     touch(Path(out))
     chosen = {name: value for name, value in {"layers": layers, "steps": steps}.items() if value is not None}
     settings = training.Settings(Path(out), first, seed=seed, **chosen)
-    stop = threading.Event()
-    try:
-        with signals(stop):
-            training.train(settings, say, stop)
-    except KeyboardInterrupt:
-        stop.set()
-    if stop.is_set():
+    done, _ = watched(lambda tell, stop: training.train(settings, tell, stop), None)
+    if not done:
         say_again("interrupted; the last checkpoint is kept", ["harness", *sys.argv[1:]])
         return 130
     rows = examine(settings.out / "model", questions=questions, tell=say)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -31,6 +30,7 @@ from harness.storage.home import write_json
 from harness.training.cards import markdown_table
 from harness.training.exam import Value
 from harness.types import Shown, Support
+from methods.retrieval import bm25_scores, words
 from pocket.reranker.data import HOPS, Listed, Offsets, Texts, listed
 from pocket.train.llama import weights_mark
 
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 KINDS = ("musique", "hotpotqa", "narrativeqa", "qasper")
 SEED = 1
 _TOKENS, _CHUNK, _TOP = 1640, 100, 5
-_WORD = re.compile(r"[^\W_]+")
 Rank = Callable[[str, Sequence[str]], np.ndarray]
 _HEAD = """# pocket-reranker
 
@@ -124,7 +123,7 @@ def _rankers(folder: Path) -> tuple[dict[str, Rank], Offsets]:
     reranker = load_reranker(config, Meter(), "reranker")
     from transformers import AutoTokenizer
 
-    rankers: dict[str, Rank] = {"pocket-reranker": reranker.score, "bm25": bm25}
+    rankers: dict[str, Rank] = {"pocket-reranker": reranker.score, "bm25": _bm25}
     if (encoder := _minilm()) is not None:
         rankers["minilm"] = _similar(encoder)
     rankers["random"] = _chance
@@ -152,12 +151,8 @@ def _similar(encoder: Any) -> Rank:
     return rank
 
 
-def bm25(question: str, texts: Sequence[str]) -> np.ndarray:
-    """The scores of the row bm25 [texts]; these texts are English, so words are letters and digits in a row."""
-    from rank_bm25 import BM25Okapi
-
-    words = [_WORD.findall(text.lower()) for text in texts]
-    return np.asarray(BM25Okapi(words).get_scores(_WORD.findall(question.lower())), dtype=float)
+def _bm25(question: str, texts: Sequence[str]) -> np.ndarray:
+    return bm25_scores(words(question), [words(text) for text in texts])
 
 
 def _chance(question: str, texts: Sequence[str]) -> np.ndarray:

@@ -4,19 +4,41 @@ paragraph = Paragraph("Velindra", [(fact, "Velindra is a book by Toren."), (None
 page = lay("doc-1", [paragraph])
 page.document.text              "Velindra\\nVelindra is a book by Toren. On most days the air is calm."
 page.stated                     (Stated(fact, 9, 37),)
+
+Each `render_*` module turns an Order into pages and questions: `make(order) -> Made`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from harness.stats.rng import Dice
-from harness.types import Document, Passage, Support
-from pocket.world import filler
-from pocket.world.facts import Fact
+from harness.types import Document, Example, Passage, Support
+from pocket.world.fact_graph import Asked
+from pocket.world.facts import Fact, FactBase
+from pocket.world.values import listed
 
 GAP = "\n\n"
+CHARACTERS = 4  # a token, in characters: the usual rule of thumb for English
+_FIRST = listed(
+    "On most days|In a dry summer|After heavy rain|Towards evening|In the cold months|Early in the morning|"
+    "As a rule|Now and then|From time to time|In good years|To this day|More often than not",
+    "|",
+)
+_SECOND = listed(
+    "the paths are|the air is|the mood is|everything seems|the light is|the weather is|"
+    "the hours are|the rooms are|the talk is|the view is|the pace is|the nights are",
+    "|",
+)
+_THIRD = listed(
+    "quiet and a little dull|mild and rather damp|calm|much the same as ever|pleasant enough|"
+    "hard to describe|better than one might think|worth the trouble|not to everyone's taste|"
+    "slow to change|easy to bear|of no great interest",
+    "|",
+)
+_SHORTEST = min(map(len, _FIRST)) + min(map(len, _SECOND)) + min(map(len, _THIRD)) + 3
 
 
 @dataclass
@@ -51,6 +73,44 @@ class Page:
     place: dict[Fact, int]
 
 
+@dataclass(frozen=True)
+class Order:
+    """One document (or set of eight): which kind, its id, how many characters, the hops to choose from, questions."""
+
+    kind: str
+    id: str
+    dice: Dice
+    room: int
+    hops: tuple[int, ...]
+    questions: int = 1
+
+
+@dataclass(frozen=True)
+class Made:
+    """Pages and questions; `asked` is parallel to `examples`; rows: in the official format of the data set, if any."""
+
+    pages: tuple[Page, ...]
+    examples: tuple[Example, ...]
+    asked: tuple[Asked, ...]
+    base: FactBase
+    rows: tuple[Mapping[str, Any], ...] = field(default=())
+
+
+def questions_that_fit(order: Order) -> int:
+    """The number of questions ordered, or fewer if the text is too short for their facts."""
+    return max(1, min(order.questions, order.room // (250 * max(order.hops) + 500)))
+
+
+def facts_room(room: int) -> int:
+    """The characters that facts may take; the rest is for titles and sentences that state none."""
+    return room * 85 // 100
+
+
+def filler(dice: Dice) -> str:
+    """A sentence that says nothing: no name, no number, no value of any relation."""
+    return f"{dice.pick(_FIRST)} {dice.pick(_SECOND)} {dice.pick(_THIRD)}."
+
+
 def size(paragraphs: Iterable[Paragraph]) -> int:
     """Characters of the document that the paragraphs make."""
     total = -len(GAP)
@@ -62,8 +122,8 @@ def size(paragraphs: Iterable[Paragraph]) -> int:
 def pad(paragraphs: Sequence[Paragraph], room: int, dice: Dice) -> None:
     """Put sentences that say nothing between the others, until `room` characters are nearly used."""
     left = room - size(paragraphs)
-    while left > filler.SHORTEST:
-        sentence = filler.sentence(dice)
+    while left > _SHORTEST:
+        sentence = filler(dice)
         if len(sentence) + 1 <= left:
             lines = dice.pick(paragraphs).lines
             lines.insert(1 + dice.below(len(lines)), (None, sentence))

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from harness.types import Example, Gold, Question
 from pocket.world.fact_graph import Asked, Growth
-from pocket.world.layout import spans
-from pocket.world.orders import Made, Order, questions_that_fit
+from pocket.world.layout import Made, Order, questions_that_fit, spans
 from pocket.world.render_story import ask, start, tell
 from pocket.world.templates import schema
 

@@ -1,6 +1,7 @@
 """Encyclopedic paragraphs, one a thing, and questions of 1 to 4 hops: MuSiQue, HotpotQA and 2WikiMultihopQA.
 
     make(order).rows[0]     a row in the official format of the data set that order.kind names
+    make_retrieved(order)   eight titled documents for one question, as a retriever might return them
 
 HotpotQA and 2WikiMultihopQA have comparisons among their questions of two hops, and 2WikiMultihopQA comparisons of two
 bridges among those of four.
@@ -14,12 +15,12 @@ from typing import Any
 from harness.types import Example, Gold, Question
 from pocket.world.fact_graph import Asked, Growth
 from pocket.world.facts import INVERSE, Path
-from pocket.world.layout import Page, Paragraph, lay, pad, spans
-from pocket.world.orders import Made, Order, facts_room
+from pocket.world.layout import Made, Order, Page, Paragraph, facts_room, lay, pad, spans
 from pocket.world.templates import schema
 from pocket.world.values import aliases
 
 _COMPARED = 0.4  # share of comparisons among the questions that can be one
+_DOCUMENTS = 8  # that are retrieved
 _HEAD = 3  # a title's line break and the blank line after the paragraph
 
 
@@ -37,6 +38,21 @@ def make(order: Order) -> Made:
     gold = Gold(answers, spans([page], question.supports), {"hops": question.hops, "type": question.kind})
     example = Example(Question(name, question.text, (name,)), gold)
     return Made((page,), (example,), (question,), growth.base, (writer(name, question, paragraphs, page),))
+
+
+def make_retrieved(order: Order) -> Made:
+    """Eight documents, each titled by its first paragraph, and one question whose evidence is spread over them."""
+    growth = Growth(schema("encyclopedia"), order.dice, facts_room(order.room), _HEAD)
+    source = growth.ask_path(order.dice.pick(order.hops))
+    growth.fill([source], least=_DOCUMENTS)
+    paragraphs = paragraphs_of(growth)
+    pad(paragraphs, order.room, order.dice)
+    shares: list[list[Paragraph]] = [paragraphs[at::_DOCUMENTS] for at in range(_DOCUMENTS)]
+    pages = tuple(lay(f"{order.id}-d{at}", share, title=share[0].title) for at, share in enumerate(shares))
+    answers = (source.answer, *aliases(source.answer))
+    gold = Gold(answers, spans(pages, source.supports), {"hops": source.hops, "type": source.kind})
+    question = Question(order.id, source.text, tuple(page.document.id for page in pages))
+    return Made(pages, (Example(question, gold),), (source,), growth.base)
 
 
 def _ask(order: Order, growth: Growth) -> Asked:

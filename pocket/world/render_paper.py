@@ -6,10 +6,8 @@ Gold.extra: answer_type (extractive, boolean, none), evidence (the texts of the 
 from __future__ import annotations
 
 from harness.types import Example, Gold, Question
-from pocket.world import filler
 from pocket.world.fact_graph import Asked, Growth
-from pocket.world.layout import Page, Paragraph, lay, pad, spans
-from pocket.world.orders import Made, Order, facts_room, questions_that_fit
+from pocket.world.layout import Made, Order, Page, Paragraph, facts_room, filler, lay, pad, questions_that_fit, spans
 from pocket.world.templates import schema
 from pocket.world.values import aliases
 
@@ -72,7 +70,7 @@ def _write(order: Order, growth: Growth) -> Page:
             first.headed = True
     if order.room >= _LONG:
         opening, introduction, end = (
-            Paragraph(title, [(None, filler.sentence(dice))]) for title in ("Abstract", "Introduction", "Conclusion")
+            Paragraph(title, [(None, filler(dice))]) for title in ("Abstract", "Introduction", "Conclusion")
         )
         paragraphs = [opening, introduction, *paragraphs, end]
     pad(paragraphs, order.room, dice)

@@ -9,8 +9,7 @@ from harness.stats.rng import Dice
 from harness.types import Example, Gold, Question
 from pocket.world.fact_graph import Asked, Growth
 from pocket.world.facts import Fact
-from pocket.world.layout import Page, Paragraph, lay, pad, spans
-from pocket.world.orders import Made, Order, facts_room, questions_that_fit
+from pocket.world.layout import Made, Order, Page, Paragraph, facts_room, lay, pad, questions_that_fit, spans
 from pocket.world.templates import schema
 
 _COMPARED = 0.15

@@ -15,7 +15,7 @@ from harness.engine.plan import Plan, plan_choices
 from harness.llm.adapters import marks
 from harness.method.hooks import Skill
 from methods.reading import SKILLS as READING
-from pocket import hooks
+from pocket import card as hooks
 from pocket.eval import card as cards
 from tests.cli.fakes import Echo
 from tests.pocket import tiny_model

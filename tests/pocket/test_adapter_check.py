@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import shutil
-import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,23 +51,6 @@ def changed(**values: object) -> Break:
     return lambda root: write(root, "selection", {**card(root, "selection"), **values})
 
 
-def cut_off(root: Path) -> None:
-    path = root / "adapters" / "selection" / "adapter_model.safetensors"
-    path.write_bytes(path.read_bytes()[:-4])
-
-
-def of_another_shape(root: Path) -> None:
-    """Inputs and rank of one matrix turned about in the header; the file stays whole."""
-    path = root / "adapters" / "selection" / "adapter_model.safetensors"
-    data = path.read_bytes()
-    (size,) = struct.unpack("<Q", data[:8])
-    head = json.loads(data[8 : 8 + size])
-    name = min(key for key in head if ".lora_A." in key)
-    head[name]["shape"].reverse()
-    told = json.dumps(head, separators=(",", ":")).encode().ljust(size)
-    path.write_bytes(data[:8] + told + data[8 + size :])
-
-
 BROKEN: list[tuple[Break, str]] = [
     (lambda root: shutil.rmtree(root / "adapters" / "selection"), "the adapter 'selection' is not in the package"),
     (lambda root: (root / "adapters" / "selection" / "card.json").unlink(), "'selection' has no card that says which"),
@@ -79,8 +61,6 @@ BROKEN: list[tuple[Break, str]] = [
         "the adapter 'selection' is stale: it was trained on other weights of 'pocket-llama'",
     ),
     (changed(base={"name": "other", "where": {"files": "0" * 64}}), "its card has the mark of other weights"),
-    (cut_off, "the adapter 'selection' in '"),
-    (of_another_shape, "is of another base than 'pocket-llama'"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""A course that changed while a training was under way, and a start that is told again."""
+"""A course that changed while a training was under way."""
 
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,6 @@ from harness.training.checkpoint import Checkpoint, Progress
 from pocket.tasks.recipes import Curriculum
 from pocket.train.curriculum import course_notes
 from pocket.train.curriculum import stage_marks as marks
-from pocket.train.llama import weights_mark
-from pocket.train.trainer import start_notes
 
 RECALL: dict[str, Any] = {"skill": "recall", "pairs": [2, 3]}
 ANSWER: dict[str, Any] = {"skill": "answer", "facts": [1, 2], "ask": {"one": 1, "two": 2}}
@@ -102,36 +100,3 @@ REFUSED = [
 def test_what_may_not(then: Checkpoint, now: list[dict[str, Any]], message: str) -> None:
     with pytest.raises(UserError, match=f"the training in out is of another course: {message}.*name another folder"):
         course_notes(then, course(*now), OUT)
-
-
-# --- the start --------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Path:
-    (tmp_path / "model.safetensors").write_bytes(b"weights")
-    return tmp_path
-
-
-def test_the_same_start_is_said(start: Path) -> None:
-    then = found(0, 5, about={"begin": weights_mark(start)})
-    assert start_notes(then, None, OUT) == []
-    assert start_notes(then, start, OUT) == [
-        f"it began from '{start}' and has gone on since; the weights there are not used again"
-    ]
-
-
-@pytest.mark.parametrize(
-    ("then", "message"),
-    [
-        ("0123456789abcdef", "began from other weights than those in"),
-        (None, "began from no weights, not from those in"),
-    ],
-)
-def test_another_start_is_refused(start: Path, then: str | None, message: str) -> None:
-    with pytest.raises(UserError, match=f"the training in out {message} .*; leave --from out .* another folder"):
-        start_notes(found(0, 5, about={"begin": then}), start, OUT)
-
-
-def test_the_mark_of_weights(start: Path) -> None:
-    assert weights_mark(start) == "9a129038d9a00aed"

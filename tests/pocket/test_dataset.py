@@ -1,9 +1,6 @@
 """The data sets pocket/*: options and their refusals, seeds kept apart, official row formats, the command line."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -257,9 +254,3 @@ def test_unknown_keys_stay_unknown(dataset: str, key: str, message: str) -> None
     with pytest.raises(UserError) as caught:
         _ = resolve(Choices(method="bm25", dataset=dataset, sets={key: Raw("5")})).config
     assert message in str(caught.value)
-
-
-def harness(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    command = [sys.executable, "-m", "harness", *arguments]
-    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=120, check=False)

@@ -55,16 +55,6 @@ def test_the_answer_is_proved_and_is_the_only_one_and_no_support_is_too_many(nam
         assert not any(prove(found.query, asker.base, without=fact) for fact in found.supports)
 
 
-@pytest.mark.parametrize("name", ASKS)
-def test_the_words_name_the_start_and_not_the_answer(name: str) -> None:
-    for _, found in asked(name):
-        paths = [found.query] if isinstance(found.query, Path) else [found.query.first, found.query.second]
-        assert all(path.start.lower() in found.text.lower() for path in paths)
-        assert found.text.endswith("?")
-        if isinstance(found.query, Path):
-            assert found.answer != found.query.start
-
-
 def test_nothing_proves_the_unanswerable() -> None:
     for asker, found in asked("nothing"):
         assert (found.answer, found.kind) == (UNANSWERABLE, "unanswerable")

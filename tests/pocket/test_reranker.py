@@ -16,7 +16,6 @@ from harness.embed.load import load_reranker
 from harness.errors import CannotRun, UserError
 from harness.types import Support
 from methods.chunks import fixed_chunks
-from methods.retrieval import bm25_scores, words
 from pocket.card import EMBEDDED
 from pocket.reranker import data as reranker_lists
 from pocket.reranker import exam as reranker_exam
@@ -259,13 +258,6 @@ def test_recall_and_its_interval_by_hand(monkeypatch: pytest.MonkeyPatch, offset
         ("facts", pytest.approx(2 / 3), 3, 3),
         ("passages", pytest.approx(2 / 3), 3, 3),
     ]
-
-
-def test_bm25_is_that_of_the_rows(offsets: Any) -> None:
-    for one in listed(Texts("hotpotqa", 3, 0, 1640, "evaluation"), offsets):
-        mine = reranker_exam.bm25(one.question, one.texts)
-        theirs = bm25_scores(words(one.question), [words(t) for t in one.texts])
-        assert mine == pytest.approx(theirs)
 
 
 def test_the_exam_and_its_card(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
