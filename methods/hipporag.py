@@ -137,7 +137,7 @@ class HippoRAG(reading.ReadingMethod):
             fit = _scaled(encoder.similarity(query, np.asarray(index["fact_vectors"])))
             kept, step = self._kept(question, index, fit, tools)
             scores = walk(index, fit, kept, similarity, config) if kept else similarity
-        best = np.argsort(-scores, kind="stable")[: config.k].tolist()
+        best, flops = np.argsort(-scores, kind="stable")[: config.k].tolist(), tools.meter.flops()
         spans = [(int(a), int(b)) for a, b in index["passages"]]
         texts = [document.text[a:b].strip() for a, b in spans]
         request = reading.Reading(tools.task, config.window, config)
@@ -147,7 +147,7 @@ class HippoRAG(reading.ReadingMethod):
         shown = shown_spans(document, [spans[i] for i in best])
         name = "pagerank" if kept else "similarity"
         steps = [
-            Step("read", i, scores={name: float(scores[i])}, tokens=model.count(texts[i]), shown=place)
+            Step("read", i, scores={name: float(scores[i])}, tokens=model.count(texts[i]), flops=flops, shown=place)
             for i, place in zip(best, shown, strict=True)
         ]
         reason = f"{len(kept)} triples kept" if kept else "no triple kept: ranked by similarity"

@@ -84,7 +84,8 @@ class IRCoT(ReadingMethod):
                 new = self._retrieve(query, texts, found)
                 found += new
                 for i, shown in zip(new, shown_spans(document, [spans[i] for i in new]), strict=True):
-                    steps.append(Step("retrieve", i, tokens=model.count(texts[i]), shown=shown, note=query))
+                    tokens, flops = model.count(texts[i]), tools.meter.flops()
+                    steps.append(Step("retrieve", i, tokens=tokens, flops=flops, shown=shown, note=query))
                 reasoning.append(self._reason(question, [texts[i] for i in found], reasoning, steps, tools))
         given = _ANSWER.match(reasoning[-1])
         reason = f"{len(reasoning)} sentences" + ("" if given else ", none gives an answer")
