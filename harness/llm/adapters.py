@@ -1,7 +1,6 @@
 """LoRA adapters: whether a folder holds one, whether it is whole and fits the base; and one merged into the weights.
 
-    result = check("analysis", Path("trained/adapters/analysis"), base)
-    result.problems, result.warnings        sentences
+    check("analysis", Path("trained/adapters/analysis"), base)        warnings, as sentences
     merge(net, adapter_folder("package:configs/models/smollm2-135m-reader"))
 
 A check reads only headers of the safetensors files: no torch, no weights. An adapter that `harness train` wrote has a
@@ -14,7 +13,7 @@ import importlib.util
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,29 +45,30 @@ class Base:
     where: Any
 
 
-@dataclass
-class Checked:
-    """problems forbid a run, warnings are only reported."""
+def check(name: str, folder: Path, base: Base, merged: bool = False) -> list[str]:
+    """Warnings about the adapter `name` in `folder` for `base`; `merged` ones need no peft.
 
-    problems: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-
-
-def check(name: str, folder: Path, base: Base, merged: bool = False) -> Checked:
-    """Check the adapter `name` in `folder` for `base`; `merged` ones need no peft. Never raises."""
-    try:
-        if not merged and importlib.util.find_spec("peft") is None:
-            raise CannotRun(f"the adapter '{name}' needs the package peft; pip install 'longdoc-harness[train]'")
-        settings, shapes = _read(name, folder)
-        made_for = str(settings.get("base_model_name_or_path") or "an unnamed model")
-        for sentence in _misfits(settings, shapes, _base_shapes(base.folder)):
-            return Checked([_refused(name, folder, made_for, base, sentence)])
-        checked = _of_card(name, folder, base)
-        if merged and read_card(folder) is None:
-            checked.warnings.append(f"no card says what the adapter '{name}' in '{folder}' was trained on")
-        return checked
-    except CannotRun as e:
-        return Checked([str(e)])
+    Raises CannotRun for one that is not whole, or of another base.
+    """
+    if not merged and importlib.util.find_spec("peft") is None:
+        raise CannotRun(f"the adapter '{name}' needs the package peft; pip install 'longdoc-harness[train]'")
+    settings, shapes = _read(name, folder)
+    for sentence in _misfits(settings, shapes, _base_shapes(base.folder)):
+        raise _other_base(
+            name, folder, str(settings.get("base_model_name_or_path") or "an unnamed model"), base, sentence
+        )
+    card = read_card(folder)
+    if card is None:
+        return [f"no card says what the adapter '{name}' in '{folder}' was trained on"] if merged else []
+    told = dict(card.get("base") or {})
+    # Two ways of naming weights, a commit and a hash, cannot be compared.
+    where = told.get("where")
+    if where is None or set(where) != set(base.where) or canonical(where) == canonical(base.where):
+        return _contestants(name, base, card.get("trained"))
+    if told.get("name") != base.name:
+        raise _other_base(name, folder, str(told.get("name")), base, "its card has the mark of other weights")
+    again = f"train it again: harness train {card.get('method')}"
+    return [f"the adapter '{name}' is stale: it was trained on other weights of '{base.name}'; {again}"]
 
 
 def read_card(folder: Path) -> dict[str, Any] | None:
@@ -213,30 +213,10 @@ def _misfits(settings: Mapping[str, Any], shapes: Shapes, base: Shapes) -> Itera
                 yield f"it takes {module} to have {shape[axis]} {end}, there are {size}"
 
 
-def _refused(name: str, folder: Path, made_for: str, base: Base, why: str) -> str:
-    return (
+def _other_base(name: str, folder: Path, made_for: str, base: Base, why: str) -> CannotRun:
+    return CannotRun(
         f"the adapter '{name}' in '{folder}' is of another base than '{base.name}' (it was made for '{made_for}'): "
         f"{why}; name an adapter of '{base.name}'"
-    )
-
-
-def _of_card(name: str, folder: Path, base: Base) -> Checked:
-    """Whether the card, where there is one, is of these weights."""
-    card = read_card(folder)
-    base_of_card = dict(card.get("base") or {}) if card else {}
-    theirs, ours = base_of_card.get("where"), base.where
-    if theirs is None or canonical(theirs) == canonical(ours) or set(theirs) != set(ours):
-        # No card, the same weights, or two ways of naming weights that cannot be compared.
-        return Checked(warnings=_contestants(name, base, card.get("trained") if card else None))
-    made_for = str(base_of_card.get("name"))
-    if made_for != base.name:
-        why = "its card has the mark of other weights"
-        return Checked([_refused(name, folder, made_for, base, why)])
-    again = f"harness train {card.get('method')}" if card else "harness train"
-    return Checked(
-        warnings=[
-            f"the adapter '{name}' is stale: it was trained on other weights of '{base.name}'; train it again: {again}"
-        ]
     )
 
 

@@ -97,14 +97,19 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
     folders = {name: Path(path) for name, path in sorted(config.adapters.items())}
     if config.adapter:
         folders[MERGED] = adapter_folder(config.adapter)
-    checked = {name: check(name, folder, base, merged=name == MERGED) for name, folder in folders.items()}
-    for check_ in checked.values():
-        problems += check_.problems
+    warnings: list[str] = []
+    adapters: dict[str, str] = {}
+    for name, path in folders.items():
+        try:
+            warnings += check(name, path, base, merged=name == MERGED)
+            adapters[name] = hash_files(path)
+        except CannotRun as e:
+            problems.append(str(e))
     identity = {
         "weights": where,
         "dtype": resolved_dtype(config, settings),
         "attention": _kernel(config, settings),
-        "adapters": {n: hash_files(folders[n]) for n, check_ in checked.items() if not check_.problems},
+        "adapters": adapters,
         "tokenizer": tokenizer_files.digest(tokenizer),
         "template": tokenizer_files.template_digest(config, tokenizer),
         "template_date": config.template_date,
@@ -118,7 +123,7 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
         window=window,
         identity=identity,
         problems=problems,
-        warnings=[sentence for check_ in checked.values() for sentence in check_.warnings],
+        warnings=warnings,
         refusals=refusals,
     )
 

@@ -19,7 +19,7 @@ from harness.config.layers import Choices
 from harness.config.resolve import part, resolve_part
 from harness.config.schema import ModelConfig
 from harness.engine.plan import make_method
-from harness.errors import UserError
+from harness.errors import CannotRun, UserError
 from harness.llm import adapters
 from harness.llm.model_info import hash_files
 from pocket.card import NAME
@@ -63,8 +63,10 @@ def check(config: ModelConfig, folder: Path) -> Adapters:
 
 def _wrong(name: str, folder: Path, base: adapters.Base) -> Iterator[str]:
     """The problems of an adapter, the most serious first."""
-    report = adapters.check(name, folder, base)
-    yield from report.problems + report.warnings
+    try:
+        yield from adapters.check(name, folder, base)
+    except CannotRun as error:
+        yield str(error)
     card = adapters.read_card(folder)
     if card is None:
         yield f"the adapter '{name}' has no card that says which weights and prompts it was trained on"
