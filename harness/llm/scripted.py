@@ -18,7 +18,6 @@ import hashlib
 import re
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -61,44 +60,34 @@ class Script(BaseModel):
     window: int = 8192
 
 
-@dataclass
-class _Turns:
-    """Text of the context, token by token."""
-
-    tokens: list[str] = field(default_factory=list)
-
-    def add(self, text: str) -> Span:
-        span = Span(len(self.tokens), len(self.tokens))
-        self.tokens += _TOKEN.findall(text)
-        return Span(span.start, len(self.tokens))
-
-    def text(self, start: int = 0, end: int | None = None) -> str:
-        return "".join(self.tokens[start:end])
-
-
 class ScriptedSession(Session):
     """A context whose model is a table."""
 
     def __init__(self, model: ScriptedModel, meter: Meter, role: str) -> None:
         super().__init__(model.name, model.window, meter, role)
         self._model = model
-        self._context = _Turns()
+        self._tokens: list[str] = []
         self._run = 0
         self._asked = ""  # the context in front of the reply
 
     def _open(self, turn: str) -> None:
-        self._asked = self._context.text()
+        self._asked = self._text()
         self._append(f"[{turn}]" if turn == "system" else f"\n[{turn}]")
 
     def _append(self, text: str) -> Span:
-        self._check_window(len(_TOKEN.findall(text)))
-        return self._context.add(text)
+        tokens = _TOKEN.findall(text)
+        self._check_window(len(tokens))
+        self._tokens += tokens
+        return Span(len(self._tokens) - len(tokens), len(self._tokens))
 
     def _text(self) -> str:
-        return self._context.text()
+        return "".join(self._tokens)
+
+    def _text_of(self, span: Span) -> str:
+        return "".join(self._tokens[span.start : span.end])
 
     def _watch(self, span: Span, text: str, watch: Sequence[Span]) -> Span:
-        values = (self._model.attend(text, self._context.text(w.start, w.end)) for w in watch)
+        values = (self._model.attend(text, self._text_of(w)) for w in watch)
         return Span(span.start, span.end, None, tuple(values))
 
     def _event(self, kind: Kind, new: int, cached: int, **counts: Any) -> None:
@@ -118,7 +107,7 @@ class ScriptedSession(Session):
         return self.length()
 
     def _restore(self, state: int) -> None:
-        del self._context.tokens[state:]
+        del self._tokens[state:]
         self._run = state
 
     def _first_token(self, label: str) -> str | None:
@@ -127,7 +116,7 @@ class ScriptedSession(Session):
     def _probe(self, labels: Sequence[str], firsts: Sequence[str], after: str) -> Probe:
         self.flush()
         self._event("probe", 1, self.length(), requests=1)
-        p = self._model.pick("probes", self._context.text()).p or {}
+        p = self._model.pick("probes", self._text()).p or {}
         mass = {label: p.get(label, 0.0) for label in labels}
         best = max(p or {"": 0.0}, key=lambda token: p.get(token, 0.0))
         return Probe.of(mass, best if mass.get(best) else None)
@@ -156,7 +145,7 @@ class ScriptedSession(Session):
         return Written(text, span, finish, offsets, attention, thinking=thinking)
 
     def _rows(self, text: str, offsets: Sequence[tuple[int, int]], watch: Sequence[Span]) -> np.ndarray:
-        columns = [self._context.text(w.start, w.end) for w in watch]
+        columns = [self._text_of(w) for w in watch]
         rows = np.zeros((len(offsets), len(columns)))
         for i, (_, end) in enumerate(offsets):
             line = text[text.rfind("\n", 0, end - 1) + 1 : (text + "\n").index("\n", end - 1)]
@@ -165,7 +154,7 @@ class ScriptedSession(Session):
 
     def length(self) -> int:
         """Tokens in the context."""
-        return len(self._context.tokens)
+        return len(self._tokens)
 
 
 class ScriptedModel(LanguageModel):

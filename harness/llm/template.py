@@ -208,10 +208,7 @@ def _cut(render: Callable[..., str], name: str, date: str, thinking: bool) -> Pi
             return render(messages, add_generation_prompt=True, tokenize=False, **variables)
         except Exception as error:  # a template is a program of the model's maker
             why = " ".join(str(error).split()) or type(error).__name__
-            raise CannotRun(
-                f"the chat template of '{name}' cannot be applied ({why}); set model.template=none or give a template "
-                "file with model.template=FILE"
-            ) from error
+            raise CannotRun(f"{named(name)} cannot be applied ({why}); {_HINT}") from error
 
     once, thrice = rendered(_USER), rendered(_USER, _REPLY, _AGAIN)
     begin, asked = _split(once, [_USER], name)
@@ -222,14 +219,11 @@ def _cut(render: Callable[..., str], name: str, date: str, thinking: bool) -> Pi
     if parts[0] != begin or parts[3] != asked or parts[1] != mid or (thinks and not thinking):
         hint = "for a reasoning model set model.thinking.tokens=4096, else " if thinks else ""
         raise CannotRun(
-            f"the chat template of '{name}' changes earlier turns when the conversation grows, so tokens would have to "
-            f"go through the model twice; {hint}set model.template=none or give a template file with "
-            "model.template=FILE"
+            f"{named(name)} changes earlier turns when the conversation grows, so tokens would have to go through the "
+            f"model twice; {hint}{_HINT}"
         )
     if _ROUGH not in rendered(_ROUGH):
-        raise CannotRun(
-            f"the chat template of '{name}' rewrites what a user turn says; set model.template=none or a template file"
-        )
+        raise CannotRun(f"{named(name)} rewrites what a user turn says; {_HINT}")
     trims = f" {_USER} " not in rendered(f" {_USER} ")
     system = system_pieces(lambda messages: render(messages, add_generation_prompt=True, tokenize=False, **variables))
     return Pieces(begin=begin, mid=mid, next=parts[2], trims=trims, system=system, thinks=thinks)
@@ -254,10 +248,7 @@ def _split(text: str, sentinels: list[str], name: str) -> list[str]:
     parts = []
     for s in sentinels:
         if text.count(s) != 1:
-            raise CannotRun(
-                f"the chat template of '{name}' shows a content {text.count(s)} times instead of once; "
-                "set model.template=none or give a template file with model.template=FILE"
-            )
+            raise CannotRun(f"{named(name)} shows a content {text.count(s)} times instead of once; {_HINT}")
         before, text = text.split(s, 1)
         parts.append(before)
     return [*parts, text]

@@ -162,23 +162,24 @@ def test_calls_go_before_passes_and_run_in_one_thread() -> None:
     assert threads == ["passes"]
 
 
-def test_a_lane_that_breaks_fails_its_asks_and_the_next_ones_work() -> None:
-    class Breaks(Batches):
-        def run(self, asks: Sequence[int]) -> list[Any]:
-            if not self.runs:
-                self.runs.append([])
-                raise SystemExit("a library left")
-            return super().run(asks)
+@pytest.mark.parametrize(("call", "error"), [("take", LookupError), ("run", SystemExit)])
+def test_a_lane_that_breaks_fails_its_asks_and_the_next_ones_work(call: str, error: type[BaseException]) -> None:
+    lane = Batches()
+    real = getattr(lane, call)
 
-    lane = Breaks()
+    def broken(_: Sequence[int]) -> None:
+        setattr(lane, call, real)
+        raise error
+
+    setattr(lane, call, broken)
 
     def work() -> None:
-        with pytest.raises(SystemExit):
+        with pytest.raises(error):
             slot().do(lane, 1)
         assert slot().do(lane, 2) == 4
 
     together(work)
-    assert lane.runs == [[], [2]]
+    assert lane.runs == [[2]]
 
 
 def test_no_more_members_work_than_there_are_places() -> None:
@@ -405,27 +406,3 @@ def test_a_member_may_begin_while_torch_is_being_imported(monkeypatch):
     scheduler.start(lambda: done.append(1))
     scheduler.wait()
     assert done == [1]
-
-
-def test_a_lane_that_cannot_choose_is_the_error_of_its_asks():
-    class Broken:
-        ahead = False
-
-        def take(self, asks):
-            raise LookupError("no choice")
-
-        def run(self, asks):
-            return list(asks)
-
-    errors: list[BaseException] = []
-
-    def work():
-        try:
-            scheduler.do(Broken(), 1)
-        except LookupError as error:
-            errors.append(error)
-
-    scheduler = Scheduler(2)
-    scheduler.start(work, work)
-    scheduler.wait()
-    assert len(errors) == 2
