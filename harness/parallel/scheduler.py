@@ -327,7 +327,7 @@ class Claims:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._claimed: dict[str, tuple[Any, int]] = {}
+        self._locks: dict[str, threading.RLock] = {}
 
     @contextlib.contextmanager
     def hold(self, key: str) -> Iterator[None]:
@@ -337,29 +337,15 @@ class Claims:
             yield
             return
         with self._lock:
-            lock, users = self._claimed.get(key, (threading.RLock(), 0))
-            self._claimed[key] = lock, users + 1
-        try:
-            _acquire(lock, scheduler)
+            lock = self._locks.setdefault(key, threading.RLock())
+        if not lock.acquire(blocking=False):
             try:
-                yield
-            finally:
+                with scheduler.aside():
+                    lock.acquire()
+            except Stopped:
                 lock.release()
+                raise
+        try:
+            yield
         finally:
-            with self._lock:
-                lock, users = self._claimed[key]
-                if users == 1:
-                    del self._claimed[key]
-                else:
-                    self._claimed[key] = lock, users - 1
-
-
-def _acquire(lock: Any, scheduler: Scheduler) -> None:
-    if lock.acquire(blocking=False):
-        return
-    try:
-        with scheduler.aside():
-            lock.acquire()
-    except Stopped:
-        lock.release()
-        raise
+            lock.release()
