@@ -1,6 +1,6 @@
 """How far the judges of a run agree, with each other and with its headline score.
 
-    agreements(run)  ->  [Pair("judge.endpoint", "musique.answer_f1", Agreement(n=198, share=0.92, kappa=0.84)), ...]
+    agreements(run)  ->  [{"a": "judge.m", "b": "musique.answer_f1", "n": 198, "share": 0.92, "kappa": 0.84}, ...]
 
 A score that is no judge's counts as right from RIGHT on. Failed questions, which every score counts as wrong, are left
 out: all would agree on them.
@@ -8,11 +8,11 @@ out: all would agree on them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from harness.stats.agreement import Agreement, agreement
+from harness.stats.agreement import agreement
 from reports import facts
 
 if TYPE_CHECKING:
@@ -21,21 +21,12 @@ if TYPE_CHECKING:
 RIGHT = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """Two scores of a run and how far they agree on which answers are right."""
-
-    a: str
-    b: str
-    agreement: Agreement
-
-
-def agreements(run: StoredRun) -> list[Pair]:
-    """Each judge of the run with its headline score, then each judge with each other."""
+def agreements(run: StoredRun) -> list[dict[str, Any]]:
+    """Each judge of the run with its headline score, then each judge with each other: a, b, n, share, kappa."""
     judges, headline = facts.judges(run), facts.headline(run)
     scores = [record["scores"] for record in run.records if record["error"] is None]
     pairs = []
     for a, b in [*((judge, headline) for judge in judges), *combinations(judges, 2)]:
         both = [(row[a] >= RIGHT, row[b] >= RIGHT) for row in scores if a in row and b in row]
-        pairs.append(Pair(a, b, agreement([x for x, _ in both], [y for _, y in both])))
+        pairs.append({"a": a, "b": b, **asdict(agreement([x for x, _ in both], [y for _, y in both]))})
     return pairs

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness.engine.document_view import View
+from harness.engine.document_view import joined_id
 from harness.storage.index_cache import cache_root, checked_files, key_digest
 from harness.storage.serialize import Packed, load
 from harness.storage.untrusted import as_object
-from harness.types import Document
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
@@ -118,7 +117,7 @@ def indexed(run: StoredRun, record: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
     ids = list(record["document_ids"])
     if (record.get("notes") or {}).get("joined"):
-        ids.append(View.of([Document(i, "") for i in ids]).joined().documents[0].id)
+        ids.append(joined_id(ids))
     lines: dict[str, dict[str, Any]] = {}
     for line in run.documents:
         asked = line.get("question_id")

@@ -153,10 +153,8 @@ def traced(search: Search) -> list[str]:
     lines = _asked(search)
     if not search.moves:
         lines += _shown(search)
-    elif search.graph is None:
-        lines += table(search)
     else:
-        lines += tree(search)
+        lines += step_lines(search)
     lines += [printable(line) for line in _of_memory(search)]
     lines += [*search.notes, *search.stored.notes]
     if share := probe_share(record["usage"].get("search", {}), search.convention):
@@ -211,51 +209,35 @@ def _of_memory(search: Search) -> list[str]:
     return [line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..." for line in described]
 
 
-def table(search: Search) -> list[str]:
-    """The steps in their order, a column for each part of a score that any step has."""
-    moves, counted = search.moves, search.convention
-    parts, answers = _parts(moves)
-    hits = ["evidence"] if search.memory is not None else []
-    head = ["#", "action", "node", "level", "p_yes", *parts, "tokens", "TFLOPs", *hits, *answers, "text"]
-    rows = []
-    for move in moves:
-        step = move.step
-        begin, text = [str(move.number), printable(step["action"])], _short(search.text(move), _WIDEST)
-        cells = [
-            *_numbers(step, parts, counted),
-            *(search.evidence[move.number] for _ in hits),
-            *_answer(step, answers),
-            text,
-        ]
-        rows.append((move.later, [*begin, *cells]))
-    return _aligned(head, rows, words=(1, *range(len(head) - 1 - len(hits) - len(answers), len(head))))
+def step_lines(search: Search) -> list[str]:
+    """The steps, a column for each part of a score that any step has.
 
-
-def tree(search: Search) -> list[str]:
-    """The steps of a search over a graph, each under the one it came from; then those behind the stop."""
+    Over a graph each stands under the one it came from, those behind the stop last; else they stand in their order.
+    """
     from reports.search_moves import forest
 
-    moves, counted = search.moves, search.convention
+    moves, tree = search.moves, search.graph is not None
     parts, answers = _parts(moves)
-    head = ["step", "node", "level", "p_yes", *parts, "tokens", "TFLOPs", "edge", "evidence", *answers, "text"]
+    extra = ["edge", "evidence"] if tree else ["evidence"] if search.memory is not None else []
+    head = [*(["step"] if tree else ["#", "action"]), "node", "level", "p_yes", *parts, "tokens", "TFLOPs"]
+    head += [*extra, *answers, "text"]
+    groups = [[m for m in moves if not m.later], [m for m in moves if m.later]] if tree else [moves]
     rows = []
-    for group in ([m for m in moves if not m.later], [m for m in moves if m.later]):
+    for group in groups:
         here = {move.number for move in group}
-        for mark, move in forest(group):
-            step = move.step
+        for mark, move in forest(group) if tree else [("", move) for move in group]:
+            step, action = move.step, printable(move.step["action"])
             under = f" (under {move.parent})" if move.parent is not None and move.parent not in here else ""
-            name = f"{mark}{move.number} {printable(step['action'])}{under}"
-            edge = _number(move.edge, ".3f")
-            text = _short(search.text(move), _WIDEST)
+            told = {"edge": _number(move.edge, ".3f"), "evidence": search.evidence[move.number]}
             cells = [
-                *_numbers(step, parts, counted),
-                edge,
-                search.evidence[move.number],
-                *_answer(step, answers),
-                text,
+                *([f"{mark}{move.number} {action}{under}"] if tree else [str(move.number), action]),
+                *_numbers(step, parts, search.convention),
+                *(told[name] for name in extra),
+                *([_short(step.get("answer") or "", 24)] if answers else []),
+                _short(search.text(move), _WIDEST),
             ]
-            rows.append((move.later, [name, *cells]))
-    return _aligned(head, rows, words=(0, *range(len(head) - 2 - len(answers), len(head))))
+            rows.append((move.later, cells))
+    return _aligned(head, rows)
 
 
 def _parts(moves: list[Move]) -> tuple[dict[str, str], list[str]]:
@@ -269,15 +251,16 @@ def _parts(moves: list[Move]) -> tuple[dict[str, str], list[str]]:
     return parts, ["answer"] if any(move.step.get("answer") is not None for move in moves) else []
 
 
-def _aligned(head: list[str], rows: list[tuple[bool, list[str]]], words: tuple[int, ...]) -> list[str]:
-    """The rows as text; the cells `words` to the left. A line stands before the first row behind the stop."""
+def _aligned(head: list[str], rows: list[tuple[bool, list[str]]]) -> list[str]:
+    """The rows as text; words to the left. A line stands before the first row behind the stop."""
     from reports.search_moves import LATER
 
     cells = [head, *(row for _, row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
+    words = [name in ("step", "action", "evidence", "answer", "text") for name in head]
     lines = []
     for row in cells:
-        aligned = [c.ljust(w) if i in words else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
+        aligned = [c.ljust(w) if left else c.rjust(w) for c, w, left in zip(row, widths, words, strict=True)]
         lines.append("  ".join(aligned).rstrip())
     before = next((i for i, (later, _) in enumerate(rows, 1) if later), None)
     return lines if before is None else [*lines[:before], LATER, *lines[before:]]
@@ -299,10 +282,6 @@ def _numbers(step: dict[str, Any], parts: dict[str, str], convention: str) -> li
 
 def _number(value: Any, form: str) -> str:
     return "" if value is None else format(value, form)
-
-
-def _answer(step: dict[str, Any], answers: list[str]) -> list[str]:
-    return [_short(step.get("answer") or "", 24)] if answers else []
 
 
 def _short(text: str, longest: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -218,6 +218,5 @@ def judge(
     rows = []
     for folder, questions in examples.items():
         judge_run(folder, questions, chosen, parallel=parallel, progress=suitable())
-        pairs = agreements(read_run(folder))
-        rows += [{"run": folder.name, "a": pair.a, "b": pair.b, **asdict(pair.agreement)} for pair in pairs]
+        rows += [{"run": folder.name, **pair} for pair in agreements(read_run(folder))]
     return pd.DataFrame(rows)

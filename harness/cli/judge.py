@@ -6,7 +6,6 @@ exit 0 all judged · 2 a mistake, nothing was judged · 3 some answers, or runs,
 from __future__ import annotations
 
 import json as json_
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -148,7 +147,7 @@ def _print(folder: Path, name: str, judged: Judged, json: bool) -> None:
 def _agreement(folder: Path) -> list[dict[str, Any]]:
     from reports.judges import agreements
 
-    return [{"a": pair.a, "b": pair.b, **asdict(pair.agreement)} for pair in agreements(read_run(folder))]
+    return agreements(read_run(folder))
 
 
 def _table(agreement: list[dict[str, Any]]) -> str:

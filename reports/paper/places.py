@@ -110,6 +110,10 @@ class Printed(BaseModel):
 @cache
 def printed() -> tuple[Printed, ...]:
     """All rows of paper_results.csv."""
-    text = resources.files("reports.paper").joinpath("paper_results.csv").read_text(encoding="utf-8")
+    return rows_of(resources.files("reports.paper").joinpath("paper_results.csv").read_text(encoding="utf-8"))
+
+
+def rows_of(text: str) -> tuple[Printed, ...]:
+    """The rows of a text in the form of paper_results.csv."""
     reader = csv.DictReader(io.StringIO(text))
     return tuple(Printed.model_validate({**row, "line": reader.line_num}) for row in reader)

@@ -1,4 +1,4 @@
-"""What the papers print, and which of it a run here measures: the two data files, checked before use.
+"""What the papers print, and which of it a run here measures: the two data files together.
 
 paper_results.csv   1,059 printed values ─┐
 mapping.yaml        what they mean here  ─┴─► load() ─► (Value(entry, rules, metric, printed=35.8, digits=1), ...)
@@ -6,19 +6,16 @@ mapping.yaml        what they mean here  ─┴─► load() ─► (Value(entry
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
 from harness.errors import DataError
+from reports.paper.places import Printed, printed, rows_of
 from reports.paper.rules import DatasetRule, Entry, LabelRule, Mapping, MeanRule, Metric, Paper, parse
 
-COLUMNS = ("source", "table", "method", "dataset", "metric", "value")
 _EMPTY = "-"  # a cell in which a paper prints nothing
-_CSV, _YAML = "reports/paper/paper_results.csv", "reports/paper/mapping.yaml"
 
 
 @dataclass(frozen=True)
@@ -47,33 +44,35 @@ class Value:
 def load(results: str | None = None, mapping: str | None = None) -> tuple[Value, ...]:
     """The mapped values, in the order of the mapping. The texts default to the two files of this folder.
 
-    Raises DataError for a column, key or label that is unknown, or a mapped value that is no number.
+    Raises DataError for an entry of whose metric nothing is printed, ValueError for a mapped value that is no number.
     """
     rules = _shipped_rules() if mapping is None else parse(mapping)
-    table = _table(_text("paper_results.csv") if results is None else results)
+    table: dict[tuple[str, ...], Printed] = {}
+    for row in printed() if results is None else rows_of(results):
+        table.setdefault((row.source, row.table, row.method, row.dataset, row.metric), row)
     found: list[Value] = []
     for entry in rules.entries:
         paper = _of(entry, rules.papers[entry.source])
         datasets = {**rules.datasets, **paper.datasets}
-        cells = [
-            (label, metric, key)
-            for label in datasets
-            for metric in entry.metrics
-            if (key := (entry.source, entry.table, entry.method, label, rules.metrics[metric].label or metric)) in table
-        ]
-        for metric in set(entry.metrics) - {metric for _, metric, _ in cells}:
-            raise DataError(_YAML, None, "entries", f"{entry.method} ({entry.table}): no printed value of '{metric}'")
-        for label, metric, key in cells:
-            line, text = table[key]
-            if text.strip() == _EMPTY:
-                continue
-            printed, digits = _number(text, line)
+        known = (_deviations(rules, entry), rules.recording)
+        for metric in entry.metrics:
             rule = rules.metrics[metric]
-            if rule.in_points and paper.scale != 1:
-                printed, digits = _scaled(printed, digits, paper.scale)
-            meant, stand_ins = _meant(datasets, label), datasets[label].stand_ins
-            known = (_deviations(rules, entry), rules.recording)
-            found.append(Value(entry, paper, label, meant, stand_ins, metric, rule, printed, digits, line, *known))
+            keys = ((entry.source, entry.table, entry.method, label, rule.label or metric) for label in datasets)
+            if not any(key in table for key in keys):
+                told = f"{entry.method} ({entry.table}): no printed value of '{metric}'"
+                raise DataError("reports/paper/mapping.yaml", None, "entries", told)
+        for label in datasets:
+            for metric in entry.metrics:
+                rule = rules.metrics[metric]
+                cell = table.get((entry.source, entry.table, entry.method, label, rule.label or metric))
+                if cell is None or cell.value.strip() == _EMPTY:
+                    continue
+                number, digits = _number(cell.value)
+                if rule.in_points and paper.scale != 1:
+                    number, digits = _scaled(number, digits, paper.scale)
+                meant, stand_ins = _meant(datasets, label), datasets[label].stand_ins
+                said = (label, meant, stand_ins, metric, rule)
+                found.append(Value(entry, paper, *said, number, digits, cell.line, *known))
     return tuple(found)
 
 
@@ -111,7 +110,7 @@ def _of(entry: Entry, paper: Paper) -> Paper:
 
 
 def _meant(datasets: dict[str, LabelRule], label: str) -> tuple[DatasetRule, ...]:
-    """The data set of a label, or those of a mean; `parse` has checked that there are such."""
+    """The data set of a label, or those of a mean."""
     rule = datasets[label]
     labels = rule.mean_of if isinstance(rule, MeanRule) else (label,)
     return tuple(one for name in labels if isinstance(one := datasets[name], DatasetRule))
@@ -123,23 +122,6 @@ def _scaled(printed: float, digits: int, scale: float) -> tuple[float, int]:
     return round(printed / scale, left), left
 
 
-def _table(text: str) -> dict[tuple[str, ...], tuple[int, str]]:
-    """(source, table, method, dataset, metric) -> (line, value as printed)."""
-    rows = csv.DictReader(io.StringIO(text))
-    if tuple(rows.fieldnames or ()) != COLUMNS:
-        raise DataError(_CSV, 1, None, f"the columns should be {', '.join(COLUMNS)}")
-    found: dict[tuple[str, ...], tuple[int, str]] = {}
-    for row in rows:
-        key = tuple(row[name] for name in COLUMNS[:-1])
-        if key in found and found[key][1] != row["value"]:
-            raise DataError(_CSV, rows.line_num, None, f"another value for {' / '.join(key)} (line {found[key][0]})")
-        found.setdefault(key, (rows.line_num, row["value"]))
-    return found
-
-
-def _number(text: str, line: int) -> tuple[float, int]:
+def _number(text: str) -> tuple[float, int]:
     plain = text.replace(",", "").strip()
-    try:
-        return float(plain), len(plain.partition(".")[2])
-    except ValueError:
-        raise DataError(_CSV, line, "value", f"'{text}' is not a number") from None
+    return float(plain), len(plain.partition(".")[2])

@@ -13,7 +13,6 @@ from harness.engine.progress import Silent
 from harness.engine.rescore import rescore
 from harness.errors import CannotRun, UserError
 from harness.llm.scripted import Rule
-from harness.stats.agreement import Agreement
 from harness.storage.run_folder import read_run
 from harness.types import Example
 from reports.facts import scorer_version
@@ -62,7 +61,7 @@ def test_a_judges_score_stands_beside_the_others(tmp_path: Path) -> None:
     assert run.summary["scores"]["judge.a"]["mean"] == frame([run]).iloc[0]["judge.a"] == 0.25
     assert run.config["dataset"]["scorers"][0] == SCORER, "the headline is what it was"
     (pair,) = agreements(run)
-    assert (pair.a, pair.b, pair.agreement) == ("judge.a", SCORER, Agreement(3, pytest.approx(1 / 3), 0.0))
+    assert pair == {"a": "judge.a", "b": SCORER, "n": 3, "share": pytest.approx(1 / 3), "kappa": 0.0}
     told = run.manifest["judges"]["judge.a"]
     assert (told["prompt"], told["verdicts"]) == (judge.prompt.text, {"failed question": 1, "no": 2, "yes": 1})
     assert scorer_version(run, "judge.a") == judge.version
@@ -96,7 +95,7 @@ def test_another_judge_stands_beside(tmp_path: Path) -> None:
     judged(folder, plan, make_judge(tmp_path, RIGHT, WRONG))
     judged(folder, plan, make_judge(tmp_path, Rule(reply="yes"), name="judge.b", identity={"name": "b"}))
     assert (scores(folder, "judge.a"), scores(folder, "judge.b")) == ([1.0, 0.0, 1.0, 0.0], [1.0] * 4)
-    pairs = {(p.a, p.b): (p.agreement.n, p.agreement.share) for p in agreements(read_run(folder))}
+    pairs = {(p["a"], p["b"]): (p["n"], p["share"]) for p in agreements(read_run(folder))}
     assert pairs == {("judge.a", SCORER): (4, 0.5), ("judge.b", SCORER): (4, 1.0), ("judge.a", "judge.b"): (4, 0.5)}
     with pytest.raises(UserError, match="has a scorer 'musique.answer_f1'"):
         judged(folder, plan, make_judge(tmp_path, name=SCORER))

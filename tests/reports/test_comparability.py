@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from harness.storage.run_folder import StoredRun, read_run
-from reports import facts
 from reports.columns import legended, ordered, sections
 from reports.comparability import main, strangers
 from reports.figures.front import points
@@ -100,13 +99,6 @@ def test_other_questions_dominate_nothing_and_are_drawn_apart(tmp_path: Path) ->
         shown.count("apart, it was asked other questions than most runs") == 4
     )  # two marks, in a wide and a narrow figure
     assert "was asked other questions: compared with none" in shown
-
-
-def test_a_failed_question_counts_where_its_record_says(tmp_path: Path) -> None:
-    rows = [record(0, 1.0, scores={SCORE: 1.0, "short": 1.0}), record(1, None)]
-    run = read_run(write_run(tmp_path, rows))
-    assert facts.scored(run, SCORE).values == (1.0, 0.0)
-    assert (facts.scored(run, "short").values, facts.scored(run, "short").missing) == ((1.0,), 0)
 
 
 LEGEND = (

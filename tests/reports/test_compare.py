@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.errors import UnknownName, UserError
+from harness.errors import UserError
 from harness.stats.paired_tests import detectable_difference, paired_test
 from harness.storage.run_folder import StoredRun, read_run
 from reports.compare import compare, config_difference, side_by_side
@@ -74,10 +74,6 @@ class TestReference:
         runs = [stored(tmp_path, BASE, method="full-context", hash8="99990000"), stored(tmp_path, OURS)]
         assert list(compare(runs, reference=name)["method"]) == ["full-context"]
 
-    def test_unknown_gets_a_close_match(self, tmp_path: Path) -> None:
-        with pytest.raises(UnknownName, match="Did you mean 'pecan'"):
-            compare(pair(tmp_path), reference="pecn")
-
     def test_two_runs_of_the_reference_are_refused(self, tmp_path: Path) -> None:
         runs = [*pair(tmp_path), stored(tmp_path, OURS, hash8="99990000")]
         with pytest.raises(UserError, match=r"2 runs of 'pecan'.*pecan--tiny--0123abcd, pecan--tiny--99990000"):
@@ -91,10 +87,6 @@ class TestReference:
     def test_one_run_is_nothing_to_compare(self, tmp_path: Path) -> None:
         with pytest.raises(UserError, match="at least two runs of one data set"):
             compare([stored(tmp_path, OURS)])
-
-    def test_unknown_score(self, tmp_path: Path) -> None:
-        with pytest.raises(UnknownName, match=rf"Did you mean '{SCORE}'"):
-            compare(pair(tmp_path), score="longbench.qa-f1s")
 
 
 def asked(**changes: Any) -> dict[str, Any]:

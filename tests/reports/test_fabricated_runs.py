@@ -1,6 +1,7 @@
 """Runs fabricated by seed, dishonest and honest ones, judged as the tables and certificates judge them.
 
-A dishonest run must have a reason against its verdict, an honest one none. Each kind draws its details anew.
+A dishonest run must have a reason against its verdict, an honest one none. Each kind draws its details anew. Kinds of
+dishonest runs whose sentence is tested are in test_paper.py, test_paper_settings.py and test_paper_published.py.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from reports.paper.printed import Value, load
 from reports.paper.verdicts import _measured_notes
 from tests.llm.conftest import SIZES, WORDS
 from tests.reports.paper_runs import paper_run
-from tests.reports.test_paper_published import CLOSING, F1, IDS, OPENING, official, question
+from tests.reports.test_paper_published import CLOSING, IDS, OPENING, official, question
 
 SEEDS = (1, 2)
 PAPER = "meta-llama/Llama-3.1-8B-Instruct"
@@ -79,45 +80,15 @@ def hub(run: StoredRun, name: str) -> None:
 END = "Question: Who?\nAnswer:"
 DISHONEST: dict[str, Change] = {
     "weights of other sizes in a folder of the paper's name": other_sizes,
-    "another owner's repository": lambda run, dice: hub(run, f"{dice.pick(('me', 'unsloth', 'x'))}/Llama-3.1-8B-Instruct"),
-    "another model": lambda run, dice: hub(run, dice.pick(("Qwen/Qwen2.5-7B-Instruct", "meta-llama/Llama-3.1-8B"))),
-    "another chat template": lambda run, dice: prompted(run, f"<s>[INST] {dice.random()} {END}{CLOSING}"),
-    "words added by the template": lambda run, dice: prompted(run, f"{OPENING}{END} Think {dice.random()}.{CLOSING}"),
-    "another tokenizer": lambda run, dice: prompted(run, f"{OPENING}{END}{CLOSING}", [dice.between(1, 999) for _ in IDS]),
-    "a quantised file": lambda run, dice: reader(run).update(weights={"gguf": str(dice.random())}),
-    "weights that are not recorded": lambda run, _: reader(run).update(weights=None),
     "another precision": lambda run, dice: reader(run).update(dtype=dice.pick(("float16", "float32"))),
     "thinking": lambda run, dice: run.config["model"].update(thinking={"tokens": dice.between(9, 99)}),
     "code of the repository": lambda run, _: run.config["model"].update(trust_remote_code=True),
-    "an adapter": lambda run, dice: run.config["model"].update(adapter=f"/adapters/{dice.random()}"),
-    "54 rows again and again": lambda run, dice: rows(
-        run, 2417, lambda i, _: question(i % dice.between(20, 200), 2, question_id=f"2hop__{i}_{i}")
-    ),
-    "another data set's ids": lambda run, dice: rows(
-        run, dice.between(30, 2417), lambda i, row: {**row, "question_id": f"{i:024x}"}
-    ),
-    "a training row": lambda run, dice: rows(run, dice.between(1, 9), lambda i, row: {
-        **row, "question_id": "2hop__205146_62031" + ("" if i == 0 else f"#{i}")}),
-    "fewer questions": lambda run, dice: run.records.__delitem__(slice(dice.between(100, 2416), None)),
     "easy questions alone": lambda run, dice: rows(run, 2417, lambda i, row: question(i, dice.pick((2, 2, 3)))),
-    "made-up data": lambda run, _: run.config["dataset"].update(name="pocket/musique"),
-    "another split": lambda run, _: run.config["dataset"].update(split="train"),
-    "another instruction": lambda run, dice: run.config["dataset"].update(instruction=f"Answer {dice.random()}."),
-    "failed questions": lambda run, dice: failing(run, dice.between(40, 2200)),
-    "answers without a score": lambda run, dice: rows(run, dice.between(1, 2000), lambda _, row: {**row, "scores": {}}),
     "an end that did not come": lambda run, dice: run.summary.update(state=dice.pick(("interrupted", "running"))),
     "two experiments in one": lambda run, dice: run.manifest.update(
         starts=[{}, {"changed": {dice.pick(("models", "prompts", "scorers", "seed", "code")): {}}}]
     ),
-    "another version of the scorer": lambda run, dice: run.manifest.update(scorers={F1: f"0.{dice.between(0, 9)}"}),
-    "failed questions left out": lambda run, _: (run.config.update(failed="skip"), failing(run, 3)),
-    "a number from a run elsewhere": lambda run, dice: run.manifest.update(
-        amounts={"k": {"run": f"there/{dice.random()}", "questions": 2417}}
-    ),
-    "other parameters": lambda run, dice: run.config["method"]["params"].update(k=dice.between(6, 60)),
-    "another prompt": lambda run, dice: run.manifest["prompts"].update(answer=f"{{text}} {dice.random()}"),
-    "contexts that were cut": lambda run, dice: rows(run, dice.between(1, 999), lambda _, row: {**row, "truncated": {}}),
-}  # fmt: skip
+}
 
 HONEST: dict[str, Change] = {
     "as the README says": lambda run, _: None,

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import CannotRun, UnknownName, UserError
+from harness.errors import CannotRun
 from harness.storage.run_folder import StoredRun, read_run
 from harness.types import Document, Example, Gold, Question
 from reports import gold_rows as rows_module
@@ -130,14 +130,6 @@ def test_one_length_has_no_buckets_and_is_drawn_as_a_point(tmp_path: Path) -> No
     assert [len(line.points) for panel in panels(table) for line in panel.lines] == [1, 1]
 
 
-def test_nothing_to_tell_is_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(UnknownName, match="unknown score 'f2'"):
-        frame([measured(run_of(tmp_path))], "f2")
-    failed = run_of(tmp_path, (None, None), method="bm25", settings={"failed": "skip"})
-    with pytest.raises(UserError, match="no question of these runs has a score"):
-        frame([measured(failed)])
-
-
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
@@ -185,16 +177,14 @@ def test_table_json_and_drawing(call: Call, tmp_path: Path) -> None:
         (["results", "--edges", "0,5"], "--edges 0,5: should be numbers of tokens, separated by commas"),
         (["results", "--edges", "9,5"], "--edges 9,5: should rise from edge to edge"),
         (["results", "--edges", "many"], "--edges many: should be numbers of tokens"),
-        (["results", "--score", "em.musiqe"], "unknown score 'em.musiqe'"),
         (["far"], "no tokenizer of 'far'"),
-        (["gone"], "the rows are gone; name the file of the rows with --data"),
-        ([], "RUN"),
+        (["failed"], "no question of these runs has a score"),
     ],
 )
 def test_mistakes_are_one_sentence(arguments: list[str], told: str, call: Call, tmp_path: Path) -> None:
     run_of(tmp_path / "results")
     run_of(tmp_path / "far", model="far")
-    write_run(tmp_path / "gone", [record(0, 0.5)], dataset="qasper")
+    run_of(tmp_path / "failed", (None, None), settings={"failed": "skip"})
     code, out, err = call(*arguments)
     assert (code, out) == (2, "")
     assert told in err

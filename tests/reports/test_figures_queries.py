@@ -131,7 +131,6 @@ def test_the_command_queries(call: Any, tmp_path: Path) -> None:
     for arguments, sentence in (
         (["--per-document", "0"], "--per-document 0: should be whole numbers from 1 on"),
         (["--per-document", "1.5"], "--per-document 1.5: should be whole numbers"),
-        (["--out", "q.doc"], "no format ends in '.doc'"),
     ):
         code, out, err = call("queries", *arguments)
         assert (code, out) == (2, "")

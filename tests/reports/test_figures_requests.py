@@ -13,7 +13,6 @@ import pytest
 
 from harness.cost.events import Event
 from harness.cost.meter import Meter
-from harness.errors import UnknownName
 from harness.storage.run_folder import StoredRun, read_run
 from reports.costs import request_counts, requests_of
 from reports.facts import answered_clusters
@@ -108,8 +107,6 @@ def test_nobody_answered(tmp_path: Path) -> None:
     table = frame([run(tmp_path, [record(0, None)], [])])
     assert table["requests"].isna().all()
     assert panels(table) == []
-    with pytest.raises(UnknownName, match="unknown score 'f2'"):
-        frame([run(tmp_path / "b", RECORDS, [])], "f2")
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> None:
@@ -124,10 +121,6 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: A
     assert "musique · tiny · requests a question" in call("results")[1]
     assert call("results", "--out", "requests.svg")[0] == 0
     assert ET.parse(tmp_path / "requests.svg").getroot().tag.endswith("svg")
-    code, out, err = call("results", "--score", "f2")
-    assert (code, out) == (2, "")
-    assert "unknown score 'f2'" in err
-    assert call()[0] == 2
 
 
 def test_counts_are_printed_as_counts_not_as_scores() -> None:

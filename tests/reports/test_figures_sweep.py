@@ -100,8 +100,6 @@ def test_mistakes_are_one_sentence(swept: list[StoredRun]) -> None:
     assert only(swept) == K
     with pytest.raises(UnknownName, match=r"unknown setting 'method.kk'. Did you mean 'method.k'"):
         frame(swept, "method.kk")
-    with pytest.raises(UnknownName, match="unknown score 'f1'"):
-        frame(swept, K, "f1")
     with pytest.raises(UserError, match=r"differ in no setting.*--sweep"):
         only(swept[:1])
 

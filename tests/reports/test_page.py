@@ -349,12 +349,6 @@ class TestFront:
         assert "bad (tiny): 30.0 at 22.5 TFLOPs; dominated by dear, same" in found.text
         assert all(name in found.text for name in ("cheap", "dear", "bad", "same", "oracle"))
 
-    @pytest.mark.parametrize("form", ["svg", "pdf", "png"])
-    def test_the_figure_is_a_file_that_is_the_same_again(self, form: str, tmp_path: Path) -> None:
-        runs = [priced(tmp_path, f"m{k}", 0.5, 10.0**k) for k in range(3)]
-        marks = points(frame(runs), runs)
-        assert front.draw(marks, SCORE, form) == front.draw(marks, SCORE, form)
-
     def test_of_many_marks_the_dominated_ones_have_no_label(self, tmp_path: Path) -> None:
         names = [f"m{k}" for k in range(30)]
         runs = [priced(tmp_path, name, 0.5, 10.0 + k) for k, name in enumerate(names)]

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.config.schema import digest
-from harness.errors import DataError
 from harness.storage.run_folder import StoredRun
 from reports import tables
 from reports.paper import frame, incomplete
@@ -157,22 +156,3 @@ class TestFrame:
         csv = RESULTS + "L,Table 2,Ours,One,Acc,30.0\n"
         found = frame([run(tmp_path, "pocket/retrieved", halves(20, 0.5))], load(csv, yaml.safe_dump(RULES)))
         assert list(found["row"]) == ["Ours, Single", "Ours, One"]
-
-
-@pytest.mark.parametrize(
-    ("rule", "problem"),
-    [
-        ({"mean_of": ["One", "Three"]}, "Single: mean_of names 'Three', which is no data set"),
-        ({"mean_of": ["One", "Single"]}, "Single: mean_of names 'Single', which is no data set"),
-        ({"mean_of": []}, "at least 1 item"),
-        ({"mean_of": ["One"], "questions": 3}, "not permitted"),
-    ],
-)
-def test_a_wrong_mean_is_named(rule: dict[str, Any], problem: str) -> None:
-    for change in ({"datasets": {**RULES["datasets"], "Single": rule}}, {"papers": paper_with(rule)}):
-        with pytest.raises(DataError, match=problem):
-            values(**change)
-
-
-def paper_with(rule: dict[str, Any]) -> dict[str, Any]:
-    return {"L": {**RULES["papers"]["L"], "datasets": {"Single": rule}}}

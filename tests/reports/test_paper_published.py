@@ -112,10 +112,3 @@ def test_other_rows_and_lost_answers_are_refused(tmp_path: Path, rows: list[dict
 )  # fmt: skip
 def test_what_happened_to_the_run(tmp_path: Path, manifest: dict[str, Any], reason: str | None) -> None:
     assert reasons(tmp_path, official(), manifest=manifest) == ([reason] if reason else [])
-
-
-def test_an_interrupted_run_has_no_verdict(tmp_path: Path) -> None:
-    value = next(v for v in load() if v.entry.preset == "bm25" and v.rules[0].dataset == "musique" and v.label == "F1")
-    run = paper_run(tmp_path, "bm25", "musique", official())
-    run.summary["state"] = "interrupted"
-    assert judged(value, run).reasons == ["run: it is interrupted"]

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
-from harness.errors import DataError
 from harness.storage.run_folder import StoredRun
 from reports.paper import frame
 from reports.paper.printed import Value, load
@@ -128,15 +126,3 @@ def test_the_shipped_values() -> None:
     assert kept["Table 6", "QRMeM", "quality", "Number of Requests"][0] == 3.96
     # 26 rows of table 1, two of which have QuALITY alone; 5 of table 2; 6 of table 3; 9 of table 4, without F1; 4 of 6.
     assert len(found) == (24 * (1 + 3 * 3) + 2) + 5 * 3 + 6 * 3 * 3 + 9 * (1 + 3 * 2) + 4 * 2
-
-
-@pytest.mark.parametrize(
-    ("metric", "problem"),
-    [
-        ({"requests": True, "score": ACC}, "exactly one of score, corpus, phases, requests and problem"),
-        ({"requests": True, "instead": [EM]}, "instead: only for a score"),
-    ],
-)
-def test_a_metric_is_of_one_kind(metric: dict[str, Any], problem: str) -> None:
-    with pytest.raises(DataError, match=problem):
-        values(metrics={**RULES["metrics"], "Acc": metric})
