@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from harness.cli.command import choice, output, setting
 from harness.cli.figures import form_of
-from harness.cli.options import FigureOutput, MovedData, RunsFolders
+from harness.cli.options import RESULTS, FigureOutput, MovedData, RunsFolders
 from harness.cli.output import say, write
-from harness.cli.stored_runs import RESULTS, stored_runs
+from harness.cli.stored_runs import stored_runs
 from harness.errors import UserError
 
 if TYPE_CHECKING:

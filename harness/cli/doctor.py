@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness import __version__
-from harness.cli.options import Json, Out
+from harness.cli.options import RESULTS, Json, Out
 from harness.cli.output import columns
 from harness.config import presets
 from harness.storage.untrusted import package_folder
@@ -61,7 +61,7 @@ class Check:
     text: str
 
 
-def doctor(out: Out = "results", json: Json = False) -> int:
+def doctor(out: Out = RESULTS, json: Json = False) -> int:
     """Check what is installed and what can be run here: packages, models, encoders, data sets, memory, disk.
 
     Each thing that is missing comes with the command that gets it. Loads no model and downloads nothing. The exit code

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.command import execution, output, setting
-from harness.cli.options import Json, Out, Score, Selection, split
+from harness.cli.options import RESULTS, Json, Out, Score, Selection, split
 from harness.cli.output import columns, say
 from harness.cli.stopping import say_again
 from harness.errors import HarnessError, RowWaits, UserError, attempt, raise_all
@@ -68,7 +68,7 @@ def duel(
     quiet: Annotated[
         bool, output("--quiet -q", "Print no progress; warnings, errors and results are printed.")
     ] = False,
-    out: Out = "results",
+    out: Out = RESULTS,
     json: Json = False,
 ) -> int:
     """Run methods in step and stop when the comparison is settled.

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.cli.options import FigureOutput, split
+from harness.cli.options import RESULTS, FigureOutput, split
 from harness.cli.output import ENDINGS, format_of, say, write
-from harness.cli.stored_runs import RESULTS, stored_runs
+from harness.cli.stored_runs import stored_runs
 from harness.errors import UnknownName, UserError
 
 T = TypeVar("T", int, float)

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from harness.config.layers import Choices
 
 
+RESULTS = "results"
+"""The folder of runs that is written, and read, where none is named."""
 Runs = Annotated[list[str], typer.Argument(metavar="RUN", help="Run folders, or folders that hold runs.")]
 RunsFolders = Annotated[
     list[str] | None,
-    typer.Argument(metavar="RUNS", help="Run folders, or folders that hold runs.", show_default="results"),
+    typer.Argument(metavar="RUNS", help="Run folders, or folders that hold runs.", show_default=RESULTS),
 ]
 Json = Annotated[bool, output("--json", "Print JSON instead of text.")]
 Out = Annotated[str, output("--out DIR", "Folder for the results, or an object store: s3://bucket/folder.")]

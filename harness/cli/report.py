@@ -29,6 +29,7 @@ from harness.cli.command import choice, output, setting
 from harness.cli.compare import chosen_columns
 from harness.cli.figures import figure, numbers
 from harness.cli.options import (
+    RESULTS,
     Convention,
     FigureOutput,
     MovedData,
@@ -39,7 +40,7 @@ from harness.cli.options import (
     TableOutput,
 )
 from harness.cli.output import format_of, say, write
-from harness.cli.stored_runs import RESULTS, joined, stored_runs
+from harness.cli.stored_runs import joined, stored_runs
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
 from harness.storage.paths import masked, words_without_home

@@ -16,8 +16,6 @@ from harness.storage.object_store import is_url
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
-RESULTS = "results"
-"""The folder of runs that is read where none is named."""
 FIGURES = ("bands", "curves", "front", "memory", "nodes", "queries", "sweep", "tokens")
 
 

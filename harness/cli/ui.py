@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated
 
 from harness.cli.command import execution
-from harness.cli.options import MlflowUri, Out
+from harness.cli.options import RESULTS, MlflowUri, Out
 from harness.errors import CannotRun, UserError
 from harness.storage.paths import masked
 from harness.tracking.mlflow_run import VIEW, address
@@ -29,7 +29,7 @@ _NEWEST_FIRST = """
 
 
 def ui(
-    out: Out = "results",
+    out: Out = RESULTS,
     uri: MlflowUri = None,
     port: Annotated[int, execution("--port N", "Port on this machine.", min=1, max=65535)] = 5000,
     no_browser: Annotated[bool, execution("--no-browser", "Do not open a browser.")] = False,
