@@ -1,6 +1,8 @@
-"""Figures and tables of the papers that come out of stored runs: other stop rules, nodes, queries, tokens.
+"""Figures and tables of the papers that come out of stored runs, each in the module of its command.
 
-curves (replay)      score and TFLOPs against t_n and t_p, out of runs that recorded other stops   (PECAN figure 4)
+A module's `figure(runs, ...)` makes a Figure (figure.py): a table, tables for people, and panels or a drawing.
+
+curves               score and TFLOPs against t_n and t_p, out of runs that recorded other stops   (PECAN figure 4)
 sweep                score and cost against a setting that several runs have other values of
 nodes                nodes retrieved per question, with a log-normal fit                           (PECAN figure 3)
 queries              TFLOPs per query where queries share an index, and where it pays              (PECAN table A4)
@@ -10,8 +12,11 @@ length               score and answer recall by the length of a question's docum
 requests             requests a question, construction of an index apart, beside the score         (QRMeM table 6)
 trials               score and requests against the maximum of trials                              (QRMeM figure 4)
 front                score against cost, and the methods that no other one beats
+memory               score on a data set and on its twin with other names
+autopsy              where questions were lost
+figure               a figure in every format that a command can write
 plot                 panels as SVG, PDF or PNG in the style of paper.mplstyle, drawn by matplotlib
-sheet                a page with a figure and its tables
+replay, rule_table   what other stop rules would have answered, and their table; for curves and trials
 
-Nothing here loads a model, a tokenizer or gold answers: scores of other answers and token counts are handed in.
+Nothing here loads a model.
 """
