@@ -24,7 +24,7 @@ from harness.llm.scripted import Rule
 from harness.method import Method
 from harness.method.hooks import Scene
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
-from harness.training.settings import read
+from harness.training.settings import Settings, read
 from harness.training.teacher import Teacher
 from harness.types import Document, Question
 from pocket.card import EMBEDDED
@@ -285,7 +285,9 @@ def test_a_transcription_has_the_words_that_the_paper_prints(preset: str, paper:
     if paper == "002":
         texts += [
             own.asked
-            for own in read("longrefiner", "paper", ("analysis", "structuring", "selection"), {}).tasks.values()
+            for own in read(
+                Settings, "longrefiner", "paper", ("analysis", "structuring", "selection"), {}
+            ).tasks.values()
         ]
     lines = [line for text in texts for line in text.splitlines()]
     pieces = [

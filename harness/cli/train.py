@@ -124,7 +124,7 @@ def _course(name: str, options: TrainOptions, out: Path) -> Course:
     tasks = [task for name, task in offered.items() if not chosen or name in chosen]
     profile = options.profile or ("pocket" if base.embedded else "paper")
     own = Path(options.config) if options.config is not None else None
-    settings = read.read(_family(preset), profile, list(offered), given[""], own)
+    settings = read.read(read.Settings, _family(preset), profile, list(offered), given[""], own)
     labels = None
     if options.teacher is not None and options.dataset is not None:
         teacher = part("models", model=options.teacher, sets=given["teacher"])
@@ -187,9 +187,7 @@ def _train_reader(options: TrainOptions, out: Path) -> int:
     touch(out)
     try:
         if options.eval_only:
-            from harness.training.exam import rows_of
-
-            print(columns(rows_of(training.examine(say))))
+            _show(training.examine(say), out, json=options.json)
             return 0
         params = {"method": _READER, "base": training.base.name, "seed": str(options.seed), "data": str(training.data)}
         log = feed(out, options.mlflow, params, "adapter training")
@@ -210,7 +208,7 @@ def _reader(options: TrainOptions, out: Path) -> ReaderTraining:
     from harness.config.resolve import part
     from harness.llm.model_info import model_facts
     from harness.training.reader import ReaderSettings, ReaderTraining
-    from harness.training.settings import read_as
+    from harness.training.settings import read
 
     if options.data is None:
         raise UserError("name the folder with the training rows: --data DIR (files such as hotpot_train.json)")
@@ -225,7 +223,7 @@ def _reader(options: TrainOptions, out: Path) -> ReaderTraining:
     of_model = {key: value for key, value in sets.items() if key.startswith("model.")}
     rest = {key: value for key, value in sets.items() if key not in of_model}
     own = Path(options.config) if options.config is not None else None
-    settings = read_as(ReaderSettings, _READER, options.profile or _READER_PROFILE, [_READER], rest, own)
+    settings = read(ReaderSettings, _READER, options.profile or _READER_PROFILE, [_READER], rest, own)
     base = part("models", model=options.model, sets=of_model)
     if problems := model_facts(base).problems:
         raise UserError(problems[0])

@@ -66,7 +66,8 @@ class BlockwiseCausal(torch.autograd.Function):
             scores = torch.bmm(q, key[:, :, :end].reshape(batch * kv, end, size).transpose(1, 2))
             shaped = scores.view(batch, kv, heads // kv, end - start, end)
             if mask is None:
-                shaped[..., start:] += _triangle(end - start, query)
+                size_of_block = end - start, end - start
+                shaped[..., start:] += torch.full(size_of_block, float("-inf"), dtype=query.dtype).triu(1)
             else:
                 shaped += mask[:, :, None, start:end, :end]
             weights = torch.softmax(scores, -1)
@@ -98,11 +99,6 @@ class BlockwiseCausal(torch.autograd.Function):
             q = grouped[:, :, :, start:end].reshape(batch * kv, -1, size)
             d_key[:, :end] += torch.bmm(d_scores.transpose(1, 2), q)
         return d_query.view_as(query), d_key.view_as(key), d_value.view_as(value), None
-
-
-def _triangle(size: int, like: Tensor) -> Tensor:
-    """-inf above the diagonal, [size, size]."""
-    return torch.full((size, size), float("-inf"), dtype=like.dtype).triu(1)
 
 
 class LowRankLinear(torch.autograd.Function):

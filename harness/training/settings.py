@@ -1,6 +1,6 @@
 """Training settings: configs/training/<method>-<profile>.yaml, then a file of the user's, then --set.
 
-    settings = read("longrefiner", "pocket", sets={"analysis.rank": 8, "rate": 1e-3})
+    settings = read(Settings, "longrefiner", "pocket", tasks, sets={"analysis.rank": 8, "rate": 1e-3})
     settings.of("analysis")                    TaskSettings
 
 A file has the keys of Settings; `common` holds for every task and `tasks` for one. After --set a key of a task is
@@ -109,15 +109,10 @@ def profiles(method: str) -> list[str]:
     return sorted({path.stem.removeprefix(f"{method}-") for f in _folders() for path in f.glob(f"{method}-*.yaml")})
 
 
-def read(method: str, profile: str, tasks: Sequence[str], sets: Mapping[str, Any], own: Path | None = None) -> Settings:
-    """Read the settings. Raises UserError for an unknown profile, ConfigError with every mistake in them."""
-    return read_as(Settings, method, profile, tasks, sets, own)
-
-
-def read_as(
-    form: type[S], method: str, profile: str, tasks: Sequence[str], sets: Mapping[str, Any], own: Path | None
+def read(
+    form: type[S], method: str, profile: str, tasks: Sequence[str], sets: Mapping[str, Any], own: Path | None = None
 ) -> S:
-    """The same as `read`, for settings of another form."""
+    """Read settings of a form. Raises UserError for an unknown profile, ConfigError with every mistake in them."""
     name = f"{method}-{profile}.yaml"
     path = next((folder / name for folder in _folders() if (folder / name).is_file()), None)
     if path is None:

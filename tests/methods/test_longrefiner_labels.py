@@ -23,7 +23,7 @@ from harness.models import CAPABILITIES, MeteredModel
 from harness.training.data import from_json, scenes_of, to_json
 from harness.training.labelling import Models, write_labels
 from harness.training.question_sets import Merged
-from harness.training.settings import read
+from harness.training.settings import Settings, read
 from harness.types import Document, Example, Gold, Question
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import Clip, Part, parse, write
@@ -187,7 +187,7 @@ def test_what_the_teacher_cannot_read_is_left_out_and_said(tmp_path: Path) -> No
 
 
 def test_the_printed_prompts_ask_for_the_labels_of_the_paper() -> None:
-    settings = read("longrefiner", "paper", ("analysis", "structuring", "selection"), {})
+    settings = read(Settings, "longrefiner", "paper", ("analysis", "structuring", "selection"), {})
     labels = Labels([{"reply": '{"query_type": "[Local]"}'}], asked=settings.of("analysis").asked)
     (scene,) = ANALYSIS.label(QUESTION, [DOCUMENT], labels)
     assert scene.verdicts == (True,)

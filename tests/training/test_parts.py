@@ -15,7 +15,7 @@ from harness.method import Task
 from harness.method.hooks import Scene
 from harness.stats.rng import Dice
 from harness.training.memory_estimate import Need, adapter_parameters, need, problem
-from harness.training.settings import TaskSettings, profiles, read
+from harness.training.settings import Settings, TaskSettings, profiles, read
 from harness.training.teacher import Teacher
 from harness.training.token_rows import Row, batches, rows
 from harness.training.trainer import rate, steps_of
@@ -69,11 +69,11 @@ def test_steps(rows_: int, settings: dict[str, int], steps: int) -> None:
 
 
 def test_rates_by_hand() -> None:
-    settings = read("longrefiner", "paper", TASKS, {})  # warm-up 0.1, cosine
+    settings = read(Settings, "longrefiner", "paper", TASKS, {})  # warm-up 0.1, cosine
     told = [rate(step, 20, settings, 1.0) for step in (0, 1, 2, 11, 19)]
     # Two steps of warm-up: 1/2, 1. Then 0.5 (1 + cos(pi x / 18)) for x = 0, 9, 17.
     assert told == pytest.approx([0.5, 1.0, 1.0, 0.5, 0.0075961235], abs=1e-9)
-    straight = read("longrefiner", "paper", TASKS, {"schedule": "linear", "warmup": 0})
+    straight = read(Settings, "longrefiner", "paper", TASKS, {"schedule": "linear", "warmup": 0})
     assert [rate(step, 4, straight, 2.0) for step in range(4)] == [2.0, 1.5, 1.0, 0.5]
     assert rate(3, 4, straight.model_copy(update={"schedule": "constant"}), 2.0) == 2.0
 
@@ -85,7 +85,9 @@ def test_the_papers_adapters_have_29_9_million_parameters() -> None:
 
 def test_the_memory_by_hand() -> None:
     shape = ModelShape(layers=2, width=4, heads=2, kv_heads=1, head_size=2, mlp=8, vocab=10)
-    settings = read("longrefiner", "paper", TASKS, {"analysis.rank": 1, "analysis.length": 100, "checkpointing": False})
+    settings = read(
+        Settings, "longrefiner", "paper", TASKS, {"analysis.rank": 1, "analysis.length": 100, "checkpointing": False}
+    )
     found = need(shape, settings, "analysis")
     # A layer: q 16, k 8, v 8, o 16, three of 32 = 144 weights; head and embedding 40 each; 2 bytes a number.
     assert found.weights == 2 * (2 * 144 + 80)
@@ -125,7 +127,7 @@ def test_what_cannot_be_held_is_told_with_its_memory() -> None:
 
 
 def test_the_papers_values() -> None:
-    found = read("longrefiner", "paper", TASKS, {})
+    found = read(Settings, "longrefiner", "paper", TASKS, {})
     assert [found.of(task).length for task in TASKS] == [2048, 32768, 4096]
     assert {(t.rank, t.alpha, t.rate, t.batch, t.accumulation, t.epochs) for t in found.tasks.values()} == {
         (16, 32, 3e-5, 1, 32, 1)
@@ -136,6 +138,7 @@ def test_the_papers_values() -> None:
 
 def test_what_is_said_of_one_task_comes_before_what_is_said_of_all() -> None:
     found = read(
+        Settings,
         "longrefiner",
         "paper",
         TASKS,
@@ -148,9 +151,9 @@ def test_what_is_said_of_one_task_comes_before_what_is_said_of_all() -> None:
 def test_a_file_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "own.yaml").write_text("common: {rank: 3}\ntasks: {selection: {rank: 5}}\nseed_of_all: 1\n")
     with pytest.raises(ConfigError, match="unknown key 'seed_of_all'"):
-        read("longrefiner", "paper", TASKS, {}, tmp_path / "own.yaml")
+        read(Settings, "longrefiner", "paper", TASKS, {}, tmp_path / "own.yaml")
     (tmp_path / "own.yaml").write_text("common: {rank: 3}\ntasks: {selection: {rank: 5}}\n")
-    found = read("longrefiner", "paper", TASKS, {"analysis.rank": 7}, tmp_path / "own.yaml")
+    found = read(Settings, "longrefiner", "paper", TASKS, {"analysis.rank": 7}, tmp_path / "own.yaml")
     assert [found.of(task).rank for task in TASKS] == [7, 3, 5]
 
 
@@ -168,11 +171,11 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
 )
 def test_mistakes_in_settings(sets: dict[str, object], says: str) -> None:
     with pytest.raises(UserError, match=says):
-        read("longrefiner", "pocket", TASKS, sets)
+        read(Settings, "longrefiner", "pocket", TASKS, sets)
 
 
 def test_a_profile_that_is_not_there() -> None:
     with pytest.raises(UserError, match="has no profile 'papr'; it has: paper, pocket"):
-        read("longrefiner", "papr", TASKS, {})
+        read(Settings, "longrefiner", "papr", TASKS, {})
     with pytest.raises(UserError, match="let a teacher label with --teacher"):
-        read("longrefiner", "paper", TASKS, {}).recipes("analysis", SKILLS[0].name)
+        read(Settings, "longrefiner", "paper", TASKS, {}).recipes("analysis", SKILLS[0].name)

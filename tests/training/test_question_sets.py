@@ -14,12 +14,12 @@ from harness.config.yaml_tree import Raw
 from harness.errors import DataError, UserError
 from harness.training import kilt_pages, question_sets
 from harness.training.question_sets import QuestionSet, check_training, gather
-from harness.training.settings import read
+from harness.training.settings import Settings, read
 from harness.training.token_rows import Row, shortened
 from methods.longrefiner.pages import of_page
 from tests.methods.test_longrefiner_labels import LONG, words
 
-PAPER = read("longrefiner", "paper", ("analysis", "structuring", "selection"), {})
+PAPER = read(Settings, "longrefiner", "paper", ("analysis", "structuring", "selection"), {})
 
 
 def rows(path: Path, *questions: str, split: str = "train") -> Path:

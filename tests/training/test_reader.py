@@ -23,7 +23,7 @@ from harness.training.base import Base, teacher_of
 from harness.training.lessons import KINDS, SKILLS, is_open, probe_scene
 from harness.training.reader import ReaderSettings, ReaderTraining
 from harness.training.real_rows import RealRow, Source, check_apart, other_rows, training_rows
-from harness.training.settings import read_as
+from harness.training.settings import read
 from harness.training.skills import declared
 from harness.training.token_rows import Row
 
@@ -210,7 +210,7 @@ def _settings(**sets: Any) -> ReaderSettings:
         "save": 2,
     }
     few |= {"length": 2000, "exam": 2, "exam_world": 1}
-    return read_as(ReaderSettings, "reader", "cpu", ["reader"], {**few, **sets}, None)
+    return read(ReaderSettings, "reader", "cpu", ["reader"], {**few, **sets}, None)
 
 
 def _filled(made: Base, name: str = "one") -> None:
