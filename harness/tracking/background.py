@@ -93,6 +93,7 @@ class BackgroundTracking(Hook):
         self._suite, self._traces = suite, traces
         self._folders: list[Path] = []
         self.process: subprocess.Popen[bytes] | None = None
+        self._unsent = b""
         self._problem = ""
         self.unusable = problems(self._uri) if self._uri else []
         if self.unusable:
@@ -127,7 +128,8 @@ class BackgroundTracking(Hook):
         try:
             if self.process is None:
                 self._start()
-            self._send(os.fsencode(folder) + b"\0")
+            self._unsent += os.fsencode(folder) + b"\0"
+            self._send()
         except OSError as error:
             self._problem = f"{type(error).__name__}: {error}"
 
@@ -149,9 +151,15 @@ class BackgroundTracking(Hook):
         )
         assert self.process.stdin is not None
         os.set_blocking(self.process.stdin.fileno(), False)  # a child that is busy holds nothing up
-        self._send = self.process.stdin.write
         nice = min(19, os.getpriority(os.PRIO_PROCESS, 0) + _NICE)
         os.setpriority(os.PRIO_PROCESS, self.process.pid, nice)
+
+    def _send(self) -> None:
+        """Tell the child of the folders; what its pipe has no room for is sent with the next one, or at the end."""
+        assert self.process is not None
+        assert self.process.stdin is not None
+        written = self.process.stdin.write(self._unsent)  # None: there is no room at all
+        self._unsent = self._unsent[written or 0 :]
 
     def missed(self, timeout: float = 60.0) -> list[str]:
         """Let the child make its last pass and end; waits at most `timeout` seconds.
@@ -161,7 +169,7 @@ class BackgroundTracking(Hook):
         problem = self._problem
         if self.process is not None:
             try:
-                told, _ = self.process.communicate(timeout=timeout)
+                told, _ = self.process.communicate(self._unsent, timeout)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.communicate()

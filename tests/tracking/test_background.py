@@ -78,6 +78,12 @@ def test_one_process_for_the_runs_of_a_suite(uri: str, tmp_path: Path) -> None:
     assert "report.html" in artifacts(uri, parent)
 
 
+def test_more_folders_than_a_pipe_holds_are_all_told(uri: str, tmp_path: Path) -> None:
+    refused = [tmp_path / "results" / "qasper" / f"{'x' * 200}{n}" for n in range(1000)]
+    assert logged(uri, [*refused, run_folder(tmp_path)]) == []
+    assert only_run(uri).info.status == "FINISHED"
+
+
 def test_the_child_of_a_killed_command_logs_what_there_is_and_ends(uri: str, tmp_path: Path) -> None:
     folder = run_folder(tmp_path, summary={})
     code = f"""
