@@ -28,8 +28,8 @@ class RaptorConfig(MethodConfig):
     threshold        c  a node belongs to every component whose posterior is above this
     components       c  the mixtures tried have fewer components than this, and fewer than there are nodes
     cluster_tokens   c  a cluster with more tokens is clustered again
-    seed             c  of UMAP and of the mixtures, whatever the run's seed: a document has one tree (released: UMAP
-                        unseeded, 224 for the choice of the number of components, 0 for the mixture that is used)
+    seed             c  of UMAP and of the choice of the number of components, whatever the run's seed: a document has
+                        one tree (released: UMAP unseeded). The mixture that is used has seed 0, as there
     retrieval        r  "collapsed": all layers ranked together (CT); "traversal": layer by layer from the top (TT)
     top_k            r  nodes shown: in total (CT), or of each layer (TT)
     max_tokens       r  tokens of nodes shown at most; None = what the window holds

@@ -180,7 +180,8 @@ def _umap() -> Any:
 def _mixture(points: np.ndarray, config: RaptorConfig) -> list[np.ndarray]:
     """Members of each component of the Gaussian mixture with the lowest BIC, ascending; every point has one at least.
 
-    Tries 1 to min(components, n) - 1 components (the released range, its upper end excluded).
+    Tries 1 to min(components, n) - 1 components (the released range, its upper end excluded) with the configured seed;
+    the mixture that is used is fitted anew with seed 0, as there.
     """
     kind = import_module("sklearn.mixture").GaussianMixture
     with _ONE, warnings.catch_warnings():
@@ -189,8 +190,8 @@ def _mixture(points: np.ndarray, config: RaptorConfig) -> list[np.ndarray]:
             kind(count, random_state=config.seed).fit(points)
             for count in range(1, max(2, min(config.components, len(points))))
         ]
-    best = min(tried, key=lambda mixture: float(mixture.bic(points)))
-    posterior = best.predict_proba(points)
+        count = min(tried, key=lambda mixture: float(mixture.bic(points))).n_components
+        posterior = kind(count, random_state=0).fit(points).predict_proba(points)
     member = posterior > config.threshold
     member[np.arange(len(points)), posterior.argmax(axis=1)] = True
     return [np.flatnonzero(column) for column in member.T if column.any()]

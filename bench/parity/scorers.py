@@ -1,0 +1,76 @@
+"""Official scorers: LongBench, MuSiQue, HotpotQA, 2WikiMultihopQA, Qasper."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from bench.parity import Stage, stage, theirs
+from bench.parity.rows import Rows
+from harness import scorers
+from harness.types import Gold
+
+PROGRAM = "LongBench, musique, hotpot, 2wikimultihop, qasper-led-baseline"
+METHODS = "the scorers of their data sets; FOLDER holds a checkout of each"
+ANSWERS = 2000
+WORDS = [
+    "the",
+    "a",
+    "Velindra",
+    "Toren",
+    "1719",
+    "mill,",
+    "yes",
+    "no",
+    "of",
+    "river's",
+    "KELFORD",
+    "U.S.",
+    "and",
+    "“poet”",
+    "x",
+]
+# folder, module, function of (prediction, gold) -> number, our scorer, packages that are not used here
+OFFICIAL: list[tuple[str, str, str, str]] = [
+    ("LongBench/LongBench", "metrics", "qa_f1_score", "longbench.qa_f1_score"),
+    ("LongBench/LongBench", "metrics", "rouge_score", "longbench.rouge_score"),
+    ("LongBench/LongBench", "metrics", "retrieval_score", "longbench.retrieval_score"),
+    ("LongBench/LongBench", "metrics", "count_score", "longbench.count_score"),
+    ("LongBench/LongBench", "metrics", "code_sim_score", "longbench.code_sim_score"),
+    ("musique", "metrics.answer", "compute_f1", "musique.answer_f1"),
+    ("musique", "metrics.answer", "compute_exact", "musique.answer_em"),
+    ("hotpot", "hotpot_evaluate_v1", "f1_score", "hotpotqa.f1"),
+    ("hotpot", "hotpot_evaluate_v1", "exact_match_score", "hotpotqa.em"),
+]
+
+
+def _text(dice: random.Random) -> str:
+    return " ".join(dice.choices(WORDS, k=dice.randint(0, 6)))
+
+
+def _number(value: Any) -> float:
+    return float(value[0] if isinstance(value, tuple) else value)
+
+
+def run(code: Path, rows: Rows) -> Iterator[Stage]:
+    """Made-up answers and the real gold answers of sample rows, each scored by both."""
+    import sys
+
+    dice = random.Random(20261124)
+    real = [e.gold.answers[0] for name in ("hotpotqa", "musique") for e in rows.dataset(name, 100).examples]
+    pairs = [(_text(dice), _text(dice) or "x") for _ in range(ANSWERS)]
+    pairs += [(dice.choice([gold, gold.lower(), f"It is {gold}.", _text(dice)]), gold) for gold in real]
+    numbered = [
+        (f"Paragraph {dice.randint(1, 9)} or {dice.randint(1, 9)}", f"Paragraph {n % 9 + 1}") for n in range(ANSWERS)
+    ]
+    for folder, module, function, ours in OFFICIAL:
+        sys.modules.pop("metrics", None)
+        official: Callable[[str, str], Any] = getattr(theirs(code / folder, module), function)
+        turned = function.startswith("compute_")  # MuSiQue's take the gold answer first
+        found, own = [], []
+        for prediction, gold in numbered if function == "retrieval_score" else pairs:
+            found.append(_number(official(gold, prediction) if turned else official(prediction, gold)))
+            own.append(scorers.score_record([ours], prediction, (), Gold((gold,))).scores[ours])
+        yield stage(f"{folder.partition('/')[0]}: {function}", found, own)

@@ -1,0 +1,48 @@
+"""Outputs of the authors' programs on made-up inputs (docs/parity.md): a change of ours shows here."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from methods.hipporag import HippoRAG, walk
+from methods.longrefiner.select import global_scores, local_scores, normalised
+from methods.longrefiner.tree import Node, Tree
+from methods.raptor.config import RaptorConfig
+from methods.raptor.tree import _mixture
+
+
+def test_hipporag_ranks_passages_as_its_program_does() -> None:
+    """OSU-NLP-Group/HippoRAG at c617143: the walk from two kept triples, with similar phrases."""
+    index = {
+        "facts": [["a", "is", "b"], ["b", "is", "c"], ["d", "is", "e"], ["c", "of", "a"]],
+        "of": [[0, 1], [2], [3, 0], []],
+        "synonyms": [[0, 3, 0.9], [3, 0, 0.9], [2, 4, 0.85]],
+    }
+    fit, similarity = np.array([0.7, 1.0, 0.0, 0.4]), np.array([0.5, 0.0, 1.0, 0.25])
+    found = walk(index, fit, [0, 1], similarity, HippoRAG.Config())
+    assert np.allclose(found, [0.059241, 0.006632, 0.068458, 0.004608], atol=2e-6)
+
+
+def test_raptor_clusters_points_as_its_program_does() -> None:
+    """parthsarthi03/raptor at 2e3e83e: three groups of points, two of which touch, are two components."""
+    dice = np.random.default_rng(3)
+    points = np.concatenate([dice.normal(centre, 0.6, (40, 3)) for centre in (0, 1.2, 4)])
+    groups = _mixture(points, RaptorConfig())
+    assert [(len(group), int(group.sum())) for group in groups] == [(80, 3160), (40, 3980)]
+
+
+def test_longrefiner_scores_nodes_as_its_program_does() -> None:
+    """ignorejjj/LongRefiner at ad5ca56: an abstract, a section with two sub-sections, a section; weight 0.3."""
+    kinds = [
+        ("abstract", "", -1), ("paragraph", "", 0), ("paragraph", "", 0),
+        ("section", "S0", -1), ("paragraph", "", 3), ("sub-section", "S0U0", 3), ("paragraph", "", 5),
+        ("paragraph", "", 5), ("sub-section", "S0U1", 3), ("paragraph", "", 8),
+        ("section", "S1", -1), ("paragraph", "", 10), ("paragraph", "", 10),
+    ]  # fmt: skip
+    tree = Tree([Node(kind, title, at, at + 1, parent) for at, (kind, title, parent) in enumerate(kinds)])
+    leaves = [1.0, -2.0, 0.5, 3.0, -1.0, 2.0, 0.0, -3.0]
+    local = normalised([local_scores(tree, leaves, "code")])[0]
+    scores = local + 0.3 * global_scores(tree, {"s0", "s0u0", "abstract"}, "code")
+    theirs = {1: 0.666667, 2: 0.166667, 4: 0.683333, 6: 1.1, 7: 0.433333, 9: 0.833333, 11: 0.5, 12: 0.0}
+    theirs |= {0: 0.716667, 5: 1.066667, 8: 0.933333, 3: 0.994444, 10: 0.25}
+    assert np.allclose([scores[i] for i in theirs], list(theirs.values()), atol=1e-6)
