@@ -35,11 +35,13 @@ The programs of PECAN, GARLIC and QRMeM cannot be had.
 
 
 def version(program: str, code: Path | None) -> str:
-    """The program's commit, or the version of the package."""
+    """The commit of the program in `code`, or of each of several below it; None: the version of the package."""
     if code is None:
         return f"{program} {metadata.version(program)}"
-    done = subprocess.run(["git", "-C", str(code), "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True)
-    return f"{program} at {done.stdout.strip() or 'an unknown commit'}"
+    folders = [code] if (code / ".git").exists() else [code / name.rpartition("/")[2] for name in program.split(", ")]
+    git = [["git", "-C", str(folder), "rev-parse", "--short", "HEAD"] for folder in folders]
+    commits = [subprocess.run(command, capture_output=True, text=True).stdout.strip() for command in git]
+    return f"{program} at {', '.join(commits)}"
 
 
 def table(stages: Sequence[dict[str, Any]]) -> str:

@@ -91,18 +91,12 @@ def run(code: Path, rows: Rows) -> Iterator[Stage]:
         found.append(sorted(sorted(node.index for node in group) for group in groups))
         tokens = [model.count(text) for text in own]
         ours.append(sorted(map(sorted, clusters(points, tokens, config.cluster_tokens, config))))
-    yield stage(
-        "clusters of a layer (documents)",
-        found,
-        ours,
-        "see the next row",
-    )
+    yield stage("clusters of a layer (documents)", found, ours)
     yield Stage(
         "clusters with the same members",
         sum(map(len, ours)),
         sum(len({*map(tuple, a)} & {*map(tuple, b)}) for a, b in zip(found, ours, strict=True)),
-        "a chunk without a posterior above 0.1 is lost there; a duplicate cluster stands twice",
-        "kept (docs/methods/raptor.md#raptor-defaults)",
+        settled="ours follows: the mixture that is used is fitted with seed 0 (37 of 224 were equal while it had 224)",
     )
 
     retrieved: list[list[Any]] = [[], [], [], []]

@@ -1,4 +1,4 @@
-"""Official scorers: LongBench, MuSiQue, HotpotQA, 2WikiMultihopQA, Qasper."""
+"""Official scorers: LongBench, MuSiQue, HotpotQA."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from bench.parity.rows import Rows
 from harness import scorers
 from harness.types import Gold
 
-PROGRAM = "LongBench, musique, hotpot, 2wikimultihop, qasper-led-baseline"
-METHODS = "the scorers of their data sets; FOLDER holds a checkout of each"
+PROGRAM = "THUDM/LongBench, StonyBrookNLP/musique, hotpotqa/hotpot"
+METHODS = "the scorers of their data sets"
 ANSWERS = 2000
 WORDS = [
     "the",
@@ -32,7 +32,7 @@ WORDS = [
     "“poet”",
     "x",
 ]
-# folder, module, function of (prediction, gold) -> number, our scorer, packages that are not used here
+# folder below the one that is named, module, function of (prediction, gold), our scorer
 OFFICIAL: list[tuple[str, str, str, str]] = [
     ("LongBench/LongBench", "metrics", "qa_f1_score", "longbench.qa_f1_score"),
     ("LongBench/LongBench", "metrics", "rouge_score", "longbench.rouge_score"),
