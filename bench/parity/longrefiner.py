@@ -56,7 +56,7 @@ def run(code: Path, rows: Rows) -> Iterator[Stage]:
         "outline: sections and sub-sections of the released rows",
         titles[0],
         titles[1],
-        'it reads sub-sections with quoted titles alone (<sub-section: "T">), its rows have none; 2 rows lose a section',
+        'it reads sub-sections with quoted titles alone (<sub-section: "T">), its rows have none; 2 lose a section',
         "kept: ours reads both spellings (docs/methods/longrefiner.md#longrefiner-filling)",
     )
     yield stage(
