@@ -36,8 +36,7 @@ class RetrievalConfig(MethodConfig):
     a longer sentence cut behind its clauses; "sentences" = chunk_sentences whole sentences, where one of more than
     chunk_tokens tokens is cut and counts as several; "passages" = the document's paragraphs, longer ones cut.
     least_characters: shorter chunks are dropped. k: chunks shown; budget: tokens shown instead of k (set k to null).
-    order: shown best first ("rank") or as they stand in the text ("document"). query_options: rank by the question with
-    the answers to choose from.
+    order: shown best first ("rank") or as they stand in the text ("document").
     """
 
     chunks: Literal["tokens", "packed", "clauses", "sentences", "passages"] = "tokens"
@@ -47,7 +46,6 @@ class RetrievalConfig(MethodConfig):
     k: int | None = Field(default=5, gt=0)
     budget: int | None = Field(default=None, gt=0)
     order: Literal["rank", "document"] = "rank"
-    query_options: bool = False
 
     @model_validator(mode="after")
     def _one_limit(self) -> RetrievalConfig:
@@ -115,9 +113,8 @@ class _TopK(ReadingMethod):
         """The answer to `request` from the chunks that it has room for."""
         chunks: list[Span] = [(a, b) for a, b in index["chunks"]]
         texts = [document.text[a:b] for a, b in chunks]
-        asked = replace(question, text=question_text(question)) if self.config.query_options else question
         with tools.phase("search"):
-            scores = self.rank(asked, texts, index, tools)
+            scores = self.rank(question, texts, index, tools)
         # Ties keep document order, as a stable sort of the negated scores does.
         order = [int(i) for i in np.argsort(-scores, kind="stable")]
         model = tools.model()
@@ -201,6 +198,24 @@ class Dense(_TopK):
         encoder = tools.encoder()
         (query,) = encoder.encode([question.text], "query")
         return encoder.similarity(query, np.asarray(index["embeddings"]))
+
+
+class DosRagConfig(RetrievalConfig):
+    """query_options: rank by the question with the answers to choose from."""
+
+    query_options: bool = True
+
+
+class DosRag(Dense):
+    """DOS RAG's ranking: as by a sentence encoder, but for the query (docs/methods/retrieval.md#dos-rag)."""
+
+    Config = DosRagConfig
+    summary = "chunks by a sentence encoder up to a budget, in the order of the document (DOS RAG)"
+
+    def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
+        """Similarity of the question, with its options where it has some, to every chunk."""
+        asked = replace(question, text=question_text(question)) if self.config.query_options else question
+        return super().rank(asked, texts, index, tools)
 
 
 class Reranked(_TopK):

@@ -59,6 +59,7 @@ def test_each_sentence_retrieves_the_next_paragraph():
         (["So the answer is: the Une."], "the Une"),
         (["It is by Toren.", "The ANSWER is the Une"], "the Une"),
         (["It is by Toren.", ""], "It is by Toren."),
+        (["Nobody knows what the answer is.", ""], "Nobody knows what the answer is."),
     ],
 )
 def test_the_answer_of_the_reasoning(sentences, text):

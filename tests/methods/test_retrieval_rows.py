@@ -18,7 +18,7 @@ from harness.errors import WindowExceeded
 from harness.llm.scripted import Rule
 from harness.types import Document, Passage, Question
 from methods.chunks import fixed_chunks, packed_chunks, passage_chunks, sentence_chunks, sentences, word_chunks
-from methods.retrieval import BM25, Dense, RandomChunks, Reranked, RetrievalConfig, bm25_scores, words
+from methods.retrieval import BM25, Dense, DosRag, RandomChunks, Reranked, RetrievalConfig, bm25_scores, words
 from tests.datasets.support import config as dataset_config
 from tests.datasets.support import needs_real, real
 from tests.methods.conftest import FakeTools, WordEncoder
@@ -161,8 +161,8 @@ def test_what_is_shown_in_the_order_of_the_text_is_chosen_by_rank():
 @pytest.mark.parametrize(("with_options", "shown"), [(False, ["Red fox runs."]), (True, ["Green bird sings."])])
 def test_options_can_be_part_of_the_query(with_options, shown):
     question = Question("q", "Which fox?", ("d",), ("green bird", "green sings"))
-    config = RetrievalConfig(**SENTENCES, k=1, query_options=with_options)
-    assert answer(BM25(config), question=question)[0] == shown
+    config = DosRag.Config(**SENTENCES, k=1, query_options=with_options)
+    assert answer(DosRag(config), question=question)[0] == shown
 
 
 @pytest.mark.parametrize("text", ["", " \n "])
@@ -317,7 +317,7 @@ def test_top_x_is_the_papers(method, dataset, k):
 )
 def test_chunks_in_the_order_of_the_document_at_the_papers_budgets(method, dataset, params):
     found = resolve_params(method, dataset)
-    own = {"chunks": "clauses", "chunk_tokens": 100, "k": None, "query_options": True}
+    own = {"chunks": "clauses", "chunk_tokens": 100, "k": None}
     shared = own if method.startswith("dos") else {"chunk_tokens": 128}
     assert found == RetrievalConfig(**{**shared, "order": "document", **params})
 
