@@ -203,6 +203,8 @@ class Dense(_TopK):
 class DosRagConfig(RetrievalConfig):
     """query_options: rank by the question with the answers to choose from."""
 
+    k: int | None = Field(default=None, gt=0)
+    budget: int | None = Field(default=10_000, gt=0)
     query_options: bool = True
 
 

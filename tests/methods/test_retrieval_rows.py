@@ -161,7 +161,7 @@ def test_what_is_shown_in_the_order_of_the_text_is_chosen_by_rank():
 @pytest.mark.parametrize(("with_options", "shown"), [(False, ["Red fox runs."]), (True, ["Green bird sings."])])
 def test_options_can_be_part_of_the_query(with_options, shown):
     question = Question("q", "Which fox?", ("d",), ("green bird", "green sings"))
-    config = DosRag.Config(**SENTENCES, k=1, query_options=with_options)
+    config = DosRag.Config(**SENTENCES, k=1, budget=None, query_options=with_options)
     assert answer(DosRag(config), question=question)[0] == shown
 
 
