@@ -21,6 +21,7 @@ from typing import IO, cast
 
 from harness.errors import DataError
 from harness.storage.limits import unpacked
+from harness.storage.untrusted import plain
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
 _Stream = IO[bytes]
@@ -56,7 +57,7 @@ def members(archive: Path) -> list[str]:
     """Names of the files in an archive. Raises DataError for another file."""
     try:
         if _is_zip(archive):
-            with zipfile.ZipFile(archive) as zipped:
+            with open(archive, "rb", opener=plain) as packed, zipfile.ZipFile(packed) as zipped:
                 return [entry.filename for entry in zipped.infolist() if not entry.is_dir()]
         with _tar(archive) as tar:
             return [entry.name.removeprefix("./") for entry in tar if entry.isreg()]
@@ -73,11 +74,11 @@ def opened(source: Path | Member) -> Iterator[_Stream]:
             with (_in_zip if _is_zip(source.archive) else _in_tar)(source) as stream:
                 yield stream
         elif name.lower().endswith(".gz"):
-            with source.open("rb") as packed, gzip.GzipFile(fileobj=packed) as unzipped:
+            with open(source, "rb", opener=plain) as packed, gzip.GzipFile(fileobj=packed) as unzipped:
                 yield unpacked(cast("_Stream", unzipped), packed, name)
         else:
-            with source.open("rb") as plain:
-                yield plain
+            with open(source, "rb", opener=plain) as stream:
+                yield stream
     except _BAD_GZIP as error:
         raise DataError(name, None, None, f"not a readable gzip file ({error}); fetch it again") from None
     # An archive that is encrypted, or packed by an unknown method.
@@ -91,7 +92,7 @@ def opened(source: Path | Member) -> Iterator[_Stream]:
 @contextmanager
 def _in_zip(source: Member) -> Iterator[_Stream]:
     with (
-        source.archive.open("rb") as packed,
+        open(source.archive, "rb", opener=plain) as packed,
         zipfile.ZipFile(packed) as archive,
         archive.open(_readable(archive, source)) as inner,
     ):
@@ -112,7 +113,7 @@ def _in_tar(source: Member) -> Iterator[_Stream]:
 @contextmanager
 def _tar(archive: Path) -> Iterator[tarfile.TarFile]:
     """A tar archive, the bytes of a gzipped one counted while they are unpacked."""
-    with archive.open("rb") as packed:
+    with open(archive, "rb", opener=plain) as packed:
         stream: _Stream = packed
         if archive.name.lower().endswith("gz"):
             stream = unpacked(cast("_Stream", gzip.GzipFile(fileobj=packed)), packed, archive.name)

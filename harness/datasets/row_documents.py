@@ -26,6 +26,7 @@ from harness.datasets.files import Broken, Place, first_key, json_value, kind_of
 from harness.datasets.pages import wiki
 from harness.datasets.rows import RowError, line_of, made_id, records, type_name
 from harness.errors import DataError
+from harness.storage.untrusted import read_plain
 from harness.types import Document, Passage
 
 LISTS = ("ctxs", "docs", "paragraphs", "documents", "retrieval_result")
@@ -155,8 +156,8 @@ class Store:
         path = self.folder / file
         inside = path.resolve().is_relative_to(self.folder.resolve())
         try:
-            return path.read_text(encoding="utf-8") if inside and path.is_file() else None
-        except (OSError, UnicodeDecodeError) as error:
+            return read_plain(path).decode() if inside and path.is_file() else None
+        except (OSError, ValueError) as error:
             raise RowError("EntityPages", f"the page {file} cannot be read ({error})") from None
 
 

@@ -23,6 +23,7 @@ from harness.datasets.files import Broken, read_rows
 from harness.errors import DataError
 from harness.storage.file_hash import file_hash
 from harness.storage.paths import inside
+from harness.storage.untrusted import plain, read_plain
 
 SUFFIX = ".content"
 STORIES = "narrativeqa_full_text.zip"
@@ -63,8 +64,8 @@ class _Folder:
     def read(self, document_id: str) -> str | None:
         path = self._path(document_id)
         try:
-            return None if path is None else decoded(path.read_bytes(), path.name)
-        except OSError as error:
+            return None if path is None else decoded(read_plain(path), path.name)
+        except (OSError, ValueError) as error:
             raise DataError(document_id + SUFFIX, None, None, f"cannot be read ({error})") from None
 
     def digest(self, document_ids: Iterable[str]) -> str:
@@ -74,7 +75,7 @@ class _Folder:
             if path is None:
                 whole.update(b"-")
                 continue
-            with path.open("rb") as stream:
+            with open(path, "rb", opener=plain) as stream:
                 whole.update(hashlib.file_digest(stream, "sha256").digest())
         return whole.hexdigest()
 
@@ -85,7 +86,7 @@ class _Archive:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            with zipfile.ZipFile(path) as archive:
+            with open(path, "rb", opener=plain) as packed, zipfile.ZipFile(packed) as archive:
                 stories = [entry for entry in archive.infolist() if entry.filename.endswith(SUFFIX)]
         except (OSError, zipfile.BadZipFile) as error:
             raise DataError(path.name, None, None, f"not a readable zip archive ({error}); fetch it again") from None

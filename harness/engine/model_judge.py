@@ -27,7 +27,7 @@ from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
 from harness.storage.home import home, write_json
 from harness.storage.index_cache import key_digest
-from harness.storage.untrusted import read_object
+from harness.storage.untrusted import plain, read_object
 
 if TYPE_CHECKING:
     from harness.config.schema import ModelConfig
@@ -115,7 +115,8 @@ def read_prompt(path: str | None) -> tuple[Prompt, str]:
         return PROMPT, VERSION
     file = Path(path).expanduser()
     try:
-        text = file.read_text(encoding="utf-8").strip()
+        with open(file, encoding="utf-8", opener=plain) as stream:
+            text = stream.read().strip()
     except (OSError, ValueError) as error:
         raise UserError(f"the prompt '{path}' cannot be read ({getattr(error, 'strerror', None) or error})") from None
     if problem := wrong("harness judge", PROMPT.name, text, {PROMPT.name: PROMPT}):

@@ -45,7 +45,7 @@ from harness.errors import DataError, UserError
 from harness.storage.files import json_line, write_atomic
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, StoredRun, read_run
 from harness.storage.shown_texts import POINTER, TEXTS, checksum, pieces
-from harness.storage.untrusted import as_object
+from harness.storage.untrusted import as_object, plain
 from harness.types import VERSION
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def read_zip(path: Path, damaged: list[str]) -> dict[str, bytes]:
     Raises DataError for what is no zip file, or must not be read.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open(path, "rb", opener=plain) as packed, zipfile.ZipFile(packed) as archive:
             entries = archive.infolist()
             for problem in _problems(entries):
                 raise DataError(path, None, None, f"{problem}; such a bundle is not read")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import stat
 import struct
 import sys
@@ -359,6 +360,9 @@ def test_a_head_that_lies_about_its_size(tmp_path: Path, bundle: Path, monkeypat
         verify(tmp_path / "text.zip")
     with pytest.raises(DataError, match="there is no such file"):
         verify(tmp_path / "nothing.zip")
+    os.mkfifo(tmp_path / "pipe.zip")
+    with pytest.raises(DataError, match="it is no regular file"):
+        verify(tmp_path / "pipe.zip")
 
 
 def test_the_commands(tmp_path: Path, rows: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -86,6 +86,9 @@ DATA: list[tuple[str, str, Callable[[Path], object], str]] = [
     ("zip with a password", "r.zip", _zip(6, 8, 1), "has a password; unpack the archive"),
     ("zip, unknown method", "r.zip", _zip(8, 10, 97), "is packed by a method that is not read; unpack the archive"),
     ("zip, cut", "r.zip", _cut, "; fetch it again"),
+    ("a pipe", "r.jsonl", os.mkfifo, "r.jsonl"),
+    ("a pipe for a zip", "r.zip", os.mkfifo, "r.zip"),
+    ("a device", "r.jsonl", lambda path: path.symlink_to("/dev/zero"), "r.jsonl"),
     ("a link to nowhere", "r.jsonl", lambda path: path.symlink_to("/nowhere"), "; check --data, or dataset.data"),
     ("below a file", "r.jsonl/rows.jsonl", lambda path: path.parent.write_text(""), "; check --data, or dataset.data"),
     ("a long name", f"{LONG}.jsonl", lambda path: None, "; give a shorter one"),
@@ -110,6 +113,7 @@ def test_data(
 CONFIGURATION: list[tuple[str, str, Callable[[Path], object], str]] = [
     ("not UTF-8", "c.yaml", lambda path: path.write_bytes(b"seed: \xff\n"), "not UTF-8 text; save it as UTF-8"),
     ("a folder", "c.yaml", lambda path: path.mkdir(), "cannot be read (Is a directory); name another file"),
+    ("a pipe", "c.yaml", os.mkfifo, "it is no regular file"),
     ("a link to nowhere", "c.yaml", lambda path: path.symlink_to("/nowhere"), "; name another file"),
     ("below a file", "c.yaml/c.yaml", lambda path: path.parent.write_text(""), "; name another file"),
     ("a long name", f"{LONG}.yaml", lambda path: None, "; name another file"),
