@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import zipfile
 from array import array
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from harness.errors import DataError, UserError
 from harness.retrieval.corpus import Corpus, Page
 from harness.storage.file_hash import file_hash
 from harness.storage.files import write_atomic
+from harness.storage.untrusted import plain, read_object
 
 Report = Callable[[str, int, int | None], None]
 """report(stage, done, total): called often; total is None where it is unknown."""
@@ -83,15 +85,20 @@ def open_table(corpus: Corpus, folder: Path, report: Report) -> Table:
     stat = corpus.path.stat()
     seen = {"size": stat.st_size, "modified": stat.st_mtime_ns}
     if (folder / _FACTS).exists():
-        facts = json.loads((folder / _FACTS).read_text(encoding="utf-8"))
-        same = all(facts[key] == value for key, value in seen.items())
-        if not same and file_hash(corpus.path) != facts["sha256"]:
+        try:
+            facts = read_object(folder / _FACTS)
+            same = all(facts[key] == value for key, value in seen.items())
+            digest = facts["sha256"]
+            with open(folder / _RUNS, "rb", opener=plain) as file, np.load(file) as runs:
+                arrays = {name: runs[name] for name in ("lines", "starts", "documents")}
+        except (OSError, ValueError, LookupError, EOFError, zipfile.BadZipFile) as error:
+            raise UserError(f"the index in {folder} is damaged ({error}); remove that folder") from None
+        if not same and file_hash(corpus.path) != digest:
             raise UserError(
                 f"{corpus.path} has changed since its index was made; remove the folder {folder}, or name another one "
                 "with --index DIR"
             )
-        with np.load(folder / _RUNS) as runs:
-            return Table(corpus, facts, runs["lines"], runs["starts"], runs["documents"])
+        return Table(corpus, facts, **arrays)
     facts, arrays = _scan(corpus, report)
     packed = io.BytesIO()
     np.savez(packed, lines=arrays["lines"], starts=arrays["starts"], documents=arrays["documents"])

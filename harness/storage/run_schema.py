@@ -197,7 +197,7 @@ class _Mean(_Open):
 class _StoppedEarly(_Open):
     questions: Count
     of: Count
-    seed: int
+    seed: Count
     verdicts: list[str]
 
 
@@ -239,7 +239,7 @@ class _Config(_Open):
     model: _ModelConfig
     roles: NotRequired[dict[str, _ModelConfig] | None]
     encoder: NotRequired[dict[str, Any] | None]
-    seed: int
+    seed: Count
     failed: NotRequired[Literal["zero", "skip"]]
     limit: NotRequired[int | None]
 

@@ -302,6 +302,10 @@ def test_mistakes_on_the_command_line(
     }
     flashrag(tmp_path / "c.jsonl", passages(seed=1))
     refused[ended()[2]] = "c.jsonl has changed since its index was made; remove the folder"
+    (facts,) = tmp_path.rglob("corpus.json")
+    for number, damage in enumerate((b"[]", b"{}", b"\xff")):
+        facts.write_bytes(damage)
+        refused[ended("--top", str(number + 1))[2]] = "is damaged"
     for error, sentence in refused.items():
         assert sentence in error
         assert error.startswith("error: ")
