@@ -10,6 +10,8 @@ A session is one growing context; every token goes through the model once.
     p = s.probe(["Yes", "No"])          next-token probabilities as if the turn ended here; context unchanged
     s.reply("Yes"); s.user("Now ...")   what the model is taken to have said; the next turn
     a = s.write(max_tokens=32)          -> Written: text, span, per-token attention to watched spans
+    k = s.bound(CacheLimit(budget=1024, ...))   read what is queued, then drop keys and values beyond the budget
+    w = s.attention_by_head("Who?", v)  [layers, heads, tokens of v]: attention of "Who?" to v; context unchanged
     s.score("text")                     log-probability of each token of text in this context; context unchanged
     with s.branch(): ...                rolled back afterwards
     s.room(); s.close()
@@ -23,104 +25,32 @@ import abc
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from harness.errors import CannotRun, WindowExceeded
+from harness.model_outputs import CacheLimit, Decoding, Kept, Probe, Span, Written
 
 if TYPE_CHECKING:
     from harness.cost.flops import ModelShape
     from harness.cost.meter import Meter
 
-CAPABILITIES = ("attention", "probe", "score", "adapters", "sampling")
+__all__ = [
+    "CAPABILITIES",
+    "CacheLimit",
+    "Decoding",
+    "Kept",
+    "LanguageModel",
+    "MeteredModel",
+    "Probe",
+    "Session",
+    "Span",
+    "Written",
+]
 
-
-@dataclass(eq=False)
-class Span:
-    """Tokens [start, end) of a session's context.
-
-    `attention[i]` is the mean attention (over heads, layers and both token sets) of these tokens, as queries, to the
-    i-th span of the `watch` list given to `feed`. Reading it runs what is still queued.
-    """
-
-    start: int
-    end: int
-    session: Session | None = field(default=None, repr=False)
-    _attention: tuple[float, ...] | None = field(default=None, repr=False)
-
-    def __len__(self) -> int:
-        return self.end - self.start
-
-    @property
-    def attention(self) -> tuple[float, ...]:
-        """Mean attention to each watched span; () when nothing was watched."""
-        if self._attention is None and self.session is not None:
-            self.session.flush()
-        return self._attention or ()
-
-
-@dataclass(frozen=True)
-class Probe:
-    """Next-token probabilities of some labels. `p` sums to 1 over the labels; `mass` is the raw probability.
-
-    top: the label whose first token is the likeliest of all tokens, which greedy decoding would write; None where
-    that is another token.
-    """
-
-    p: dict[str, float]
-    mass: dict[str, float]
-    top: str | None = None
-
-    @classmethod
-    def of(cls, mass: dict[str, float], top: str | None) -> Probe:
-        """The probe with these raw probabilities; every label has the same `p` where all are 0."""
-        total = sum(mass.values())
-        return cls({label: m / total if total > 0 else 1 / len(mass) for label, m in mass.items()}, mass, top)
-
-
-@dataclass(frozen=True)
-class Decoding:
-    """How a reply is written: at most `max_tokens` tokens, up to the first of `stop`; temperature 0 is greedy."""
-
-    max_tokens: int
-    stop: tuple[str, ...] = ()
-    temperature: float = 0.0
-    top_p: float = 1.0
-    seed: int = 0
-
-
-@dataclass(frozen=True)
-class Written:
-    """Text written by the model.
-
-    offsets[i] = (start, end) character range of token i in `text`; attention has shape [tokens, watched spans]: row
-    i is the mean attention (over heads, layers and the watched span's tokens) of token i as a query. finish is
-    "stop" (end of turn or a stop string) or "length". ending: whether markers of the end of a turn were cut off the end
-    of the reply (harness/llm/endings.py). thinking: a reasoning model's, in front of `text`.
-    """
-
-    text: str
-    span: Span
-    finish: str
-    offsets: tuple[tuple[int, int], ...] = ()
-    attention: np.ndarray | None = None
-    ending: bool = False
-    thinking: str = ""
-
-    def tokens_between(self, start: int, end: int) -> slice:
-        """The tokens that carry characters [start, end) of the text, as a slice of `offsets` and `attention` rows."""
-        rows = [i for i, (a, b) in enumerate(self.offsets) if a < end and b > start]
-        return slice(rows[0], rows[-1] + 1) if rows else slice(0, 0)
-
-    def attention_between(self, start: int, end: int) -> np.ndarray:
-        """Mean attention of the tokens of text[start:end] to each watched span, shape [watched spans]."""
-        if self.attention is None:
-            raise ValueError("nothing was watched while writing")
-        rows = self.attention[self.tokens_between(start, end)]
-        return rows.mean(axis=0) if len(rows) else np.zeros(self.attention.shape[1])
+CAPABILITIES = ("attention", "cache", "probe", "score", "adapters", "sampling")
 
 
 class Session(abc.ABC):
@@ -137,6 +67,7 @@ class Session(abc.ABC):
         """name: of the model, for messages; window: tokens of context, output included; role: as it is booked."""
         self._name, self._window, self._meter, self._role = name, window, meter, role
         self._turn = "start"
+        self._branches, self._bounded = 0, False
 
     # -- the context ---------------------------------------------------------------------------------------------------
 
@@ -162,8 +93,7 @@ class Session(abc.ABC):
         text does not fit, ForgedTurn for a marker that has no other tokens, CannotRun for `watch` without attention.
         """
         self._need_user_turn("feed")
-        if watch:
-            self._require("attention")
+        self._check_watch(watch)
         span = self._append(text)
         return self._watch(span, text, watch) if watch else span
 
@@ -180,9 +110,11 @@ class Session(abc.ABC):
         """Everything inside is rolled back afterwards."""
         self.flush()
         turn, state = self._turn, self._save()
+        self._branches += 1
         try:
             yield
         finally:
+            self._branches -= 1
             self._turn = turn
             self._restore(state)
 
@@ -213,6 +145,39 @@ class Session(abc.ABC):
             replies.append(json.dumps(sum(scores)))
         return scores
 
+    def attention_by_head(self, text: str, keys: Span) -> np.ndarray:
+        """Attention of `text`, if it ended the user turn here, to each token of `keys`; the context is unchanged.
+
+        Returns float32 [layers, heads, len(keys)]: the mean over the tokens of `text` and of the template's between
+        it and the reply. Heads are those of the queries. Raises WindowExceeded when the text does not fit,
+        ValueError for an empty `keys`, CannotRun where the model gives no attention.
+        """
+        self._need_user_turn("attention_by_head")
+        self._require("attention")
+        if not len(keys):
+            raise ValueError("attention_by_head() needs a span of at least one token")
+        with self.branch():
+            self._append(text)
+            self._open("reply")
+            return self._by_head(text, keys)
+
+    def bound(self, limit: CacheLimit, close: bool = False) -> Kept:
+        """Read what is queued, then drop keys and values from the cache, for good.
+
+        close: close the user turn first, so that the rows that rank are those before the reply; `write` then follows.
+        What is read or written later attends to what is kept and to itself; spans from before cannot be watched any
+        more. Raises ValueError inside `branch`, CannotRun where the model's cache cannot be cut.
+        """
+        self._need_user_turn("bound")
+        self._require("cache")
+        if self._branches:
+            raise ValueError("bound() drops what a branch would have to bring back")
+        self._bounded = True
+        if close:
+            self._open("reply")
+            self._turn = "closing"
+        return self._bound(limit)
+
     def write(
         self,
         max_tokens: int,
@@ -229,12 +194,14 @@ class Session(abc.ABC):
         begin: the reply begins with it; it is not returned. watch: earlier spans, as for `feed`. Raises WindowExceeded
         where context and `max_tokens` exceed the window, CannotRun where the model takes no `watch` or `begin`.
         """
-        self._need_user_turn("write", begin)
+        closed = self._turn == "closing"
+        if not closed:
+            self._need_user_turn("write", begin)
         if max_tokens < 1:
             raise ValueError(f"write() needs max_tokens >= 1, got {max_tokens}")
-        if watch:
-            self._require("attention")
-        self._open("reply")
+        self._check_watch(watch)
+        if not closed:
+            self._open("reply")
         if begin:
             self._skip_thinking()
             self._append(begin)
@@ -271,6 +238,14 @@ class Session(abc.ABC):
 
     def _watch(self, span: Span, text: str, watch: Sequence[Span]) -> Span:
         """`span`, which `text` fills, with its attention to `watch`; for back ends that have "attention"."""
+        raise NotImplementedError
+
+    def _by_head(self, text: str, keys: Span) -> np.ndarray:
+        """Attention by head of what is queued, which ends in `text`; for back ends that have "attention"."""
+        raise NotImplementedError
+
+    def _bound(self, limit: CacheLimit) -> Kept:
+        """Read what is queued and cut the cache; for back ends that have "cache"."""
         raise NotImplementedError
 
     @abc.abstractmethod
@@ -314,6 +289,12 @@ class Session(abc.ABC):
             self._skip_thinking()
             self._append(after)
             return self._text()
+
+    def _check_watch(self, watch: Sequence[Span]) -> None:
+        if watch:
+            self._require("attention")
+            if self._bounded:
+                raise ValueError("spans cannot be watched in a context whose cache is bounded")
 
     def _begin_turn(self, turn: str, text: str) -> Span:
         self._open(turn)

@@ -24,7 +24,7 @@ from pydantic import Field, model_validator
 from harness.method import Index, MethodConfig, Task, Tools
 from harness.method.hooks import Reads
 from harness.models import MeteredModel
-from harness.types import Answer, Document, Question
+from harness.types import Answer, Document, Question, Shown, Step
 from methods.chunks import Span, fixed_chunks, packed, packed_chunks, passage_chunks, sentence_chunks, shown_spans
 from methods.reading import Reading, ReadingMethod, ask, frame, how_many_fit, question_text, room_for_text
 
@@ -67,7 +67,7 @@ class RetrievalConfig(MethodConfig):
         return [(a, b) for a, b in spans if b - a >= self.least_characters]
 
 
-class _TopK(ReadingMethod):
+class TopK(ReadingMethod):
     """Chunks, a ranking, a prompt; subclasses say how to rank."""
 
     Config = RetrievalConfig
@@ -102,6 +102,10 @@ class _TopK(ReadingMethod):
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
         """Scores [chunks], higher is better."""
 
+    def steps(self, shown: Sequence[Shown], kept: Sequence[int], ranks: np.ndarray, tools: Tools) -> list[Step]:
+        """What a trace says of the chunks `kept`, which are `shown`; ranks: the scores of all chunks."""
+        return []
+
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
     ) -> Answer:
@@ -123,7 +127,8 @@ class _TopK(ReadingMethod):
         kept, reason = self._select(order, read, room, model)
         kept = sorted(kept) if self.config.order == "document" else kept
         text = ask(question, [read[i] for i in kept], tools, model, request)
-        return Answer(text, shown_spans(document, [chunks[i] for i in kept]), reason)
+        shown = shown_spans(document, [chunks[i] for i in kept])
+        return Answer(text, shown, reason, tuple(self.steps(shown, kept, scores, tools)))
 
     def told(self, texts: list[str]) -> list[str]:
         """The chunks as they are read, in the order of the document."""
@@ -168,7 +173,7 @@ def bm25_scores(question: Sequence[str], texts: Sequence[Sequence[str]]) -> np.n
     return np.asarray(okapi.get_scores(list(question)), dtype=float)
 
 
-class BM25(_TopK):
+class BM25(TopK):
     """BM25 over the document's own chunks."""
 
     summary = "top-k chunks by BM25"
@@ -178,7 +183,7 @@ class BM25(_TopK):
         return bm25_scores(words(question.text), [words(t) for t in texts])
 
 
-class Dense(_TopK):
+class Dense(TopK):
     """A sentence encoder over the document's chunks; embeddings are kept with the index."""
 
     summary = "top-k chunks by a sentence encoder"
@@ -220,7 +225,7 @@ class DosRag(Dense):
         return super().rank(asked, texts, index, tools)
 
 
-class Reranked(_TopK):
+class Reranked(TopK):
     """A cross-encoder reads the question with every chunk of the document: no first stage that could lose one."""
 
     summary = "top-k chunks by a reranker over all chunks"
@@ -235,7 +240,7 @@ class Reranked(_TopK):
         return tools.reranker().score(question.text, texts)
 
 
-class RandomChunks(_TopK):
+class RandomChunks(TopK):
     """Chunks by chance: the floor that every choice of chunks must beat. Drawn by the run's seed and the question."""
 
     summary = "k chunks by chance: the floor of retrieval"

@@ -54,14 +54,21 @@ class FullContext(ReadingMethod):
         spans, tokens = _kept(document.text, most, model, config.keep)
         cut = spans != [(0, len(document.text))]
         kept = sum(model.count(document.text[a:b]) for a, b in spans) if cut else tokens
-        text = ask(question, [_joined(document.text, spans)] if spans else [], tools, model, request)
+        text, steps = self._ask(question, [_joined(document.text, spans)] if spans else [], tools, request)
         side = {"ends": "middle", "left": "right", "right": "left"}[config.keep]
         return Answer(
             text,
             shown_spans(document, spans),
             "truncated" if cut else "whole",
+            steps,
             truncated={"side": side, "tokens_before": tokens, "tokens_after": kept} if cut else None,
         )
+
+    def _ask(
+        self, question: Question, texts: Sequence[str], tools: Tools, reading: Reading
+    ) -> tuple[str, tuple[Step, ...]]:
+        """The answer, and what a trace says of it."""
+        return ask(question, texts, tools, tools.model(), reading), ()
 
 
 def _joined(text: str, spans: Sequence[Span]) -> str:

@@ -117,6 +117,10 @@ def check_prompts(r: Resolution, method: Method, models: dict[str, ModelConfig])
         r.warnings += untrained(models.values(), method, r.parts["method"].name)
 
 
+_LOADED_ONLY = {"attention": "attention", "cache": "a cache that can be cut"}
+"""What no server gives."""
+
+
 def _check_pair(r: Resolution, method: Method, role: str, facts: Any) -> None:
     """What a method needs of the model in a role against what the model can do, and its window."""
     if facts.problems:
@@ -126,8 +130,9 @@ def _check_pair(r: Resolution, method: Method, role: str, facts: Any) -> None:
     if missing:
         served = ", ".join(fitting(facts.capabilities)) or "none"
         reasons = "".join(f": {facts.refusals[lacking]}" for lacking in missing if lacking in facts.refusals)
-        if "attention" in missing and "served" in facts.identity:
-            lacks = f"attention, which a server cannot give, of its {role} '{facts.name}'"
+        inside = [words for name, words in _LOADED_ONLY.items() if name in missing]
+        if inside and "served" in facts.identity:
+            lacks = f"{inside[0]}, which a server cannot give, of its {role} '{facts.name}'"
         else:
             offered = ", ".join(sorted(facts.capabilities)) or "no capabilities"
             lacks = f"{' and '.join(missing)} of its {role}, which the model '{facts.name}' does not offer ({offered})"
@@ -135,6 +140,9 @@ def _check_pair(r: Resolution, method: Method, role: str, facts: Any) -> None:
             f"method '{name}' needs {lacks}{reasons}; choose another model, or a method that this one can serve "
             f"({served})"
         )
+    known = {**facts.sizes, "weights": facts.identity["weights"]} if facts.sizes else {}
+    for sentence in method.fits(role, facts.window, known):
+        r.add_problem(f"method '{name}': {sentence}")
     dataset: DatasetConfig | None = r.parts.get("dataset")
     if role == "reader" and dataset is not None and facts.window and facts.window <= dataset.max_answer_tokens:
         r.add_problem(

@@ -27,18 +27,16 @@ from typing import Any, Protocol
 
 import torch
 
-from harness.llm.capture import NAME, FeedCapture, Pack, Part, WriteCapture, active, packed
+from harness.llm.capture import Capture, Pack, Part, WriteCapture, active, packed
 from harness.llm.graphs import Steps
 from harness.llm.kernels import Lengths, VarlenKernel
-from harness.llm.kv import Arena, Slot, packed_cache, rewind, slot_of
+from harness.llm.kv import Slot, packed_cache, rewind, slot_of
 from harness.llm.prefixes import Held, copy, held
 from harness.parallel.scheduler import caught
 
 # An ask of at most this many tokens writes, probes or reads a little; many of them cost little more than one.
 _FEW = 64
 THREADS = torch.get_num_threads()  # what torch chose: one a core, or OMP_NUM_THREADS
-# Largest difference of logits, relative to their size, that packing may make in the check before the first packed pass.
-TOLERANCE = {"float32": 1e-3, "bfloat16": 5e-2, "float16": 1e-2}
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ class Ask:
     ids: Sequence[int]
     cache: Any
     logits: int = 0
-    capture: FeedCapture | WriteCapture | None = None
+    capture: Capture | None = None
     blocks: Sequence[bytes] = ()
     labels: Sequence[int] = ()
 
@@ -174,7 +172,7 @@ class ForwardLane:
         if model.fixed_rows is not None:
             return in_rows(model.net, model.device, asks, model.fixed_rows)
         eagerly = functools.partial(together, model.net, model.device, asks, model.kernel)
-        if self._steps is None or any((len(a.ids), a.logits, a.capture, *a.labels) != (1, 1, None) for a in asks):
+        if self._steps is None or any(not _recordable(ask) for ask in asks):
             return eagerly()
         slots = [slot_of(ask.cache) for ask in asks]
         with slots[0].arena.lock:
@@ -192,6 +190,11 @@ class ForwardLane:
         return alone(self._model.net, self._model.device, ask)
 
 
+def _recordable(ask: Ask) -> bool:
+    """Whether the ask is a decode step whose position is the number of its keys."""
+    return (len(ask.ids), ask.logits, ask.capture, *ask.labels) == (1, 1, None) and not slot_of(ask.cache).dropped
+
+
 def _beginning(ask: Ask) -> tuple[Slot, int, int, Sequence[bytes]]:
     return slot_of(ask.cache), len(ask.ids), ask.logits, ask.blocks
 
@@ -206,7 +209,7 @@ def _rest(ask: Ask) -> Ask:
 
 def _undo(ask: Ask) -> Callable[[], None]:
     """A function that restores the ask's cache and capture after a failed pass."""
-    length = ask.cache.get_seq_length()
+    length = slot_of(ask.cache).read()
     taken = ask.capture.mark() if ask.capture is not None else None
 
     def take_back() -> None:
@@ -225,6 +228,8 @@ def alone(net: Any, device: torch.device, ask: Ask) -> torch.Tensor | None:
         "past_key_values": ask.cache,
         "use_cache": True,
     }
+    if (slot := slot_of(ask.cache)).dropped:  # positions go on where the text does
+        given["position_ids"] = torch.arange(slot.read(), slot.read() + len(ask.ids), device=device)[None]
     with torch.inference_mode(), active(ask.capture):
         if not ask.logits:
             net.get_decoder()(**given)
@@ -245,7 +250,7 @@ def together(
     positions: list[int] = []
     logit_rows: list[int] = []
     for ask in (asks[n] for n in order):
-        before = ask.cache.get_seq_length()
+        before = slot_of(ask.cache).read()
         parts.append(Part(len(ids), len(ids) + len(ask.ids), ask.cache, ask.capture))
         ids += ask.ids
         positions += range(before, before + len(ask.ids))
@@ -320,24 +325,6 @@ def in_rows(net: Any, device: torch.device, asks: Sequence[Ask], rows: int) -> l
     ]
 
 
-def rows_hold(net: Any, device: torch.device, layers: int, rows: int) -> bool:
-    """Whether a context's logits are the same to the bit at any place of a pass of `rows` tokens, beside any other."""
-    short, long = ([(7 * n + k) % net.config.vocab_size for n in range(9)] for k in (3, 5))
-    arena = Arena(layers)
-    seen: dict[int, torch.Tensor] = {}
-    for new in (1, 3):
-        for before in sorted({0, 1, rows // 2, rows - new}):
-            neighbour, context = arena.cache(), arena.cache()
-            alone(net, device, Ask(long, neighbour))
-            alone(net, device, Ask(short, context))
-            others = [Ask([before + 1] * before, neighbour, 1)] if before else []
-            *_, out = in_rows(net, device, [*others, Ask(short[:new], context, new)], rows)
-            assert out is not None
-            if not torch.equal(seen.setdefault(new, out), out):
-                return False
-    return True
-
-
 def _make_room(asks: Sequence[Ask]) -> None:
     """Begin a pass: reserve the positions of its new tokens."""
     arena = slot_of(asks[0].cache).arena
@@ -348,52 +335,3 @@ def _make_room(asks: Sequence[Ask]) -> None:
             slot.reserve(slot.used[0] + len(ask.ids))
             kept = ask.capture if isinstance(ask.capture, WriteCapture) else None
             slot.before_leaving = functools.partial(kept.reduce, len(slot.used)) if kept is not None else None
-
-
-def pack_problem(
-    net: Any, device: torch.device, dtype: str, layers: int, kernel: VarlenKernel | None = None
-) -> str | None:
-    """Why contexts of this model cannot share a pass; None when they did so in a trial, with the same logits."""
-    config = net.config
-    if config._attn_implementation != NAME:
-        return f"its attention kernel is '{config._attn_implementation}'"
-    if getattr(config, "sliding_window", None) or getattr(config, "attention_chunk_size", None):
-        return "its attention has a sliding window"
-    rope = getattr(config, "rope_parameters", None) or {}
-    if str(rope.get("rope_type")) in ("dynamic", "longrope"):
-        return "its positions depend on the length of the longest context"
-    if getattr(config, "attn_temperature_tuning", None):
-        return "its queries are scaled by positions that a packed pass does not carry"
-    texts = [[(7 * n + k) % config.vocab_size for n in range(size)] for k, size in ((11, 12), (5, 5), (3, 9))]
-    try:
-        arena = Arena(layers)
-        own = [alone(net, device, Ask(text, arena.cache(), len(text))) for text in texts]
-        both = [(text, arena.cache()) for text in texts]
-        first = together(net, device, [Ask(text[:4], cache, 4) for text, cache in both], kernel)
-        second = together(net, device, [Ask(text[4:], cache, len(text) - 4) for text, cache in both], kernel)
-    except Exception as error:  # noqa: BLE001 - whatever a foreign architecture does with such a pass
-        return f"a trial pass over several contexts failed ({type(error).__name__})"
-    for whole, *halves in zip(own, first, second, strict=True):
-        packed_rows = torch.cat([half for half in halves if half is not None])
-        if whole is None or not bool((whole - packed_rows).norm() <= TOLERANCE[dtype] * whole.norm()):
-            return "a trial pass over several contexts gave other logits than each context alone"
-    return None
-
-
-def cache_problem(net: Any, device: torch.device, dtype: str, layers: int) -> str | None:
-    """Why a session's cache does not work for this model; None when pieces and a roll-back equal one plain pass."""
-    text = [(7 * n + 11) % net.config.vocab_size for n in range(24)]
-    cache = Arena(layers).cache()
-    try:
-        with torch.inference_mode():
-            whole = net(input_ids=torch.tensor([text], device=device), use_cache=False).logits[0].float()
-        alone(net, device, Ask(text[:9], cache))
-        alone(net, device, Ask(text[3:8], cache, 5))
-        rewind(cache, 9)
-        rows = [alone(net, device, Ask(text[a:b], cache, b - a)) for a, b in ((9, 10), (10, 18), (18, 24))]
-    except Exception as error:  # noqa: BLE001 - whatever a foreign architecture does with such a cache
-        return f"a trial pass with its cache failed ({type(error).__name__})"
-    pieces = torch.cat([piece for piece in rows if piece is not None])
-    if not bool((whole[9:] - pieces).norm() <= TOLERANCE[dtype] * whole[9:].norm()):
-        return "a trial pass in pieces, with a roll-back between them, gave other logits than one pass"
-    return None

@@ -4,6 +4,7 @@
     feed without lse, and writing   softmax(q K^T) for blocks of 64 rows, mean over heads, then times the token-to-span
                                   indicator: 64 x tokens at a time
     writing                       the query rows are kept and reduced 64 at a time, so a step costs no extra pass
+    by head                       softmax(q K^T) for the same blocks; each head's rows are summed on their own
 
 `install()` registers the attention function under the name "harness" with transformers; a model loaded with that name
 runs plain fused attention until a Capture is active in the thread, or a Pack: then the tokens of several contexts stand
@@ -17,9 +18,8 @@ other attention from config.json; what it misses raises CannotRun here, at the f
 from __future__ import annotations
 
 import contextlib
-import itertools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,11 +29,11 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from harness.errors import CannotRun
+from harness.llm.attention_weights import Ranges, block_weights, blocks, column_weights
 from harness.llm.kernels import Lengths, OnDevice, VarlenKernel, cpu_attention, one_row
 from harness.llm.kv import Arena
 
 NAME = "harness"
-BLOCK = 64
 # Above this share of watched keys whole rows may cost less: at a half, columns take 0.1 to 0.4 of their time, at nine
 # tenths 0.2 to 1.9 (4 and 9 heads, 40 and 512 rows, 1,000 and 4,096 keys, float32 and bfloat16). A second call of the
 # fused CPU kernel, over the watched keys alone, takes 1.2 to 3 times as long as columns for up to 1,000 of 4,096 keys.
@@ -53,61 +53,8 @@ NEUTRAL = frozenset(
         "use_cache",
     }
 )
-Ranges = Sequence[tuple[int, int]]
 
 _local = threading.local()
-
-
-def block_weights(query: torch.Tensor, key: torch.Tensor, first: int, spans: Ranges, scaling: float) -> torch.Tensor:
-    """Mean attention of each query row to each span of keys, averaged over heads and the span's tokens.
-
-    query: [heads, rows, size], row i standing at position `first` + i; key: [kv_heads, tokens, size].
-    Returns float32 [rows, spans]. At most BLOCK x tokens weights a head exist at a time.
-    """
-    heads, rows, _ = query.shape
-    kv_heads = key.shape[0]
-    picked = indicator(spans, key.shape[1], key.device)
-    out = torch.zeros(rows, len(spans), device=key.device)
-    for r in range(0, rows, BLOCK):
-        q = query[:, r : r + BLOCK].float()
-        last = first + r + q.shape[1]
-        k = key[:, :last].float()
-        # Heads that share a key/value head are laid side by side as rows: no copy of the keys.
-        q = q.reshape(kv_heads, heads // kv_heads * q.shape[1], -1)
-        scores = (q @ k.transpose(-1, -2)).mul_(scaling).view(heads, -1, last)
-        position = torch.arange(first + r, last, device=key.device)
-        later = torch.arange(last, device=key.device)[None] > position[:, None]
-        weights = scores.masked_fill_(later, float("-inf")).softmax(-1).mean(0)
-        out[r : r + BLOCK] = weights @ picked[:last]
-    return out
-
-
-def column_weights(
-    query: torch.Tensor, key: torch.Tensor, lse: torch.Tensor, spans: Ranges, scaling: float
-) -> torch.Tensor:
-    """The same as `block_weights` from the log-sum-exp [heads, rows] of the rows' scores; reads the spans' keys alone.
-
-    Every span precedes the rows, so that no score is masked.
-    """
-    heads, _, size = query.shape
-    kv_heads = key.shape[0]
-    k = torch.cat([key[:, a:b] for a, b in spans], dim=1).float().transpose(-1, -2)
-    ends = list(itertools.accumulate((b - a for a, b in spans), initial=0))
-    picked = indicator(list(itertools.pairwise(ends)), ends[-1], key.device)
-    step = max(BLOCK, BLOCK * 256 // ends[-1])  # rows at a time: as many weights as BLOCK rows of 256 columns, or BLOCK
-    parts = []
-    for q, sums in zip(torch.split(query.float(), step, 1), torch.split(lse.float(), step, 1), strict=True):
-        scores = (q.reshape(kv_heads, -1, size) @ k).mul_(scaling).view(heads, -1, ends[-1])
-        parts.append(scores.sub_(sums[:, :, None]).exp_().mean(0) @ picked)
-    return torch.cat(parts)
-
-
-def indicator(spans: Ranges, tokens: int, device: torch.device) -> torch.Tensor:
-    """Float32 [tokens, spans]: 1 / length of the span for the tokens that stand in it, 0 for the others."""
-    picked = torch.zeros(tokens, len(spans))
-    for i, (a, b) in enumerate(spans):
-        picked[a:b, i] = 1 / (b - a)
-    return picked.to(device)
 
 
 @dataclass
@@ -157,6 +104,45 @@ class FeedCapture:
         return [
             tuple((t / layers / (b - a)).tolist()) for t, ((a, b), _) in zip(self.totals, self.requests, strict=True)
         ]
+
+
+@dataclass
+class HeadCapture:
+    """The attention of every head from some rows to each of the keys [start, end) of the cache.
+
+    Heads are those of the queries: heads that share a key/value head stay apart, and nothing is averaged over them.
+    `first` is the position of the first new token of a pass.
+    """
+
+    keys: tuple[int, int]
+    first: int = 0
+    rows: int = 0
+    sums: dict[int, torch.Tensor] = field(default_factory=dict)
+
+    def take(self, layer: int, query: torch.Tensor, key: torch.Tensor, scaling: float) -> None:
+        """Add the rows of one pass. query [1, heads, new, size]; key [1, kv_heads, tokens, size]."""
+        start, end = self.keys
+        for _, weights in blocks(query[0], key[0], self.first, scaling):
+            part = torch.zeros(query.shape[1], end - start)
+            seen = weights[:, :, start:end].sum(1).cpu()  # a block's weights end with the key of its last row
+            part[:, : seen.shape[1]] = seen
+            self.sums[layer] = self.sums[layer] + part if layer in self.sums else part
+        if layer == min(self.sums):
+            self.rows += query.shape[2]
+
+    def mark(self) -> Any:
+        """A mark for `back_to`, which drops the captures after it."""
+        return self.rows, dict(self.sums)
+
+    def back_to(self, mark: Any) -> None:
+        """Drop the captures since `mark`."""
+        self.rows, self.sums = mark
+
+    def result(self, layers: int) -> torch.Tensor:
+        """Float32 [layers, heads, keys], the mean over the rows. Raises RuntimeError when layers were not seen."""
+        if len(self.sums) != layers:
+            raise RuntimeError(f"attention was captured in {len(self.sums)} of {layers} layers")
+        return torch.stack([self.sums[layer] for layer in sorted(self.sums)]) / self.rows
 
 
 @dataclass
@@ -214,6 +200,9 @@ class WriteCapture:
         return torch.cat(self.rows) if self.rows else torch.zeros(0, len(self.spans))
 
 
+Capture = FeedCapture | HeadCapture | WriteCapture
+
+
 @dataclass
 class Part:
     """One context's share of a packed pass: tokens [start, end) of the pass, its cache, and what is captured."""
@@ -221,7 +210,7 @@ class Part:
     start: int
     end: int
     cache: Any
-    capture: FeedCapture | WriteCapture | None = None
+    capture: Capture | None = None
     _mask: torch.Tensor | None = None
 
     def mask(self, keys: int, query: torch.Tensor) -> torch.Tensor | None:
@@ -292,7 +281,7 @@ def packed(pack: Pack) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def active(capture: FeedCapture | WriteCapture | None) -> Iterator[None]:
+def active(capture: Capture | None) -> Iterator[None]:
     """Make `capture` the one that attention calls in this thread report to."""
     before = getattr(_local, "capture", None)
     _local.capture = capture
@@ -365,7 +354,7 @@ def _fused(
 
 
 def _report(
-    capture: FeedCapture | WriteCapture | None,
+    capture: Capture | None,
     module: Any,
     query: torch.Tensor,
     key: torch.Tensor,
@@ -374,6 +363,8 @@ def _report(
 ) -> None:
     if isinstance(capture, FeedCapture):
         capture.take(query, key, lse, scale)
+    elif isinstance(capture, HeadCapture):
+        capture.take(module.layer_idx, query, key, scale)
     elif isinstance(capture, WriteCapture):
         capture.keep(module.layer_idx, query, key, scale)
 

@@ -25,7 +25,7 @@ from harness.cost.meter import Meter
 from harness.errors import CannotRun
 from harness.llm import capture, families
 from harness.llm.adapters import adapter_folder, merge
-from harness.llm.batched_forward import THREADS, TOLERANCE, Ask, ForwardLane, cache_problem, pack_problem, rows_hold
+from harness.llm.batched_forward import THREADS, Ask, ForwardLane
 from harness.llm.endings import markers_of, pattern
 from harness.llm.graphs import Steps
 from harness.llm.kernels import VarlenKernel
@@ -36,6 +36,7 @@ from harness.llm.session import HFSession
 from harness.llm.template import PLAIN, Pieces, cut, no_system
 from harness.llm.text import Text
 from harness.llm.tokenizer_files import place
+from harness.llm.trials import TOLERANCE, cache_problem, pack_problem, rows_hold
 from harness.models import LanguageModel
 from harness.parallel.scheduler import current
 from harness.storage.untrusted import read_plain

@@ -172,12 +172,13 @@ class Slot:
     """The positions [start, start + capacity) of one context, of which every layer uses the first `used[layer]`.
 
     last: the pass that used it last; before_leaving: what still wants to read its keys, called before they move away;
-    names: of its first blocks, as far as they are known.
+    names: of its first blocks, as far as they are known; dropped: tokens that were read and are no longer held.
     """
 
     def __init__(self, arena: Arena) -> None:
         self.arena, self.start, self.capacity = arena, 0, 0
         self.used = [0] * len(arena.keys)
+        self.dropped = 0
         self.last = arena.clock
         self.before_leaving: Callable[[], None] | None = None
         self.names: list[bytes] = []
@@ -185,6 +186,10 @@ class Slot:
 
     def __del__(self) -> None:
         self.arena.gone(self.start, self.start + self.capacity)
+
+    def read(self) -> int:
+        """Tokens read so far, those that were dropped included: the position of the next one."""
+        return self.used[0] + self.dropped
 
     def reserve(self, tokens: int) -> None:
         """Make room for `tokens` tokens in all; the context moves if what follows it is taken."""
@@ -367,9 +372,9 @@ def packed_cache(parts: Sequence[tuple[Cache, int]], device: torch.device) -> Ca
 
 
 def rewind(cache: Cache, length: int) -> None:
-    """Roll every layer back to its first `length` tokens."""
+    """Roll every layer back to the first `length` tokens that were read."""
     for layer in cache.layers:
-        rewind_layer_to(layer, length)
+        rewind_layer_to(layer, length - slot_of(cache).dropped)
 
 
 @contextlib.contextmanager

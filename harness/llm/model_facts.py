@@ -11,6 +11,7 @@ class ModelFacts:
     """name as in tables; identity: all that changes the output; problems: sentences that forbid the run.
 
     absent: problem -> what to get, "weights of owner/name", of those that a plan can do without;
+    sizes: those of its config.json that are known, by their names there;
     refusals: capability -> why this model lacks it, a sentence without its full stop, where there is more to say.
     """
 
@@ -22,3 +23,4 @@ class ModelFacts:
     warnings: list[str] = field(default_factory=list)
     refusals: dict[str, str] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)

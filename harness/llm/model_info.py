@@ -26,7 +26,7 @@ from harness.storage.untrusted import check_files, package_folder, read_object, 
 
 MERGED = "model.adapter"
 """How messages name the adapter that is merged."""
-_HF = frozenset({"attention", "probe", "score", "sampling"})
+_HF = frozenset({"attention", "cache", "probe", "score", "sampling"})
 _SIZES = """
 head_dim hidden_size intermediate_size max_position_embeddings num_attention_heads num_hidden_layers num_key_value_heads
 vocab_size
@@ -92,6 +92,8 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
         refusals["attention"] = "attention capture needs model.attention=sdpa"
     elif reason := families.capture_problem(settings, config.window or own, config.trust_remote_code):
         refusals["attention"] = f"'{config.name}' {reason}"
+    if "attention" in refusals:  # what a cache drops is chosen by captured attention
+        refusals["cache"] = refusals["attention"]
     capabilities = _HF - refusals.keys()
     base = Base(config.name, folder, where)
     folders = {name: Path(path) for name, path in sorted(config.adapters.items())}
@@ -125,6 +127,7 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
         problems=problems,
         warnings=warnings,
         refusals=refusals,
+        sizes={key: settings[key] for key in _SIZES.split() if settings.get(key) is not None},
     )
 
 

@@ -32,11 +32,11 @@ from harness.errors import CannotRun, ModelOutputError
 from harness.llm.endings import reply_end
 from harness.llm.model_facts import ModelFacts
 from harness.llm.thinking import split, thinking_room
-from harness.models import Decoding, LanguageModel, Probe, Session, Span, Written
+from harness.models import CacheLimit, Decoding, Kept, LanguageModel, Probe, Session, Span, Written
 from harness.storage.untrusted import parse_yaml, read_plain
 
 _TOKEN = re.compile(r"\s*\S+|\s+")
-_CAPABILITIES = frozenset({"attention", "probe", "score", "adapters", "sampling"})
+_CAPABILITIES = frozenset({"attention", "cache", "probe", "score", "adapters", "sampling"})
 Attention = Callable[[str, str], float]
 
 
@@ -89,6 +89,20 @@ class ScriptedSession(Session):
     def _watch(self, span: Span, text: str, watch: Sequence[Span]) -> Span:
         values = (self._model.attend(text, self._text_of(w)) for w in watch)
         return Span(span.start, span.end, None, tuple(values))
+
+    def _by_head(self, text: str, keys: Span) -> np.ndarray:
+        """One layer with one head, whose attention to a token is that of `text` to the line that it stands in."""
+        self._event("probe", self.length() - self._run, self._run, requests=1)
+        shown = self._tokens[keys.start : keys.end]
+        lines = "".join(shown).split("\n")
+        at = np.cumsum([token.count("\n") for token in shown])
+        weights = [self._model.attend(text, lines[line]) for line in at]
+        return np.array(weights, dtype=np.float32)[None, None]
+
+    def _bound(self, limit: CacheLimit) -> Kept:
+        """Nothing is dropped from a script's context; what would be is counted."""
+        self._flush(int(self._turn == "closing"))
+        return Kept(self.length(), min(self.length(), limit.budget), 0)
 
     def _event(self, kind: Kind, new: int, cached: int, **counts: Any) -> None:
         e = Event(self._role, self._model.name, self._meter.current_phase, kind, new, cached, **counts)

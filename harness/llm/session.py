@@ -10,12 +10,11 @@ so the context stays bit-identical.
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,68 +22,21 @@ from transformers.cache_utils import Cache
 
 from harness.config.schema import Thinking
 from harness.cost.events import Event, Kind
-from harness.cost.flops import ModelShape
 from harness.cost.meter import Meter
 from harness.errors import ModelOutputError
+from harness.llm.attention_weights import BLOCK
 from harness.llm.batched_forward import Ask
-from harness.llm.capture import BLOCK, FeedCapture, WriteCapture
+from harness.llm.cache_limit import cut
+from harness.llm.capture import FeedCapture, HeadCapture, WriteCapture
 from harness.llm.endings import reply_end
-from harness.llm.kv import Arena, kept_tail, rewind, slot_of
+from harness.llm.kv import kept_tail, rewind, slot_of
+from harness.llm.loaded import Loaded, PassCost
 from harness.llm.prefixes import names
 from harness.llm.sampling import Sampler
-from harness.llm.template import Framed, Pieces, opening
-from harness.llm.text import Text
+from harness.llm.template import opening
 from harness.llm.thinking import begins
-from harness.models import Decoding, Probe, Session, Span, Written
+from harness.models import CacheLimit, Decoding, Kept, Probe, Session, Span, Written
 from harness.parallel.scheduler import in_forward_thread
-
-
-@dataclass
-class _Cost:
-    """What forward passes did, in the fields of Event that have these names."""
-
-    new: int = 0
-    logits: int = 0
-    pairs: int = 0
-    out: int = 0
-    endings: int = 0
-    thinking: int = 0
-    unclosed: int = 0
-
-
-class Loaded(Framed, Protocol):
-    """What a session needs of a loaded model; `HFModel` has it.
-
-    layers: number of layers; stop_ids: tokens that end a reply; endings: markers that are cut off a reply;
-    thinking: of a reasoning model; opens, closes, skips: tokens by which the template opens its thinking, those that
-    end it at its limit, and an empty one.
-    """
-
-    window: int
-    dtype: str
-    layers: int
-    shape: ModelShape
-    prefill_chunk: int
-    pieces: Pieces
-    text: Text
-    stop_ids: frozenset[int]
-    endings: re.Pattern[str] | None
-    thinking: Thinking | None
-    opens: list[int]
-    closes: list[int]
-    skips: list[int]
-
-    @property
-    def arena(self) -> Arena: ...  # noqa: D102
-
-    def forward(self, ask: Ask, adapter: str | None) -> torch.Tensor | None:
-        """Run one forward pass: float32 logits [ask.logits, vocab]."""
-
-    def require(self, capability: str) -> None:
-        """Raise CannotRun if the model lacks a capability."""
-
-    def remember_first_prompt(self, role: str, ids: list[int]) -> None:
-        """Keep the first context that `role` ran."""
 
 
 class HFSession(Session):
@@ -97,6 +49,7 @@ class HFSession(Session):
         self.ids: list[int] = []
         self._cached = 0
         self._watched: list[tuple[Span, tuple[tuple[int, int], ...]]] = []
+        self._first: torch.Tensor | None = None  # logits where the reply begins, if the cache was bounded there
         self._answering = False  # whether the reply that is open is past its thinking
         self._content = 0  # where the content of the turn begins: behind the last piece of the template
 
@@ -164,7 +117,7 @@ class HFSession(Session):
 
     # -- forward passes ------------------------------------------------------------------------------------------
 
-    def _forward(self, cost: _Cost, ids: Sequence[int], logits: int = 1, **more: Any) -> torch.Tensor | None:
+    def _forward(self, cost: PassCost, ids: Sequence[int], logits: int = 1, **more: Any) -> torch.Tensor | None:
         """One pass over `ids` behind what is cached; returns the last `logits` rows [logits, vocab] in float32."""
         model = self._model
         out = model.forward(Ask(ids, self._cache, logits, **more), self._adapter)
@@ -180,9 +133,9 @@ class HFSession(Session):
         return out
 
     @contextlib.contextmanager
-    def _booked(self, kind: Kind, requests: int = 0) -> Iterator[_Cost]:
+    def _booked(self, kind: Kind, requests: int = 0) -> Iterator[PassCost]:
         """Book what is done inside as one event behind what is cached now, also when it ends with an error."""
-        cost, cached, began = _Cost(), self._cached, time.perf_counter()
+        cost, cached, began = PassCost(), slot_of(self._cache).used[0], time.perf_counter()
         try:
             yield cost
         except BaseException:
@@ -211,7 +164,7 @@ class HFSession(Session):
                 end = capture.first + step
                 how: dict[str, Any] = {"capture": capture}  # what is watched cannot be copied from another context
                 if not self._watched:
-                    how = {"blocks": names(slot_of(self._cache), self.ids[:end], self._adapter)}
+                    how = {"blocks": self._blocks(end)}
                 rows = self._forward(cost, self.ids[capture.first : end], logits * (end >= len(self.ids)), **how)
         self._cached = len(self.ids)
         if self._watched:
@@ -219,6 +172,53 @@ class HFSession(Session):
                 span._attention = values
             self._watched = []
         return rows
+
+    def _blocks(self, end: int) -> list[bytes]:
+        """Names of the blocks that are complete at token `end`; none of a context that has dropped tokens."""
+        slot = slot_of(self._cache)
+        return [] if slot.dropped else names(slot, self.ids[:end], self._adapter)
+
+    def _bound(self, limit: CacheLimit) -> Kept:
+        closing = int(self._turn == "closing")
+        held = slot_of(self._cache).used[0]
+        total = held + len(self.ids) - self._cached
+        capture = HeadCapture((0, total))
+        if total <= limit.budget:
+            self._first = self._flush(closing, closing)
+        elif limit.step is None:
+            with self._booked("prefill", closing) as cost:
+                self._first = self._read(cost, len(self.ids), closing, limit, capture)
+        else:
+            for end in range(self._cached + limit.step, len(self.ids) + limit.step, limit.step):
+                last = closing * (end >= len(self.ids))
+                with self._booked("prefill", last) as cost:
+                    self._first = self._read(cost, min(end, len(self.ids)), last, limit, capture)
+                cut(self._cache, {}, limit)
+        return cut(self._cache, capture.sums, limit)
+
+    def _read(
+        self, cost: PassCost, end: int, logits: int, limit: CacheLimit, capture: HeadCapture
+    ) -> torch.Tensor | None:
+        """Read up to token `end`; the last rows, whose attention ranks what stays, in a pass of their own."""
+        ranking = 0 if limit.rows is None else max(len(self.ids) - limit.rows, self._cached)
+        rows, start = None, self._cached
+        stops = sorted({*range(start, end, self._model.prefill_chunk), min(ranking, end), end} - {*range(start + 1)})
+        for stop in stops:
+            how: dict[str, Any] = {"blocks": self._blocks(stop)}
+            if start >= ranking and limit.rows != 0:
+                capture.first = slot_of(self._cache).used[0]
+                how = {"capture": capture}
+            rows = self._forward(cost, self.ids[start:stop], logits * (stop == end), **how)
+            start = stop
+        self._cached = end
+        return rows
+
+    def _by_head(self, text: str, keys: Span) -> np.ndarray:
+        capture, step = HeadCapture((keys.start, keys.end)), self._model.prefill_chunk
+        with self._booked("probe", requests=1) as cost:
+            for capture.first in range(self._cached, len(self.ids), step):
+                self._forward(cost, self.ids[capture.first : capture.first + step], 0, capture=capture)
+        return capture.result(self._model.layers).numpy()
 
     # -- asking --------------------------------------------------------------------------------------------------
 
@@ -270,7 +270,8 @@ class HFSession(Session):
         start, thinks = len(self.ids), not self._answering
         if thinks:
             self.ids += self._model.opens
-        logits = self._flush(1, requests=1)
+        logits = self._flush(1, requests=1) if self._first is None else self._first
+        self._first = None
         sampler, thinking = Sampler(how.temperature, how.top_p, how.seed), ""
         if thinks and logits is not None and self._model.thinking:
             logits, thinking = self._think(logits, sampler, self._model.thinking)

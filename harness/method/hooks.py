@@ -15,6 +15,8 @@ from harness.errors import UserError
 from harness.types import Document, Question
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from harness.cost.meter import Meter
     from harness.method.tools import Task, Tools
     from harness.models import MeteredModel
@@ -149,13 +151,26 @@ class MethodHooks:
 
     recording_fields config fields that change what is recorded besides the answer, and no prediction
     without_adapters how to run without the adapters of `adapters`; ends the sentence that refuses a model without them
+    heads_field      config field that names a list of attention heads, or "all"; "" for none (`harness heads`)
     takes            config field -> unit, for numbers that another run can give (method.k=from:pecan): "nodes"
                      that its search visited, or "pieces" to show for the same cost
     """
 
     recording_fields: ClassVar[tuple[str, ...]] = ()
     without_adapters: ClassVar[str] = ""
+    heads_field: ClassVar[str] = ""
     takes: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {}
+
+    def fits(self, role: str, window: int, sizes: Mapping[str, Any]) -> list[str]:
+        """Reasons why it cannot run with the model of `role`, as sentences; found without loading it.
+
+        window: tokens; sizes: those of its config.json, and under "weights" what identifies them; {} where unknown.
+        """
+        return []
+
+    def head_scores(self, question: Question, texts: Sequence[str], tools: Tools) -> np.ndarray:
+        """Scores [texts, layers, heads] of each attention head alone, for a method with a `heads_field`."""
+        raise UserError(f"{type(self).__name__} uses no list of attention heads")
 
     def skills(self) -> list[Skill]:
         """The kinds of request that this method makes of a model."""

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.errors import CannotRun
-from harness.llm import batched_forward
+from harness.llm import batched_forward, trials
 from harness.llm.kv import Arena
 from harness.llm.load import load_model
 from harness.parallel.scheduler import Scheduler
@@ -97,7 +97,8 @@ def passes(monkeypatch):
         sizes.append(len(asks))
         return real(net, device, asks, *more)
 
-    monkeypatch.setattr(batched_forward, "together", spy)
+    for module in (batched_forward, trials):
+        monkeypatch.setattr(module, "together", spy)
     return sizes
 
 
@@ -295,7 +296,7 @@ def _refusing(given):
     [(lambda given: given, None), (_no_positions, "gave other logits"), (_refusing, r"failed \(TypeError\)")],
 )
 def test_a_trial_finds_out_what_cannot_be_packed(tiny, change, why):
-    found = batched_forward.pack_problem(_Net(tiny.net, change), tiny.device, "float32", tiny.layers)
+    found = trials.pack_problem(_Net(tiny.net, change), tiny.device, "float32", tiny.layers)
     if why is None:
         assert found is None
     else:
@@ -314,14 +315,14 @@ def test_a_trial_finds_out_what_cannot_be_packed(tiny, change, why):
 )
 def test_what_a_short_trial_cannot_see_is_refused_by_name(tiny, monkeypatch, name, value, why):
     monkeypatch.setattr(tiny.net.config, name, value, raising=False)
-    assert why in batched_forward.pack_problem(tiny.net, tiny.device, "float32", tiny.layers)
+    assert why in trials.pack_problem(tiny.net, tiny.device, "float32", tiny.layers)
 
 
 def test_a_trial_finds_a_cache_that_cannot_be_rolled_back(tiny, monkeypatch):
     asked = (tiny.net, tiny.device, "float32", tiny.layers)
-    assert batched_forward.cache_problem(*asked) is None
-    monkeypatch.setattr(batched_forward, "rewind", lambda _cache, _length: None)
-    assert "gave other logits than one pass" in batched_forward.cache_problem(*asked)
+    assert trials.cache_problem(*asked) is None
+    monkeypatch.setattr(trials, "rewind", lambda _cache, _length: None)
+    assert "gave other logits than one pass" in trials.cache_problem(*asked)
 
 
 def test_bfloat16_packs_too(tiny_folder, passes):

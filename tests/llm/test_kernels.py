@@ -8,10 +8,12 @@ from itertools import pairwise
 import pytest
 import torch
 
-from harness.llm.batched_forward import Ask, alone, pack_problem, together
-from harness.llm.capture import FeedCapture, WriteCapture, block_weights, column_weights
+from harness.llm.attention_weights import block_weights, column_weights
+from harness.llm.batched_forward import Ask, alone, together
+from harness.llm.capture import FeedCapture, WriteCapture
 from harness.llm.kernels import VarlenKernel, cpu_attention, one_row
 from harness.llm.kv import Arena
+from harness.llm.trials import pack_problem
 
 
 @pytest.fixture
@@ -98,7 +100,7 @@ def test_contexts_of_any_length_and_order(tiny, calls):
 @pytest.mark.parametrize("block", [64, 1])
 @pytest.mark.parametrize("spans", [[(0, 3)], [(2, 5), (5, 40)], [(7, 8), (1, 30), (3, 9)]])
 def test_weights_from_the_log_sum_exp_are_those_of_whole_rows(monkeypatch, spans, block):
-    monkeypatch.setattr("harness.llm.capture.BLOCK", block)
+    monkeypatch.setattr("harness.llm.attention_weights.BLOCK", block)
     query, key = torch.randn(4, 40, 8), torch.randn(2, 80, 8)
     scores = (query @ key.repeat_interleave(2, 0).transpose(1, 2)) * 0.3
     scores = scores.masked_fill(torch.ones(40, 80, dtype=torch.bool).triu(41), -math.inf)

@@ -1,0 +1,95 @@
+"""`harness heads METHOD --model NAME --dataset NAME --out FILE`: find the attention heads that point at evidence.
+
+exit 0 written · 2 a mistake, nothing was written · 3 the file could not be saved · 130 interrupted
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from harness.cli.command import choice, output, setting
+from harness.cli.options import sets_of
+from harness.cli.output import say
+from harness.cli.stopping import until_interrupted
+from harness.errors import UserError
+
+if TYPE_CHECKING:
+    from harness.config.layers import Choices
+    from harness.engine.heads import Found
+    from harness.engine.plan import Plan
+
+
+def heads(
+    method: Annotated[str, typer.Argument(metavar="METHOD", help="A method that ranks by attention heads (qrhead).")],
+    model: Annotated[str, choice("--model NAME", "Model whose heads are scored.", complete="models")],
+    dataset: Annotated[
+        str, choice("--dataset -d NAME", "Data set whose rows mark supporting passages.", complete="datasets")
+    ],
+    out: Annotated[str, output("--out FILE", "File to write; use it with --set method.heads=FILE.")],
+    data: Annotated[str | None, choice("--data PATH", "Local file or folder to load instead of the hub.")] = None,
+    sample: Annotated[int, choice("--sample N", "So many questions, drawn by the seed.", min=1)] = 128,
+    seed: Annotated[int, setting("--seed N", "Seed of the sample.", min=0)] = 0,
+    top: Annotated[int, setting("--top N", "Heads of the list.", min=1)] = 16,
+    sets: Annotated[
+        list[str] | None,
+        setting("--set KEY=VALUE ...", "Any setting of method, data set or model."),
+    ] = None,
+) -> int:
+    """Find the attention heads of a model that point at evidence, and write them as a list.
+
+    A head's score is the attention that it pays the passages marked as supporting, summed over them, mean over the
+    questions. Questions whose passages do not fit the window or of which none is marked are left out and counted.
+    """
+    from harness.config.layers import Choices
+
+    given = {**sets_of(sets or []), "sample_seed": seed}
+    plan = _plan(Choices(method, dataset, data=data, model=model, sample=sample, seed=seed, sets=given))
+    return until_interrupted(lambda: _find(plan, top, Path(out).expanduser()), "interrupted; nothing was written")
+
+
+def _plan(choices: Choices) -> Plan:
+    """The plan with all heads in place of a list. Raises UserError for a method that uses none."""
+    from dataclasses import replace
+
+    from harness.config.named_settings import method_class
+    from harness.config.resolve import resolve_part
+    from harness.engine.plan import plan_choices
+
+    cls = method_class(resolve_part("methods", choices).parts["method"].implementation)
+    if not cls.heads_field:
+        raise UserError(f"'{choices.method}' uses no list of attention heads; name a method that does, such as qrhead")
+    return plan_choices(replace(choices, sets={**choices.sets, f"method.{cls.heads_field}": "all"}))
+
+
+def _find(plan: Plan, top: int, out: Path) -> int:
+    from harness.engine.heads import find_heads
+    from harness.storage.files import save_error, write_atomic
+
+    found = find_heads(plan, say)
+    try:
+        write_atomic(out, _text(plan, found, top).encode())
+    except OSError as error:
+        raise save_error(out, error) from error
+    best = ", ".join(f"{layer}-{head}" for layer, head in found.best(top))
+    print(f"{out}: {best}  ({found.questions} questions, {found.left_out} left out)")
+    return 0
+
+
+def _text(plan: Plan, found: Found, top: int) -> str:
+    """The list as a YAML file (docs/methods/attention.md#head-lists)."""
+    config = plan.config
+    source = f"harness heads {config.method.name}, {found.questions} questions, seed {config.sample_seed}"
+    model: dict[str, Any] = {"name": config.model.name, **found.sizes, "weights": plan.facts["reader"].get("weights")}
+    best = found.best(top)
+    values = {
+        "source": source,
+        "found_on": config.dataset.name,
+        "model": model,
+        "heads": [f"{layer}-{head}" for layer, head in best],
+        "scores": [round(float(found.scores[head]), 6) for head in best],
+    }
+    return "".join(f"{key}: {json.dumps(value)}\n" for key, value in values.items())

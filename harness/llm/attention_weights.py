@@ -1,0 +1,68 @@
+"""Attention weights of some query rows from queries and keys, for blocks of rows at a time."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import torch
+
+BLOCK = 64
+Ranges = Sequence[tuple[int, int]]
+
+
+def block_weights(query: torch.Tensor, key: torch.Tensor, first: int, spans: Ranges, scaling: float) -> torch.Tensor:
+    """Mean attention of each query row to each span of keys, averaged over heads and the span's tokens.
+
+    query: [heads, rows, size], row i standing at position `first` + i; key: [kv_heads, tokens, size].
+    Returns float32 [rows, spans]. At most BLOCK x tokens weights a head exist at a time.
+    """
+    picked = indicator(spans, key.shape[1], key.device)
+    out = torch.zeros(query.shape[1], len(spans), device=key.device)
+    for r, weights in blocks(query, key, first, scaling):
+        out[r : r + BLOCK] = weights.mean(0) @ picked[: weights.shape[-1]]
+    return out
+
+
+def blocks(query: torch.Tensor, key: torch.Tensor, first: int, scaling: float) -> Iterator[tuple[int, torch.Tensor]]:
+    """(first row, weights [heads, BLOCK rows, keys up to the last of these rows]) of each block of query rows."""
+    heads, rows, _ = query.shape
+    kv_heads = key.shape[0]
+    for r in range(0, rows, BLOCK):
+        q = query[:, r : r + BLOCK].float()
+        last = first + r + q.shape[1]
+        k = key[:, :last].float()
+        # Heads that share a key/value head are laid side by side as rows: no copy of the keys.
+        q = q.reshape(kv_heads, heads // kv_heads * q.shape[1], -1)
+        scores = (q @ k.transpose(-1, -2)).mul_(scaling).view(heads, -1, last)
+        position = torch.arange(first + r, last, device=key.device)
+        later = torch.arange(last, device=key.device)[None] > position[:, None]
+        yield r, scores.masked_fill_(later, float("-inf")).softmax(-1)
+
+
+def column_weights(
+    query: torch.Tensor, key: torch.Tensor, lse: torch.Tensor, spans: Ranges, scaling: float
+) -> torch.Tensor:
+    """The same as `block_weights` from the log-sum-exp [heads, rows] of the rows' scores; reads the spans' keys alone.
+
+    Every span precedes the rows, so that no score is masked.
+    """
+    heads, _, size = query.shape
+    kv_heads = key.shape[0]
+    k = torch.cat([key[:, a:b] for a, b in spans], dim=1).float().transpose(-1, -2)
+    ends = list(itertools.accumulate((b - a for a, b in spans), initial=0))
+    picked = indicator(list(itertools.pairwise(ends)), ends[-1], key.device)
+    step = max(BLOCK, BLOCK * 256 // ends[-1])  # rows at a time: as many weights as BLOCK rows of 256 columns, or BLOCK
+    parts = []
+    for q, sums in zip(torch.split(query.float(), step, 1), torch.split(lse.float(), step, 1), strict=True):
+        scores = (q.reshape(kv_heads, -1, size) @ k).mul_(scaling).view(heads, -1, ends[-1])
+        parts.append(scores.sub_(sums[:, :, None]).exp_().mean(0) @ picked)
+    return torch.cat(parts)
+
+
+def indicator(spans: Ranges, tokens: int, device: torch.device) -> torch.Tensor:
+    """Float32 [tokens, spans]: 1 / length of the span for the tokens that stand in it, 0 for the others."""
+    picked = torch.zeros(tokens, len(spans))
+    for i, (a, b) in enumerate(spans):
+        picked[a:b, i] = 1 / (b - a)
+    return picked.to(device)

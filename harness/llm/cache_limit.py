@@ -1,0 +1,62 @@
+"""Dropping keys and values from a context's cache: which tokens stay, by rule, and the cut itself.
+
+    tokens read      | first | ............ middle ............ | last |
+    kept, per head   | first | the highest-scored of the middle | last |     budget tokens in all
+
+A middle token's score is the attention that some rows of the context pay it, summed over the rows and over the query
+heads that share its key/value head (docs/methods/attention.md#bounded-cache). What stays keeps its position.
+"""
+
+from __future__ import annotations
+
+import torch
+from transformers.cache_utils import Cache
+
+from harness.llm.kv import slot_of
+from harness.model_outputs import CacheLimit, Kept
+
+
+def kept_tokens(scores: torch.Tensor | None, read: int, limit: CacheLimit, kv_heads: int) -> torch.Tensor:
+    """Int64 [kv_heads, budget], ascending: the tokens that stay of `read`, more than the budget.
+
+    scores: float32 [heads, read], None where the rule needs none: then the middle's newest tokens stay.
+    """
+    end = read - limit.last
+    ranked = limit.budget - limit.first - limit.last
+    if scores is None:
+        middle = torch.arange(end - ranked, end).expand(kv_heads, -1)
+    else:
+        grouped = pooled(scores[:, limit.first : end], limit.width).view(kv_heads, -1, end - limit.first).sum(1)
+        middle = grouped.topk(ranked, -1).indices.sort(-1).values + limit.first
+    ends = [torch.arange(limit.first).expand(kv_heads, -1), torch.arange(end, read).expand(kv_heads, -1)]
+    return torch.cat([ends[0], middle, ends[1]], -1)
+
+
+def pooled(scores: torch.Tensor, width: int) -> torch.Tensor:
+    """The maximum over `width` neighbours (odd) of each score of [heads, tokens]; fewer at the ends."""
+    return torch.nn.functional.max_pool1d(scores[None], width, stride=1, padding=width // 2)[0]
+
+
+def cut(cache: Cache, scores: dict[int, torch.Tensor], limit: CacheLimit) -> Kept:
+    """Drop what `limit` leaves out, in every layer; scores: layer -> float32 [heads, tokens], {} without attention.
+
+    All layers and heads keep as many tokens. Nothing is dropped of a cache within the budget.
+    """
+    slot = slot_of(cache)
+    held = slot.used[0]
+    with slot.arena.lock, torch.inference_mode():
+        if held > limit.budget:
+            slot.reserve(held)
+            for layer in range(len(slot.used)):
+                keys, values = slot.arena.keys[layer], slot.arena.values[layer]
+                assert keys is not None
+                assert values is not None
+                rows = slot.rows(0, held)
+                chosen = kept_tokens(scores.get(layer), held, limit, keys.shape[1]).T[:, :, None].to(keys.device)
+                kept = [states[rows].gather(0, chosen.expand(-1, -1, states.shape[2])) for states in (keys, values)]
+                slot.arena.write(layer, slot.rows(0, limit.budget), *kept)
+            slot.dropped += held - limit.budget
+            slot.names, slot.before_leaving = [], None
+            slot.shrink(limit.budget)
+        size = sum(keys.nbytes + values.nbytes for _, keys, values in slot.states())
+    return Kept(slot.read(), slot.used[0], size)

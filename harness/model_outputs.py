@@ -1,0 +1,126 @@
+"""What a session with a language model returns: spans of its context, probabilities, written text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+
+class Queue(Protocol):
+    """A session, as a span sees it."""
+
+    def flush(self) -> None:
+        """Run what is queued."""
+
+
+@dataclass(eq=False)
+class Span:
+    """Tokens [start, end) of a session's context.
+
+    `attention[i]` is the mean attention (over heads, layers and both token sets) of these tokens, as queries, to the
+    i-th span of the `watch` list given to `feed`. Reading it runs what is still queued.
+    """
+
+    start: int
+    end: int
+    session: Queue | None = field(default=None, repr=False)
+    _attention: tuple[float, ...] | None = field(default=None, repr=False)
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+    @property
+    def attention(self) -> tuple[float, ...]:
+        """Mean attention to each watched span; () when nothing was watched."""
+        if self._attention is None and self.session is not None:
+            self.session.flush()
+        return self._attention or ()
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Next-token probabilities of some labels. `p` sums to 1 over the labels; `mass` is the raw probability.
+
+    top: the label whose first token is the likeliest of all tokens, which greedy decoding would write; None where
+    that is another token.
+    """
+
+    p: dict[str, float]
+    mass: dict[str, float]
+    top: str | None = None
+
+    @classmethod
+    def of(cls, mass: dict[str, float], top: str | None) -> Probe:
+        """The probe with these raw probabilities; every label has the same `p` where all are 0."""
+        total = sum(mass.values())
+        return cls({label: m / total if total > 0 else 1 / len(mass) for label, m in mass.items()}, mass, top)
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How a reply is written: at most `max_tokens` tokens, up to the first of `stop`; temperature 0 is greedy."""
+
+    max_tokens: int
+    stop: tuple[str, ...] = ()
+    temperature: float = 0.0
+    top_p: float = 1.0
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Written:
+    """Text written by the model.
+
+    offsets[i] = (start, end) character range of token i in `text`; attention has shape [tokens, watched spans]: row
+    i is the mean attention (over heads, layers and the watched span's tokens) of token i as a query. finish is
+    "stop" (end of turn or a stop string) or "length". ending: whether markers of the end of a turn were cut off the end
+    of the reply (harness/llm/endings.py). thinking: a reasoning model's, in front of `text`.
+    """
+
+    text: str
+    span: Span
+    finish: str
+    offsets: tuple[tuple[int, int], ...] = ()
+    attention: np.ndarray | None = None
+    ending: bool = False
+    thinking: str = ""
+
+    def tokens_between(self, start: int, end: int) -> slice:
+        """The tokens that carry characters [start, end) of the text, as a slice of `offsets` and `attention` rows."""
+        rows = [i for i, (a, b) in enumerate(self.offsets) if a < end and b > start]
+        return slice(rows[0], rows[-1] + 1) if rows else slice(0, 0)
+
+    def attention_between(self, start: int, end: int) -> np.ndarray:
+        """Mean attention of the tokens of text[start:end] to each watched span, shape [watched spans]."""
+        if self.attention is None:
+            raise ValueError("nothing was watched while writing")
+        rows = self.attention[self.tokens_between(start, end)]
+        return rows.mean(axis=0) if len(rows) else np.zeros(self.attention.shape[1])
+
+
+@dataclass(frozen=True)
+class CacheLimit:
+    """A bound of a context's keys and values, in tokens for each layer and head.
+
+    budget: tokens kept; first, last: of these, the first and the last tokens that were read, which always stay; rows:
+    the last rows whose attention ranks the tokens between, None = all rows, 0 = none: the newest stay; width: of the
+    maximum over neighbours that smooths the ranks; step: tokens read between two cuts, None = one cut behind all.
+    """
+
+    budget: int
+    first: int = 0
+    last: int = 0
+    rows: int | None = 0
+    width: int = 1
+    step: int | None = None
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a cache holds after a cut: tokens read, tokens kept in each layer and head, bytes of keys and values."""
+
+    read: int
+    tokens: int
+    size: int

@@ -1,0 +1,122 @@
+"""StreamingLLM, H2O and SnapKV: the whole document in the window, with a cache of keys and values of fixed size.
+
+    recent     the first 4 tokens and the newest ones; cut while the text is read       (StreamingLLM)
+    summed     the tokens that all tokens attended to most, and the newest half          (H2O)
+    observed   the tokens that the last 32 attended to most, and these 32                (SnapKV)
+
+    asked behind     | text, question | cut | answer          the question ranks what stays
+    asked before     | question, text | cut | answer
+    asked after      | text | cut | question, answer          what stays is chosen without the question
+
+Source: docs/methods/attention.md#bounded-cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from harness.errors import QuestionError
+from harness.method import Tools
+from harness.models import CacheLimit, Kept
+from harness.prompts import Prompt, feed, prompt_tokens
+from harness.types import Question, Step
+from methods.reading import Reading, options
+from methods.window import FullContext
+
+BEFORE = Prompt(
+    "answer, question first",
+    "Read the text below to answer a question about it. {instruction}\n\nQuestion: {question}{options}\n\n"
+    "Text:\n{text}\n\nThe text ends here.\nAnswer:",
+)
+
+
+_OBSERVING = 32  # SnapKV's window in its LongBench runs
+
+
+class BoundedCacheConfig(FullContext.Config):
+    """What stays in the cache, in tokens of each layer and key/value head.
+
+    budget: all; first: those of the prompt's beginning that always stay; last: the last ones that always stay, None =
+    all beside `first` (recent), half of the budget (summed), 32 (observed); width: of the maximum over
+    neighbours that smooths the ranks; step: tokens read between two cuts of `recent`. asked: where the question stands.
+    """
+
+    rule: Literal["recent", "summed", "observed"] = "observed"
+    budget: int = Field(default=1024, gt=0)
+    first: int = Field(default=0, ge=0)
+    last: int | None = Field(default=None, gt=0)
+    width: int = Field(default=1, gt=0)
+    step: int = Field(default=64, gt=0)
+    asked: Literal["behind", "before", "after"] = "behind"
+
+    @model_validator(mode="after")
+    def _room(self) -> BoundedCacheConfig:
+        if self.width % 2 == 0:
+            raise ValueError("width is a number of neighbours around a token and itself: set an odd one")
+        limit = self.limit()
+        if limit.last < 1 or limit.first + limit.last > limit.budget:
+            raise ValueError("first and last together are more than budget: raise method.budget")
+        return self
+
+    def limit(self) -> CacheLimit:
+        """The rule as a session takes it."""
+        if self.rule == "recent":
+            return CacheLimit(self.budget, self.first, self.last or self.budget - self.first, 0, step=self.step)
+        if self.rule == "summed":
+            return CacheLimit(self.budget, self.first, self.last or self.budget // 2, None, self.width)
+        last = self.last or _OBSERVING
+        return CacheLimit(self.budget, self.first, last, last, self.width)
+
+
+class BoundedCache(FullContext):
+    """The whole document with a bounded cache."""
+
+    Config = BoundedCacheConfig
+    summary = "the whole document in the window, with a cache of fixed size"
+    needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset({"cache"})}
+    own_prompts = (BEFORE,)
+
+    def fits(self, role: str, window: int, sizes: Mapping[str, Any]) -> list[str]:
+        """A budget that the window never fills."""
+        if window and self.config.budget >= window:
+            sentence = (
+                f"its budget of {self.config.budget} tokens is not below the window of {window}, so nothing would ever "
+                "be dropped; set a smaller method.budget, or run full-context"
+            )
+            return [sentence]
+        return []
+
+    def _ask(
+        self, question: Question, texts: Sequence[str], tools: Tools, reading: Reading
+    ) -> tuple[str, tuple[Step, ...]]:
+        """Read, cut, answer."""
+        model, task = tools.model(), tools.task
+        values = {"instruction": task.instruction, "question": question.text, "options": options(question)}
+        pieces = reading.pieces(question, texts)
+        if self.config.asked == "before":
+            pieces = BEFORE.of(self.config).fill(text=list(texts), **values)
+        bare = prompt_tokens(reading.pieces(question, [""]), model)
+        if bare > self.config.budget:
+            raise QuestionError(
+                f"the question with its prompt takes {bare} tokens, more than the cache's budget of "
+                f"{self.config.budget}; raise method.budget"
+            )
+        with model.session() as s:
+            if self.config.asked == "after" and len(pieces) > 1:
+                feed(s, pieces[:-1])
+                kept = s.bound(self.config.limit())
+                s.feed(pieces[-1])
+            else:
+                feed(s, pieces)
+                kept = s.bound(self.config.limit(), close=True)
+            reply = s.write(task.max_answer_tokens).text.strip()
+        return reply, (_step(kept, tools),)
+
+
+def _step(kept: Kept, tools: Tools) -> Step:
+    """How much was read and is kept, in tokens and megabytes of keys and values."""
+    scores = {"read": float(kept.read), "kept": float(kept.tokens), "megabytes": kept.size / 1e6}
+    return Step("cut", scores=scores, tokens=kept.tokens, flops=tools.meter.flops())

@@ -1,0 +1,194 @@
+"""ICR and QRHead: chunks ranked by the attention that the question pays them in one pass over all of them.
+
+    "[1] chunk" "[2] chunk" ... instruction question      attention of the last part, instruction on, to each token
+    "[1] chunk" "[2] chunk" ... instruction "N/A"         the same of a question without content, which is taken off
+
+    token score = sum over heads of (attention to the question - attention to "N/A"); those more than two standard
+    deviations below their chunk's mean are left out; chunk score = sum of the rest.
+
+ICR sums all heads, QRHead those of a head list. Source: docs/methods/attention.md#in-context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import model_validator
+
+from harness.errors import CannotRun, WindowExceeded
+from harness.method import Index, Tools
+from harness.method.hooks import Reads
+from harness.models import MeteredModel, Session
+from harness.models import Span as Tokens
+from harness.prompts import Prompt, feed, prompt_tokens
+from harness.types import Question, Shown, Step
+from methods.head_lists import ALL, Heads, file_digest, heads_for
+from methods.reading import SEPARATOR, question_text
+from methods.retrieval import RetrievalConfig, TopK
+
+_BEGIN = "Passages of a text follow.\n\n{text}\n\n"
+ANSWER = Prompt(
+    "rank to answer", _BEGIN + "Use these passages to answer the question.\n\nQuestion: {question}", ordered=True
+)
+FIND = Prompt(
+    "rank to find", _BEGIN + "Find the passages that matter for the question.\n\nQuestion: {question}", ordered=True
+)
+NO_CONTENT = "N/A"
+_DEVIATIONS = 2  # both papers' code
+
+
+class InContextConfig(RetrievalConfig):
+    """Chunks, and how they are ranked.
+
+    heads: "all"; "published" = the list of the model's sizes in methods/heads, found on LongMemEval where there is one;
+    "LME" or "NQ" = the list found there; else a file that `harness heads` wrote. heads_sha256: of that file, which
+    is filled in, so that another list under its name is another run. instruction: what the pass asks for.
+    calibrate: take off what "N/A" gets, and leave out tokens far below their chunk's mean.
+    """
+
+    heads: str = ALL
+    heads_sha256: str | None = None
+    instruction: Literal["answer", "find"] = "answer"
+    calibrate: bool = True
+
+    @model_validator(mode="before")
+    @classmethod
+    def _know_the_file(cls, values: dict[str, Any]) -> dict[str, Any]:
+        digest = file_digest(str(values.get("heads", ALL)))
+        if values.get("heads_sha256") not in (None, digest):
+            raise ValueError(f"the head list {values['heads']} is not the one that the configuration was made with")
+        return {**values, "heads_sha256": digest} if digest else values
+
+
+class InContext(TopK):
+    """Chunks ranked by attention."""
+
+    Config = InContextConfig
+    summary = "top-k chunks by the model's own attention from the question"
+    needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset({"attention"})}
+    own_prompts = (ANSWER, FIND)
+    heads_field = "heads"
+
+    def reads(self, tokens: int, room: int) -> Reads:
+        """All chunks once, then those that are shown; two questions behind the chunks, and the answer."""
+        return replace(super().reads(tokens, room), shown=tokens + super().reads(tokens, room).shown, requests=3)
+
+    def fits(self, role: str, window: int, sizes: Mapping[str, Any]) -> list[str]:
+        """A head list that is missing, damaged or another model's."""
+        try:
+            heads_for(self.config.heads, sizes)
+        except CannotRun as error:
+            return [str(error)]
+        return []
+
+    def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
+        """Chunk scores where one pass holds all chunks; else the negated places of the passes' order (`_passes`)."""
+        return self._passes(question, texts, tools) if texts else np.zeros(0)
+
+    def steps(self, shown: Sequence[Shown], kept: Sequence[int], ranks: np.ndarray, tools: Tools) -> list[Step]:
+        """The chunks that are shown, with their scores."""
+        flops = tools.meter.flops()
+        pairs = zip(kept, shown, strict=True)
+        return [Step("rank", i, scores={"attention": float(ranks[i])}, flops=flops, shown=s) for i, s in pairs]
+
+    def _passes(self, question: Question, texts: Sequence[str], tools: Tools) -> np.ndarray:
+        """Pass after pass from the end of the text; the better half of each goes into the next, as in ICR's code."""
+        model = tools.model()
+        frame = prompt_tokens(self._prompt().fill(text=[""], question=question_text(question)), model)
+        room = model.window - frame - model.count(NO_CONTENT)
+        sizes = [model.count(_marked(len(texts), text)) + 2 * model.count(SEPARATOR) for text in texts]
+        heads = heads_for(self.config.heads, _sizes(model))
+        waiting, carried, dropped = list(range(len(texts))), list[int](), list[int]()
+        while True:
+            group = carried
+            while waiting and sum(sizes[i] for i in [*group, waiting[-1]]) <= room:
+                group = [waiting.pop(), *group]
+            if len(group) == len(carried) and waiting:
+                if not carried:
+                    raise WindowExceeded(
+                        f"a chunk of {sizes[waiting[-1]]} tokens does not fit the window of '{model.name}' beside the "
+                        "question; set a smaller method.chunk_tokens or raise model.window"
+                    )
+                dropped, carried = [carried[-1], *dropped], carried[:-1]
+                continue
+            values = _weighed(self.attention(question, [texts[i] for i in group], tools), heads, self.config.calibrate)
+            if len(group) == len(texts):
+                return values
+            best = [group[i] for i in np.argsort(-values, kind="stable")]
+            if not waiting:
+                order = [*best, *dropped]
+                return -np.argsort(order).astype(float)
+            half = len(best) // 2
+            dropped, carried = [*best[half:], *dropped], sorted(best[:half])
+
+    def attention(self, question: Question, texts: Sequence[str], tools: Tools) -> list[tuple[np.ndarray, np.ndarray]]:
+        """For each text the attention [layers, heads, tokens] of the question to it, and that of "N/A"."""
+        before, behind = self._prompt().around("text", question=question_text(question))
+        _, empty = self._prompt().around("text", question=NO_CONTENT)
+        with tools.model().session() as s:
+            feed(s, before)
+            spans = [_shown(s, n, text) for n, text in enumerate(texts)]
+            every = Tokens(spans[0].start, spans[-1].end)
+            asked, null = (s.attention_by_head("".join(part), every) for part in (behind, empty))
+        cuts = [slice(span.start - every.start, span.end - every.start) for span in spans]
+        return [(asked[:, :, cut], null[:, :, cut]) for cut in cuts]
+
+    def head_scores(self, question: Question, texts: Sequence[str], tools: Tools) -> np.ndarray:
+        """The score of each text by each head alone, [texts, layers, heads], as QRHead's detection computes it."""
+        return np.stack([_kept_sum(asked - null) for asked, null in self.attention(question, texts, tools)])
+
+    def _prompt(self) -> Prompt:
+        return (ANSWER if self.config.instruction == "answer" else FIND).of(self.config)
+
+
+def _marked(number: int, text: str) -> str:
+    return f"[{number}] {text}"
+
+
+def _shown(s: Session, number: int, text: str) -> Tokens:
+    """The span of a chunk with its number; a separator stands between chunks."""
+    if number:
+        s.feed(SEPARATOR)
+    return s.feed(_marked(number + 1, text))
+
+
+def _sizes(model: MeteredModel) -> dict[str, Any]:
+    """The sizes of a loaded model, by their names in config.json; {} where they are unknown."""
+    if (shape := model.shape) is None:
+        return {}
+    return {
+        "hidden_size": shape.width,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads,
+        "weights": model.identity.get("weights"),
+    }
+
+
+def _weighed(found: Sequence[tuple[np.ndarray, np.ndarray]], heads: Heads, calibrate: bool) -> np.ndarray:
+    """Scores [chunks]: the chosen heads are summed, token by token, before tokens are left out."""
+    if not calibrate:
+        return np.array([_summed(asked, heads).sum() for asked, _ in found])
+    return np.array([_kept_sum(_summed(asked - null, heads)) for asked, null in found])
+
+
+def _summed(by_head: np.ndarray, heads: Heads) -> np.ndarray:
+    """[tokens]: the sum (not the mean) over query heads, those that share a key/value head included."""
+    if heads is None:
+        return np.asarray(by_head.sum((0, 1)))
+    layers, numbers = zip(*heads, strict=True)
+    return np.asarray(by_head[list(layers), list(numbers)].sum(0))
+
+
+def _kept_sum(scores: np.ndarray) -> np.ndarray:
+    """Sum over the last axis without values more than two standard deviations (n - 1) below the mean.
+
+    Values that are all the same stay; the papers' code, with > for >=, would leave them all out.
+    """
+    if scores.shape[-1] < 2:
+        return np.asarray(scores.sum(-1))
+    least = scores.mean(-1, keepdims=True) - _DEVIATIONS * scores.std(-1, ddof=1, keepdims=True)
+    return np.asarray(np.where(scores >= least, scores, 0).sum(-1))

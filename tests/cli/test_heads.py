@@ -1,0 +1,44 @@
+"""`harness heads`: a list that a run takes, and what is refused before a model is loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.cli.conftest import Cli, configs, environment, here
+
+__all__ = ["configs", "environment", "here"]
+
+POCKET = ("--model", "pocket-llama", "--dataset", "pocket/musique", "--set", "dataset.tokens=300")
+
+
+def test_a_list_that_was_found_is_used_by_a_run(here: Cli) -> None:
+    found = here("heads", "qrhead", *POCKET, "--sample", "2", "--top", "3", "--out", "heads.yaml")
+    assert found.returncode == 0, found.stderr
+    assert "(2 questions, 0 left out)" in found.stdout
+    values = yaml.safe_load(Path("heads.yaml").read_text(encoding="utf-8"))
+    assert (len(set(values["heads"])), values["found_on"]) == (3, "pocket/musique")
+    assert values["scores"] == sorted(values["scores"], reverse=True)
+    run = ("run", "--method", "qrhead", *POCKET, "--limit", "1", "--mlflow", "off")
+    assert here(*run, "--set", "method.heads=heads.yaml").returncode == 0
+    values["model"]["num_hidden_layers"] = 60
+    Path("heads.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+    refused = here(*run, "--set", "method.heads=heads.yaml")
+    assert refused.returncode == 2
+    assert "belongs to another model, pocket-llama (num_hidden_layers is 60 there and 6 here)" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        (("heads", "bm25", *POCKET), "'bm25' uses no list of attention heads; name a method that does, such as qrhead"),
+        (("heads", "qrhead", *POCKET, "--model", "scripted"), "a scripted model needs --set model.script=FILE"),
+        (("heads", "qrhed", *POCKET), "unknown method 'qrhed'. Did you mean 'qrhead' or"),
+    ],
+)
+def test_what_cannot_be_scored_is_refused(command: tuple[str, ...], sentence: str, here: Cli) -> None:
+    refused = here(*command, "--out", "heads.yaml")
+    assert (refused.returncode, Path("heads.yaml").exists()) == (2, False)
+    assert sentence in refused.stderr

@@ -1,0 +1,158 @@
+"""A bounded cache: what stays, and what is then read and written equals eager attention over what stays."""
+
+import itertools
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from harness.config.schema import ModelConfig
+from harness.cost.meter import Meter
+from harness.llm import session as sessions
+from harness.llm.attention_weights import blocks
+from harness.llm.cache_limit import kept_tokens, pooled
+from harness.llm.kv import slot_of
+from harness.llm.load import load_model, unload
+from harness.models import CacheLimit
+from tests.llm import tiny_families as tiny
+
+TEXT = "Mira Tal founded the school in 1902. The old bridge lies north of Abel. " * 3
+RULES = {
+    "observed": CacheLimit(24, 0, 8, 8, 3),
+    "summed": CacheLimit(24, 0, 12, None),
+    "recent": CacheLimit(24, 4, 20, 0),
+}
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory):
+    yield tiny.tokenizer_folder(tmp_path_factory.mktemp("words") / "words")
+    unload()
+
+
+@pytest.fixture(scope="module", params=["llama", "qwen2", "gpt2"])
+def loaded(request, words, tmp_path_factory):
+    """A model of one layer (so that one mask says what it keeps) and its eager twin."""
+    folder = tmp_path_factory.mktemp("model") / request.param
+    depth = {"n_layer": 1} if request.param == "gpt2" else {"num_hidden_layers": 1}
+    tiny.saved(folder, words, request.param, **depth)
+    config = ModelConfig(name="m", source=str(folder), window=tiny.WINDOW, prefill_chunk=23)
+    return load_model(config), AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager").eval()
+
+
+def written(model, monkeypatch, limit, close=True, after=""):
+    """(ids, what was kept, logits of each step, the session's events, slot) of a short reply."""
+    seen, meter = [], Meter()
+    real = sessions.Sampler.pick
+    monkeypatch.setattr(sessions.Sampler, "pick", lambda self, row: (seen.append(row.clone()), real(self, row))[1])
+    monkeypatch.setattr(model, "stop_ids", frozenset())
+    with model.session(meter) as s:
+        s.user(TEXT)
+        kept = s.bound(limit, close=close) if limit else None
+        if after:
+            s.feed(after)
+        s.write(6)
+        return list(s.ids), kept, torch.stack(seen), list(meter.events), slot_of(s._cache)
+
+
+def test_a_budget_above_the_text_changes_no_bit(loaded, monkeypatch):
+    plain = written(loaded[0], monkeypatch, None)
+    for limit in (CacheLimit(300, 0, 32, 32, 7), CacheLimit(300, 0, 150, None), CacheLimit(300, 4, 296, 0, step=16)):
+        ids, kept, logits, events, _ = written(loaded[0], monkeypatch, limit)
+        assert (ids, kept.read) == (plain[0], kept.tokens)
+        assert torch.equal(logits, plain[2])
+        facts = [[(e.kind, e.new, e.cached, e.pairs, e.requests) for e in each] for each in (events, plain[3])]
+        assert facts[0] == facts[1]
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("after", ["", "Where is the bridge?"])
+def test_what_follows_a_cut_is_eager_attention_over_what_stays(rule, after, loaded, monkeypatch):
+    model, net = loaded
+    limit = RULES[rule]
+    ids, kept, logits, events, slot = written(model, monkeypatch, limit, close=not after, after=after)
+    read, heads, kv_heads = kept.read, model.shape.heads, model.shape.kv_heads
+    assert (kept.tokens, slot.dropped) == (limit.budget, read - limit.budget)
+    with torch.no_grad():
+        maps = net(torch.tensor([ids[:read]]), use_cache=False, output_attentions=True).attentions[0][0]
+    rows = {"observed": maps[:, -limit.last :], "summed": maps, "recent": None}[rule]
+    scores = None if rows is None else rows.sum(1)
+    stays = kept_tokens(scores, read, limit, kv_heads).repeat_interleave(heads // kv_heads, 0)
+    mask = torch.full((1, heads, len(ids), len(ids)), torch.finfo(torch.float32).min).triu_(1)
+    for head in range(heads):
+        gone = [i for i in range(read) if i not in set(stays[head].tolist())]
+        mask[0, head, read:, gone] = torch.finfo(torch.float32).min
+    with torch.no_grad():
+        eager = net(torch.tensor([ids]), attention_mask=mask, use_cache=False).logits[0].float()
+    first = len(ids) - len(logits)
+    assert (logits - eager[first - 1 : -1]).abs().max() < 1e-4
+    assert events[-1].cached == limit.budget + (first - read)  # its FLOPs are those of what is kept
+    with torch.no_grad():
+        whole = net(torch.tensor([ids]), use_cache=False).logits[0].float()
+    assert (logits[1:] - whole[first:-1]).abs().max() > 1e-3, "the cut made no difference, so nothing was shown"
+
+
+def test_a_text_is_cut_while_it_is_read(loaded, monkeypatch):
+    limit = CacheLimit(24, 4, 20, 0, step=10)
+    _, kept, _, events, slot = written(loaded[0], monkeypatch, limit)
+    pieces = [e for e in events if e.kind == "prefill"]
+    assert max(e.cached + e.new for e in pieces) == 34
+    assert sum(e.new for e in pieces) == kept.read
+    assert [e.requests for e in pieces] == [0] * (len(pieces) - 1) + [1]
+    size = 2 * loaded[0].shape.layers * loaded[0].shape.kv_heads * loaded[0].shape.head_size * 4
+    assert kept.size == 24 * size
+    assert slot.dropped == kept.read - 24
+
+
+def test_the_place_of_what_was_dropped_is_free_again(loaded):
+    model = loaded[0]
+    with model.session(Meter()) as s:
+        s.user(TEXT)
+        s.bound(RULES["observed"])
+        assert slot_of(s._cache).capacity == 24
+        before = [states.clone() for _, *pair in slot_of(s._cache).states() for states in pair]
+        s.probe(["Yes", "No"])
+        with s.branch():
+            s.feed("and more")
+            s.flush()
+        after = [states for _, *pair in slot_of(s._cache).states() for states in pair]
+        assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+def test_what_a_bounded_cache_refuses(loaded):
+    with loaded[0].session(Meter()) as s:
+        s.user("a")
+        span = s.feed(TEXT)
+        with s.branch(), pytest.raises(ValueError, match="branch would have to bring back"):
+            s.bound(RULES["recent"])
+        s.bound(RULES["recent"])
+        with pytest.raises(ValueError, match="cannot be watched"):
+            s.feed("b", watch=[span])
+
+
+@pytest.mark.parametrize(
+    ("scores", "limit", "stays"),
+    [
+        ([[9, 1, 5, 2, 8, 0], [0, 0, 0, 0, 0, 0]], CacheLimit(3, 0, 1, 2), [0, 4, 5]),
+        ([[0, 1, 2, 0, 0, 0], [0, 5, 0, 0, 0, 0]], CacheLimit(3, 1, 1, 2), [0, 1, 5]),
+        ([[0, 0, 0, 7, 0, 0], [0, 0, 0, 0, 0, 0]], CacheLimit(4, 0, 1, 2, 3), [2, 3, 4, 5]),
+        (None, CacheLimit(4, 1, 3, 0), [0, 3, 4, 5]),
+        (None, CacheLimit(4, 1, 1, 0), [0, 3, 4, 5]),
+    ],
+)
+def test_tokens_that_stay(scores, limit, stays):
+    given = None if scores is None else torch.tensor(scores, dtype=torch.float32)
+    assert kept_tokens(given, 6, limit, 1).tolist() == [stays]
+
+
+def test_heads_that_share_keys_are_summed():
+    scores = torch.tensor([[1.0, 0, 0], [0, 3, 0], [0, 0, 0], [2, 0, 0]])
+    assert kept_tokens(scores, 3, CacheLimit(2, 0, 1, 1), 2).tolist() == [[1, 2], [0, 2]]
+    query, key = torch.randn(4, 5, 8), torch.randn(2, 5, 8)
+    whole = torch.cat([weights.sum(1) for _, weights in blocks(query, key, 0, 1.0)])
+    assert whole.sum().item() == pytest.approx(4 * 5)  # one for each query head and row; a mean over groups gives half
+
+
+def test_pooling_takes_the_largest_neighbour():
+    assert pooled(torch.tensor([[0.0, 4, 1, 0, 0]]), 3).tolist() == [[4, 4, 4, 1, 0]]
+    assert list(itertools.chain(*pooled(torch.tensor([[1.0, 2]]), 1).tolist())) == [1, 2]

@@ -1,0 +1,73 @@
+"""StreamingLLM, H2O and SnapKV as methods: prompts, limits, steps and costs."""
+
+import pytest
+from pydantic import ValidationError
+
+from harness.errors import QuestionError
+from harness.llm.scripted import Rule
+from harness.models import CacheLimit
+from harness.types import Document, Question
+from methods.bounded_cache import BoundedCache, BoundedCacheConfig
+from tests.methods.conftest import FakeTools
+
+TEXT = "Red fox runs fast. Blue fox sleeps now. Green bird sings well. " * 20
+QUESTION = Question("q", "Which bird?", ("d",))
+
+
+def config(**more):
+    return BoundedCacheConfig(**{"rule": "observed", "budget": 100, "last": 32, "width": 7, **more})
+
+
+def answered(**more):
+    tools = FakeTools([Rule(reply="Green")])
+    return BoundedCache(config(**more)).answer(QUESTION, [Document("d", TEXT)], [{}], tools), tools
+
+
+@pytest.mark.parametrize(
+    ("asked", "order", "read"),
+    [("behind", "text question", 279), ("before", "question text", 271), ("after", "text question", 262)],
+)
+def test_golden_trace(asked, order, read):
+    found, tools = answered(asked=asked)
+    assert (found.text, found.stop_reason) == ("Green", "whole")
+    (step,) = found.steps
+    prompt = tools.reader.prompts[0]
+    place = {"text": prompt.index("Red fox"), "question": prompt.index("Which bird?")}
+    assert " ".join(sorted(place, key=place.get)) == order
+    assert step.scores == {"read": read, "kept": 100.0, "megabytes": 0.0}
+    assert [(e.phase, e.kind, e.requests) for e in tools.meter.events if e.requests] == [("answer", "prefill", 1)]
+
+
+@pytest.mark.parametrize(
+    ("params", "limit"),
+    [
+        ({}, CacheLimit(100, 0, 32, 32, 7)),
+        ({"last": None}, CacheLimit(100, 0, 32, 32, 7)),
+        ({"rule": "summed", "last": None, "width": 1}, CacheLimit(100, 0, 50, None, 1)),
+        ({"rule": "recent", "first": 4, "last": None, "width": 1}, CacheLimit(100, 4, 96, 0, step=64)),
+    ],
+)
+def test_the_rules_as_limits(params, limit):
+    assert config(**params).limit() == limit
+
+
+@pytest.mark.parametrize(
+    ("params", "sentence"),
+    [
+        ({"width": 4}, "set an odd one"),
+        ({"first": 90}, "first and last together are more than budget"),
+    ],
+)
+def test_parameters_that_cannot_be(params, sentence):
+    with pytest.raises(ValidationError, match=sentence):
+        config(**params)
+
+
+def test_a_budget_below_the_question_is_refused():
+    with pytest.raises(QuestionError, match=r"takes \d+ tokens, more than the cache's budget of 33; raise"):
+        answered(budget=33)
+
+
+@pytest.mark.parametrize(("window", "refused"), [(0, False), (100, True), (101, False)])
+def test_a_budget_that_the_window_never_fills_is_refused(window, refused):
+    assert bool(BoundedCache(config()).fits("reader", window, {})) is refused
