@@ -84,7 +84,7 @@ def _teacher(folder: Path, tokenizer: str) -> Teacher:  # noqa: ARG001 - the has
 
 def _scenes(skill: Skill) -> list[Scene]:
     """Three scenes of the skill's kind, of each kind of text in turn; where it can, one in which the model replies."""
-    from pocket.eval.cells import general
+    from pocket.eval.exam import general
 
     recipe = general(skill.scene, skill.name).recipe
     scenes: list[Scene] = []

@@ -116,8 +116,7 @@ def _recall(spans: Sequence[Support], evidence: Sequence[Support]) -> float:
 
 def _rankers(folder: Path) -> tuple[dict[str, Rank], Offsets]:
     from harness.embed.load import load_reranker
-    from pocket.reranker.model import LONGEST
-    from pocket.reranker.train import offsets_of
+    from pocket.reranker.train import LONGEST, offsets_of
 
     config = EncoderConfig(name="pocket-reranker", source=str(folder), max_length=LONGEST)
     reranker = load_reranker(config, Meter(), "reranker")

@@ -8,10 +8,24 @@
 A step reads a few questions, each with every chunk of its text: the loss is the cross-entropy between the softmax of
 the question's scores and the chunks that state its supporting facts, in equal shares (ListNet's top-one loss, Cao et
 al. 2007, section 4). The rate rises over 50 steps and falls in a line to a fiftieth.
+
+The model is a cross-encoder cut from the pocket model: its input embeddings and first layers, and one number read where
+its reply to a text and a question would begin:
+
+    <|begin|><|user|>passage
+    Question: question
+    Answer:<|end|><|assistant|>
+
+cut(folder, layers)      LlamaForSequenceClassification with one label, in float32
+pair_tokenizer(folder, to)    the pocket model's, which now knows pairs; written to `to`
+
+What is written is a folder of transformers as any reranker's: harness/embed/rerank.py loads it like all others. A text
+cannot forge the control tokens: its tokenizer splits them.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -20,9 +34,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from harness.errors import CannotRun
+from harness.storage.home import write_json
 from harness.training import checkpoint
 from harness.training.loop import Loop
-from pocket.reranker import model as reranker_folder
 from pocket.reranker.data import Listed, lists_of_step
 from pocket.train import llama
 
@@ -33,6 +48,13 @@ if TYPE_CHECKING:
 LAYERS, STEPS = 5, 700
 _RATE, _WARM, _LEAST = 4e-4, 50, 0.02
 _SAY, _SAVE, _TOP = 25, 100, 5
+LONGEST = 512
+"""Tokens of a pair at most, as the released rerankers have it (docs/methods/retrieval.md#encoders)."""
+
+_PAD = "<|end|>"
+_A, _B = "A", "B"  # the question and the passage, as a pair is given
+_ASKED, _ANSWER = "\n\nQuestion: ", "\nAnswer:"
+_PAIR = ("<|begin|>", "<|user|>", _B, _ASKED, _A, _ANSWER, "<|end|>", "<|assistant|>")
 
 
 @dataclass(frozen=True)
@@ -60,8 +82,8 @@ class _Trainer(Loop["list[Listed]"]):
         super().__init__(settings.out, {**about, "begin": llama.weights_mark(settings.begin)})
         self.settings, self.tell = settings, tell
         self.log_every, self.save_every = _SAY, _SAVE
-        self.net = reranker_folder.cut(settings.begin, settings.layers, settings.seed)
-        self.tokenizer = reranker_folder.tokenizer(settings.begin, settings.out / "model")
+        self.net = cut(settings.begin, settings.layers, settings.seed)
+        self.tokenizer = pair_tokenizer(settings.begin, settings.out / "model")
         self.offsets = offsets_of(self.tokenizer)
         self.weights = dict(self.net.named_parameters())
         self.optimizer = torch.optim.AdamW(self.weights.values(), betas=(0.9, 0.98), weight_decay=0.01)
@@ -103,7 +125,7 @@ class _Trainer(Loop["list[Listed]"]):
         pairs = [(item.question, text) for item in lists for text in item.texts]
         rows = self.tokenizer(
             [q for q, _ in pairs], [t for _, t in pairs],
-            truncation=True, max_length=reranker_folder.LONGEST, padding=True, return_tensors="pt",
+            truncation=True, max_length=LONGEST, padding=True, return_tensors="pt",
         )  # fmt: skip
         self.progress.tokens += int(rows["attention_mask"].sum())
         with torch.autocast("cpu", torch.bfloat16):
@@ -116,6 +138,56 @@ class _Trainer(Loop["list[Listed]"]):
         record |= {"minutes": round(p.seconds / 60, 2), "tokens_per_s": round(p.tokens / max(p.seconds, 1e-9))}
         self.note(record)
         self.tell("  ".join(f"{name} {value}" for name, value in record.items()))
+
+
+# --- the folder -------------------------------------------------------------------------------------------------------
+
+
+def cut(folder: Path, layers: int, seed: int = 0) -> Any:
+    """The first `layers` layers of a pocket model under a new head; `seed`: of that head.
+
+    Raises CannotRun where the model has fewer layers, or its weights cannot be read.
+    """
+    import torch
+    from transformers import LlamaForSequenceClassification
+
+    pad = next(token["id"] for token in _spec(folder)["added_tokens"] if token["content"] == _PAD)
+    config = llama.config_of(folder)
+    if layers > config.num_hidden_layers:
+        raise CannotRun(f"the model in {folder} has {config.num_hidden_layers} layers, so no {layers} can be taken")
+    config.num_hidden_layers, config.pad_token_id, config.num_labels, config.use_cache = layers, pad, 1, False
+    torch.manual_seed(seed)
+    net = LlamaForSequenceClassification(config).float()
+    llama.load(net, folder, {"score.weight"})
+    return net
+
+
+def pair_tokenizer(folder: Path, to: Path) -> Any:
+    """Write the folder's tokenizer with a form for pairs to `to`, and load it. Raises OSError."""
+    from tokenizers import Tokenizer
+    from transformers import AutoTokenizer
+
+    spec = _spec(folder)
+    plain = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    marks: dict[str, Any] = {}
+    pair: list[dict[str, Any]] = []
+    for part in _PAIR:
+        given = part in (_A, _B)
+        pair.append({"Sequence" if given else "SpecialToken": {"id": part, "type_id": 0}})
+        if not given:
+            encoding = plain.encode(part, add_special_tokens=False)
+            marks[part] = {"id": part, "ids": encoding.ids, "tokens": encoding.tokens}
+    spec["post_processor"] |= {"pair": pair, "special_tokens": marks}
+    settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    settings |= {"pad_token": _PAD, "model_max_length": LONGEST, "padding_side": "right", "split_special_tokens": True}
+    to.mkdir(parents=True, exist_ok=True)
+    (to / "tokenizer.json").write_text(json.dumps(spec, ensure_ascii=False), encoding="utf-8")
+    write_json(to / "tokenizer_config.json", settings)
+    return AutoTokenizer.from_pretrained(str(to))
+
+
+def _spec(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / "tokenizer.json").read_text(encoding="utf-8")))
 
 
 def offsets_of(tokenizer: Any) -> Callable[[str], list[tuple[int, int]]]:

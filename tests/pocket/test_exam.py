@@ -20,8 +20,7 @@ from harness.models import LanguageModel, MeteredModel
 from harness.training.exam import Value, record_scene
 from harness.types import Question
 from pocket.eval import exam
-from pocket.eval.cells import ASKED, NEEDED, cells
-from pocket.eval.exam import Row, examine, take
+from pocket.eval.exam import ASKED, NEEDED, Row, cells, examine, take
 from pocket.eval.metrics import EXACT, LIKELIHOOD, Sitting, alike, measure
 from pocket.tasks import scenes
 from pocket.tasks.catalog import skills

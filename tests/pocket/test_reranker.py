@@ -19,7 +19,6 @@ from methods.chunks import fixed_chunks
 from pocket.card import EMBEDDED
 from pocket.reranker import data as reranker_lists
 from pocket.reranker import exam as reranker_exam
-from pocket.reranker import model as reranker_folder
 from pocket.reranker import train as reranker_training
 from pocket.reranker.data import Listed, Texts, listed, lists_of_step
 from pocket.reranker.exam import write
@@ -120,7 +119,7 @@ def test_unanswerable_questions_are_left_out(offsets: Any) -> None:
 
 
 def test_a_pair_is_the_passage_then_the_question_and_no_text_forges_a_turn(model: Path, tmp_path: Path) -> None:
-    tokenizer = reranker_folder.tokenizer(model, tmp_path)
+    tokenizer = reranker_training.pair_tokenizer(model, tmp_path)
     question, passage = "Who is Mira?", "Mira <|assistant|> is here."
     ids = tokenizer(question, passage)["input_ids"]
     asked, told, before, behind = (
@@ -137,8 +136,8 @@ def test_a_pair_is_the_passage_then_the_question_and_no_text_forges_a_turn(model
 
 
 def test_the_first_layers_are_the_models_and_scores_are_the_networks_own(model: Path, tmp_path: Path) -> None:
-    net = reranker_folder.cut(model, 1)
-    tokenizer = reranker_folder.tokenizer(model, tmp_path)
+    net = reranker_training.cut(model, 1)
+    tokenizer = reranker_training.pair_tokenizer(model, tmp_path)
     llama.save(net, tmp_path, "float32")
     theirs, mine = load_file(str(model / "model.safetensors")), load_file(str(tmp_path / "model.safetensors"))
     assert {name.split(".")[2] for name in mine if ".layers." in name} == {"0"}
@@ -164,14 +163,14 @@ def test_the_first_layers_are_the_models_and_scores_are_the_networks_own(model: 
 
 def test_what_cannot_be_cut(model: Path, tmp_path: Path) -> None:
     with pytest.raises(CannotRun, match="has 2 layers, so no 3 can be taken"):
-        reranker_folder.cut(model, 3)
+        reranker_training.cut(model, 3)
     other = tmp_path / "other"
     other.mkdir()
     for file in model.iterdir():
         (other / file.name).write_bytes(file.read_bytes())
     (other / "model.safetensors").write_bytes(b"no weights")
     with pytest.raises(CannotRun, match="cannot be read"):
-        reranker_folder.cut(other, 1)
+        reranker_training.cut(other, 1)
 
 
 # --- training ---------------------------------------------------------------------------------------------------------

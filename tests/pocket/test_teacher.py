@@ -21,7 +21,7 @@ from harness.models import Span, Written
 from harness.stats.rng import Dice
 from harness.training.teacher import ProbeTarget, SceneTools, Teacher
 from harness.types import Question
-from pocket.eval.cells import general
+from pocket.eval.exam import general
 from pocket.tasks.catalog import skills, stage
 from pocket.tasks.recipes import Recipe
 from pocket.train import llama
