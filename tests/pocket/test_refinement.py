@@ -3,14 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator
 
-import pytest
-from transformers import AutoTokenizer
-
-from harness.llm.model_info import local_folder
 from harness.stats.rng import Dice
 from harness.training.lessons import is_open
-from harness.training.teacher import Teacher
-from methods.longrefiner.asking import SKILLS
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import parse, write
 from methods.longrefiner.tree import build
@@ -61,18 +55,3 @@ def test_an_outline_places_every_paragraph() -> None:
             seen["headed" if paragraphs[-1].startswith(parts[-1].title + "\n") else "bare"] += 1
             seen["shortened"] += "<skip>" in reply
     assert min(seen["headed"], seen["bare"], seen["shortened"]) > 5, seen
-
-
-@pytest.mark.parametrize("skill", SKILLS, ids=lambda s: s.name)
-def test_the_skill_asks_for_what_the_scene_knows(skill) -> None:
-    from harness.config.schema import ModelConfig
-
-    folder = local_folder(ModelConfig(name="pocket-llama", package="pocket", package_path="model"))[0]
-    teacher = Teacher(AutoTokenizer.from_pretrained(folder))
-    played = 0
-    for recipe, shown, dice in shows(14):
-        for scene in getattr(scenes_refine, skill.scene)(recipe, shown, dice):
-            heard = teacher.play(skill, scene)  # raises where replies or verdicts are left, or missing
-            assert heard.probes if scene.verdicts else heard.targets
-            played += 1
-    assert played > 5

@@ -270,6 +270,21 @@ def test_the_loss_is_of_targets_alone_and_knows_no_padding(base: ModelConfig, mo
     assert float(net.loss(rows)[0]) == pytest.approx(expected, rel=1e-4)
 
 
+def test_the_loss_of_other_weights_has_their_gradient_also_in_parts(
+    base: ModelConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loss = Base(base, small.course(base, Path(), dtype="float32").settings, "cpu").loss
+    rows = [Row((5, 6, 7, 8, 9, 10), (1, 3, 5)), Row((11, 12, 13), (2,))]
+    found = []
+    for most in (1024, 2):
+        monkeypatch.setattr("harness.training.row_loss.TARGETS", most)
+        others = {name: (2 * weight).detach().requires_grad_() for name, weight in loss.named_parameters()}
+        torch.func.functional_call(loss, others, (rows,))[0].backward()
+        found.append(others["net.lm_head.weight"].grad)
+    assert found[0].abs().max() > 0
+    assert torch.allclose(found[0], found[1], atol=1e-5)
+
+
 # --- adapters that do not fit -----------------------------------------------------------------------------------------
 
 
