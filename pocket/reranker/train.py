@@ -19,7 +19,7 @@ its reply to a text and a question would begin:
 cut(folder, layers)      LlamaForSequenceClassification with one label, in float32
 pair_tokenizer(folder, to)    the pocket model's, which now knows pairs; written to `to`
 
-What is written is a folder of transformers as any reranker's: harness/embed/rerank.py loads it like all others. A text
+What is written is a folder of transformers as any reranker's: harness/embed/load.py loads it like all others. A text
 cannot forge the control tokens: its tokenizer splits them.
 """
 
