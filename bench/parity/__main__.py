@@ -22,7 +22,7 @@ from bench import parity
 from bench.parity import Stage
 from bench.parity.rows import Rows
 
-KEPT = Path(__file__).parent / "results"
+KEPT = Path(__file__).parent / "stored"
 PAIRS = sorted(m.name for m in pkgutil.iter_modules(parity.__path__) if m.name not in ("__main__", "rows"))
 HEAD = """# The authors' programs beside ours
 

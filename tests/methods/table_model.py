@@ -18,6 +18,6 @@ class Table(ScriptedModel):
 
 class _TableSession(ScriptedSession):
     def score(self, text):
-        self._model.contexts.append(self._context.text())
+        self._model.contexts.append(self._text())
         super().score(text)
         return [-float(t[-1]) if t[-1].isdigit() else -1.0 for t in (text[a:b] for a, b in self._model.offsets(text))]
