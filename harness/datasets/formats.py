@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -71,10 +72,11 @@ def _row_parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:
     if not callable(parser):
         raise ConfigError([f"dataset.format: '{name}' is not a function"])
     if name not in known:
-        parser = partial(_own_row, parser, name)
-    if name == "longbench":
-        parser = partial(parser, subset=config.subset, question=config.options.get("question"))
-    return parser, tuple(getattr(importlib.import_module(module), "ROW_KEYS", ())) if name in known else ()
+        return partial(_own_row, parser, name), ()
+    settings = {"subset": config.subset, "question": config.options.get("question")}
+    taken = inspect.signature(parser).parameters.keys() & settings
+    parser = partial(parser, **{key: settings[key] for key in taken})
+    return parser, tuple(getattr(importlib.import_module(module), "ROW_KEYS", ()))
 
 
 def _own_row(parser: RowParser, name: str, raw: dict[str, Any]) -> Row | Skip | Group | Retrieved:

@@ -48,8 +48,8 @@ OTHER_GROUP = "not of this group"
 _PER_QUESTION = frozenset({"answer", "short_answers", "shown"})
 # The files whose scorers have names; a new file is added here.
 _FILES = (
-    *("alce", "bleu", "evidence", "flashrag", "groups", "hotpotqa", "longbench", "longbench_eval", "longbench_zh"),
-    *("musique", "qasper", "quality", "rouge_score", "triviaqa", "twowiki"),
+    *("alce", "bleu", "evidence", "flashrag", "groups", "hotpotqa", "infinitebench", "longbench", "longbench_eval"),
+    *("longbench_v2", "longbench_zh", "musique", "qasper", "quality", "rouge_score", "triviaqa", "twowiki"),
 )
 
 

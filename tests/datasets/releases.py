@@ -117,6 +117,20 @@ def table(some: Rows) -> bytes:
     return support.as_csv(some, delimiter="\t").encode()
 
 
+def four(count: int) -> Rows:
+    return [support.longbench_v2(n) for n in range(count)]
+
+
+def infinitebench() -> dict[str, bytes]:
+    options = {"options": ["Ada", "Bo", "Cy", "Di"], "answer": ["Ada"]}
+    return {
+        "longbook_qa_eng.jsonl": lines([support.infinite(n) for n in range(351)]),
+        "longbook_choice_eng.jsonl": lines([support.infinite(n, **options) for n in range(229)]),
+        "longbook_qa_chn.jsonl": OTHER,
+        "passkey.jsonl": OTHER,
+    }
+
+
 # --- releases ---------------------------------------------------------------------------------------------------------
 
 

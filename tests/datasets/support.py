@@ -52,6 +52,20 @@ def musique(number: int = 1, **changes: Any) -> dict[str, Any]:
     return copy.deepcopy({**row, **changes})
 
 
+def longbench_v2(number: int = 1, **changes: Any) -> dict[str, Any]:
+    """A valid LongBench v2 row; the text is the same in all."""
+    named = {"_id": f"v{number}", "domain": "Single-Document QA", "sub_domain": "Literary"}
+    options = {f"choice_{letter}": name for letter, name in zip("ABCD", ("Ada", "Bo", "Cy", "Di"), strict=True)}
+    asked = {"question": f"Who built mill {number}?", "answer": "B", "context": "Bo built it. Di left."}
+    return {**named, "difficulty": "hard", "length": "short", **options, **asked, **changes}
+
+
+def infinite(number: int = 1, **changes: Any) -> dict[str, Any]:
+    """A valid row of InfiniteBench's En.QA; the text is the same in all."""
+    asked = {"input": f"Who built mill {number}?", "answer": ["Ada", "A."], "options": []}
+    return {"id": number, "context": "Ada built it. Bo left.", **asked, **changes}
+
+
 def hotpot(number: int = 1, **changes: Any) -> dict[str, Any]:
     """A valid HotpotQA row in the official schema with three paragraphs, two of them supporting."""
     row = {

@@ -35,8 +35,10 @@ from tests.datasets.releases import (
     asqa,
     flashrag,
     flashrag_hub,
+    four,
     hotpot,
     hotpot_hub,
+    infinitebench,
     keyed,
     kilt,
     lines,
@@ -110,6 +112,12 @@ RELEASES: list[Release] = [
         3,
     ),
     Release("hotpotqa", "hub:hotpotqa/hotpot_qa", hotpot_hub, 3),
+    Release("longbench-v2", "hub:THUDM/LongBench-v2", lambda: {"data.json": listed(four(503))}, 503),
+    *(
+        Release(f"infinitebench/{name}", place, infinitebench, count)
+        for name, count in (("en_qa", 351), ("en_mc", 229))
+        for place in ("hub:xinrongzhang2022/InfiniteBench", "InfiniteBench/")
+    ),
     Release("musique", "musique_v1.0.zip", musique_files, 3),
     Release("musique", "unpacked/", musique_files, 3),
     Release(
@@ -253,7 +261,7 @@ def test_narrativeqa_has_the_documents_of_the_papers() -> None:
 def test_every_data_set_has_a_release() -> None:
     asked = {name for name in presets.names("datasets") if not name.startswith("pocket/")}
     longbench = {f"longbench/{name}" for name in LONGBENCH}
-    assert asked == {r.preset for r in RELEASES} | longbench | {"qasper-hints"}  # the rows of qasper
+    assert asked == {r.preset for r in RELEASES} | longbench | {"qasper-hints", "longbench-v2-cot"}  # rows of others
 
 
 def test_another_copy_without_the_name_of_the_subset_is_read_when_asked(hub: FakeHub) -> None:

@@ -20,6 +20,9 @@ from tests.scorers.support import (
 )
 
 HAND = hand_cases()
+# Metrics whose published code came after the golden file; infinitebench.choice and .qa_f1 also equal it on the 4,060
+# replies of seven models in its repository, and give the means of its README.
+HAND_ONLY = {"infinitebench.choice", "longbench_v2.accuracy"}
 # Metrics of the golden file that have real rows only, or none at all.
 REAL_ONLY = {
     "flashrag.dataset_acc",
@@ -56,7 +59,7 @@ def real() -> Callable[[str], list[Case]]:
 
 
 @needs_real
-@pytest.mark.parametrize("metric", sorted({*HAND, *REAL_ONLY}))
+@pytest.mark.parametrize("metric", sorted({*HAND, *REAL_ONLY} - HAND_ONLY))
 def test_whole_golden_file(metric: str) -> None:
     check(metric, real()(metric))
 
@@ -79,7 +82,7 @@ def test_counts_of_single_answers_add_up_to_the_golden_corpus(name: str) -> None
 
 @needs_real
 def test_no_metric_of_the_golden_file_is_left_out() -> None:
-    assert set(real_cases()) == {*HAND, *REAL_ONLY}
+    assert set(real_cases()) == {*HAND, *REAL_ONLY} - HAND_ONLY
 
 
 def test_every_golden_metric_is_registered() -> None:

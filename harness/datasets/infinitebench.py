@@ -1,0 +1,49 @@
+"""InfiniteBench (Zhang et al., ACL 2024): questions on novels of some 190,000 tokens whose names were replaced.
+
+    En.QA   {"id": 0, "context": "..", "input": "..", "answer": ["..", ".."], "options": []}
+    En.MC   {"id": 0, "context": "..", "input": "..", "answer": ["Ada"], "options": ["Ada", "Bo", "Cy", "Di"]}
+
+A row with options is of En.MC, another one of En.QA; its answer may also be a string or, in En.MC, end with its letter.
+Questions on the same novel share a document.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.datasets.longbench_v2 import LETTERS, of_four
+from harness.datasets.rows import Group, RowError, StrictRow, made_id
+from harness.types import Document, Example, Gold, Question
+
+
+class _Row(StrictRow):
+    id: int | str
+    context: str
+    input: str
+    answer: list[str] | str
+    options: list[str] | None = None
+
+
+def parse_row(raw: dict[str, Any], *, subset: str | None = None) -> Group:
+    """One row of En.QA or En.MC. Gold.extra of En.MC: gold_label (from 1) and all_classes.
+
+    subset: with a name that has "choice" in it, every row must have four options. Raises RowError naming the field.
+    """
+    row = _Row.read(raw)
+    for name, value in (("input", row.input), ("context", row.context)):
+        if not value.strip():
+            raise RowError(name, "is empty")
+    answers = [row.answer] if isinstance(row.answer, str) else row.answer
+    answers = list(dict.fromkeys(answer for answer in answers if answer.strip()))
+    if not answers:
+        raise RowError("answer", "the row has no answer")
+    document = Document(made_id("infinitebench", row.context), row.context)
+    key, options = str(row.id), row.options or []
+    if not options and "choice" not in (subset or ""):
+        return Group(document, (Example(Question(key, row.input, (document.id,)), Gold(tuple(answers))),))
+    if options and answers[0] not in options:
+        raise RowError("answer", f"'{answers[0]}' is none of the options")
+    if len(answers) > 1 and answers[1:] != [LETTERS[options.index(answers[0])]]:
+        raise RowError("answer", "should be one of the options, with nothing or its letter behind it")
+    label = options.index(answers[0]) if options else 0
+    return Group(document, (of_four(key, row.input, options, label, document),))

@@ -1,0 +1,62 @@
+"""LongBench v2 (Bai et al., ACL 2025): 503 questions with four options on texts of 8,000 to 2 million words.
+
+    {"_id": "66f3..", "domain": "Single-Document QA", "sub_domain": "Literary", "difficulty": "hard", "length": "short",
+     "question": "..", "choice_A": "..", "choice_B": "..", "choice_C": "..", "choice_D": "..", "answer": "B",
+     "context": ".."}
+
+The answer is the text of the right option, Gold.extra has its number from 1. `difficulty` becomes the question's level,
+`domain` its type. Questions on the same text share a document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from harness.datasets.rows import Group, RowError, StrictRow, made_id
+from harness.types import Document, Example, Gold, Question
+
+LETTERS = "ABCD"
+_VALUES = {"answer": tuple(LETTERS), "difficulty": ("easy", "hard"), "length": ("short", "medium", "long")}
+
+
+class _Row(StrictRow):
+    id: str
+    domain: str = ""
+    sub_domain: str = ""
+    difficulty: str
+    length: str
+    question: str
+    options: list[str]
+    answer: str
+    context: str
+
+
+def of_four(key: str, asked: str, options: Sequence[str], label: int, document: Document, **extra: Any) -> Example:
+    """A question with four options. label: place of the right one, from 0. Raises RowError."""
+    if len(options) != len(LETTERS):
+        raise RowError("options", f"should be 4 options, are {len(options)}")
+    if blank := [letter for letter, option in zip(LETTERS, options, strict=True) if not option.strip()]:
+        raise RowError("options", f"option {blank[0]} is empty")
+    gold = Gold((options[label],), extra={"gold_label": label + 1, "all_classes": list(options), **extra})
+    return Example(Question(key, asked, (document.id,), tuple(options)), gold)
+
+
+def parse_row(raw: dict[str, Any]) -> Group:
+    """One LongBench v2 row. Gold.extra: gold_label (from 1), all_classes, level, type, sub_domain, length_class.
+
+    Raises RowError naming the field.
+    """
+    if "_id" not in raw:
+        raise RowError("_id", "is missing")
+    options = [raw[key] for letter in LETTERS if (key := f"choice_{letter}") in raw]
+    row = _Row.read({**raw, "id": raw["_id"], "options": options})
+    for name, value in (("_id", row.id), ("question", row.question), ("context", row.context)):
+        if not value.strip():
+            raise RowError(name, "is empty")
+    for name, values in _VALUES.items():
+        if (value := getattr(row, name)) not in values:
+            raise RowError(name, f"should be {', '.join(values[:-1])} or {values[-1]}, is '{value}'")
+    document = Document(made_id("longbench-v2", row.context), row.context)
+    more = {"level": row.difficulty, "type": row.domain, "sub_domain": row.sub_domain, "length_class": row.length}
+    return Group(document, (of_four(row.id, row.question, row.options, LETTERS.index(row.answer), document, **more),))

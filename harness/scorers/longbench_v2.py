@@ -1,0 +1,49 @@
+"""LongBench v2's accuracy (Bai et al. 2025; pred.py and result.py of its repository).
+
+    accuracy("The correct answer is (B).", ["Toren"], gold_label=2)     -> 1.0
+    accuracy("B", ["Toren"], gold_label=2)                              -> 0.0   (the sentence must be there)
+
+Asterisks go; of the sentences in the reply the first one counts, one with a bracket before one without. Everything
+else is wrong. The leaderboard's "compensated" figure, 0.25 for a reply without the sentence, is not computed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import partial
+
+from harness.scorers.base import published
+
+scorer = published("THUDM/LongBench pred.py, result.py")
+
+_FORMS = (re.compile(r"The correct answer is \(([A-D])\)"), re.compile(r"The correct answer is ([A-D])"))
+
+
+@scorer("longbench_v2.accuracy", "the reply says 'The correct answer is (X)' with the right letter")
+def accuracy(prediction: str, _references: Sequence[str], *, gold_label: int) -> float:
+    """1.0 where the letter in the asked sentence is the right one. gold_label: number of the right option, from 1."""
+    found = next((match for form in _FORMS if (match := form.search(prediction.replace("*", "")))), None)
+    return float(found is not None and found.group(1) == "ABCD"[gold_label - 1])
+
+
+def _of_level(
+    prediction: str, references: Sequence[str], *, wanted: str, gold_label: int, level: str | None = None
+) -> float | None:
+    """The accuracy of a question of this difficulty, else None."""
+    return accuracy(prediction, references, gold_label=gold_label) if level == wanted else None
+
+
+def _of_length(
+    prediction: str, references: Sequence[str], *, wanted: str, gold_label: int, length_class: str | None = None
+) -> float | None:
+    """The accuracy of a question on a text of this length, else None."""
+    return accuracy(prediction, references, gold_label=gold_label) if length_class == wanted else None
+
+
+for _level in ("easy", "hard"):
+    scorer(f"longbench_v2.accuracy.{_level}", f"accuracy of the {_level} questions")(partial(_of_level, wanted=_level))
+for _length in ("short", "medium", "long"):
+    scorer(f"longbench_v2.accuracy.{_length}", f"accuracy of questions on {_length} texts")(
+        partial(_of_length, wanted=_length)
+    )
