@@ -1,4 +1,4 @@
-"""InfiniteBench's scores of En.QA and En.MC (Zhang et al. 2024; src/compute_scores.py of its repository).
+"""InfiniteBench's scores of En.QA and En.MC (Zhang et al. 2024; src/compute_scores of its repository).
 
 choice("B. Toren", ["Toren"], gold_label=2)                  -> 1.0   (a reply that begins with a letter is that)
 choice("I think the answer is: Toren", ..., gold_label=2)    -> 1.0

@@ -1,4 +1,4 @@
-"""LongBench v2's accuracy (Bai et al. 2025; pred.py and result.py of its repository).
+"""LongBench v2's accuracy (Bai et al. 2025; pred and result of its repository).
 
     accuracy("The correct answer is (B).", ["Toren"], gold_label=2)     -> 1.0
     accuracy("B", ["Toren"], gold_label=2)                              -> 0.0   (the sentence must be there)

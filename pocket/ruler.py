@@ -1,0 +1,347 @@
+"""RULER (Hsieh et al., COLM 2024): 13 tasks whose texts are made for any length and tokenizer.
+
+    options: {task: niah_single_2, tokens: 4096, tokenizer: FOLDER, seed: 0, questions: 20, essays: FILE, rows: FILE}
+
+Tasks, sentences and sizes are those of the authors' repository (NVIDIA/RULER, scripts/synthetic.yaml and
+scripts/data/synthetic). `tokens` covers text, question and answer; without a tokenizer four characters count as one.
+What differs: docs/datasets.md#ruler. The made-up world gives words and, where no files are named, essays and questions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import math
+import random
+import re
+import string
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
+from tokenizers import Tokenizer
+
+from harness.config.schema import DatasetConfig, canonical
+from harness.config.validation import explain
+from harness.datasets.base import Dataset
+from harness.datasets.files import json_value
+from harness.errors import ConfigError, DataError
+from harness.types import Document, Example, Gold, Passage, Question, Support
+from pocket.world import sample as world
+from pocket.world.names import ENDINGS, MIDDLES, STARTS
+
+Task = Literal[
+    "niah_single_1", "niah_single_2", "niah_single_3", "niah_multikey_1", "niah_multikey_2", "niah_multikey_3",
+    "niah_multivalue", "niah_multiquery", "vt", "cwe", "fwe", "qa_1", "qa_2",
+]  # fmt: skip
+NOISE = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
+NEEDLE = "One of the special magic {kind} for {key} is: {value}."
+
+
+class Options(BaseModel):
+    """The options of a RULER task."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    task: Task = Field(description="one of the 13 tasks")
+    tokens: StrictInt = Field(default=4096, ge=1, description="length of text, question and answer together")
+    tokenizer: str | None = Field(default=None, description="folder of the tokenizer that counts; null: characters / 4")
+    seed: StrictInt = Field(default=0, description="another seed makes other texts")
+    questions: StrictInt = Field(default=20, ge=1, description="number of questions, each with a text of its own")
+    essays: str | None = Field(default=None, description="text file or JSON {text} for the haystack; null: made up")
+    rows: str | None = Field(default=None, description="SQuAD's or HotpotQA's file for qa_1, qa_2; null: made up")
+
+
+@dataclass(frozen=True)
+class Made:
+    """A text in pieces, which of them hold the answers, how they are joined, the question and the answers."""
+
+    pieces: Sequence[str]
+    marked: Sequence[int]
+    gap: str
+    question: str
+    answers: Sequence[str]
+
+    @property
+    def text(self) -> str:
+        """The pieces joined."""
+        return self.gap.join(self.pieces)
+
+    def spans(self, document: str) -> tuple[Support, ...]:
+        """Where the marked pieces stand."""
+        starts = [0]
+        for piece in self.pieces:
+            starts.append(starts[-1] + len(piece) + len(self.gap))
+        return tuple(Support(document, starts[at], starts[at] + len(self.pieces[at])) for at in sorted(self.marked))
+
+
+def _key(dice: random.Random, kind: str) -> str:
+    """A key or value: a number of seven digits, a word of two, or a uuid."""
+    if kind == "numbers":
+        return str(dice.randint(10**6, 10**7 - 1))
+    if kind == "uuids":
+        return str(uuid.UUID(int=dice.getrandbits(128), version=4))
+    return "-".join(dice.sample(_words(), 2))
+
+
+@cache
+def _words() -> list[str]:
+    """Made-up words, each once."""
+    ends = sorted({end for kind in ENDINGS.values() for end in kind})
+    return sorted({f"{start}{middle}{end}".lower() for start in STARTS for middle in MIDDLES for end in ends})
+
+
+# --- tasks: (draws, size) -> text -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Niah:
+    """Needles in a haystack; numbers of keys, of values of each key, and of keys asked for."""
+
+    hay: str
+    key: str = "words"
+    value: str = "numbers"
+    keys: int = 1
+    values: int = 1
+    asked: int = 1
+
+    def make(self, dice: random.Random, size: int, essay: Sequence[str]) -> Made:
+        """size: words of an essay, else sentences."""
+        keys = [_key(dice, self.key) for _ in range(max(self.keys, self.asked))]
+        values = [[_key(dice, self.value) for _ in range(self.values)] for _ in keys]
+        needles = [
+            NEEDLE.format(kind=self.value, key=k, value=v) for k, vs in zip(keys, values, strict=True) for v in vs
+        ]
+        dice.shuffle(needles)
+        if self.hay == "essay":
+            words = list(essay) * math.ceil(size / len(essay))
+            hay = re.split(r"(?<=[.!?]) ", " ".join(words[:size]))
+            places = sorted(round(len(hay) * depth / 39) for depth in dice.sample(range(40), len(needles)))
+        else:
+            fresh = partial(NEEDLE.format, kind=self.value)
+            hay = [
+                NOISE if self.hay == "noise" else fresh(key=_key(dice, self.key), value=_key(dice, self.value))
+                for _ in range(size)
+            ]
+            places = sorted(dice.sample(range(size), len(needles)))
+        for at, (place, needle) in enumerate(zip(places, needles, strict=True)):
+            hay.insert(place + at, needle)
+        chosen = dice.sample(range(len(keys)), self.asked)
+        listed = [keys[at] for at in chosen]
+        query = ", ".join(listed[:-1]) + ", and " + listed[-1] if len(listed) > 1 else listed[0]
+        answers = [value for at in chosen for value in values[at]]
+        one = len(answers) == 1
+        head = f"What is the special magic {self.value[:-1]}" if one else f"What are all the special magic {self.value}"
+        question = f"{head} for {query} mentioned in the provided text?"
+        marked = [n for n, piece in enumerate(hay) if any(piece.endswith(f"is: {answer}.") for answer in answers)]
+        return Made(hay, marked, " " if self.hay == "essay" else "\n", question, answers)
+
+
+def _variables(dice: random.Random, size: int) -> Made:
+    """One chain of five variables, four assignments long, in noise."""
+    names: list[str] = []
+    while len(names) < 5:
+        if (name := "".join(dice.choices(string.ascii_uppercase, k=5))) not in names:
+            names.append(name)
+    value = dice.randint(10000, 99998)
+    chain = [f"VAR {names[0]} = {value}", *(f"VAR {b} = VAR {a}" for a, b in itertools.pairwise(names))]
+    pieces = [NOISE] * size
+    marked = [place + at for at, place in enumerate(sorted(dice.sample(range(size), len(chain))))]
+    for place, line in zip(marked, chain, strict=True):
+        pieces.insert(place, line)
+    return Made(
+        pieces, marked, "\n", f"Find all variables that are assigned the value {value} in the text above.", names
+    )
+
+
+def _common(dice: random.Random, size: int, repeats: tuple[int, int]) -> Made:
+    """Ten common words among `size`; repeats: of a common word and of another one."""
+    words = dice.sample(_words(), size)
+    listed = words[:10] * repeats[0] + words[10:] * repeats[1]
+    dice.shuffle(listed)
+    pieces = [f"{number}. {word}" for number, word in enumerate(listed, start=1)]
+    return Made(pieces, (), " ", "What are the 10 most common words in the above list?", words[:10])
+
+
+def _frequent(dice: random.Random, size: int, vocabulary: int) -> Made:
+    """Coded words with frequencies by the zeta distribution of exponent 2; the most frequent one is dots."""
+    coded = sorted({"".join(dice.choices(string.ascii_lowercase, k=6)) for _ in range(vocabulary)})
+    dice.shuffle(coded)
+    coded[0] = "..."
+    counts = [int(size * rank**-2.0 / (math.pi**2 / 6)) for rank in range(1, len(coded) + 1)]
+    pieces = [word for word, count in zip(coded, counts, strict=True) for _ in range(count)]
+    dice.shuffle(pieces)
+    question = (
+        "Do not provide any explanation. Please ignore the dots '....'. What are the three most frequently appeared "
+        "words in the above coded text?"
+    )
+    return Made(pieces, (), " ", question, coded[1:4])
+
+
+Asked = tuple[str, Sequence[str], Sequence[str]]  # a question, its answers, its own paragraphs
+
+
+def _answered(dice: random.Random, size: int, asked: Asked, paragraphs: Sequence[str]) -> Made:
+    """The paragraphs of a question among others of its data set."""
+    question, answers, own = asked
+    wanted = size + len(own)
+    pool = list(paragraphs) * math.ceil(wanted / len(paragraphs))  # again and again, where there are too few
+    others = [p for p in dice.sample(pool, wanted) if p not in own]
+    texts = [*own, *others[: max(0, size - len(own))]]
+    dice.shuffle(texts)
+    marked = [at for at, text in enumerate(texts) if text in own]
+    return Made([f"Document {n}:\n{text}" for n, text in enumerate(texts, start=1)], marked, "\n\n", question, answers)
+
+
+def _squad(value: Any) -> list[Asked]:
+    return [
+        (qa["question"], [answer["text"] for answer in qa["answers"]], [p["context"]])
+        for article in value["data"]
+        for p in article["paragraphs"]
+        for qa in p["qas"]
+        if not qa.get("is_impossible")
+    ]
+
+
+def _hotpotqa(value: Any) -> list[Asked]:
+    return [(r["question"], [r["answer"]], [f"{t}\n{''.join(s)}" for t, s in r["context"]]) for r in value]
+
+
+def _rows(options: Options) -> list[Asked]:
+    """The questions of the file, or made-up ones of HotpotQA's kind. Raises DataError."""
+    if options.rows is None:
+        made = [world.sample("hotpotqa", options.seed, tokens=400, purpose="evaluation", number=n) for n in range(200)]
+        return _hotpotqa([row for sample in made for row in sample.rows])
+    try:
+        value = json_value(Path(options.rows).expanduser())
+        return _squad(value) if options.task == "qa_1" else _hotpotqa(value)
+    except (KeyError, TypeError, ValueError):
+        form = "SQuAD" if options.task == "qa_1" else "HotpotQA"
+        raise DataError(options.rows, None, None, f"not a file of {form}; name it with dataset.rows") from None
+
+
+def _essay(options: Options) -> list[str]:
+    """The words of the essays, or of a made-up story. Raises DataError."""
+    if options.essays is None:
+        (story,) = world.sample("narrativeqa", options.seed, tokens=20_000, purpose="evaluation").documents
+        return story.text.split()
+    try:
+        text = Path(options.essays).expanduser().read_text(encoding="utf-8")
+        words = (json.loads(text)["text"] if options.essays.endswith(".json") else text).split()
+    except (OSError, ValueError, KeyError, TypeError):
+        words = []
+    if not words:
+        raise DataError(options.essays, None, None, "should hold the essays as text, or JSON with a key 'text'")
+    return words
+
+
+_NIAH = {
+    "niah_single_1": Niah("noise"),
+    "niah_single_2": Niah("essay"),
+    "niah_single_3": Niah("essay", value="uuids"),
+    "niah_multikey_1": Niah("essay", keys=4),
+    "niah_multikey_2": Niah("needle"),
+    "niah_multikey_3": Niah("needle", key="uuids", value="uuids"),
+    "niah_multivalue": Niah("essay", values=4),
+    "niah_multiquery": Niah("essay", asked=4),
+}
+
+
+def _maker(options: Options) -> tuple[Callable[[random.Random, int, int], Made], int]:
+    """(draws, size, number of the question) -> text, and the smallest size."""
+    task = options.task
+    if task in _NIAH:
+        niah, essay = _NIAH[task], _essay(options) if _NIAH[task].hay == "essay" else ()
+        return lambda dice, size, _: niah.make(dice, size, essay), 4
+    if task == "vt":
+        return lambda dice, size, _: _variables(dice, size), 5
+    if task == "cwe":
+        repeats = (30, 3) if options.tokens >= 4096 else (6, 1)
+        return lambda dice, size, _: _common(dice, size, repeats), 11
+    if task == "fwe":
+        return lambda dice, size, _: _frequent(dice, size, max(options.tokens // 50, 4)), 20
+    asked = _rows(options)
+    paragraphs = sorted({paragraph for _, _, own in asked for paragraph in own})
+    return lambda dice, size, number: _answered(dice, size, asked[number % len(asked)], paragraphs), 1
+
+
+def _counter(options: Options) -> Callable[[str], int]:
+    """Tokens of a text. Raises ConfigError for a folder without a tokenizer."""
+    if options.tokenizer is None:
+        return lambda text: -(-len(text) // 4)
+    try:
+        tokenizer = Tokenizer.from_file(str(Path(options.tokenizer).expanduser() / "tokenizer.json"))
+    except Exception as error:  # tokenizers raises plain Exception
+        raise ConfigError(
+            [f"dataset.tokenizer: '{options.tokenizer}' has no tokenizer.json that can be read"]
+        ) from error
+    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
+
+
+def _fitting(config: DatasetConfig, options: Options) -> Callable[[int], Made]:
+    """Number of a question -> its text, as long as fits. Raises ConfigError where the shortest one does not."""
+    make, least = _maker(options)
+    count = _counter(options)
+
+    def made(number: int, size: int) -> Made:
+        return make(random.Random(f"{options.task} {options.seed} {number}"), size, number)
+
+    def length(of: Made) -> int:
+        return count(f"{config.instruction}\n{of.text}\n{of.question}") + config.max_answer_tokens
+
+    if (needed := length(made(0, least))) > options.tokens:
+        why = f"a text of '{options.task}' needs {needed} tokens at least with this tokenizer"
+        raise ConfigError([f"dataset.tokens: {options.tokens} are too few; {why}"])
+    low, high = least, least * 2
+    while high < options.tokens and length(made(0, high)) <= options.tokens:
+        low, high = high, high * 2
+    while high - low > max(1, low // 200):
+        middle = (low + high) // 2
+        low, high = (middle, high) if length(made(0, middle)) <= options.tokens else (low, middle)
+
+    def fitted(number: int) -> Made:
+        size = low
+        while length(text := made(number, size)) > options.tokens and size > least:
+            size = max(least, size - max(1, size // 50))
+        return text
+
+    return fitted
+
+
+def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
+    """Make the questions, each with its text; keep the first `limit`. The fingerprint is that of those made.
+
+    Raises ConfigError for options and for a length that is too short, DataError for essays and question files.
+    """
+    fields = [name for name in ("data", "hub", "subset", "revision") if getattr(config, name) is not None]
+    if fields:
+        raise ConfigError([f"dataset.{name}: '{config.name}' is made, not read; leave it out" for name in fields])
+    try:
+        options = Options.model_validate(config.options)
+    except ValidationError as error:
+        raise ConfigError(explain(error, Options, "dataset", {})) from None
+    fitted = _fitting(config, options)
+    kept = options.questions if limit is None else min(limit, options.questions)
+    examples, documents = [], {}
+    hashed = hashlib.sha256(canonical(["ruler 1", config.instruction, options.model_dump()]).encode())
+    for number in range(kept):
+        made = fitted(number)
+        document = f"{options.task}-{options.tokens}-{options.seed}-{number}"
+        question = Question(f"{document}-q", made.question, (document,))
+        examples.append(Example(question, Gold(tuple(made.answers), made.spans(document), {"type": options.task})))
+        text = made.text
+        documents[document] = Document(document, text, passages=(Passage("", 0, len(text)),))
+        hashed.update(canonical([asdict(examples[-1]), text]).encode())
+    made_up = [name for name in ("essays", "rows") if getattr(options, name) is None and _uses(options.task, name)]
+    tail = f", made-up {made_up[0]}" if made_up else ""
+    source = f"made by RULER's recipe: {options.task}, {options.tokens} tokens, seed {options.seed}{tail}"
+    return Dataset(config.name, tuple(examples), documents, hashed.hexdigest(), source, rows=options.questions)
+
+
+def _uses(task: Task, name: str) -> bool:
+    return task.startswith("qa_") if name == "rows" else task in _NIAH and _NIAH[task].hay == "essay"

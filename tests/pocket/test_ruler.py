@@ -1,0 +1,109 @@
+"""RULER's tasks: the length that is asked for, answers where they are marked, mistakes named."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from harness.config import presets
+from harness.config.schema import DatasetConfig
+from harness.datasets import load
+from harness.datasets.base import Dataset
+from harness.errors import ConfigError, DataError
+from harness.scorers import score
+from pocket.ruler import Task
+
+TASKS = get_args(Task)
+NIAH = [task for task in TASKS if task.startswith("niah")]
+
+
+def made(task: str, **options: Any) -> Dataset:
+    values = {key: value for _, layer in presets.read("datasets", f"ruler/{task}") for key, value in layer.items()}
+    given = {"task": task, "tokens": 4096, "questions": 2, **options}
+    return load(DatasetConfig.model_validate({**values, "options": given}))
+
+
+def text_of(data: Dataset, at: int = 0) -> str:
+    return data.documents[data.examples[at].question.document_ids[0]].text
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_text_fills_the_length_and_depends_on_the_seed_alone(task: str) -> None:
+    data = made(task)
+    assert all(3600 * 4 < len(text_of(data, at)) < 4096 * 4 for at in range(2))
+    assert made(task).fingerprint == data.fingerprint != made(task, seed=1).fingerprint
+    assert text_of(data, 0) != text_of(data, 1)
+
+
+@pytest.mark.parametrize("task", NIAH)
+def test_needles_stand_where_they_are_marked(task: str) -> None:
+    data = made(task, questions=10)
+    for example in data.examples:
+        text = data.documents[example.question.document_ids[0]].text
+        marked = [text[mark.start : mark.end] for mark in example.gold.supporting]
+        assert len(marked) == len(example.gold.answers)
+        for answer in example.gold.answers:
+            (needle,) = [piece for piece in marked if piece.endswith(f" is: {answer}.")]
+            assert needle.split(" for ")[1].split(" is: ")[0] in example.question.text
+            assert text.count(answer) == 1
+
+
+def test_variables_form_one_chain() -> None:
+    (example, _), text = (data := made("vt")).examples, text_of(data)
+    names = example.gold.answers
+    lines = [line for line in text.split("\n") if line.startswith("VAR ")]
+    assert lines[1:] == [f"VAR {b} = VAR {a}" for a, b in itertools.pairwise(names)]
+    assert f"VAR {names[0]} = " in lines[0]
+    assert lines[0].rpartition(" ")[2] in example.question.text
+
+
+@pytest.mark.parametrize(("task", "count"), [("cwe", 10), ("fwe", 3)])
+def test_the_answers_are_the_most_frequent_words(task: str, count: int) -> None:
+    data = made(task)
+    words = Counter(word for word in text_of(data).split() if word != "..." and not word.rstrip(".").isdigit())
+    assert {word for word, _ in words.most_common(count)} == set(data.examples[0].gold.answers)
+
+
+def test_files_of_the_user_take_the_place_of_made_up_text(tmp_path: Path) -> None:
+    (tmp_path / "essays.txt").write_text("An essay has words. " * 50)
+    data = made("niah_single_2", essays=str(tmp_path / "essays.txt"))
+    assert "An essay has words. An essay" in text_of(data)
+    assert "made-up" not in data.source
+    assert "made-up essays" in made("niah_single_2").source
+    asked = {"question": "Who built it?", "answers": [{"text": "Ada"}], "is_impossible": False}
+    others = [{"context": f"Mill {n} is old. " * 9, "qas": []} for n in range(300)]
+    squad = {"data": [{"paragraphs": [{"context": "Ada built it.", "qas": [asked]}, *others]}]}
+    (tmp_path / "squad.json").write_text(json.dumps(squad))
+    data = made("qa_1", rows=str(tmp_path / "squad.json"))
+    (example, _), text = data.examples, text_of(data)
+    assert example.gold.answers == ("Ada",)
+    assert [text[m.start : m.end].partition("\n")[2] for m in example.gold.supporting] == ["Ada built it."]
+
+
+def test_a_length_that_cannot_be_made_and_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=r"dataset.tokens: 100 are too few; a text of 'niah_single_1' needs \d+ tokens"
+    ):
+        made("niah_single_1", tokens=100)
+    with pytest.raises(ConfigError, match="has no tokenizer.json that can be read"):
+        made("vt", tokenizer=str(tmp_path))
+    (tmp_path / "empty.txt").write_text(" ")
+    with pytest.raises(DataError, match="should hold the essays"):
+        made("niah_single_2", essays=str(tmp_path / "empty.txt"))
+    (tmp_path / "rows.json").write_text('[{"question": "Who?"}]')
+    with pytest.raises(DataError, match="not a file of HotpotQA; name it with dataset.rows"):
+        made("qa_2", rows=str(tmp_path / "rows.json"))
+
+
+@pytest.mark.parametrize(
+    ("name", "reply", "value"),
+    [("all", "It is 12 and 13.", 0.5), ("all", "", 0.0), ("part", "It is 12 and 13.", 1.0), ("part", "1 2", 0.0)],
+)
+def test_scores(name: str, reply: str, value: float) -> None:
+    assert score(f"ruler.string_match_{name}", reply, ["12", "14"]) == value
+    assert score("ruler.string_match_all", "ADA", ["ada"]) == 1.0
