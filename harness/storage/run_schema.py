@@ -201,7 +201,12 @@ class _StoppedEarly(_Open):
     verdicts: list[str]
 
 
+class _Built(_Open):
+    documents: NotRequired[Count]
+
+
 class _Summary(_Open):
+    index: NotRequired[_Built | None]
     state: NotRequired[str]
     n_asked: NotRequired[Count]
     stopped_early: NotRequired[_StoppedEarly]
