@@ -104,6 +104,13 @@ def test_a_damaged_file_is_named(name: str, content: str, finished: Path) -> Non
         read_run(finished)
 
 
+def test_a_summary_whose_count_of_documents_is_no_number_is_damaged(finished: Path) -> None:
+    summary = json.loads((finished / "summary.json").read_text())
+    (finished / "summary.json").write_text(json.dumps({**summary, "index": {"documents": "many"}}))
+    with pytest.raises(DataError, match="documents"):
+        read_run(finished)
+
+
 @pytest.mark.parametrize("name", ["manifest.json", "summary.json", "records.jsonl", "documents.jsonl"])
 def test_a_run_that_was_killed_can_be_read(name: str, finished: Path) -> None:
     (finished / name).unlink()
