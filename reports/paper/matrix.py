@@ -11,13 +11,17 @@ from pathlib import Path
 from reports.paper.places import Place, places, printed
 
 BEGIN, END = "<!-- matrix: python -m reports.paper.matrix docs/reproducing.md -->", "<!-- end of the matrix -->"
-_HEAD = ("paper", "what", "command", "printed values", "real rows")
+_HEAD = ("paper", "what", "command", "printed values")
 
 
 def matrix() -> str:
-    """The table as Markdown, a row for each place."""
-    rows = [_HEAD, ("---",) * len(_HEAD), *map(_row, places())]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    """The table as Markdown, a row for each place that a command makes; below it the places and rows that none makes."""
+    made = [place for place in places() if place.name or place.look]
+    rows = [_HEAD, ("---",) * len(_HEAD), *map(_row, made)]
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    drawn = "; ".join(place.label for place in places() if place not in made)
+    lacks = "; ".join(f"{place.label}: {place.real.removeprefix('yes, but ')}" for place in made if place.real != "yes")
+    return f"{table}\n\nIllustrations: {drawn}.\nRows that could not be planned on samples of the data: {lacks}."
 
 
 def put(document: str) -> str:
@@ -32,10 +36,8 @@ def put(document: str) -> str:
 def _row(place: Place) -> tuple[str, ...]:
     values = sum(place.holds(one.source, one.table) and one.value.strip() != "-" for one in printed())
     if place.name is None:
-        command = f"`{place.look}`" if place.look else "illustration"
-        return place.label, place.title, command, "–", "yes" if place.look else "–"
-    known = str(values) if values else "not at hand"
-    return place.label, place.title, f"`{place.name}`", known, place.real
+        return place.label, place.title, f"`{place.look}`", "–"
+    return place.label, place.title, f"`{place.name}`", str(values) if values else "not at hand"
 
 
 if __name__ == "__main__":

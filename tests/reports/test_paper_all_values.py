@@ -110,6 +110,6 @@ def test_what_tables_need() -> None:
 def test_the_matrix_of_the_documents_is_current() -> None:
     document = (ROOT / "docs" / "reproducing.md").read_text(encoding="utf-8")
     assert put(document) == document, "run: python -m reports.paper.matrix docs/reproducing.md"
-    assert all(f"| {place.label} |" in document for place in places())
+    assert all(place.label in document for place in places())
     with pytest.raises(ValueError, match="matrix"):
         put("no marks")
