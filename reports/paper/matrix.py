@@ -15,7 +15,7 @@ _HEAD = ("paper", "what", "command", "printed values")
 
 
 def matrix() -> str:
-    """The table as Markdown, a row for each place that a command makes; below it the places and rows that none makes."""
+    """The table as Markdown, a row for each place that a command makes; below it those that none makes."""
     made = [place for place in places() if place.name or place.look]
     rows = [_HEAD, ("---",) * len(_HEAD), *map(_row, made)]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
