@@ -46,9 +46,10 @@ def version(program: str, code: Path | None) -> str:
 
 def table(stages: Sequence[dict[str, Any]]) -> str:
     """The stages as a Markdown table."""
-    lines = ["| stage | compared | equal | differing | reason | settled |", "|---|---|---|---|---|---|"]
+    lines = ["| stage | compared | equal | differences: reason; what was done |", "|---|---|---|---|"]
     for s in stages:
-        cells = (s["name"], s["compared"], s["equal"], s["compared"] - s["equal"], s["reason"], s["settled"])
+        differences = "; ".join(filter(None, (s["reason"], s["settled"])))
+        cells = (s["name"], s["compared"], s["equal"], differences)
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
 

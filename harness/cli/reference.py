@@ -36,16 +36,13 @@ def commands(group: Any, context: typer.Context) -> Iterator[tuple[Any, typer.Co
 
 def section(command: Any, context: typer.Context) -> str:
     """A command as Markdown: the first paragraph of its help, its arguments, its options by groups."""
-    arguments = [piece for piece in command.collect_usage_pieces(context) if piece != "[OPTIONS]"]
     summary = inspect.cleandoc(command.help or "").partition("\n\n")[0]
-    groups = [
-        ", ".join(f"`{name}`" for name, _ in records if name != "-h, --help")
-        for title, records in sections(command, context).items()
-        if title != "Arguments"
-    ]
-    options = "; ".join(filter(None, groups))
-    usage = f"`{' '.join(arguments)}`; {options}" if arguments else options
-    return f"## {context.command_path}\n\n{summary}\n\n{usage}\n"
+    arguments = [piece for piece in command.collect_usage_pieces(context) if piece != "[OPTIONS]"]
+    groups = [f"`{' '.join(arguments)}`"] if arguments else []
+    for title, records in sections(command, context).items():
+        if title != "Arguments":
+            groups.append(", ".join(f"`{name}`" for name, _ in records if name != "-h, --help"))
+    return f"## {context.command_path}\n\n{summary}\n\n{'; '.join(filter(None, groups))}\n"
 
 
 def reference() -> str:
