@@ -11,7 +11,7 @@ from pathlib import Path
 from reports.paper.places import Place, places, printed
 
 BEGIN, END = "<!-- matrix: python -m reports.paper.matrix docs/reproducing.md -->", "<!-- end of the matrix -->"
-_HEAD = ("paper", "what", "command", "printed values")
+_HEAD = ("paper", "what", "command", "printed values at hand")
 
 
 def matrix() -> str:
@@ -37,7 +37,7 @@ def _row(place: Place) -> tuple[str, ...]:
     values = sum(place.holds(one.source, one.table) and one.value.strip() != "-" for one in printed())
     if place.name is None:
         return place.label, place.title, f"`{place.look}`", "–"
-    return place.label, place.title, f"`{place.name}`", str(values) if values else "not at hand"
+    return place.label, place.title, f"`{place.name}`", str(values or "–")
 
 
 if __name__ == "__main__":
