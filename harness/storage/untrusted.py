@@ -56,7 +56,8 @@ def read_plain(path: Path, max_bytes: int | None = None) -> bytes:
     """The bytes of a regular file, `max_bytes` at most (HARNESS_MAX_LINE_MIB). Raises OSError, ValueError."""
     max_bytes = limit("LINE_MIB") << 20 if max_bytes is None else max_bytes
     with open(path, "rb", opener=plain) as file:
-        data = file.read(max_bytes + 1)
+        size = os.fstat(file.fileno()).st_size
+        data = file.read(min(size, max_bytes) + 1)  # Python sets as many bytes aside as it is asked to read
     if len(data) > max_bytes:
         raise ValueError(f"{path.name} is longer than {max_bytes >> 20} MiB")
     return data
