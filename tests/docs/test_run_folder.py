@@ -40,9 +40,9 @@ def section(anchor: str) -> str:
 
 
 def documented(anchor: str) -> set[str]:
-    """The names in the first column of a section's tables."""
-    cells = re.findall(r"^\| (`[^|]*) \|", section(anchor), re.M)
-    return {name for cell in cells for name in re.findall(r"`([\w-]+)`", cell)}
+    """The names that a section's lists explain."""
+    keys = re.findall(r"^- (`[^:\n]*`):", section(anchor), re.M)
+    return {name for key in keys for name in re.findall(r"`([\w-]+)`", key)}
 
 
 def described(anchor: str) -> set[str]:
