@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from harness.config.layers import Choices
     from harness.engine.rows import Planned
 
-_WORSE = (0, 3, 2, 1)
+_BY_SEVERITY = (0, 3, 2, 1)  # 2 becomes 3 once a row ran
 
 
 def run(
@@ -85,13 +85,13 @@ def _run_all(
     attached.track()
     planned = plan_all(wanted, say)
     attached.begin(planned.plans)
-    with attached.executor() as execute:
+    with attached.executor() as execute:  # in this process: harness.engine.runner.run(plan, ...)
         code, waiting = _print_all(in_turn(planned.plans, execute, attached.hooks), planned, options, folders)
     if len(wanted) > 1 and (planned.lost or suite is not None):
         say(closing(len(wanted), planned.lost))
     if waiting:
         say_again("rows wait for the number of another row", command)
-    return max(code, *(hook.closed() for hook in attached.hooks), key=_WORSE.index)
+    return max(code, *(hook.closed() for hook in attached.hooks), key=_BY_SEVERITY.index)
 
 
 def _print_all(
@@ -104,10 +104,10 @@ def _print_all(
     code, ran, waiting = planned.code, False, False
     several = len(planned.plans) > 1
     for number, outcome in enumerate(outcomes, 1):
-        worse, why = _print_one(outcome, several, options)
-        code = max(code, worse, key=_WORSE.index)
+        row_code, why = _print_one(outcome, several, options)
+        code = max(code, row_code, key=_BY_SEVERITY.index)
         waits = isinstance(outcome.error, RowWaits)
-        ran, waiting = ran or (worse != 2 and not waits), waiting or waits
+        ran, waiting = ran or (row_code != 2 and not waits), waiting or waits
         folders += [outcome.result.folder] if outcome.result else []
         planned.lost += [Lost(outcome.plan.row_name, why)] if why else []
         if options.fail_fast and why:

@@ -182,7 +182,7 @@ def _part(r: Resolution, layers: list[Layer], path: str) -> None:
 
 
 def _default(r: Resolution, path: str) -> str | None:
-    """The model by the format of the data set, where there is one: the embedded one knows its own alone."""
+    """The model by the format of the data set, where there is one: the embedded one only for what it was trained on."""
     dataset: DatasetConfig | None = r.parts.get("dataset")
     if path == "model" and dataset is not None:
         readers = registry.shipped("readers")

@@ -163,7 +163,8 @@ def line_of(value: Any) -> bytes:
 def assemble(row: Row) -> tuple[Example, Document]:
     """The question with its gold, and its own document: passages (title, newline, text) joined by a blank line.
 
-    Raises RowError for an empty id or question, an empty paragraph, and a document without text.
+    Raises RowError for an empty id or question, an empty paragraph, a document without text, and
+    a supporting paragraph that is not there.
     """
     for name, value in (("id", row.id), ("question", row.question)):
         if not value.strip():
@@ -181,6 +182,8 @@ def assemble(row: Row) -> tuple[Example, Document]:
         pieces.append(piece)
         at += len(piece) + len(SEPARATOR)
     document = Document(id=row.id, text=SEPARATOR.join(pieces), passages=tuple(passages))
+    if wrong := [i for i in row.supporting if not 0 <= i < len(passages)]:
+        raise RowError("supporting", f"{wrong[0]} is no paragraph's number, 0 to {len(passages) - 1}")
     spans = (passages[i] for i in sorted(set(row.supporting)))
     supporting = tuple(Support(row.id, span.start, span.end) for span in spans)
     question = Question(id=row.id, text=row.question, document_ids=(row.id,))

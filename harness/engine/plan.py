@@ -161,9 +161,9 @@ def _finish(
     config, task = r.config, answer_prefix.task(r.parts["dataset"])
     awaits = awaited(type(method), choice.params)
     code = own_code(type(method), choice.params.values())
-    counts = _what_counts(config, method, dataset, task, identities)
-    counts["method"] |= {"code": code} if code else {}
-    hash8 = "pending" if awaits else digest(counts)[:8]
+    inputs = _hash_inputs(config, method, dataset, task, identities)
+    inputs["method"] |= {"code": code} if code else {}
+    hash8 = "pending" if awaits else digest(inputs)[:8]
     return Plan(
         config=config,
         origins=dict(sorted(r.origins.items())),
@@ -186,7 +186,7 @@ def _folder(config: RunConfig, hash8: str) -> str:
     return inside(Path(), *(n.replace("/", "~") for n in names)).as_posix()
 
 
-def _what_counts(
+def _hash_inputs(
     config: RunConfig, method: Method, dataset: Dataset, task: Task, identities: dict[str, dict[str, Any]]
 ) -> dict[str, Any]:
     """All inputs that change a prediction, and nothing else: no limit, path, scorer, batch size or device."""
@@ -215,6 +215,8 @@ def make_method(r: Resolution) -> Method:
     """
     choice: MethodChoice = r.parts["method"]
     cls: type[Method] = registry.load(choice.implementation, Method)
+    if lacking := sorted(cls.__abstractmethods__):
+        raise UserError(f"the method '{choice.implementation}' has no {' and '.join(lacking)} (docs/extending.md)")
     head = "method.params."
     tree = Tree()
     tree.values = {**choice.params, **dict.fromkeys(awaited(cls, choice.params), 1)}

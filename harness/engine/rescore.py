@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.config import registry
 from harness.engine.record_texts import bring_up_to_date, gold_of
-from harness.engine.scoring import rejudged
+from harness.engine.scoring import scored_record
 from harness.errors import ConfigError, DataError, UserError
 from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
@@ -39,7 +39,7 @@ def rejudge(
         answers = gold_of(row) if gold is None else gold.get(row["question_id"])
         if answers is None:
             raise UserError(f"question '{row['question_id']}' is not in the data set any more")
-        yield rejudged(row, dataset, answers)
+        yield scored_record(row, dataset, answers)
 
 
 def rescore(

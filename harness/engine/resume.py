@@ -54,10 +54,10 @@ def recover(store: RunStore, plan: Plan, note: Callable[[str], None]) -> None:
 
     Raises SaveError.
     """
-    if left := store.left():
+    if left := store.unscored_answers():
         gold = _gold(plan, {row["question_id"]: row for row in left})
         for row in rejudge(left, plan.config.dataset, gold):
-            store.append(row)
+            store.append_record(row)
         note(f"answers of a run that was stopped, scored now: {len(left)}")
     bring_up_to_date(store, plan.dataset, plan.config.dataset.keep_texts, note)
 

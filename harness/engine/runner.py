@@ -32,7 +32,7 @@ from harness.engine.document_view import NO_EVIDENCE, View
 from harness.engine.indexing import Indexer
 from harness.engine.plan_models import served
 from harness.engine.record_texts import with_texts, without_texts
-from harness.engine.scoring import rejudged
+from harness.engine.scoring import scored_record
 from harness.engine.tools import EngineTools, Models, draws_watched
 from harness.errors import FirstFailure, HarnessError, SaveError, UserError
 from harness.parallel.in_flight import in_flight, places_for
@@ -163,10 +163,10 @@ class Job:
         try:
             yield
         except KeyboardInterrupt:
-            self._close("interrupted")
+            self._write_summary("interrupted")
             raise
         except BaseException as error:
-            self._close("stopped")
+            self._write_summary("stopped")
             for problem in self.problems:
                 error.add_note(problem)
             if isinstance(error, HarnessError):
@@ -189,23 +189,23 @@ class Job:
         self._known |= {example.question.id for example in examples}
         if self.asking.parallel == 1 or not examples:
             for example in examples:
-                self._finish(self._answered(example))
+                self._score_and_record(self._ask_one(example))
             return
         if self._places is None:
             self._places = places_for(self.models.load(), self.asking.parallel, self.progress.note)
         self.indexer.kept = max(self.indexer.kept, self._places)
         with draws_watched(self.progress.note, derived_seed(self.plan.config.seed, "in flight")):
-            in_flight(examples, self._places, self._answered, self._finish, self.indexer.choose)
+            in_flight(examples, self._places, self._ask_one, self._score_and_record, self.indexer.choose)
 
-    def _answered(self, example: Example) -> tuple[Example, dict[str, Any]]:
+    def _ask_one(self, example: Example) -> tuple[Example, dict[str, Any]]:
         """Run the method on one question, capture its exception, and store the record without scores."""
         question = example.question
         meter = Meter("answer", keeps_requests=self.plan.config.keep_prompts)
         begun = time.perf_counter()
         notes: dict[str, Any] = {}
-        answer, error = Answer(""), NOT_YET
+        answer, error = Answer(""), NOT_YET  # what a kill before the score leaves says that it is not scored
         try:
-            self.store.place.refuse(question.id)
+            self.store.place.refuse(question.id)  # one that ended several workers
             answer = self._answer(example, meter, notes)
         except STOPS:
             raise
@@ -233,7 +233,7 @@ class Job:
         else:
             row = without_texts(row)
         self.store.keep_requests(lines_of(meter.requests, {"question_id": question.id}))
-        self.store.keep(row)
+        self.store.keep_answer(row)
         return example, row
 
     def _answer(self, example: Example, meter: Meter, notes: dict[str, Any]) -> Answer:
@@ -260,11 +260,11 @@ class Job:
         answer = view.original(answer)
         return replace(answer, stop_reason=notes["view"]) if notes.get("view") == NO_EVIDENCE else answer
 
-    def _finish(self, outcome: tuple[Example, dict[str, Any]]) -> None:
+    def _score_and_record(self, outcome: tuple[Example, dict[str, Any]]) -> None:
         """Score an answer and append its record."""
         example, kept = outcome
-        row = rejudged(kept, self.plan.config.dataset, example.gold)
-        self.store.append(row)
+        row = scored_record(kept, self.plan.config.dataset, example.gold)
+        self.store.append_record(row)
         self.recorded += 1
         self.progress.done(row)
         if self.plan.config.dataset.keep_texts:
@@ -278,14 +278,14 @@ class Job:
 
     def finished(self, mark: dict[str, Any] | None = None) -> RunResult:
         """Write the summary and the end of this start; mark: keys for both, as of a run that was stopped early."""
-        summary = self._close("finished", mark)
+        summary = self._write_summary("finished", mark)
         cut = summary.get("texts_cut")
         if cut and (warning := cut_warning(self.plan.encoders.values(), cut["texts"], cut["cut"])):
             self.progress.note(f"warning: {warning}")
         problems = self.problems + self.indexer.problems + self.store.lost_texts()
         return RunResult(self.store.folder, summary, summary["n_failed"], problems, self.store.place.part)
 
-    def _close(self, state: str, mark: dict[str, Any] | None = None) -> dict[str, Any]:
+    def _write_summary(self, state: str, mark: dict[str, Any] | None = None) -> dict[str, Any]:
         """Sort the records, write summary and manifest, with `mark`; a failure to save goes to `problems`."""
         self.progress.stop()
         config, examples = self.plan.config, self.plan.dataset.examples
@@ -300,7 +300,7 @@ class Job:
                 form=config.dataset.format,
             )
             summary = {"state": state, "n_asked": len(self.examples), **(mark or {}), **numbers}
-            self.store.write(SUMMARY, summary, named=False)
+            self.store.write(SUMMARY, summary, sync_folder=False)
             self.manifest = manifests.ended(self.manifest, state, mark)
             self.store.write(MANIFEST, self.manifest)
         except SaveError as error:

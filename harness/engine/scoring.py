@@ -7,7 +7,7 @@ verdict.notes     {"flags": {scorer: why}}           if a scorer flags the answe
                   {"counts": {scorer: [...]}}        if sums over all answers give a score of the corpus (BLEU)
 
 unanswered(config.dataset, gold)                     the same for a question without an answer: every score is 0
-rejudged(row, config.dataset, gold)                  a record with the scores of its answer, or of none
+scored_record(row, config.dataset, gold)             a record with the scores of its answer, or of none
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def without_verdict(notes: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in notes.items() if key not in _NOTES}
 
 
-def rejudged(row: dict[str, Any], dataset: DatasetConfig, gold: Gold) -> dict[str, Any]:
+def scored_record(row: dict[str, Any], dataset: DatasetConfig, gold: Gold) -> dict[str, Any]:
     """The record with new scores and flags, without the error of a scorer that had failed on its answer.
 
     A question that was not answered scores 0. Raises what a scorer raises on an answer that was scored before: the

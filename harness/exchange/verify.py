@@ -29,7 +29,7 @@ from harness.config.schema import DatasetConfig
 from harness.config.validation import part_of_run
 from harness.config.yaml_tree import flatten
 from harness.engine.record_texts import gold_of
-from harness.engine.scoring import rejudged
+from harness.engine.scoring import scored_record
 from harness.errors import UserError
 from harness.exchange.bundle import Bundle, answer_digest, answered, opened, table, texts_digest
 from harness.storage.failures import STOPS
@@ -169,7 +169,7 @@ class _Check:
         """The record with its scores computed again; reports those that differ."""
         judges = {n: told for n, told in (row["notes"].get(JUDGES) or {}).items() if n not in config.scorers}
         try:
-            fresh = rejudged({**row, "notes": {**row["notes"], JUDGES: judges}}, config, gold)
+            fresh = scored_record({**row, "notes": {**row["notes"], JUDGES: judges}}, config, gold)
         except STOPS:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a scorer does with gold answers from outside

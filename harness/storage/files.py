@@ -68,20 +68,20 @@ def draft_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.{socket.gethostname()[:40]}.{os.getpid()}.tmp")
 
 
-def write_atomic(path: Path, data: bytes | Iterable[bytes], *, named: bool = True) -> None:
+def write_atomic(path: Path, data: bytes | Iterable[bytes], *, sync_folder: bool = True) -> None:
     """Replace `path` by `data`, or its pieces, in one step. Raises SaveError; the old file is then still there.
 
-    named: wait until the folder says so too; False where another file of the folder is replaced right after it.
+    sync_folder: sync the folder too, so that the new name survives a power cut; False where another file of it follows.
     """
-    with replacing(path, named) as file:
+    with replacing(path, sync_folder) as file:
         file.writelines([data] if isinstance(data, bytes) else data)
 
 
 @contextlib.contextmanager
-def replacing(path: Path, named: bool = True) -> Iterator[IO[bytes]]:
+def replacing(path: Path, sync_folder: bool = True) -> Iterator[IO[bytes]]:
     """A file that replaces `path` in one step where the block ends. Raises SaveError; the old file is then still there.
 
-    Any exception of the block leaves the old file too. named: as in write_atomic.
+    Any exception of the block leaves the old file too. sync_folder: as in write_atomic.
     """
     draft = draft_of(path)
     try:
@@ -90,7 +90,7 @@ def replacing(path: Path, named: bool = True) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, path)
-        if named:
+        if sync_folder:
             _sync_folder(path.parent)
     except BaseException as error:
         with contextlib.suppress(OSError):

@@ -3,8 +3,8 @@
 with RunStore.open(Place(folder), fingerprint, note) as store:
     store.describe(config, origins)      run.yaml
     store.keep_texts({checksum: text})   what the reader was shown, before the record that points to it
-    store.keep(row)                      an answer that is not scored yet
-    store.append(row)                    its record
+    store.keep_answer(row)               an answer that is not scored yet
+    store.append_record(row)             its record
     store.write(SUMMARY, numbers)        a file, replaced in one step
 """
 
@@ -56,7 +56,7 @@ class RunStore:
         self._records = self._appender(RECORDS)
         self._documents = self._appender(DOCUMENTS)
         self._answered = self._appender(ANSWERED)
-        self._unscored = {row["question_id"] for row in self.left()}  # kept, and not appended yet
+        self._unscored = {row["question_id"] for row in self.unscored_answers()}  # kept, and not appended yet
         self._closed = False
         self._known = {_document_key(row) for row in self.documents()}
         self._packed: dict[str, int] = {}  # the side files are opened at their first write
@@ -120,13 +120,13 @@ class RunStore:
         with self._writing:
             return [name for name, before in self._identities.items() if identity(self.folder / name) != before]
 
-    def _replace(self, name: str, data: bytes | Iterable[bytes], named: bool = True) -> None:
+    def _replace(self, name: str, data: bytes | Iterable[bytes], sync_folder: bool = True) -> None:
         """Replace a file of the run in one step. Raises SaveError, also where the folder is another one by now."""
         with self._writing:
             self.check()
             path = self._path(name)
             try:
-                write_atomic(path, data, named=named)
+                write_atomic(path, data, sync_folder=sync_folder)
             finally:  # a signal may arrive between the replacement and this line
                 if name not in self.place.unwatched:
                     self._identities[path.name] = identity(path)
@@ -142,7 +142,7 @@ class RunStore:
         dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
         self._replace(RUN, yaml.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=True).encode())
 
-    def append(self, row: dict[str, Any]) -> None:
+    def append_record(self, row: dict[str, Any]) -> None:
         """Put a record on disk; it is there when this returns. Raises SaveError."""
         with self._writing:
             append_line(self._records, self._path(RECORDS), json_line(row))
@@ -152,7 +152,7 @@ class RunStore:
                 with contextlib.suppress(OSError):  # what is left there is recorded, so it counts as nothing
                     os.ftruncate(self._answered, 0)
 
-    def keep(self, row: dict[str, Any]) -> None:
+    def keep_answer(self, row: dict[str, Any]) -> None:
         """Put an answer on disk that is not scored yet: a record without scores. Raises SaveError.
 
         Any thread may call it; after the end of the `with` block it does nothing.
@@ -208,7 +208,7 @@ class RunStore:
                 raise save_error(self._path(name), error) from error
         self._texts.clear()
 
-    def left(self) -> list[dict[str, Any]]:
+    def unscored_answers(self) -> list[dict[str, Any]]:
         """Rows that `keep` wrote in a run that was stopped before it scored them."""
         paths = dict.fromkeys([self.folder / ANSWERED, self._path(ANSWERED)])
         lines = (row for path in paths for row in read_lines(path, "question_id"))
@@ -247,9 +247,9 @@ class RunStore:
         """The manifest on disk, {} before the first one."""
         return read_json(self._path(MANIFEST))
 
-    def write(self, name: str, value: dict[str, Any], *, named: bool = True) -> None:
-        """Replace manifest.json or summary.json in one step; named: as in write_atomic. Raises SaveError."""
-        self._replace(name, json.dumps(value, indent=2, allow_nan=False).encode() + b"\n", named)
+    def write(self, name: str, value: dict[str, Any], *, sync_folder: bool = True) -> None:
+        """Replace manifest.json or summary.json in one step; sync_folder: as in write_atomic. Raises SaveError."""
+        self._replace(name, json.dumps(value, indent=2, allow_nan=False).encode() + b"\n", sync_folder)
 
     def sort(self, order: Sequence[str]) -> None:
         """Bring records.jsonl into the order of the questions, one line each; untouched when it is so already.

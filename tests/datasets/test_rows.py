@@ -12,7 +12,7 @@ import pytest
 from harness.datasets import load
 from harness.datasets.hotpotqa import parse_row as parse_hotpot
 from harness.datasets.musique import parse_row as parse_musique
-from harness.datasets.rows import Row
+from harness.datasets.rows import Row, RowError, assemble
 from harness.errors import DataError
 from tests.datasets.support import check_mistake, columns, config, hotpot, musique, write_lines
 
@@ -197,3 +197,12 @@ def test_further_bad_rows_are_counted(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "r.jsonl", rows)
     with pytest.raises(DataError, match=r"line 2, field 'answer': .*\(and 2 more bad rows\); mend or remove the row$"):
         load(config(data=str(path)))
+
+
+@pytest.mark.parametrize("number", [2, -1])
+def test_a_supporting_paragraph_that_is_not_there_is_refused(number: int) -> None:
+    row = Row(
+        id="q", question="Who?", answers=("Ann",), paragraphs=(("A", "one"), ("B", "two")), supporting=(0, number)
+    )
+    with pytest.raises(RowError, match=f"{number} is no paragraph's number, 0 to 1"):
+        assemble(row)

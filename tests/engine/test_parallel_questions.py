@@ -211,7 +211,7 @@ def test_what_ends_a_run_ends_it_with_all_members(
 
 
 def test_a_record_that_cannot_be_saved_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, count = RunStore.append, [0]
+    real, count = RunStore.append_record, [0]
 
     def append(self: RunStore, row: dict[str, Any]) -> None:
         count[0] += 1
@@ -219,7 +219,7 @@ def test_a_record_that_cannot_be_saved_ends_the_run(tmp_path: Path, monkeypatch:
             raise SaveError("cannot write records.jsonl: the disk is full")
         real(self, row)
 
-    monkeypatch.setattr(RunStore, "append", append)
+    monkeypatch.setattr(RunStore, "append_record", append)
     plan = make_plan(World(questions=20).dataset(), quiet())
     with pytest.raises(SaveError, match="disk is full"):
         go(plan, tmp_path, parallel=4)

@@ -48,6 +48,7 @@ FILES = {
     "methods/searcher.yaml": f"implementation: {HERE}\n",
     "methods/cut.yaml": f"implementation: {HERE}\nview: evidence\n",
     "methods/lost.yaml": "implementation: tests.nowhere:Thing\n",
+    "methods/mute.yaml": "implementation: harness.method:Method\n",
     "datasets/books.yaml": (
         "format: musique\nhub: org/books\ninstruction: Answer.\nmax_answer_tokens: 8\nscorers: [flashrag.em]\n"
     ),
@@ -188,6 +189,7 @@ def test_what_changes_a_prediction_is_in_the_hash(monkeypatch: pytest.MonkeyPatc
         ({"sets": {"method.kk": 1}}, "unknown key 'method.kk' (--set). Did you mean 'k'?"),
         ({"sets": {"method.k": "x"}}, "method.k='x' (--set): should be a valid integer"),
         ({"method": "lost"}, "no module 'tests.nowhere'"),
+        ({"method": "mute"}, "the method 'harness.method:Method' has no answer (docs/extending.md)"),
         ({"data": "bad"}, "line 7 is broken"),
         ({"data": "empty"}, "the data set 'books' has no questions"),
         ({"data": None}, "no hub here; give the rows with --data"),
