@@ -212,7 +212,7 @@ def fitting(capabilities: Collection[str]) -> list[str]:
                 continue
             cls: type[Method] = registry.load(implementation, Method)
             method = cls(cls.Config(**tree.values.get("params", {})))
-        except (HarnessError, ValueError):
+        except (HarnessError, ValueError, TypeError):  # a method without answer, too
             continue  # `harness validate` reports the mistake; here the preset is skipped
         trained = any(use.needed for uses in method.adapters().values() for use in uses.values())
         if not trained and all(need <= set(capabilities) for need in method.needs.values()):
