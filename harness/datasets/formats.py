@@ -8,7 +8,6 @@ option_fields(name)      what `dataset.options` may hold
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import inspect
 from collections.abc import Callable
@@ -84,7 +83,7 @@ def _own_row(parser: RowParser, name: str, raw: dict[str, Any]) -> Row | Skip | 
     try:
         row = parser(raw)
         if isinstance(row, Row):
-            line_of([dataclasses.asdict(part) for part in assemble(row)])  # values of other types show here
+            line_of(assemble(row))  # values of other types show here
     except (RowError, UserError):
         raise
     except Exception as error:

@@ -9,7 +9,6 @@ that reads or makes what it needs.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections import Counter
 from collections.abc import Iterable
@@ -59,15 +58,15 @@ class Checker:
             return None
         if isinstance(row, Row):
             example, document = assemble(row)
-            self._take(place, "id", row.id, line_of([dataclasses.asdict(example), dataclasses.asdict(document)]))
+            self._take(place, "id", row.id, line_of([example, document]))
             return Group(document, (example,))
         for document in row.documents:  # one that several rows hold counts once, and must be the same in all of them
-            digest = hashlib.sha256(line_of(dataclasses.asdict(document))).digest()
+            digest = hashlib.sha256(line_of(document)).digest()
             if self._documents.setdefault(document.id, digest) != digest:
                 raise RowError(None, f"the document '{document.id}' has another text in an earlier row")
             self.hash.update(digest)
         for example in row.examples:
-            self._take(place, "question id", example.question.id, line_of(dataclasses.asdict(example)))
+            self._take(place, "question id", example.question.id, line_of(example))
         return row
 
     def _take(self, place: Place, field: str, key: str, line: bytes) -> None:

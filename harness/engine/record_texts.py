@@ -11,7 +11,7 @@ They are added after the method has answered: a method sees no gold.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from harness.engine.document_view import GAP
@@ -41,7 +41,7 @@ def with_texts(
         **without_texts(row),
         "question": question.text,
         "options": None if question.options is None else list(question.options),
-        "gold": plain(asdict(example.gold), lost=[]),
+        "gold": plain(example.gold, lost=[]),
         "document_characters": [len(documents[d].text) for d in question.document_ids],
     }
     for old, piece in zip(pieces(row), pieces(out), strict=True):

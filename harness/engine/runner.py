@@ -20,7 +20,7 @@ import contextlib
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -226,7 +226,7 @@ class Job:
             error=error,
             notes=notes,
         )
-        row = plain(asdict(record), lost=[])
+        row = plain(record, lost=[])
         if self.plan.config.dataset.keep_texts:
             row, texts = with_texts(row, example, self.plan.dataset.documents)
             self.store.keep_texts(texts)
@@ -254,7 +254,7 @@ class Job:
         if not isinstance(answer, Answer) or not isinstance(answer.text, str):
             raise TypeError(f"{type(plan.method).__name__}.answer returned no Answer with a text")
         lost: list[str] = []
-        plain(asdict(answer), lost)  # a value that JSON cannot hold must fail here, not after it was scored
+        plain(answer, lost)  # a value that JSON cannot hold must fail here, not after it was scored
         if lost:
             notes["not_finite"] = lost
         answer = view.original(answer)

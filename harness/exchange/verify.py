@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -139,7 +139,7 @@ class _Check:
             row = {
                 "question": question.text,
                 "options": None if question.options is None else list(question.options),
-                "gold": plain(asdict(example.gold), lost=[]),
+                "gold": plain(example.gold, lost=[]),
             }
             if question.id not in self.rows:
                 continue

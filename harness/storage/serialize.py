@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -96,7 +96,9 @@ def load(packed: Packed) -> Any:
 
 
 def plain(value: Any, lost: list[str], at: str = "") -> Any:
-    """Return `value` as strict JSON values: tuples become lists, NaN and infinities None (`lost`: their places).
+    """Return `value` as strict JSON values: tuples become lists, dataclasses dicts, NaN and infinities None.
+
+    lost: receives the places of the latter.
 
     Raises TypeError naming the place of anything JSON cannot hold.
     """
@@ -113,4 +115,6 @@ def plain(value: Any, lost: list[str], at: str = "") -> Any:
         return [plain(v, lost, f"{at}[{i}]") for i, v in enumerate(value)]
     if isinstance(value, dict):
         return {_key(k, at): plain(v, lost, f"{at}.{k}" if at else k) for k, v in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name), lost, f"{at}.{f.name}" if at else f.name) for f in fields(value)}
     raise TypeError(f"{at or 'the answer'} is a {type(value).__name__}; an answer holds JSON values only")
