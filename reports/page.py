@@ -84,15 +84,18 @@ def page(
     convention: str | None = None,
     force: bool = False,
     written: Written | None = None,
+    live: float | None = None,
 ) -> str:
-    """The page as text. Raises UserError for no runs or runs without records.
+    """The page as text. Raises UserError for no runs, unless it is live, or runs without records.
 
     reference, force: as in reports.compare.compare. Runs that must not be compared get no paired differences; the page
     says why. margin: points of a score, or percent of a cost, within which a measured number is called equivalent to
     the published one; None for a page without published numbers. convention: how FLOPs are counted, see
-    reports.tables.frame. written: when and by which command, None for a page that equal runs make again.
+    reports.tables.frame. written: when and by which command, None for a page that equal runs make again. live: for a
+    page that `harness watch` serves, seconds between two versions of it; what runs answer meanwhile stands on top.
     """
-    facts.check_runs(runs)
+    if runs or live is None:
+        facts.check_runs(runs)
     by_name: dict[str, list[StoredRun]] = {}
     for run in runs:
         by_name.setdefault(facts.key(run)[0], []).append(run)
@@ -109,8 +112,10 @@ def page(
         parts.append(_section(group, number, asked, figure, margin))
         packs = {**{f"front-{form}": packed_bytes(file) for form, file in files.items()}, **asked.blocks}
         blocks += [block(f"d{number}-{name}", text) for name, text in packs.items()]
-    body = joined(el("header", el("h1", title)), _contents(groups), *parts, about(runs, written))
-    return _fill(title, body, heads, joined(*blocks))
+    following = None if live is None else el("section", id="live", data_pause=live, data_answered=answers)
+    ending = about(runs, written) if runs else None
+    body = joined(el("header", el("h1", title)), following, _contents(groups), *parts, ending)
+    return _fill(title, body, heads, joined(*blocks), following is not None)
 
 
 def _group(name: str, runs: list[StoredRun], reference: str | None, force: bool, convention: str | None) -> _Group:
@@ -145,6 +150,8 @@ def _contents(groups: Sequence[_Group]) -> Html:
     """The leaderboard and links to the sections, where there are several data sets or models."""
     runs = [run for group in groups for run in group.runs]
     links = {group.name: f"#{_anchor(group.name)}" for group in groups}
+    if not groups:
+        return joined()
     nav = el("nav", *(el("a", name, href=link) for name, link in links.items())) if len(groups) > 1 else None
     if len(groups) == 1 and len({run.config["model"]["name"] for run in runs}) == 1:
         return joined(nav)
@@ -254,9 +261,11 @@ def _cell(cell: str) -> Html:
     return joined(value, el("small", f" [{interval}")) if bracket and interval.endswith("]") else joined(cell)
 
 
-def _fill(title: str, body: Html, heads: list[dict[str, Any]], blocks: Html) -> str:
-    style, script = _template("page.css"), "".join(_template(name) for name in SCRIPTS)
+def _fill(title: str, body: Html, heads: list[dict[str, Any]], blocks: Html, live: bool) -> str:
+    style = _template("page.css")
+    script = "".join(_template(name) for name in (*SCRIPTS, *(["live.js"] if live else [])))
     policy = f"default-src 'none'; img-src blob:; style-src '{_hash(style)}'; script-src '{_hash(script)}'"
+    policy += "; connect-src 'self'" if live else ""
     return Template(_template("page.html")).substitute(
         title=joined(title),
         policy=joined(policy),

@@ -46,6 +46,7 @@ COMMANDS = {
         "doctor": "Check what is installed and what can be run here",
     },
     "Report stored runs": {
+        "watch": "Serve the page of stored runs and follow them while they are written",
         "report": "Print tables of runs, or write them as a page",
         "report bands": "Show stored answers under every scorer that applies, and where the ranking depends on it",
         "report curves": "Plot score and TFLOPs of other stopping rules",

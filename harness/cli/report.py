@@ -40,7 +40,7 @@ from harness.cli.options import (
     TableOutput,
 )
 from harness.cli.output import format_of, say, write
-from harness.cli.stored_runs import joined, stored_runs
+from harness.cli.stored_runs import joined, once, stored_runs
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
 from harness.storage.paths import masked, words_without_home
@@ -93,7 +93,7 @@ def report(table: TableOutput, page: Page, wide: Wide, folders: RunsFolders = No
     _check_wide(table, page, wide)
     folders = folders or [RESULTS]
     runs, damaged = stored_runs(folders)
-    runs = joined(_once(runs)) if table.average_seeds else _once(runs)
+    runs = joined(once(runs)) if table.average_seeds else once(runs)
     if table.by is not None:
         from reports.by_kind import parts
 
@@ -104,19 +104,6 @@ def report(table: TableOutput, page: Page, wide: Wide, folders: RunsFolders = No
     if page.html is None or table.out is not None:
         write(_text(runs, form, columns, (table, page, wide)), table.out)
     return 3 if damaged else 0
-
-
-def _once(runs: list[StoredRun]) -> list[StoredRun]:
-    """The runs without copies in other results folders: of several, the one with most questions; warns about those."""
-    kept: dict[tuple[str, str], StoredRun] = {}
-    for run in runs:
-        key = run.config["dataset"]["name"], run.path.name
-        if (other := kept.get(key)) is None:
-            kept[key] = run
-            continue
-        kept[key], left = (run, other) if len(run.records) > len(other.records) else (other, run)
-        sys.stderr.write(f"warning: left out: {left.path} is the same run as {kept[key].path}\n")
-    return list(kept.values())
 
 
 def _check(table: TableOutput, page: Page) -> None:

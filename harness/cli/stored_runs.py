@@ -59,6 +59,19 @@ def stored_runs(folders: Sequence[str], *, streamed: bool = False) -> tuple[list
     return list(runs.values()), damaged
 
 
+def once(runs: list[StoredRun]) -> list[StoredRun]:
+    """The runs without copies in other results folders: of several, the one with most questions; warns about those."""
+    kept: dict[tuple[str, str], StoredRun] = {}
+    for run in runs:
+        key = run.config["dataset"]["name"], run.path.name
+        if (other := kept.get(key)) is None:
+            kept[key] = run
+            continue
+        kept[key], left = (run, other) if len(run.records) > len(other.records) else (other, run)
+        sys.stderr.write(f"warning: left out: {left.path} is the same run as {kept[key].path}\n")
+    return list(kept.values())
+
+
 def joined(runs: Sequence[StoredRun]) -> list[StoredRun]:
     """The runs for --average-seeds. Raises UserError where no two differ in their seed alone."""
     from reports.repeats import averaged

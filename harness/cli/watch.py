@@ -1,0 +1,145 @@
+"""`harness watch [RESULTS]`: the page of stored runs, served to this machine's user while runs are written.
+
+    http://127.0.0.1:PORT/TOKEN/         the page of `harness report --html`, with what is new on top (reports/live.py)
+    http://127.0.0.1:PORT/TOKEN/state    what is new, which the page asks for
+
+Only this machine reaches the port. The token in the address keeps its other users out, and the check of the Host header
+keeps out pages of other sites whose name leads here (DNS rebinding). Nothing but these two addresses is served, and no
+file is written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Annotated, Any
+
+from harness.cli.command import execution
+from harness.cli.options import RESULTS, RunsFolders
+from harness.cli.output import check_pandas, say
+from harness.cli.stored_runs import once
+from harness.errors import UserError
+from harness.parallel.signals import interrupt_on_signals
+from harness.storage.object_store import is_url
+
+_HOST = "127.0.0.1"
+_OWN_HOST = re.compile(r"(127\.0\.0\.1|localhost)(:\d+)?")  # a port forwarded by ssh may have another number
+_PAUSE, _SHARE = 20.0, 0.05  # seconds between two versions of the page at least; of the time that making them takes
+_NICE = 10  # a run on this machine comes first
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",  # the address holds the token
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+def watch(
+    folders: RunsFolders = None,
+    port: Annotated[int, execution("--port N", "Port on this machine.", "a free one", min=0, max=65535)] = 0,
+) -> int:
+    """Serve the page of stored runs and follow them while they are written; Ctrl-C ends it.
+
+    Only files are read, so runs may be on other machines that share the folder, and none is disturbed.
+    """
+    folders = folders or [RESULTS]
+    if urls := [folder for folder in folders if is_url(folder)]:
+        raise UserError(f"'{urls[0]}' is no folder of this machine; use: harness report {urls[0]} --html FILE")
+    check_pandas()
+    from reports.live import Live
+
+    content = _Content(Live(folders), folders)
+    try:
+        server = _Server((_HOST, port), content)
+    except OSError as error:
+        raise UserError(f"port {port} cannot be used ({error.strerror}); leave out --port for a free one") from None
+    os.nice(_NICE)
+    try:
+        with server, interrupt_on_signals():
+            say(f"watching {', '.join(folders)}; for a browser on this machine (Ctrl-C ends the view, no run):")
+            print(f"http://{_HOST}:{server.server_port}/{server.token}/", flush=True)
+            server.serve_forever()
+    except KeyboardInterrupt:
+        say("\nthe view has ended; runs go on")
+    return 0
+
+
+class _Content:
+    """The two things that are served, made one at a time."""
+
+    def __init__(self, live: Any, folders: Sequence[str]) -> None:
+        self._live, self._folders = live, folders
+        self._lock = threading.Lock()
+        self._page, self._of, self._took = "", "", 0.0
+
+    def state(self) -> str:
+        """What is new, as JSON."""
+        with self._lock:
+            return json.dumps(self._live.state())
+
+    def page(self) -> str:
+        """The page; the last one where nothing has changed since."""
+        from reports.page import page
+
+        with self._lock:
+            state = self._live.state()
+            now = f"{state['answered']} {state['version']}"
+            if now != self._of:
+                begun = time.monotonic()
+                runs = once(self._live.readable())
+                title = " · ".join(dict.fromkeys(Path(folder).resolve().name for folder in self._folders))
+                # The time to make a page is known only once it is made, so that of the last one counts.
+                self._page = page(runs, title=title, live=max(_PAUSE, self._took / _SHARE))
+                self._of, self._took = now, time.monotonic() - begun
+            return self._page
+
+
+class _Server(ThreadingHTTPServer):
+    """Serves `content` below a token that nobody can guess."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], content: _Content) -> None:
+        super().__init__(address, _Handler)
+        self.token = secrets.token_urlsafe(24)
+        at = f"/{self.token}/"
+        self.content = {at: ("text/html", content.page), f"{at}state": ("application/json", content.state)}
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that goes away is no error; anything else is a bug."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    timeout = 30
+
+    def do_GET(self) -> None:
+        """Answer one request."""
+        if not _OWN_HOST.fullmatch(self.headers.get("Host", "")):
+            self.send_error(403, "this page is for the machine that serves it")
+            return
+        found = self.server.content.get(self.path)
+        if found is None:
+            self.send_error(404)
+            return
+        kind, make = found
+        body = make().encode()
+        self.send_response(200)
+        own = {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(body))}
+        for name, value in {**own, **_HEADERS}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as the base class names it
+        """Print nothing: the address holds the token."""

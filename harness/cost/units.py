@@ -1,0 +1,35 @@
+"""Amounts in the units that people read.
+
+>>> [duration(s) for s in (0.0123, 0.378, 42, 600, 9_000, 300_000)]
+['12 ms', '0.38 s', '42 s', '10 min', '2.5 h', '3.5 days']
+>>> [short(n) for n in (950, 21_300, 999_700, 4_120_000)]
+['950', '21.3k', '1M', '4.12M']
+>>> money(12.5), money(0.0004)
+('12.50', 'below 0.01')
+"""
+
+from __future__ import annotations
+
+
+def duration(seconds: float) -> str:
+    """A time of `seconds`; each unit is used until it has three digits or the next one says the same."""
+    if seconds < 0.0995:
+        return f"{1000 * seconds:.0f} ms" if seconds else "0 s"
+    if seconds < 90:
+        return f"{seconds:.2g} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86_400:.1f} days"
+
+
+def short(count: float) -> str:
+    """A count in three digits with k, M or G."""
+    for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if count >= 0.9995 * size:
+            return f"{count / size:.3g}{unit}" if count < 999.5 * size else f"{count / size:.0f}{unit}"
+    return f"{count:.0f}"
+
+
+def money(amount: float) -> str:
+    """An amount in the unit of the price."""
+    return "below 0.01" if 0 < amount < 0.005 else f"{amount:,.2f}"
