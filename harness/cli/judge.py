@@ -77,16 +77,23 @@ def judge(
             print(json_.dumps({"run": str(folder), "agreement": pairs}) if json else f"{folder}\n{_table(pairs)}")
         return 0
     check_home()
+    from harness.engine.judge_prompts import published_for
     from harness.engine.model_judge import configured
     from reports.gold_rows import examples_of
 
     examples = {folder: examples_of(read_run(folder), data) for folder in folders}
     chosen = configured(model, sets_of(sets or []), prompt, name, max_tokens)
-    work = partial(_judge_all, examples, chosen, parallel, json)
+    judges = {
+        folder: chosen.with_published(found, max_tokens)
+        if prompt is None and (found := published_for(asked))
+        else chosen
+        for folder, asked in examples.items()
+    }
+    work = partial(_judge_all, examples, judges, parallel, json)
     return until_interrupted(work, "interrupted; what was judged is saved")
 
 
-def _judge_all(examples: dict[Path, dict[str, Example]], chosen: Judge, parallel: int, json: bool) -> int:
+def _judge_all(examples: dict[Path, dict[str, Example]], judges: dict[Path, Judge], parallel: int, json: bool) -> int:
     """Judge every run; a model that can judge no more ends the work. Returns the exit code."""
     from harness.engine.judge_run import judge_run
     from harness.engine.progress import suitable
@@ -94,6 +101,9 @@ def _judge_all(examples: dict[Path, dict[str, Example]], chosen: Judge, parallel
 
     code = 0
     for number, (folder, questions) in enumerate(examples.items()):
+        chosen = judges[folder]
+        if chosen.published:
+            say(f"note: {folder}: the prompts of {chosen.published.source}")
         if without_home(dict(chosen.identity)) in (read_json(folder / MANIFEST).get("models") or {}).values():
             say(f"note: {folder}: {chosen.name} is a model of this run; models tend to prefer their own answers")
         try:

@@ -84,7 +84,8 @@ def judge_run(
     rows_of = (stored.manifest.get("dataset") or {}).get("fingerprint")
     with RunStore.open(Place(folder), rows_of, progress.note) as store:
         rows = {row["question_id"]: row for row in store.records()}
-        cases = [_case(folder, row, examples) for row in rows.values() if answered(row)]
+        published = judge.published is not None
+        cases = [_case(folder, row, examples, published) for row in rows.values() if answered(row)]
         work = _Work(judge, progress, len(cases))
         try:
             work.judge(cases, parallel)
@@ -107,14 +108,20 @@ def _check(stored: StoredRun, judge: Judge) -> None:
         raise UserError(f"{stored.path} has no answered question yet")
 
 
-def _case(folder: Path, row: Mapping[str, Any], examples: Mapping[str, Example]) -> Case:
-    """The judge's input for an answer; of a reply with an answer prefix only the text after it, as for scorers."""
+def _case(folder: Path, row: Mapping[str, Any], examples: Mapping[str, Example], published: bool) -> Case:
+    """The judge's input for an answer; of a reply with an answer prefix only the text after it, as for scorers.
+
+    published: for prompts of the data set's authors.
+    """
     name = row["question_id"]
     if name not in examples:
         raise UserError(f"question '{name}' of {folder} is not in the data set any more")
     question, gold = examples[name].question, examples[name].gold
     answer = (row.get("notes") or {}).get("scored", row["prediction"])
-    return Case(name, question.text, question.options, gold.answers, str(answer))
+    if not published:
+        return Case(name, question.text, question.options, gold.answers, str(answer))
+    asked, prompt = gold.extra.get("question", question.text), gold.extra.get("judge", "")
+    return Case(name, str(asked), question.options, gold.answers, str(answer), str(prompt).partition("/")[2])
 
 
 class _Work:
@@ -214,7 +221,7 @@ def _described(judge: Judge, judged: Judged) -> dict[str, Any]:
     verdicts = Counter(judgement.verdict for judgement in judged.judgements.values())
     return {
         "version": judge.version,
-        "prompt": judge.prompt.text,
+        "prompt": judge.published.source if judge.published else judge.prompt.text,
         "prompt_version": judge.prompt_version,
         "max_tokens": judge.max_tokens,
         "model": without_home({"name": judge.config.name, **judge.identity}),

@@ -15,13 +15,13 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.cost.meter import Meter
-from harness.errors import UserError
+from harness.errors import QuestionError, UserError
 from harness.prompts import Pieces, Prompt, feed, wrong
 from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
@@ -31,6 +31,7 @@ from harness.storage.untrusted import plain, read_object
 
 if TYPE_CHECKING:
     from harness.config.schema import ModelConfig
+    from harness.engine.judge_prompts import PublishedPrompts
     from harness.models import LanguageModel
 
 VERSION = "1"
@@ -60,13 +61,17 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True)
 class Case:
-    """A stored answer with what the judge is shown; options: the answers to choose from, None for a free answer."""
+    """A stored answer with what the judge is shown.
+
+    options: the answers to choose from, None for a free answer; prompt: the published one that its gold answer names.
+    """
 
     question_id: str
     question: str
     options: tuple[str, ...] | None
     gold: tuple[str, ...]
     answer: str
+    prompt: str = ""
 
 
 @dataclass(frozen=True)
@@ -164,7 +169,8 @@ class Replies:
 class Judge:
     """A model and its prompt; name: of its score, for instance "judge.endpoint".
 
-    identity: everything that changes the model's output, as in a run's manifest.
+    identity: everything that changes the model's output, as in a run's manifest; published: prompts that take the place
+    of `prompt` (harness/engine/judge_prompts.py).
     """
 
     name: str
@@ -174,6 +180,7 @@ class Judge:
     prompt_version: str
     max_tokens: int
     replies: Replies
+    published: PublishedPrompts | None = None
 
     @cached_property
     def model(self) -> LanguageModel:
@@ -195,7 +202,7 @@ class Judge:
         if not case.gold:
             return Judgement(case.question_id, NO_GOLD)
         kept = self.replies.get(self._key(case))
-        return None if kept is None else Judgement(case.question_id, verdict_of(kept[0]), *kept, cached=True)
+        return None if kept is None else Judgement(case.question_id, self._verdict(kept[0]), *kept, cached=True)
 
     def ask(self, case: Case) -> Judgement:
         """Ask the model about one answer, and keep its reply; any thread may call it.
@@ -208,11 +215,23 @@ class Judge:
             reply = session.write(self.max_tokens).text.strip()
         usage = meter.usage().get("answer", {})
         self.replies.put(self._key(case), reply, usage)
-        return Judgement(case.question_id, verdict_of(reply), reply, usage)
+        return Judgement(case.question_id, self._verdict(reply), reply, usage)
+
+    def _verdict(self, reply: str) -> str:
+        if self.published is None:
+            return verdict_of(reply)
+        return YES if YES in reply.lower() else NO
+
+    def _prompt(self, case: Case) -> Prompt:
+        if self.published is None:
+            return self.prompt
+        if case.prompt not in self.published.prompts:
+            raise QuestionError(f"'{case.prompt}' is none of the prompts of {self.published.source}")
+        return self.published.prompts[case.prompt]
 
     def _key(self, case: Case) -> dict[str, Any]:
         return {
-            "prompt": [self.prompt_version, self.prompt.text],
+            "prompt": [self.prompt_version, self._prompt(case).text],
             "model": self.identity,
             "max_tokens": self.max_tokens,
             "question": [case.question, case.options],
@@ -222,11 +241,15 @@ class Judge:
 
     def _pieces(self, case: Case) -> Pieces:
         options = (f"\n({chr(ord('A') + n)}) {option}" for n, option in enumerate(case.options or ()))
-        return self.prompt.fill(
-            question=["".join([case.question, *options])],
-            answers=["\n".join(f"- {answer}" for answer in case.gold)],
-            answer=[case.answer],
+        answers = case.gold[0] if self.published else "\n".join(f"- {answer}" for answer in case.gold)
+        return self._prompt(case).fill(
+            question=["".join([case.question, *options])], answers=[answers], answer=[case.answer]
         )
+
+    def with_published(self, published: PublishedPrompts, max_tokens: int | None) -> Judge:
+        """This judge with published prompts; max_tokens: of a reply, None = theirs."""
+        most = max_tokens or published.max_tokens
+        return replace(self, published=published, prompt_version=published.version, max_tokens=most)
 
 
 def configured(

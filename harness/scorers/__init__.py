@@ -49,7 +49,8 @@ _PER_QUESTION = frozenset({"answer", "short_answers", "shown"})
 # The files whose scorers have names; a new file is added here.
 _FILES = (
     *("alce", "bleu", "evidence", "flashrag", "groups", "hotpotqa", "infinitebench", "longbench", "longbench_eval"),
-    *("longbench_v2", "longbench_zh", "musique", "qasper", "quality", "rouge_score", "ruler", "triviaqa", "twowiki"),
+    *("longbench_v2", "longbench_zh", "longmemeval", "musique", "qasper", "quality", "rouge_score", "ruler"),
+    *("triviaqa", "twowiki"),
 )
 
 

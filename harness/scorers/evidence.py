@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from harness.scorers.base import ScoreError, published
+from harness.scorers.base import ScoreError, mean, published
 from harness.types import Shown, Support
 
 scorer = published("this project")
@@ -39,19 +39,22 @@ def _merge(spans: Iterable[Span]) -> dict[str, list[tuple[int, int]]]:
     return united
 
 
-def _recall(spans: Iterable[Span], supporting: Sequence[Support]) -> float | None:
-    if not supporting:
-        return None
+def _hits(spans: Iterable[Span], supporting: Sequence[Support]) -> list[bool]:
+    """Whether each supporting passage is hit."""
     shown = _merge(spans)
-    hits = 0
+    hits = []
     for support in supporting:
         length = support.end - support.start
         if length <= 0:
             raise ScoreError(f"a supporting passage of document '{support.document_id}' has no characters")
         pieces = shown.get(support.document_id, [])
         seen = sum(max(0, min(end, support.end) - max(start, support.start)) for start, end in pieces)
-        hits += 2 * seen >= length
-    return hits / len(supporting)
+        hits.append(2 * seen >= length)
+    return hits
+
+
+def _of_documents(shown: Sequence[Shown]) -> list[Span]:
+    return [(s.document_id, s.start, s.end) for s in shown if s.kind == "span"]
 
 
 @scorer("evidence_recall", "share of supporting passages shown", "shown")
@@ -61,11 +64,22 @@ def evidence_recall(shown: Sequence[Shown], supporting: Sequence[Support]) -> fl
     A supporting passage is hit when at least half of its characters lie in the union of the shown spans of its
     document. Raises ScoreError for a span that ends before it starts and for a supporting passage without characters.
     """
-    return _recall(((s.document_id, s.start, s.end) for s in shown if s.kind == "span"), supporting)
+    return mean(_hits(_of_documents(shown), supporting)) if supporting else None
 
 
 @scorer("evidence_recall_sources", "the same, sources of summaries counted", "shown")
 def evidence_recall_sources(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
     """Evidence recall with the source spans of generated text counted as if they had been shown."""
-    spans = [(s.document_id, s.start, s.end) for s in shown if s.kind == "span"]
-    return _recall(spans + [source for s in shown if s.kind == "generated" for source in s.sources], supporting)
+    sources = [source for s in shown if s.kind == "generated" for source in s.sources]
+    return mean(_hits(_of_documents(shown) + sources, supporting)) if supporting else None
+
+
+@scorer("evidence_recall_sessions", "share of sessions with evidence of which a supporting passage was shown", "shown")
+def evidence_recall_sessions(
+    shown: Sequence[Shown], supporting: Sequence[Support], *, evidence_sessions: Sequence[int] = ()
+) -> float | None:
+    """The same by session, which is hit with one of its passages. evidence_sessions: of each supporting passage."""
+    if not supporting or len(evidence_sessions) != len(supporting):
+        return None
+    hits = _hits(_of_documents(shown), supporting)
+    return len({s for s, hit in zip(evidence_sessions, hits, strict=True) if hit}) / len(set(evidence_sessions))

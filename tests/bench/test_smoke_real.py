@@ -28,7 +28,14 @@ def answered(out: Path, method: str, dataset: str, seconds: float, questions: in
 # Sets without rows at hand: of LongBench those whose licences are restrictive or not clear.
 NO_ROWS = {
     f"longbench/{n}" for n in ["gov_report", "qmsum", "multi_news", "vcsum", "samsum", "lsht", "lcc", "repobench-p"]
-} | {"longbench-v2", "longbench-v2-cot", "infinitebench/en_qa", "infinitebench/en_mc"}
+} | {
+    "longbench-v2",
+    "longbench-v2-cot",
+    "infinitebench/en_qa",
+    "infinitebench/en_mc",
+    "longmemeval/s",
+    "longmemeval/oracle",
+}
 
 
 def test_every_data_set_that_is_fetched_has_rows() -> None:

@@ -131,6 +131,12 @@ def infinitebench() -> dict[str, bytes]:
     }
 
 
+def chats() -> dict[str, bytes]:
+    rows_of = listed([support.longmemeval(n) for n in range(500)])
+    files = {f"longmemeval_{name}.json": rows_of for name in ("oracle", "s_cleaned")}
+    return {**files, "longmemeval_m_cleaned.json": OTHER, "README.md": b""}
+
+
 # --- releases ---------------------------------------------------------------------------------------------------------
 
 

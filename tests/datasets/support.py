@@ -66,6 +66,27 @@ def infinite(number: int = 1, **changes: Any) -> dict[str, Any]:
     return {"id": number, "context": "Ada built it. Bo left.", **asked, **changes}
 
 
+def longmemeval(number: int = 1, **changes: Any) -> dict[str, Any]:
+    """A valid LongMemEval row with two sessions, the later one first; one turn of each has evidence."""
+    later = [{"role": "user", "content": f"I sold mill {number}.", "has_answer": True}]
+    earlier = [
+        {"role": "user", "content": f"I bought mill {number} today.", "has_answer": True},
+        {"role": "assistant", "content": " Good luck! ", "has_answer": False},
+    ]
+    row = {
+        "question_id": f"e{number}",
+        "question_type": "temporal-reasoning",
+        "question": "How long did I own the mill?",
+        "answer": 3,
+        "question_date": "2023/05/30 (Tue) 23:40",
+        "haystack_dates": ["2023/05/20 (Sat) 02:21", "2023/05/17 (Wed) 09:00"],
+        "haystack_session_ids": ["answer_b", "answer_a"],
+        "haystack_sessions": [later, earlier],
+        "answer_session_ids": ["answer_a", "answer_b"],
+    }
+    return copy.deepcopy({**row, **changes})
+
+
 def hotpot(number: int = 1, **changes: Any) -> dict[str, Any]:
     """A valid HotpotQA row in the official schema with three paragraphs, two of them supporting."""
     row = {

@@ -278,5 +278,5 @@ def test_a_mistake_in_an_own_format_names_row_field_and_line(
 
 
 def test_the_formats_that_are_known() -> None:
-    known = ["2wikimultihopqa", "hotpotqa", "infinitebench", "longbench", "longbench-v2", "musique", "narrativeqa"]
-    assert formats() == sorted([*known, "pocket", "qasper", "quality", "retrieved", "ruler"])
+    known = ["2wikimultihopqa", "hotpotqa", "infinitebench", "longbench", "longbench-v2", "longmemeval", "musique"]
+    assert formats() == sorted([*known, "narrativeqa", "pocket", "qasper", "quality", "retrieved", "ruler"])

@@ -33,6 +33,7 @@ from tests.datasets.releases import (
     PAGE,
     alce,
     asqa,
+    chats,
     flashrag,
     flashrag_hub,
     four,
@@ -118,6 +119,7 @@ RELEASES: list[Release] = [
         for name, count in (("en_qa", 351), ("en_mc", 229))
         for place in ("hub:xinrongzhang2022/InfiniteBench", "InfiniteBench/")
     ),
+    *(Release(f"longmemeval/{name}", "hub:xiaowu0162/longmemeval-cleaned", chats, 500) for name in ("s", "oracle")),
     Release("musique", "musique_v1.0.zip", musique_files, 3),
     Release("musique", "unpacked/", musique_files, 3),
     Release(

@@ -26,19 +26,21 @@ LONGBENCH = [name for name in FETCHED if name.startswith("longbench/")]
 BUCKETED = [name for name in LONGBENCH if name.endswith("_e")]
 RETRIEVED = {"nq", "triviaqa", "popqa", "asqa", "eli5"}
 FOUR = {"longbench-v2", "longbench-v2-cot", "infinitebench/en_qa", "infinitebench/en_mc"}
+CHATS = {"longmemeval/s", "longmemeval/oracle"}
 TWINNED = {"musique", "hotpotqa", "2wikimultihopqa", "narrativeqa", "qasper", "quality"}
 # Answer caps: LongBench's, which the papers' follow; ALCE's for long answers; an option of QuALITY is a sentence.
 CAPS = {"narrativeqa": 128, "qasper": 128, "dureader": 128, "multifieldqa_en": 64, "multifieldqa_zh": 64}
 CAPS |= dict.fromkeys(("gov_report", "qmsum", "multi_news", "vcsum"), 512) | {"samsum": 128}
 CAPS |= dict.fromkeys(("trec", "lsht", "lcc", "repobench-p"), 64)
 OWN_CAPS = {"longbench-v2": 128, "longbench-v2-cot": 1152, "infinitebench/en_qa": 40, "infinitebench/en_mc": 40}
-OWN_CAPS |= {"quality": 128, "qasper-hints": 128, "asqa": 300, "eli5": 300}
+OWN_CAPS |= dict.fromkeys(CHATS, 800) | {"quality": 128, "qasper-hints": 128, "asqa": 300, "eli5": 300}
 HEADLINES = {
     "quality": "quality.accuracy",
     "longbench-v2": "longbench_v2.accuracy",
     "longbench-v2-cot": "longbench_v2.accuracy",
     "infinitebench/en_qa": "infinitebench.qa_f1",
     "infinitebench/en_mc": "infinitebench.choice",
+    **dict.fromkeys(CHATS, "longmemeval.match"),
     "asqa": "alce.str_em",
     "eli5": "flashrag.f1",
     "nq": "flashrag.acc",
@@ -59,7 +61,7 @@ def fields_of(name: str) -> dict[str, Any]:
 
 
 def test_the_list_is_complete() -> None:
-    assert set(FETCHED) - set(LONGBENCH) == RETRIEVED | TWINNED | FOUR | {"qasper-hints"}
+    assert set(FETCHED) - set(LONGBENCH) == RETRIEVED | TWINNED | FOUR | CHATS | {"qasper-hints"}
     extended = {"qasper_e", "hotpotqa_e", "2wikimqa_e", "multifieldqa_en_e", "triviaqa_e"}
     assert {name.partition("/")[2] for name in LONGBENCH} == DATASETS.keys() | extended
     assert set(NAMES) <= set(presets.names("datasets"))

@@ -1,0 +1,107 @@
+"""LongMemEval (Wu et al., ICLR 2025): questions on the sessions of a user with a chat assistant, each with its date.
+
+    {"question_id": "e1", "question_type": "multi-session", "question": "..", "answer": "..", "question_date": "..",
+     "haystack_dates": ["2023/05/20 (Sat) 02:21", ..], "haystack_session_ids": [..], "answer_session_ids": [..],
+     "haystack_sessions": [[{"role": "user", "content": "..", "has_answer": true}, ..], ..]}
+
+A question's document is its history, oldest session first, as the authors' prompt in plain words writes it
+(src/generation/run_generation.py, history_format nl). An id with `_abs` is of a question to be declined.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from harness.datasets.rows import Group, Row, RowError, StrictRow, assemble, type_name
+from harness.types import Support
+
+# Type of question -> its prompt in configs/judges/longmemeval.yaml.
+PROMPTS = {
+    "single-session-user": "fact",
+    "single-session-assistant": "fact",
+    "multi-session": "fact",
+    "temporal-reasoning": "temporal-reasoning",
+    "knowledge-update": "knowledge-update",
+    "single-session-preference": "single-session-preference",
+}
+
+
+class _Turn(StrictRow):
+    role: str
+    content: str
+    has_answer: bool | None = None
+
+
+class _Row(StrictRow):
+    question_id: str
+    question_type: str
+    question: str
+    answer: Any
+    question_date: str
+    haystack_dates: list[str]
+    haystack_sessions: list[list[_Turn]]
+
+
+def _checked(raw: dict[str, Any]) -> _Row:
+    row = _Row.read(raw)
+    if isinstance(row.answer, bool) or not isinstance(row.answer, str | int | float):
+        raise RowError("answer", f"should be a string or a number, is {type_name(row.answer)}")
+    dates = {f"haystack_dates[{n}]": date for n, date in enumerate(row.haystack_dates)}
+    asked = {"question": row.question, "answer": str(row.answer), "question_date": row.question_date}
+    for name, value in {**asked, **dates}.items():
+        if not value.strip():
+            raise RowError(name, "is empty")
+    if len(dates) != len(row.haystack_sessions):
+        raise RowError("haystack_dates", f"has {len(dates)} dates for {len(row.haystack_sessions)} sessions")
+    if row.question_type not in PROMPTS:
+        raise RowError("question_type", f"should be one of {', '.join(PROMPTS)}, is '{row.question_type}'")
+    return row
+
+
+def _session(date: str, turns: list[_Turn]) -> tuple[str, list[tuple[int, int]]]:
+    """The text of a session, and where in it the turns with evidence stand."""
+    text, marked = f"Session Date: {date}\nSession Content:\n", []
+    for turn in turns:
+        text += "\n\n"
+        start = len(text)
+        text += f"{turn.role}: {turn.content.strip()}"
+        if turn.has_answer:
+            marked.append((start, len(text)))
+    return text, marked
+
+
+def parse_row(raw: dict[str, Any]) -> Group:
+    """One question with its history. Gold.supporting: the turns with evidence, none of a question to be declined.
+
+    Gold.extra: type; question without its date; declined; evidence_sessions, the number of each supporting turn's
+    session; judge, the published prompt. Raises RowError naming the field.
+    """
+    row = _checked(raw)
+    dated = sorted(zip(row.haystack_dates, row.haystack_sessions, strict=True), key=lambda pair: pair[0])
+    sessions = [_session(date, turns) for date, turns in dated]
+    declined = "_abs" in row.question_id
+    example, document = assemble(
+        Row(
+            id=row.question_id,
+            question=f"{row.question} (Current Date: {row.question_date})",
+            paragraphs=tuple((f"### Session {n}:", text) for n, (text, _) in enumerate(sessions, 1)),
+            answers=(str(row.answer),),
+        )
+    )
+    # A passage ends where its session's text ends.
+    marks = [
+        (n, passage.end - len(text) + start, passage.end - len(text) + end)
+        for n, (passage, (text, marked)) in enumerate(zip(document.passages, sessions, strict=True), 1)
+        for start, end in marked
+        if not declined
+    ]
+    extra = {
+        "type": row.question_type,
+        "question": row.question,
+        "declined": declined,
+        "evidence_sessions": [n for n, _, _ in marks],
+        "judge": f"longmemeval/{'abstention' if declined else PROMPTS[row.question_type]}",
+    }
+    supporting = tuple(Support(document.id, start, end) for _, start, end in marks)
+    return Group(document, (replace(example, gold=replace(example.gold, supporting=supporting, extra=extra)),))

@@ -1,0 +1,67 @@
+"""A score of LongMemEval's answers without a judge; the published score is a judge's (configs/judges/longmemeval.yaml).
+
+match("You moved there in May, so 3 months.", ["3 months"], type="temporal-reasoning")     -> 1.0
+match("You did not mention a car.", ["..."], type="multi-session", declined=True)          -> 1.0
+match("Try the Sony lenses.", ["The user would ..."], type="single-session-preference")    -> None: a rubric
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import partial
+
+from harness.scorers.base import published
+from harness.scorers.flashrag import acc
+
+scorer = published("this project")
+
+RUBRIC = "single-session-preference"
+_TYPES = ("single-session-user", "single-session-assistant", "multi-session", "temporal-reasoning", "knowledge-update")
+_DECLINES = re.compile(
+    r"(\bnot|n't|\bnever|\bno)\b[^.]{0,40}\b"
+    r"(mention|information|enough|provide|specif|record|say|said|know|state|contain)"
+    r"|(cannot|can't|could not|couldn't|unable to)\s+(be\s+)?(answer|determine|find|tell|know)"
+    r"|unanswerable|insufficient",
+    re.IGNORECASE,
+)
+
+
+@scorer("longmemeval.match", "the answer stands in the reply, or the reply declines where it should; no rubrics")
+def match(
+    prediction: str,
+    references: Sequence[str],
+    *,
+    type: str | None = None,  # noqa: A002 - the name in Gold.extra, as kinds of questions have it
+    declined: bool = False,
+) -> float | None:
+    """1.0 where the normalised answer is contained in the normalised reply (`flashrag.acc`).
+
+    declined: the question cannot be answered; then 1.0 where the reply says that something is not known or mentioned.
+    None where the type is that of questions with a rubric instead of an answer.
+    """
+    if declined:
+        return float(_DECLINES.search(prediction) is not None)
+    return None if type == RUBRIC else acc(prediction, references)
+
+
+def _of_type(
+    prediction: str,
+    references: Sequence[str],
+    *,
+    wanted: str,
+    type: str | None = None,  # noqa: A002
+    declined: bool = False,
+) -> float | None:
+    """The score of a question of this type, else None; as the authors count, one to be declined has its type too."""
+    return match(prediction, references, type=type, declined=declined) if type == wanted else None
+
+
+def _declined(prediction: str, references: Sequence[str], *, declined: bool = False) -> float | None:
+    """The score of a question to be declined, else None."""
+    return match(prediction, references, declined=True) if declined else None
+
+
+for _type in _TYPES:
+    scorer(f"longmemeval.match.{_type}", f"the same of {_type} questions")(partial(_of_type, wanted=_type))
+scorer("longmemeval.match.abstention", "the same of questions to be declined")(_declined)
