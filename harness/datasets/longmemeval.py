@@ -53,7 +53,9 @@ def _checked(raw: dict[str, Any]) -> _Row:
         if not value.strip():
             raise RowError(name, "is empty")
     if len(dates) != len(row.haystack_sessions):
-        raise RowError("haystack_dates", f"has {len(dates)} dates for {len(row.haystack_sessions)} sessions")
+        raise RowError(
+            "haystack_dates", f"should be a date for each of {len(row.haystack_sessions)} sessions, are {len(dates)}"
+        )
     if row.question_type not in PROMPTS:
         raise RowError("question_type", f"should be one of {', '.join(PROMPTS)}, is '{row.question_type}'")
     return row

@@ -11,6 +11,7 @@ import pytest
 
 from harness.storage.run_folder import read_run
 from tests.cli.conftest import Cli, configs, environment, here
+from tests.datasets.support import longmemeval
 from tests.llm.endpoints import POCKET, content
 from tests.llm.loopback import Loopback, completion
 from tests.made_up import musique_rows, write_rows
@@ -104,6 +105,25 @@ def test_without_its_questions_a_run_needs_the_rows(here: Cli) -> None:
     done = here("judge", str(folder), *SCRIPTED, "--data", str(elsewhere))
     assert done.returncode == 0, done.stderr
     assert read_run(folder).records[0]["notes"]["judges"] == {"judge.scripted": {"verdict": "no"}}
+
+
+def test_published_prompts_judge_where_there_are_some(here: Cli) -> None:
+    rows = [longmemeval(1, question_id="e_abs"), longmemeval(2)]
+    data = ("--data", str(write_rows(Path.cwd() / "chats.jsonl", rows)))
+    done = here("run", "-m", "echo", "-d", "longmemeval/s", *data, "--mlflow", "off", "--json")
+    folder = Path(last(done.stdout)["run"])
+    replies = [{"when": "identify the question as unanswerable", "reply": "Yes."}, {"reply": "No."}]
+    Path("judge.yaml").write_text(json.dumps({"replies": replies}))
+    Path("mine.txt").write_text("{question} {answers} {answer}")
+
+    def told(*more: str) -> dict[str, Any]:
+        done = here("judge", str(folder), *SCRIPTED, *more)
+        assert (done.returncode, "the prompts of xiaowu0162/LongMemEval" in done.stderr) == (0, "--prompt" not in more)
+        return dict(read_run(folder).manifest["judges"]["judge.scripted"])
+
+    assert (told()["verdicts"], told()["max_tokens"]) == ({"no": 1, "yes": 1}, 10)
+    assert told("--max-tokens", "64")["max_tokens"] == 64
+    assert told("--prompt", "mine.txt")["prompt"] == "{question} {answers} {answer}"
 
 
 @pytest.mark.parametrize(

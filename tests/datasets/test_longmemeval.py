@@ -100,7 +100,7 @@ def test_the_score_without_a_judge(tmp_path: Path, changes: dict[str, Any], repl
 
 
 MISTAKES: list[tuple[dict[str, Any], str | None, str]] = [
-    ({"haystack_dates": ["2023/05/20"]}, "haystack_dates", "has 1 dates for 2 sessions"),
+    ({"haystack_dates": ["2023/05/20"]}, "haystack_dates", "should be a date for each of 2 sessions, are 1"),
     ({"haystack_dates": ["2023/05/20", " "]}, "haystack_dates[1]", "is empty"),
     ({"haystack_dates": ["2023/05/20", None]}, "haystack_dates[1]", "should be a string, is null"),
     ({"question_date": ""}, "question_date", "is empty"),

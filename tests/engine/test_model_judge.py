@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from harness.config.schema import ModelConfig
+from harness.engine.judge_prompts import PublishedPrompts, published_for
 from harness.engine.model_judge import PROMPT, VERSION, Case, Judge, Replies, read_prompt, verdict_of
-from harness.errors import ModelOutputError, UserError
+from harness.errors import ModelOutputError, QuestionError, UserError
 from harness.llm.scripted import Rule, Script, ScriptedModel
+from harness.types import Example, Gold, Question
 
 CASE = Case("q1", "Who built the mill?", None, ("Ann", "Ann Lee"), "It was Ann.")
 
@@ -130,3 +132,46 @@ def test_a_prompt_that_cannot_be_used(text: str | None, sentence: str, tmp_path:
     with pytest.raises(UserError) as error:
         read_prompt(str(file))
     assert sentence in str(error.value)
+
+
+# --- published prompts --------------------------------------------------------------------------------------------------
+
+PUBLISHED = {
+    "fact": "d38ca682",
+    "temporal-reasoning": "267ef173",
+    "knowledge-update": "55438698",
+    "single-session-preference": "1bc08b6f",
+    "abstention": "99f71ff7",
+}
+HISTORY = Example(Question("q1", "Whose?", ("d",)), Gold(("Ann", "Bo"), extra={"judge": "longmemeval/abstention"}))
+
+
+def published(name: str = "longmemeval/abstention") -> PublishedPrompts | None:
+    gold = replace(HISTORY.gold, extra={"judge": name})
+    return published_for({"q1": replace(HISTORY, gold=gold)})
+
+
+def test_the_published_prompts_are_letter_for_letter() -> None:
+    found = published()
+    assert found is not None
+    texts = {kind: hashlib.sha256(prompt.text.encode()).hexdigest()[:8] for kind, prompt in found.prompts.items()}
+    assert texts == PUBLISHED, "an editor may have cut a space at the end of a line"
+
+
+def test_a_published_prompt_asks_and_reads_as_its_authors_do(tmp_path: Path) -> None:
+    found = published()
+    assert found is not None
+    judge = make_judge(tmp_path, Rule(reply="No, or yes"), published=found)
+    case = replace(CASE, prompt="abstention")
+    assert judge.ask(case).verdict == "yes"
+    assert asked(judge)[0].endswith(
+        "Question: Who built the mill?\n\nExplanation: Ann\n\nModel Response: It was Ann.\n\n"
+        "Does the model correctly identify the question as unanswerable? Answer yes or no only."
+    )
+    with pytest.raises(QuestionError, match="'odd' is none of the prompts of xiaowu0162"):
+        judge.ask(replace(case, prompt="odd"))
+
+
+@pytest.mark.parametrize("name", ["", "../judges/longmemeval/fact", "other/fact"])
+def test_a_name_that_is_no_file_of_published_prompts(name: str) -> None:
+    assert published(name) is None
