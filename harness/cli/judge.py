@@ -83,12 +83,10 @@ def judge(
 
     examples = {folder: examples_of(read_run(folder), data) for folder in folders}
     chosen = configured(model, sets_of(sets or []), prompt, name, max_tokens)
-    judges = {
-        folder: chosen.with_published(found, max_tokens)
-        if prompt is None and (found := published_for(asked))
-        else chosen
-        for folder, asked in examples.items()
-    }
+    judges = dict.fromkeys(examples, chosen)
+    for folder, asked in examples.items() if prompt is None else ():
+        if published := published_for(asked):
+            judges[folder] = chosen.with_published(published, max_tokens)
     work = partial(_judge_all, examples, judges, parallel, json)
     return until_interrupted(work, "interrupted; what was judged is saved")
 
