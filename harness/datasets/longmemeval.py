@@ -5,7 +5,7 @@
      "haystack_sessions": [[{"role": "user", "content": "..", "has_answer": true}, ..], ..]}
 
 A question's document is its history, oldest session first, as the authors' prompt in plain words writes it
-(src/generation/run_generation.py, history_format nl). An id with `_abs` is of a question to be declined.
+(history_format nl of run_generation). An id with `_abs` is of a question to be declined.
 """
 
 from __future__ import annotations
