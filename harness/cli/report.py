@@ -257,12 +257,22 @@ def report_front(
     return figure("front", output, folders, dataset=dataset, score=score, cost=cost, convention=counted)
 
 
-def report_memory(output: FigureOutput, folders: RunsFolders = None, score: Score = None) -> int:
+def report_memory(
+    output: FigureOutput,
+    folders: RunsFolders = None,
+    score: Score = None,
+    margin: Annotated[
+        float, setting("--margin POINTS", "Largest difference on the evidence alone that is called no difference.")
+    ] = 5,
+) -> int:
     """Compare each run with the same run over the twin of its data set, which has other names and numbers.
 
-    The drop, as a share of the score, is what was recalled rather than read.
+    The drop, as a share of the score, is what was recalled rather than read. It is shown where the runs of
+    oracle-evidence over both show that the twin is no harder.
     """
-    return figure("memory", output, folders, score=score)
+    if not 0 < margin < 100:
+        raise UserError(f"--margin {margin:g}: should be points of the score between 0 and 100")
+    return figure("memory", output, folders, score=score, margin=margin / 100)
 
 
 def report_nodes(output: FigureOutput, folders: RunsFolders = None) -> int:

@@ -8,7 +8,10 @@ document; recalled: drop / original, a share of the score, with the same bootstr
 easier.
 
 A twin also lacks what a reader knows of names while it reads (that Kelford is a town, that France is French), and names
-nobody has ever written take more tokens: both are part of the drop.
+nobody has ever written take more tokens: both are part of the drop. So a drop is called recalled only where the twin
+is shown to be no harder: on the evidence alone, which leaves nothing to recall or to find, the two scores are
+equivalent. Two one-sided tests at 5 % (D. Schuirmann 1987), on paired differences with documents as clusters, must both
+reject a difference of `margin`; how often they do at that border: docs/guide.md#twins.
 """
 
 from __future__ import annotations
@@ -21,15 +24,19 @@ import pandas as pd
 
 from harness.config.schema import canonical
 from harness.errors import UserError
-from harness.stats.bootstrap import NOTHING, corpus_interval
-from harness.stats.paired_tests import holm, paired_test
+from harness.stats.bootstrap import NOTHING, corpus_interval, interval
+from harness.stats.paired_tests import equivalence, holm, paired_test
 from reports import facts
+from reports.autopsy import is_oracle
 from reports.figures import plot
 from reports.figures.figure import SAME, Figure, for_people
 from reports.figures.plot import Axis, Line, Point
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
+
+MARGIN = 0.05
+"""Largest difference on the evidence alone that is called no difference, as a score: 5 points."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +67,13 @@ def pairs(runs: Sequence[StoredRun]) -> Iterator[Pair]:
 def _key(run: StoredRun, fingerprint: Any) -> str:
     """What the two runs of a pair have in common."""
     method = {key: value for key, value in run.config["method"].items() if key != "mark"}
-    same = [method, facts.task(run), facts.reader(run), run.config["seed"], run.config.get("failed"), fingerprint]
-    return canonical([*same, run.config.get("encoder"), run.config.get("reranker")])
+    same = [method, run.config["seed"], run.config.get("failed")]
+    return canonical([*same, run.config.get("encoder"), run.config.get("reranker"), _asked(run, fingerprint)])
+
+
+def _asked(run: StoredRun, fingerprint: Any) -> str:
+    """What a run has in common with the run on the evidence alone that says how hard its questions are."""
+    return canonical([facts.task(run), facts.reader(run), fingerprint])
 
 
 def _mark(run: StoredRun) -> str:
@@ -70,12 +82,22 @@ def _mark(run: StoredRun) -> str:
     return f" [{mark}]" if mark else ""
 
 
-def frame(found: Sequence[Pair], score: str | None = None) -> pd.DataFrame:
+def frame(found: Sequence[Pair], score: str | None = None, margin: float = MARGIN) -> pd.DataFrame:
     """A row a pair: dataset, method, model, seed of the twin, score, n, original, twin, drop, p, p_holm, recalled.
 
-    Numbers with an interval have .low and .high beside them. Raises UnknownName for a score that a run does not have.
+    check: equivalent (within `margin`, a difference of scores), undecided, harder, easier or not checked, by what the
+    evidence alone gives (evidence: original minus twin, with its 90 % interval); but for the first, recalled is
+    missing. Numbers with an interval have .low and .high. Raises UnknownName for a score that a run does not have.
     """
-    rows = [_row(pair, score or facts.headline(pair.original)) for pair in found]
+    checks: dict[str, dict[str, Any]] = {}
+    for pair in filter(lambda pair: is_oracle(pair.original) and is_oracle(pair.twin), found):
+        checks[_twin_key(pair)] = _checked(pair, score or facts.headline(pair.original), margin)
+    rows = []
+    for pair in found:
+        check = checks.get(_twin_key(pair), {"check": "not checked", "evidence": None})
+        rows.append(_row(pair, score or facts.headline(pair.original)) | check)
+        if check["check"] != "equivalent":
+            rows[-1] |= facts.interval_columns("recalled", NOTHING)
     for row, adjusted in zip(rows, holm([row["p"] for row in rows]), strict=True):
         row["p_holm"] = adjusted
     return facts.numbers(pd.DataFrame(rows))
@@ -87,7 +109,45 @@ _LEGEND = (
 )
 
 
-def figure(runs: Sequence[StoredRun], *, score: str | None, warn: Callable[[str], None]) -> Figure:
+def _twin_key(pair: Pair) -> str:
+    return canonical([_asked(pair.original, facts.fingerprint(pair.original)), facts.fingerprint(pair.twin)])
+
+
+def _checked(pair: Pair, score: str, margin: float) -> dict[str, Any]:
+    """Whether the twin is as hard as the original on the evidence alone, and the 90 % interval that says so."""
+    before, after, clusters = _paired(pair, score)
+    apart = [a - b for a, b in zip(before, after, strict=True)]
+    seed = int(pair.original.config["seed"])
+    narrow, wide = (interval(apart, clusters, seed=seed, level=level, bounds=(-1.0, 1.0)) for level in (0.90, 0.95))
+    if narrow.low is None or narrow.high is None or wide.low is None or wide.high is None:
+        found = "undecided"
+    else:
+        found = equivalence((narrow.low, narrow.high), (wide.low, wide.high), (-margin, margin))
+        found = found if found != "different" else "harder" if wide.low > 0 else "easier"
+    return {"check": found, **facts.interval_columns("evidence", narrow)}
+
+
+def _said(row: Mapping[str, Any], margin: float) -> str:
+    """What the check of a twin means for its rows."""
+    within = f"within {100 * margin:g} points"
+    if row["check"] == "not checked":
+        return (
+            "it is not known whether the twin is harder, so no drop is called recalled: run oracle-evidence with and "
+            "without --set dataset.swap=entities"
+        )
+    ends = (100 * row[f"evidence{end}"] for end in ("", ".low", ".high"))
+    told = "original minus twin on the evidence alone is {:+.1f} points [{:.1f}, {:.1f}] (90 %)".format(*ends)
+    return {
+        "equivalent": f"the twin is no harder: {told}, equivalent {within} (two one-sided tests at 5 %)",
+        "undecided": f"the twin may be harder, so no drop is called recalled: {told}, not shown to be {within}",
+        "harder": f"the twin is harder, so no drop is called recalled: {told}, not {within}",
+        "easier": f"the twin is easier, so no drop is called recalled: {told}, not {within}",
+    }[row["check"]]
+
+
+def figure(
+    runs: Sequence[StoredRun], *, score: str | None, warn: Callable[[str], None], margin: float = MARGIN
+) -> Figure:
     """The figure of the pairs among the runs; a twin without its original is left out with a warning.
 
     Raises UserError where there is no pair, UnknownName for a score that a run does not have.
@@ -102,12 +162,14 @@ def figure(runs: Sequence[StoredRun], *, score: str | None, warn: Callable[[str]
     for run in runs:
         if twin_of(run) is not None and run.path not in paired:
             warn(f"warning: left out: {run.path}: no run over the original; run its command without dataset.swap")
-    table = frame(found, score)
+    table = frame(found, score, margin)
     sections, panels = [], []
     ends = Axis("", ticks=(0, 1), labels=("original", "twin"), limits=(-0.25, 1.25))
     for (dataset, model, name), group in table.groupby(SAME, sort=False):
-        told = group.assign(notes=pd.Series([(_LEGEND,)] * len(group), index=group.index, dtype=object))
-        sections.append(for_people(f"{dataset} · {model}: {name}", told.reset_index(drop=True), ["swap_seed"]))
+        said = dict.fromkeys(_said(row, margin) for row in facts.records(group))
+        told = group.assign(notes=pd.Series([(*said, _LEGEND)] * len(group), index=group.index, dtype=object))
+        hidden = [name for name in group if str(name).startswith("evidence")]
+        sections.append(for_people(f"{dataset} · {model}: {name}", told.reset_index(drop=True), ["swap_seed", *hidden]))
         lines = [_line(row) for row in facts.records(group)]
         panels += plot.panels(f"{dataset} · {model}", ends, Axis(f"{name} × 100", zero=True), lines)
     return Figure("Recalled rather than read", table, sections, panels)
@@ -119,12 +181,16 @@ def _line(row: Mapping[str, Any]) -> Line:
     return Line(str(row["method"]), points)
 
 
-def _row(pair: Pair, score: str) -> dict[str, Any]:
+def _paired(pair: Pair, score: str) -> tuple[list[float], list[float], list[str]]:
+    """Scores on the original and on the twin, and clusters, of the questions that both have."""
     first, second = facts.scored(pair.original, score), facts.scored(pair.twin, score)
-    values, others = dict(zip(first.ids, first.values, strict=True)), dict(zip(second.ids, second.values, strict=True))
-    kept = [(q, cluster) for q, cluster in zip(first.ids, first.clusters, strict=True) if q in others]
-    before, after = [values[q] for q, _ in kept], [others[q] for q, _ in kept]
-    clusters = [cluster for _, cluster in kept]
+    others = dict(zip(second.ids, second.values, strict=True))
+    kept = [(v, others[q], c) for q, v, c in zip(first.ids, first.values, first.clusters, strict=True) if q in others]
+    return [a for a, _, _ in kept], [b for _, b, _ in kept], [cluster for _, _, cluster in kept]
+
+
+def _row(pair: Pair, score: str) -> dict[str, Any]:
+    before, after, clusters = _paired(pair, score)
     seed = int(pair.original.config["seed"])
     difference = [a - b for a, b in zip(before, after, strict=True)]
     recalled = corpus_interval(_share, list(zip(before, after, strict=True)), clusters, seed=seed)
@@ -135,11 +201,11 @@ def _row(pair: Pair, score: str) -> dict[str, Any]:
         "recogniser": (made.get("recogniser") or {}).get("name"),
         "swap_seed": made.get("seed"),
         "score": score,
-        "n": len(kept),
+        "n": len(before),
         **facts.mean_columns("original", before, clusters, seed=seed),
         **facts.mean_columns("twin", after, clusters, seed=seed),
         **facts.mean_columns("drop", difference, clusters, seed=seed, bounds=(-1.0, 1.0)),
-        "p": paired_test(before, after, clusters, seed=seed).p if kept else None,
+        "p": paired_test(before, after, clusters, seed=seed).p if before else None,
         **facts.interval_columns("recalled", recalled if whole else NOTHING),
     }
 

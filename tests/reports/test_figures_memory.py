@@ -19,11 +19,19 @@ def _runs(root: Path, before: list[float], after: list[float], **changes: Any) -
     return [twin, stored(root, before, hash8="22222222", **changes)]
 
 
+ORACLE = {"method": {"name": "oracle-evidence", "view": "evidence", "params": {}}}
+
+
+def _oracle(root: Path, before: list[float], after: list[float]) -> list[Any]:
+    twin = stored(root, after, hash8="33333333", manifest=SWAP, settings=ORACLE)
+    return [twin, stored(root, before, hash8="44444444", settings=ORACLE)]
+
+
 def test_the_drop_is_paired_and_has_an_interval(tmp_path: Path) -> None:
     runs = _runs(tmp_path, [1.0, 1.0, 1.0, 0.0, 1.0, 0.0] * 4, [1.0, 0.0, 0.0, 0.0, 1.0, 0.0] * 4)
-    (pair,) = pairs(runs)
+    pair, check = pairs([*runs, *_oracle(tmp_path, [1.0] * 160, [1.0] * 160)])
     assert (pair.original, pair.twin) == (runs[1], runs[0])
-    (row,) = frame([pair]).to_dict("records")
+    row, _ = frame([pair, check]).to_dict("records")
     assert (row["method"], row["n"], row["recogniser"]) == ("pecan", 24, "rules")
     assert [row[name] for name in ("original", "twin", "drop", "recalled")] == pytest.approx([4 / 6, 2 / 6, 2 / 6, 0.5])
     assert 0 < row["drop.low"] < row["drop"] < row["drop.high"] < 1
@@ -50,3 +58,24 @@ def test_without_a_score_to_lose_there_is_no_share(tmp_path: Path, capsys: pytes
     with pytest.raises(SystemExit, match="0"):
         main(["report", "memory", str(tmp_path)])
     assert "drop: original minus twin" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("after", "check", "says"),
+    [
+        ([1.0] * 160, "equivalent", "the twin is no harder: original minus twin on the evidence alone is +0.0 points"),
+        ([1.0] * 30, "undecided", "the twin may be harder, so no drop is called recalled"),
+        ([0.0, 1.0] * 80, "harder", "the twin is harder, so no drop is called recalled"),
+        ([], "not checked", "run oracle-evidence with and without --set dataset.swap=entities"),
+    ],
+)
+def test_a_drop_is_called_recalled_where_the_twin_is_no_harder(
+    tmp_path: Path, after: list[float], check: str, says: str
+) -> None:
+    runs = _runs(tmp_path, [1.0, 1.0, 0.0] * 8, [1.0, 0.0, 0.0] * 8)
+    runs += _oracle(tmp_path, [1.0] * len(after), after) if after else []
+    made = figure(runs, score=None, warn=print)
+    row = made.whole.to_dict("records")[0]
+    assert row["check"] == check
+    assert (row["recalled"] == row["recalled"]) is (check == "equivalent")
+    assert says in " ".join(made.written("text").split())
