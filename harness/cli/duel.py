@@ -1,6 +1,7 @@
 """`harness duel METHOD METHOD...`: run methods in step, and stop when the comparison is settled.
 
 harness duel pecan bm25 --dataset musique                  stop when one is better at 5 %, however often one looks
+harness duel pecan bm25 garlic sbert -d musique            three and more: the ranking; who has a place in it leaves
 harness duel pecan bm25 -d musique --width 5               or when the difference is known to 5 points
 harness duel pecan bm25 -d musique --target table          about exactly these questions, not documents like these
 
@@ -76,8 +77,8 @@ def duel(
     Documents come in random order (--seed). After each, an anytime-valid test looks at the paired differences; what was
     not asked is saved. The same command resumes, and harness run completes a run that was stopped.
     """
-    from harness.engine.duel import Rules
     from harness.engine.duel import duel as run_duel
+    from harness.engine.match import Rules
     from harness.engine.runner import Interrupted
 
     target, width = stop.target, None if stop.width is None else stop.width / 100
@@ -160,6 +161,7 @@ def _as_json(outcome: Outcome) -> str:
                 {
                     "method": e.name,
                     "run": str(e.result.folder),
+                    "rank": outcome.ranks(e.name),
                     "questions": e.questions,
                     "of": e.of,
                     "saved": dict(zip(("questions", "tokens", "seconds"), e.saved, strict=True)),
@@ -174,16 +176,20 @@ def _as_text(outcome: Outcome) -> str:
     """The verdicts, what they are about, and what was saved."""
     rules, pairs = outcome.rules, len(outcome.pairs)
     about = "documents like these" if rules.target == "population" else "exactly these questions"
-    over = f" over {pairs} pairs (Holm; intervals: Bonferroni)" if pairs > 1 else ""
+    over = f" over the whole ranking of {pairs} pairs (intervals: Bonferroni)" if pairs > 1 else ""
     lines = [pair.sentence for pair in outcome.pairs]
     lines.append(f"  {outcome.score}, about {about}; alpha {100 * rules.alpha:g} %{over}, valid at every look")
     if outcome.left_out:
         lines.append(f"  {outcome.left_out} questions are left out, which {outcome.score} does not judge")
-    heads = ("method", "questions", "saved", "tokens saved", "seconds saved", "run")
+    heads = ("method", "rank", "questions", "saved", "tokens saved", "seconds saved", "run")
     rows = [heads]
-    for e in outcome.entrants:
+    for e in sorted(outcome.entrants, key=lambda e: outcome.ranks(e.name)):
         left, tokens, seconds = e.saved
         share = f"{left} ({100 * left / e.of:.0f} %)"
         told = (f"about {tokens:,.0f}", f"about {seconds:,.0f}") if left else ("0", "0")
-        rows.append((e.name, f"{e.questions} of {e.of}", share, *told, str(e.result.folder)))
+        low, high = outcome.ranks(e.name)
+        rank = str(low) if low == high else f"{low} to {high}"
+        rows.append((e.name, rank, f"{e.questions} of {e.of}", share, *told, str(e.result.folder)))
+    of, saved = (sum(numbers) for numbers in zip(*((e.of, e.saved[0]) for e in outcome.entrants), strict=True))
+    lines.append(f"  {saved} of {of} answers saved against running all ({100 * saved / of:.0f} %)")
     return "\n".join([*lines, "", columns(rows)])

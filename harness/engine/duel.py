@@ -9,98 +9,31 @@
 
 The verdict is a function of the order and the recorded scores: what is recorded already is not asked again, and an
 answer beyond the stop changes nothing. A method leaves when all its pairs are settled. The statistics:
-harness/stats/sequential.py.
+harness/engine/match.py and harness/stats/sequential.py.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from harness.engine import runner
+from harness.engine.match import Match, Pair, Rules
 from harness.engine.progress import Progress
 from harness.engine.scoring import applies
 from harness.errors import UserError
 from harness.parallel.signals import interrupt_on_signals
 from harness.stats.clusters import question_labels
 from harness.stats.rng import derived_seed
-from harness.stats.sequential import PairedRace, settled
 from harness.storage.run_folder import SUMMARY, read_json
 
 if TYPE_CHECKING:
     from harness.engine.plan import Plan
     from harness.engine.runner import Job, RunResult
     from harness.types import Example
-
-Target = Literal["population", "table"]
-TARGETS: tuple[Target, ...] = ("population", "table")
-
-
-@dataclass(frozen=True)
-class Rules:
-    """When a pair is settled, about what, and by which score.
-
-    alpha: the largest probability of any wrong verdict, over all pairs and moments; width: also settle a pair whose
-    interval is at most this wide (a difference of scores, 0.05 for 5 points); target: "population" for documents like
-    these, "table" for exactly these questions; score: by default the data set's first scorer. Raises UserError.
-    """
-
-    alpha: float = 0.05
-    width: float | None = None
-    target: Target = "population"
-    score: str | None = None
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.alpha < 1.0:
-            raise UserError(f"--alpha {self.alpha:g}: should be between 0 and 1, for example 0.05")
-        if self.width is not None and not 0.0 < self.width < 2.0:
-            raise UserError(f"--width {100 * self.width:g}: should be points of the score between 0 and 200")
-        if self.target not in TARGETS:
-            raise UserError(f"--target {self.target}: should be {' or '.join(TARGETS)}")
-
-
-@dataclass
-class Pair:
-    """Two methods and their race. settled_by: None while it is open; "all": by no rule, every question is used."""
-
-    a: str
-    b: str
-    race: PairedRace
-    settled_by: Literal["level", "width", "all"] | None = None
-    interval: tuple[float, float] = (-1.0, 1.0)
-
-    @property
-    def sentence(self) -> str:
-        """The verdict in words; an open pair's is what is known so far."""
-        mean = self.race.mean or 0.0
-        low, high = self.interval
-        told = f"{100 * mean:+.1f} points [{100 * low:.1f}, {100 * high:.1f}], n = {self.race.n}"
-        if self.settled_by == "level":
-            first, second = (self.a, self.b) if self.race.positive else (self.b, self.a)
-            return f"{first} is better than {second}: {self.a} minus {self.b} is {told}, p = {self.race.p:.2g}"
-        what = f"{self.a} minus {self.b} is {told}"
-        if self.settled_by == "width":
-            return f"{what}, the width that was asked for"
-        return f"{self.a} and {self.b} are not settled: {what}, p = {self.race.p:.2g}"
-
-    def values(self) -> dict[str, Any]:
-        """The verdict as JSON values; differences are of scores in [0, 1]."""
-        low, high = self.interval
-        return {
-            "a": self.a,
-            "b": self.b,
-            "settled_by": self.settled_by,
-            "difference": self.race.mean,
-            "low": low,
-            "high": high,
-            "p": self.race.p,
-            "questions": self.race.n,
-            "clusters": self.race.clusters,
-        }
 
 
 @dataclass(frozen=True)
@@ -134,6 +67,12 @@ class Outcome:
     rules: Rules
     score: str
     left_out: int = 0
+
+    def ranks(self, name: str) -> tuple[int, int]:
+        """The best and the worst place of a method that no verdict excludes; 1 is the best of all."""
+        own = [pair.better for pair in self.pairs if name in (pair.a, pair.b) and pair.better is not None]
+        wins = own.count(name)
+        return 1 + len(own) - wins, len(self.entrants) - wins
 
 
 class Standings(Progress):
@@ -259,7 +198,7 @@ def duel(
     if not clusters:
         raise UserError(f"{score} judges none of the questions; choose another with --score")
     names = [plan.method_name for plan in plans]
-    match = _Match(names, [len(each) for each in clusters], rules)
+    match = Match(names, [len(each) for each in clusters], rules)
     progress.start(len(plans) * sum(map(len, clusters)), "")
     try:
         with interrupt_on_signals(), ExitStack() as stack:
@@ -284,7 +223,7 @@ def duel(
 
 
 def _race(
-    match: _Match,
+    match: Match,
     clusters: Sequence[list[Example]],
     jobs: Mapping[str, Job],
     tallies: Mapping[str, _Tally],
@@ -316,62 +255,7 @@ def _batches(clusters: Sequence[list[Example]], parallel: int) -> Iterator[list[
         yield batch
 
 
-@dataclass
-class _Match:
-    """All pairs of a duel. entered: method -> clusters that it was in the race for."""
-
-    names: list[str]
-    sizes: list[int]
-    rules: Rules
-    pairs: list[Pair] = field(init=False)
-    entered: dict[str, int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        finite = self.rules.target == "table"
-        self.pairs = [
-            Pair(a, b, PairedRace(self.sizes, finite=finite)) for a, b in itertools.combinations(self.names, 2)
-        ]
-        self.entered = dict.fromkeys(self.names, 0)
-
-    @property
-    def active(self) -> list[str]:
-        """The methods with a pair that is not settled, in the order of the command."""
-        racing = {name for pair in self.pairs if pair.settled_by is None for name in (pair.a, pair.b)}
-        return [name for name in self.names if name in racing]
-
-    def look(self, sums: Mapping[str, float], size: int) -> None:
-        """The sum of each active method's scores over the `size` questions of the next cluster."""
-        active = self.active  # a method may have left within this batch
-        for name in active:
-            self.entered[name] += 1
-        level = self.rules.alpha / len(self.pairs)
-        fresh = [pair for pair in self.pairs if pair.settled_by is None]
-        for pair in fresh:
-            difference = sums[pair.a] - sums[pair.b]
-            pair.race.add(min(max(difference, -size), size))  # sums of floats may pass the bound by a rounding error
-        wins = settled([pair.race.p for pair in self.pairs], self.rules.alpha)
-        for pair, won in zip(self.pairs, wins, strict=True):
-            if pair.settled_by is not None:
-                continue
-            pair.interval = pair.race.interval(level)
-            low, high = pair.interval
-            if won:
-                pair.settled_by = "level"
-            elif self.rules.width is not None and high - low <= self.rules.width + 1e-9:
-                pair.settled_by = "width"
-            elif pair.race.complete:
-                pair.settled_by = "all"
-
-    @property
-    def standing(self) -> str:
-        """The open pair with the smallest p, in words."""
-        still = [pair for pair in self.pairs if pair.settled_by is None] or self.pairs
-        pair = min(still, key=lambda one: one.race.p)
-        low, high = pair.interval
-        return f"{pair.a} - {pair.b} {100 * (pair.race.mean or 0):+.1f} [{100 * low:.1f}, {100 * high:.1f}]"
-
-
-def _ended(name: str, job: Job, tally: _Tally, clusters: Sequence[list[Example]], match: _Match, score: str) -> Entrant:
+def _ended(name: str, job: Job, tally: _Tally, clusters: Sequence[list[Example]], match: Match, score: str) -> Entrant:
     """Close a method's run, with a mark where the duel left questions out."""
     raced = [e.question.id for cluster in clusters[: match.entered[name]] for e in cluster]
     of = len(job.examples)

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from harness.datasets.base import Dataset
-from harness.engine.duel import Outcome, Rules, Standings, clusters_of
+from harness.engine.duel import Outcome, Standings, clusters_of
 from harness.engine.duel import duel as run_duel
+from harness.engine.match import Match, Rules
 from harness.engine.plan import Plan
 from harness.engine.progress import Silent
 from harness.engine.rescore import rescore
@@ -138,6 +139,18 @@ def test_a_method_leaves_when_all_its_pairs_are_settled(tmp_path: Path) -> None:
     assert len(methods["one"].asked) == len(methods["two"].asked) == 80
     assert len(methods["bad"].asked) < 60
     assert "one and two are not settled" in outcome.pairs[0].sentence
+    assert [outcome.ranks(name) for name in methods] == [(1, 2), (1, 2), (3, 3)]
+
+
+def test_a_pair_with_others_between_is_settled_by_them() -> None:
+    match = Match(["a", "b", "c"], [1] * 60, Rules())
+    while match.active:
+        match.look({"a": 1.0, "b": 0.5, "c": 0.0}, 1)
+    assert [pair.better for pair in match.pairs] == ["a", "a", "b"]
+    far = match.pairs[1]
+    assert far.settled_by == "level"
+    far.settled_by = "order"
+    assert far.sentence.startswith("a is better than c: by other pairs; a minus c is +100.0 points")
 
 
 def test_width_and_target(tmp_path: Path) -> None:

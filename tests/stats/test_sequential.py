@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from harness.stats.sequential import FRACTIONS, STEP, PairedRace, settled
+from harness.stats.sequential import FRACTIONS, STEP, PairedRace, extend_ranking
+from tests.stats.simulations import called_equivalent, means, rankings
 
 VALUES = (1.0, 0.0, -0.5, 1.0, 1.0, 0.0, 1.0, 0.25, -1.0, 1.0, 1.0, 0.0)
 
@@ -116,16 +117,46 @@ def test_looking_after_every_document_is_wrong_in_5_percent_at_most(finite: bool
     made = PairedRace(sizes, finite=finite, candidates=true)
     for total in totals[: 60 - finite]:
         made.add(total)
-    above, below = made.crossed(0.05)
-    assert 0 < np.mean(above | below) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / count)
+    bar = math.log(2 / 0.05)
+    assert 0 < np.mean(np.maximum(*made.logs) >= bar) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / count)
     # A difference of 40 points is seen.
     power = PairedRace(sizes, finite=finite, candidates=true - 0.4)
     for total in totals[:-1]:
         power.add(total)
-    assert np.mean(power.crossed(0.05)[0]) > 0.95
+    assert np.mean(power.logs[0] >= bar) > 0.95
 
 
-def test_pairs_are_settled_by_holm() -> None:
-    assert settled([0.01, 0.02, 0.04], 0.05) == [True, True, True]
-    assert settled([0.01, 0.03, 0.04], 0.05) == [True, False, False]
-    assert settled([0.04], 0.05) == [True]
+@pytest.mark.parametrize(
+    ("shares", "ranked"),
+    [
+        ({(0, 1): 1.0}, []),  # the first of 6 ordered pairs needs a capital of 6 / alpha
+        ({(0, 1): 6.0}, [(0, 1)]),
+        ({(0, 1): 6.0, (1, 2): 4.9}, [(0, 1)]),  # the next 5 / alpha
+        ({(0, 1): 6.0, (1, 2): 5.0}, [(0, 1), (0, 2), (1, 2)]),  # and the third follows
+        ({(0, 1): 9.0, (1, 2): 8.0, (2, 0): 7.0}, [(0, 1), (0, 2), (1, 2)]),  # no circle
+        ({(0, 1): 9.0, (1, 0): 8.0}, [(0, 1)]),
+    ],
+)
+def test_a_ranking_grows_by_capital_and_by_order(
+    shares: dict[tuple[int, int], float], ranked: list[tuple[int, int]]
+) -> None:
+    better, evidence = np.zeros((3, 3), dtype=bool), np.zeros((3, 3))
+    for place, share in shares.items():
+        evidence[place] = math.log(share / 0.05) + 1e-9
+    shown = extend_ranking(better, evidence, 0.05)
+    assert [(int(i), int(j)) for i, j in np.argwhere(better)] == ranked
+    assert set(shown) <= set(shares)
+
+
+def test_a_simulated_ranking_is_wrong_in_5_percent_at_most() -> None:
+    tied = rankings(means("tied", 4), 150, trials=400)
+    assert tied.error <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 400)
+    apart = rankings(means("apart", 4, gap=0.2), 150, trials=100)
+    assert apart.error <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 100)
+    assert apart.shown > 0.8
+    assert apart.saved > 0.1
+
+
+def test_a_twin_that_is_harder_by_the_margin_is_called_no_harder_in_5_percent_at_most() -> None:
+    assert called_equivalent(0.05, 100, 3, trials=200) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 200)
+    assert called_equivalent(0.0, 600, 3, trials=20) > 0.7

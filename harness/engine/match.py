@@ -1,0 +1,154 @@
+"""The pairs of a duel: their races, when each is settled, and which method is shown to be better.
+
+    match = Match(["pecan", "bm25", "garlic"], sizes, Rules(alpha=0.05))
+    match.look({"pecan": 2.0, "bm25": 1.0, "garlic": 0.5}, 2)         sums of scores over the next document's questions
+    match.active, match.pairs[0].sentence
+
+The statistics: harness/stats/sequential.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from harness.errors import UserError
+from harness.stats.sequential import PairedRace, extend_ranking
+
+Target = Literal["population", "table"]
+TARGETS: tuple[Target, ...] = ("population", "table")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When a pair is settled, about what, and by which score.
+
+    alpha: the largest probability of any wrong verdict, over all pairs and moments; width: also settle a pair whose
+    interval is at most this wide (a difference of scores, 0.05 for 5 points); target: "population" for documents like
+    these, "table" for exactly these questions; score: by default the data set's first scorer. Raises UserError.
+    """
+
+    alpha: float = 0.05
+    width: float | None = None
+    target: Target = "population"
+    score: str | None = None
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.alpha < 1.0:
+            raise UserError(f"--alpha {self.alpha:g}: should be between 0 and 1, for example 0.05")
+        if self.width is not None and not 0.0 < self.width < 2.0:
+            raise UserError(f"--width {100 * self.width:g}: should be points of the score between 0 and 200")
+        if self.target not in TARGETS:
+            raise UserError(f"--target {self.target}: should be {' or '.join(TARGETS)}")
+
+
+@dataclass
+class Pair:
+    """Two methods and their race. better: the one that is shown to be better, if any.
+
+    settled_by: None while it is open; "order": by other pairs (a above b above c); "all": by no rule, every question is
+    used.
+    """
+
+    a: str
+    b: str
+    race: PairedRace
+    settled_by: Literal["level", "order", "width", "all"] | None = None
+    better: str | None = None
+    interval: tuple[float, float] = (-1.0, 1.0)
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words; an open pair's is what is known so far."""
+        mean = self.race.mean or 0.0
+        low, high = self.interval
+        told = f"{100 * mean:+.1f} points [{100 * low:.1f}, {100 * high:.1f}], n = {self.race.n}"
+        what = f"{self.a} minus {self.b} is {told}"
+        if self.better is not None:
+            other = self.b if self.better == self.a else self.a
+            why = f"{what}, p = {self.race.p:.2g}" if self.settled_by == "level" else f"by other pairs; {what}"
+            return f"{self.better} is better than {other}: {why}"
+        if self.settled_by == "width":
+            return f"{what}, the width that was asked for"
+        return f"{self.a} and {self.b} are not settled: {what}, p = {self.race.p:.2g}"
+
+    def values(self) -> dict[str, Any]:
+        """The verdict as JSON values; differences are of scores in [0, 1]."""
+        low, high = self.interval
+        return {
+            "a": self.a,
+            "b": self.b,
+            "settled_by": self.settled_by,
+            "better": self.better,
+            "difference": self.race.mean,
+            "low": low,
+            "high": high,
+            "p": self.race.p,
+            "questions": self.race.n,
+            "clusters": self.race.clusters,
+        }
+
+
+@dataclass
+class Match:
+    """All pairs of a duel. entered: method -> clusters that it was in the race for."""
+
+    names: list[str]
+    sizes: list[int]
+    rules: Rules
+    pairs: list[Pair] = field(init=False)
+    entered: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        finite = self.rules.target == "table"
+        self._better = np.zeros((len(self.names), len(self.names)), dtype=bool)
+        self._evidence = np.zeros(self._better.shape)
+        self.pairs = [
+            Pair(a, b, PairedRace(self.sizes, finite=finite)) for a, b in itertools.combinations(self.names, 2)
+        ]
+        self.entered = dict.fromkeys(self.names, 0)
+
+    @property
+    def active(self) -> list[str]:
+        """The methods with a pair that is not settled, in the order of the command."""
+        racing = {name for pair in self.pairs if pair.settled_by is None for name in (pair.a, pair.b)}
+        return [name for name in self.names if name in racing]
+
+    def look(self, sums: Mapping[str, float], size: int) -> None:
+        """The sum of each active method's scores over the `size` questions of the next cluster."""
+        active = self.active  # a method may have left within this batch
+        for name in active:
+            self.entered[name] += 1
+        level = self.rules.alpha / len(self.pairs)
+        fresh = [pair for pair in self.pairs if pair.settled_by is None]
+        for pair in fresh:
+            difference = sums[pair.a] - sums[pair.b]
+            pair.race.add(min(max(difference, -size), size))  # sums of floats may pass the bound by a rounding error
+            pair.interval = pair.race.interval(level)
+            self._evidence[self._place(pair)], self._evidence[self._place(pair)[::-1]] = pair.race.evidence
+        shown = extend_ranking(self._better, self._evidence, self.rules.alpha)
+        for pair in (pair for pair in self.pairs if pair.better is None):  # one of a settled width may get a verdict
+            i, j = self._place(pair)
+            low, high = pair.interval
+            if self._better[i, j] or self._better[j, i]:
+                pair.better = pair.a if self._better[i, j] else pair.b
+                pair.settled_by = "level" if {(i, j), (j, i)} & set(shown) else "order"
+            elif self.rules.width is not None and high - low <= self.rules.width + 1e-9:
+                pair.settled_by = "width"
+            elif pair.race.complete:
+                pair.settled_by = "all"
+
+    def _place(self, pair: Pair) -> tuple[int, int]:
+        return self.names.index(pair.a), self.names.index(pair.b)
+
+    @property
+    def standing(self) -> str:
+        """The open pair with the smallest p, in words."""
+        still = [pair for pair in self.pairs if pair.settled_by is None] or self.pairs
+        pair = min(still, key=lambda one: one.race.p)
+        low, high = pair.interval
+        return f"{pair.a} - {pair.b} {100 * (pair.race.mean or 0):+.1f} [{100 * low:.1f}, {100 * high:.1f}]"

@@ -1,0 +1,104 @@
+"""Simulations behind docs/guide.md: rankings by `harness duel`, and the check of twins of `harness report memory`.
+
+python -m tests.stats.simulations [--trials 10000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import NormalDist
+
+import numpy as np
+
+from harness.stats.bootstrap import Floats, interval
+from harness.stats.paired_tests import equivalence
+from harness.stats.sequential import PairedRace, extend_ranking
+
+CONTESTED = 0.7  # share of questions on which methods answer independently; all answer alike on the others
+
+
+@dataclass(frozen=True)
+class Rankings:
+    """error: share of trials with any wrong verdict; shown: pairs of different methods told apart, a share of them;
+    complete: trials that tell all of these; saved: answers that were not asked, a share of all."""
+
+    error: float
+    shown: float
+    complete: float
+    saved: float
+
+
+def means(scenario: str, methods: int, gap: float = 0.1) -> Floats:
+    """The methods' true means: tied, one ahead by `gap`, or each `gap` above the next."""
+    steps = {"tied": np.zeros(methods), "one ahead": np.eye(methods)[0], "apart": np.arange(methods)[::-1]}[scenario]
+    return np.asarray(0.5 + gap * (steps - steps.mean()))
+
+
+def rankings(true: Floats, questions: int, trials: int, seed: int = 0, alpha: float = 0.05) -> Rankings:
+    """Duels of methods with these true means over questions that are documents of their own, scored 0 or 1."""
+    rng, methods = np.random.default_rng(seed), len(true)
+    chances = 0.5 + (true - 0.5) / CONTESTED
+    a, b = np.asarray(list(combinations(range(methods), 2))).T
+    race = PairedRace(np.ones(questions), candidates=np.zeros((trials, len(a))))
+    evidence, better = np.zeros((trials, methods, methods)), np.zeros((trials, methods, methods), dtype=bool)
+    asked = 0
+    for _ in range(questions):
+        still = ~(better | better.transpose(0, 2, 1) | np.eye(methods, dtype=bool))
+        asked += int(still.any(axis=2).sum())
+        alike = np.where(rng.random((trials, 1)) < 0.5, 1.0, 0.0)
+        own = rng.random((trials, methods)) < chances
+        right = np.where(rng.random((trials, 1)) < CONTESTED, own, alike)
+        race.add(right[:, a] - right[:, b])
+        for (i, j), capital in zip(((a, b), (b, a)), race.logs, strict=True):  # a settled pair's race has ended
+            evidence[:, i, j] = np.where(still[:, i, j], capital, evidence[:, i, j])
+        most = np.where(still, evidence, 0.0).max(axis=(1, 2))
+        needed = np.log((methods * (methods - 1) - better.sum(axis=(1, 2))) / alpha)
+        for trial in np.flatnonzero(most >= needed):
+            extend_ranking(better[trial], evidence[trial], alpha)
+    above = true[:, None] - true > 1e-9
+    told = better[:, above]
+    return Rankings(
+        float((better & ~above).any(axis=(1, 2)).mean()),
+        float(told.mean()) if above.any() else math.nan,
+        float(told.all(axis=1).mean()) if above.any() else math.nan,
+        1 - asked / (trials * methods * questions),
+    )
+
+
+def called_equivalent(apart: float, documents: int, questions: int, trials: int, margin: float = 0.05) -> float:
+    """How often a twin that is harder by `apart` is called no harder; its documents have 1 to `questions` each.
+
+    Differences of a document's questions are related: each turns on a difficulty that is partly the document's.
+    """
+    rng, found = np.random.default_rng(documents), 0
+    for trial in range(trials):
+        labels = np.repeat(np.arange(documents), rng.integers(1, questions + 1, documents)).astype(np.int32)
+        shared = rng.normal(0.0, 0.6, documents)[labels] + rng.normal(0.0, 0.8, len(labels))
+        high, low = (NormalDist().inv_cdf(0.12 + sign * apart / 2) for sign in (1, -1))
+        values = np.where(shared > -high, 1.0, np.where(shared < low, -1.0, 0.0))
+        ends = interval(values, labels, seed=trial, level=0.90, bounds=(-1.0, 1.0))
+        assert ends.low is not None
+        assert ends.high is not None
+        found += equivalence((ends.low, ends.high), (-1.0, 1.0), (-margin, margin)) == "equivalent"
+    return found / trials
+
+
+def main() -> None:
+    """Print both tables."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--trials", type=int, default=10_000)
+    trials = parser.parse_args().trials
+    for documents, questions in ((100, 1), (100, 5), (400, 1), (400, 5)):
+        shares = (called_equivalent(apart, documents, questions, trials) for apart in (0.05, 0.0))
+        print(f"twins, {documents} documents of 1 to {questions}:", *(f"{s:.4f}" for s in shares), flush=True)
+    for methods, gap in ((4, 0.1), (8, 0.05), (8, 0.1)):
+        for scenario in ("tied", "one ahead", "apart"):
+            found = rankings(means(scenario, methods, gap), 1000, trials)
+            print(f"{methods} methods, {scenario}, {100 * gap:g} points: {found}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
