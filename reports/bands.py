@@ -57,8 +57,9 @@ _CHINESE: dict[str, tuple[str, ...]] = {
     "ROUGE-L": ("longbench.rouge_zh_score",),
     "containment": ("flashrag.acc",),
 }
-_OTHER, _JUDGES = "other", "judges"
-_CLOSE = 1e-9  # means that differ by less are equal
+_OTHER, JUDGES = "other", "judges"
+CLOSE = 1e-9
+"""Means that differ by less are equal."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def applying(run: StoredRun, golds: Iterable[Gold]) -> dict[str, str]:
     table = _CHINESE if chinese else FAMILIES
     families = {name: family for family, names in table.items() for name in names}
     judged = set(facts.judges(run))
-    chosen = {name: _JUDGES if name in judged else families.get(name, _family(name)) for name in own}
+    chosen = {name: JUDGES if name in judged else families.get(name, _family(name)) for name in own}
     extras = [gold.extra.keys() & {"all_classes", "short_answers"} for gold in golds]
     if any("all_classes" in extra for extra in extras):
         return chosen
@@ -176,22 +177,49 @@ def values(run: StoredRun, examples: Mapping[str, Example], names: Sequence[str]
     return pd.DataFrame(columns, index=questions).dropna(how="all")
 
 
-def of_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Band]:
-    """A band for each data set and model, in the order of the runs; other rows of a data set are another band.
+@dataclass(frozen=True)
+class Measured:
+    """The questions that all methods of one data set and model answered, under every scorer that applies to all.
 
-    Raises UserError for runs of one band that answered no question in common.
+    columns: scorer -> method -> values in [0, 1]; clusters: scorer -> the label of each value; families: scorer ->
+    family; n: questions; same: whether all methods answered the same; partial: scorers, judges among them, of some
+    methods only, which are left out.
+    """
+
+    dataset: str
+    model: str
+    headline: str
+    n: int
+    columns: Mapping[str, Mapping[str, Sequence[float]]]
+    clusters: Mapping[str, Sequence[str]]
+    families: Mapping[str, str]
+    same: bool
+    partial: tuple[str, ...]
+
+    @property
+    def means(self) -> dict[str, dict[str, float]]:
+        """Scorer -> method -> mean."""
+        return {name: {m: sum(v) / len(v) for m, v in own.items()} for name, own in self.columns.items()}
+
+
+def measured(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Measured]:
+    """The values of each data set and model, in the order of the runs; other rows of a data set are another group.
+
+    Raises UserError for runs of one group that answered no question in common.
     """
     groups: dict[tuple[str, str, str | None], list[tuple[str, StoredRun, Rows]]] = {}
     labels = facts.labels([run for run, _ in pairs])
     for label, (run, rows) in zip(labels, pairs, strict=True):
         key = str(run.config["dataset"]["name"]), str(run.config["model"]["name"]), facts.fingerprint(run)
         groups.setdefault(key, []).append((label, run, rows))
-    return [_band(dataset, model, group) for (dataset, model, _), group in groups.items()]
+    return [_measured(dataset, model, group) for (dataset, model, _), group in groups.items()]
 
 
-def _band(dataset: str, model: str, group: Sequence[tuple[str, StoredRun, Rows]]) -> Band:
+def _measured(dataset: str, model: str, group: Sequence[tuple[str, StoredRun, Rows]]) -> Measured:
     each = [applying(run, (example.gold for example in rows.examples.values())) for _, run, rows in group]
-    families = {name: family for name, family in each[0].items() if all(name in one for one in each)}
+    families = {name: family for family_of in each for name, family in family_of.items()}
+    partial = tuple(name for name in families if not all(name in one for one in each))
+    families = {name: family for name, family in families.items() if name not in partial}
     tables = {label: values(run, rows.examples, list(families)) for label, run, rows in group}
     first = group[0][1]
     common = functools.reduce(lambda a, b: a & b, (set(table.index) for table in tables.values()))
@@ -208,24 +236,34 @@ def _band(dataset: str, model: str, group: Sequence[tuple[str, StoredRun, Rows]]
             columns[name] = {label: held[label][kept].tolist() for label in tables}
     if not columns:
         raise UserError(f"the methods on {dataset} answered no question in common; name runs over the same questions")
-    means = {name: {m: sum(v) / len(v) for m, v in own.items()} for name, own in columns.items()}
     headline = facts.headline(first)
-    headline = headline if headline in means else next(iter(means))
+    headline = headline if headline in columns else next(iter(columns))
+    same = all(len(table) == len(common) for table in tables.values())
+    return Measured(dataset, model, headline, len(order), columns, own_clusters, families, same, partial)
+
+
+def of_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Band]:
+    """A band for each data set and model; raises as `measured`."""
+    return [_band(each) for each in measured(pairs)]
+
+
+def _band(found: Measured) -> Band:
+    means = found.means
 
     def clearly(a: str, b: str, name: str) -> bool:
-        test = paired_test(columns[name][a], columns[name][b], own_clusters[name])
+        test = paired_test(found.columns[name][a], found.columns[name][b], found.clusters[name])
         return test.low is not None and test.high is not None and (test.low > 0 or test.high < 0)
 
     reversals = []
-    for a, b in itertools.combinations(tables, 2):
+    for a, b in itertools.combinations(means[found.headline], 2):
         apart = {name: means[name][a] - means[name][b] for name in means}
-        above = tuple(name for name, value in apart.items() if value > _CLOSE)
-        below = tuple(name for name, value in apart.items() if value < -_CLOSE)
+        above = tuple(name for name, value in apart.items() if value > CLOSE)
+        below = tuple(name for name, value in apart.items() if value < -CLOSE)
         if above and below:
             ends = max(above, key=lambda name: apart[name]), min(below, key=lambda name: apart[name])
             reversals.append(Reversal(a, b, above, below, all(clearly(a, b, name) for name in ends)))
-    same = all(len(table) == len(common) for table in tables.values())
-    return Band(dataset, model, headline, len(order), means, families, tuple(reversals), same)
+    told = found.dataset, found.model, found.headline, found.n
+    return Band(*told, means, found.families, tuple(reversals), found.same)
 
 
 def sections(bands: Sequence[Band]) -> list[tuple[str, pd.DataFrame]]:
@@ -257,7 +295,7 @@ def _row(band: Band, method: str) -> dict[str, Any]:
 def rank(band: Band, name: str, method: str) -> int:
     """1 for the best mean by scorer `name`; methods with equal means share a rank."""
     means = band.means[name]
-    return 1 + sum(value > means[method] + _CLOSE for value in means.values())
+    return 1 + sum(value > means[method] + CLOSE for value in means.values())
 
 
 def _points(held: Sequence[float]) -> str:

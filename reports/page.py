@@ -1,6 +1,7 @@
 """One self-contained HTML page of all runs: no network, no other file, text from data escaped everywhere.
 
     page(runs) ─► "<!doctype html>..."
+      top            whether each ranking survives its choices        (stability.py)
       head           date, models, code, commands, each run            (page_header.py)
       leaderboard    all runs, grouped by data set, method or model    (leaderboard.py), if they differ
       a data set     means · score against FLOPs · paired differences · differences by question · questions
@@ -15,7 +16,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import resources
 from string import Template
@@ -26,7 +28,7 @@ import pandas as pd
 
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
-from reports import facts
+from reports import facts, stability
 from reports.autopsy import dissected, is_oracle
 from reports.autopsy import frame as lost
 from reports.by_dataset import sections as wide_sections
@@ -113,8 +115,10 @@ def page(
         packs = {**{f"front-{form}": packed_bytes(file) for form, file in files.items()}, **asked.blocks}
         blocks += [block(f"d{number}-{name}", text) for name, text in packs.items()]
     following = None if live is None else el("section", id="live", data_pause=live, data_answered=answers)
+    told = _stable(groups) if live is None else ()  # while runs go on, a ranking has not been found
+    head = el("header", el("h1", title), *(el("p", sentence, class_="stability") for sentence in told))
     ending = about(runs, written) if runs else None
-    body = joined(el("header", el("h1", title)), following, _contents(groups), *parts, ending)
+    body = joined(head, following, _contents(groups), *parts, ending)
     return _fill(title, body, heads, joined(*blocks), following is not None)
 
 
@@ -129,6 +133,16 @@ def _group(name: str, runs: list[StoredRun], reference: str | None, force: bool,
     # The order of the table is that of every list on the page.
     place = {run: i for i, run in enumerate(found.means["run"])}
     return _Group(name, sorted(runs, key=lambda r: place[r.path.name]), found, problem, convention)
+
+
+def _stable(groups: Sequence[_Group]) -> Iterator[str]:
+    """For each data set and model with several methods, whether their ranking survives its choices."""
+    for group in groups:
+        pairs = [pair for pair in zip(group.runs, rows_of(group.runs), strict=True) if pair[1].problem is None]
+        with suppress(UserError):  # the methods have no question in common
+            for found in stability.of_runs(pairs):
+                if found.pairs:
+                    yield f"{group.name} · {found.found.model}. {found.sentence}"
 
 
 def _questions(group: _Group, limits: Limits) -> Questions:

@@ -54,6 +54,7 @@ COMMANDS = {
         "report memory": "Compare each run with the same run over the twin of its data set",
         "report nodes": "Plot how many nodes each question retrieved",
         "report queries": "Plot TFLOPs per query where queries share an index",
+        "report stability": "Show whether the ranking survives every scorer, judge, judge prompt and draw of questions",
         "report sweep": "Plot score and TFLOPs against a setting that was swept, one line for each method",
         "report tokens": "Count the tokens of documents, questions and answers",
         "autopsy": "Say why each lost question was lost, from stored runs",

@@ -16,6 +16,7 @@ harness report memory results --out memory.svg                 of runs with and 
 harness report queries results --per-document 1,2,4,8,100 --paper
 harness report sweep results --x method.k --out k.svg          of runs with --sweep method.k=1,3,10
 harness report bands results --format csv --out bands.csv      tables only: stored answers under every scorer
+harness report stability results                               the ranking under every scorer, judge and draw at once
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from harness.cli.command import choice, output, setting
 from harness.cli.compare import chosen_columns
@@ -207,14 +208,37 @@ def report_bands(
 
     No model is loaded, and run folders stay as they are. csv and json hold a row for each method and scorer.
     """
-    kind = format_of(form, out)
-    runs, damaged = stored_runs(folders or [RESULTS], streamed=True)
-    from reports.bands import frame, of_runs, sections
+    from reports import bands
+
+    return _of_bands(bands, folders, data, form, out)
+
+
+def report_stability(
+    folders: RunsFolders = None,
+    data: MovedData = None,
+    form: TableFormat = None,
+    out: TableFile = None,
+) -> int:
+    """Show whether the ranking survives every scorer, judge, judge prompt and draw of questions at once.
+
+    Says which share of the pairs of methods flips, and which choice flips them. Reads runs as bands does; csv and json
+    hold a row for each choice and pair.
+    """
+    from reports import stability
+
+    return _of_bands(stability, folders, data, form, out)
+
+
+def _of_bands(module: Any, folders: RunsFolders, data: MovedData, form: TableFormat, out: TableFile) -> int:
+    """Write what a module makes of the runs and their gold answers; returns the exit code."""
     from reports.gold_rows import with_rows
     from reports.render import render, render_sections
 
-    bands = of_runs(with_rows(runs, data, say))
-    write(render(frame(bands), kind) if kind in ("csv", "json") else render_sections(sections(bands), kind), out)
+    kind = format_of(form, out)
+    runs, damaged = stored_runs(folders or [RESULTS], streamed=True)
+    found = module.of_runs(with_rows(runs, data, say))
+    whole = kind in ("csv", "json")
+    write(render(module.frame(found), kind) if whole else render_sections(module.sections(found), kind), out)
     return 3 if damaged else 0
 
 

@@ -16,7 +16,7 @@ from harness.storage.object_store import is_url
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
-FIGURES = ("bands", "curves", "front", "memory", "nodes", "queries", "sweep", "tokens")
+FIGURES = ("bands", "curves", "front", "memory", "nodes", "queries", "stability", "sweep", "tokens")
 
 
 def stored(folder: str, *, streamed: bool = False) -> tuple[list[StoredRun], int]:

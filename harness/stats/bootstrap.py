@@ -154,7 +154,7 @@ def corpus_interval(
     count, value = len(columns[0]), statistic(rows.sum(axis=0).tolist())
     if count == 1:
         return Interval(value, None, None, len(rows), 1)
-    values = np.array([statistic(sums) for sums in _resampled(columns, seed, resamples).tolist()])
+    values = np.array([statistic(sums) for sums in resampled(columns, seed, resamples).tolist()])
     if np.ptp(values) <= _EQUAL:
         return Interval(value, None, None, len(rows), count)
     low, high = _ends(values, count, level)
@@ -221,7 +221,7 @@ def merged_groups(columns: Sequence[Floats], generator: np.random.Generator) -> 
     return [np.bincount(group, weights=column).astype(np.float64) for column in columns]
 
 
-def _resampled(columns: Sequence[Floats], seed: int, resamples: int) -> Floats:
+def resampled(columns: Sequence[Floats], seed: int, resamples: int) -> Floats:
     """Column sums of resamples of whole clusters, (resamples, columns); columns[k][g] belongs to cluster g."""
     if resamples < 1:
         raise ValueError("resamples must be at least 1")
@@ -239,7 +239,7 @@ def _resampled(columns: Sequence[Floats], seed: int, resamples: int) -> Floats:
 
 
 def _replicates(sums: Floats, sizes: Floats, seed: int, resamples: int) -> Floats:
-    totals = _resampled([sums, sizes], seed, resamples)
+    totals = resampled([sums, sizes], seed, resamples)
     means: Floats = totals[:, 0] / totals[:, 1]
     return means
 

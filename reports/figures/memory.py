@@ -11,7 +11,7 @@ A twin also lacks what a reader knows of names while it reads (that Kelford is a
 nobody has ever written take more tokens: both are part of the drop. So a drop is called recalled only where the twin
 is shown to be no harder: on the evidence alone, which leaves nothing to recall or to find, the two scores are
 equivalent. Two one-sided tests at 5 % (D. Schuirmann 1987), on paired differences with documents as clusters, must both
-reject a difference of `margin`; how often they do at that border: docs/guide.md#twins.
+reject a difference of `margin`; how often they do at that border: docs/guide.md#memory.
 """
 
 from __future__ import annotations

@@ -1,0 +1,103 @@
+"""Rankings under every choice at once: planted judges and scorers that turn pairs around are named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cli.main import main
+from harness.storage.run_folder import StoredRun, read_run
+from reports import stability
+from reports.gold_rows import with_rows
+from reports.page import page
+from tests.reports.build import record, write_run
+
+F1 = "longbench.qa_f1_score"
+GOLD = "Mira Toren"
+LENIENT, STRICT, OTHER = "judge.lenient", "judge.strict", "judge.other"
+JUDGED = {
+    LENIENT: {"model": {"name": "big"}, "prompt_version": "1"},
+    STRICT: {"model": {"name": "big"}, "prompt_version": "2"},
+    OTHER: {"model": {"name": "small"}, "prompt_version": "2"},
+}
+
+
+def run(root: Path, method: str, right: int, more: dict[str, int] | None = None, n: int = 60) -> StoredRun:
+    """A run with the first `right` of `n` questions right, and so many under each further score."""
+    rows = []
+    for k in range(n):
+        gold = {"answers": [GOLD], "supporting": [], "extra": {}}
+        scores = {F1: float(k < right)} | {name: float(k < count) for name, count in (more or {}).items()}
+        notes = {"judges": {name: {"verdict": "yes"} for name in more or {} if name.startswith("judge.")}}
+        known = {"question": "Who?", "options": None, "gold": gold, "document_characters": [9], "notes": notes}
+        rows.append(record(k, 0.0, prediction=GOLD if k < right else "Ardun", scores=scores, **known))
+    dataset = {"name": "musique", "format": "retrieved", "scorers": [F1]}
+    manifest = {"scorers": {F1: "1"}, "judges": {name: JUDGED[name] for name in more or {} if name in JUDGED}}
+    return read_run(write_run(root, rows, method=method, settings={"dataset": dataset}, manifest=manifest))
+
+
+def of(*runs: StoredRun) -> stability.Stability:
+    (found,) = stability.of_runs(with_rows(runs, None, print))
+    return found
+
+
+def test_a_ranking_that_survives(tmp_path: Path) -> None:
+    found = of(run(tmp_path, "good", 55), run(tmp_path, "bad", 5))
+    assert found.flips == {}
+    assert "95 % of 1,000 draws of the questions: 1 of 1." in found.sentence
+    ((_, table),) = stability.sections([found])
+    assert table["choices and draws, 95 %"].tolist() == ["1", "2"]
+
+
+def test_a_scorer_that_swaps_two_methods_is_named(tmp_path: Path) -> None:
+    swap = "mine.swap"
+    found = of(
+        run(tmp_path, "first", 55, {swap: 30}),
+        run(tmp_path, "second", 30, {swap: 55}),
+        run(tmp_path, "third", 5, {swap: 5}),
+    )
+    assert found.flips == {swap: 1}
+    assert "2 of 3; 1 (33 %) flip, by mine.swap 1." in found.sentence
+    _, (_, table) = stability.sections([found])
+    assert table.to_dict("records") == [
+        {"choice": swap, "kind": "scorer", "pairs": "1", "clear": "1", "which": "first, second"}
+    ]
+
+
+def test_a_lenient_judge_is_named_with_its_prompt(tmp_path: Path) -> None:
+    found = of(
+        run(tmp_path, "short", 40, {STRICT: 40, OTHER: 41, LENIENT: 41}),
+        run(tmp_path, "long", 10, {STRICT: 10, OTHER: 11, LENIENT: 60}),
+    )
+    assert found.flips == {LENIENT: 1}
+    assert {choice.name: choice.kind for choice in found.choices if "judge" in choice.kind} == {
+        STRICT: "judge prompt",
+        OTHER: "judge",
+        LENIENT: "judge prompt",
+    }
+    assert "3 judges (2 of them prompts of one model)" in found.sentence
+
+
+def test_few_questions_are_flipped_by_their_draw(tmp_path: Path) -> None:
+    found = of(run(tmp_path, "one", 31), run(tmp_path, "two", 30))
+    assert found.drawn.tolist() == [False]  # nested: in no draw is the second one ahead
+    apart = run(tmp_path / "a", "one", 31), run(tmp_path / "a", "two", 30)
+    for row in apart[1].records:
+        row["scores"][F1] = float(int(row["question_id"][1:]) % 2)
+        row["prediction"] = GOLD if row["scores"][F1] else "Ardun"
+    assert of(*apart).flips[stability.DRAW] == 1
+
+
+def test_the_command_and_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = run(tmp_path, "good", 55, {STRICT: 50}), run(tmp_path, "bad", 5)
+    with pytest.raises(SystemExit, match="0"):
+        main(["report", "stability", str(tmp_path)])
+    assert f"not of all methods, so left out: {STRICT}" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="0"):
+        main(["report", "stability", str(tmp_path), "--format", "json"])
+    rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    assert {(row["a"], row["b"], row["flips"]) for row in rows} == {("good", "bad", False)}
+    assert f"musique · tiny. {of(*runs).sentence}" in page(runs)
