@@ -79,11 +79,6 @@ def is_closed_book(run: StoredRun) -> bool:
     return not any(record["shown"] for record in run.records)
 
 
-def is_oracle(run: StoredRun) -> bool:
-    """Whether the reader was shown the evidence, whole."""
-    return facts.is_ceiling(run) and not any(record["truncated"] or record["steps"] for record in run.records)
-
-
 def siblings_of(run: StoredRun, runs: Sequence[StoredRun]) -> Siblings:
     """The siblings of `run` among `runs`: those with all its questions, the same rows, task, reader and first score."""
     own, task, reader, name = asked(run), facts.task(run), facts.reader(run), facts.headline(run)
@@ -96,7 +91,7 @@ def siblings_of(run: StoredRun, runs: Sequence[StoredRun]) -> Siblings:
                 return _scores(other, name)
         return None
 
-    return Siblings(scores(is_oracle), scores(is_closed_book))
+    return Siblings(scores(facts.is_oracle), scores(is_closed_book))
 
 
 def _scores(run: StoredRun, name: str) -> dict[str, float]:
@@ -110,7 +105,7 @@ def dissected(
     runs = [run for run, _ in pairs]
     cases = {}
     for (run, rows), label in zip(pairs, facts.labels(runs), strict=True):
-        if not (is_oracle(run) or is_closed_book(run)):
+        if not (facts.is_oracle(run) or is_closed_book(run)):
             key = str(run.config["dataset"]["name"]), label, str(run.config["model"]["name"])
             cases[key] = dissect(run, rows, siblings_of(run, runs), lost_below)
     return cases

@@ -63,6 +63,11 @@ def is_ceiling(run: StoredRun) -> bool:
     return bool(run.config["method"].get("view") == "evidence")
 
 
+def is_oracle(run: StoredRun) -> bool:
+    """Whether the reader was shown the evidence, whole."""
+    return is_ceiling(run) and not any(record["truncated"] or record["steps"] for record in run.records)
+
+
 def models(run: StoredRun) -> list[str]:
     """Names of the run's models, the reader's first: "llama", "llama-8b (builder)"."""
     names = {role: str(model["name"]) for role, model in (run.config.get("roles") or {}).items()}

@@ -29,7 +29,7 @@ import pandas as pd
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
 from reports import facts, stability
-from reports.autopsy import dissected, is_oracle
+from reports.autopsy import dissected
 from reports.autopsy import frame as lost
 from reports.by_dataset import sections as wide_sections
 from reports.by_dataset import wide
@@ -227,7 +227,7 @@ def _differences(group: _Group) -> Html:
 
 def _lost(group: _Group) -> Html | None:
     """Why questions were lost, where a run on the evidence alone is there to compare with."""
-    if not any(is_oracle(run) for run in group.runs):
+    if not any(facts.is_oracle(run) for run in group.runs):
         return None
     table = lost(dissected(list(zip(group.runs, rows_of(group.runs), strict=True))))
     if table.empty:

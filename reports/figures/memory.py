@@ -27,7 +27,6 @@ from harness.errors import UserError
 from harness.stats.bootstrap import NOTHING, corpus_interval, interval
 from harness.stats.paired_tests import equivalence, holm, paired_test
 from reports import facts
-from reports.autopsy import is_oracle
 from reports.figures import plot
 from reports.figures.figure import SAME, Figure, for_people
 from reports.figures.plot import Axis, Line, Point
@@ -90,7 +89,7 @@ def frame(found: Sequence[Pair], score: str | None = None, margin: float = MARGI
     missing. Numbers with an interval have .low and .high. Raises UnknownName for a score that a run does not have.
     """
     checks: dict[str, dict[str, Any]] = {}
-    for pair in filter(lambda pair: is_oracle(pair.original) and is_oracle(pair.twin), found):
+    for pair in filter(lambda pair: facts.is_oracle(pair.original) and facts.is_oracle(pair.twin), found):
         checks[_twin_key(pair)] = _checked(pair, score or facts.headline(pair.original), margin)
     rows = []
     for pair in found:
