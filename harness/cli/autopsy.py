@@ -52,7 +52,7 @@ def autopsy(
     pairs = [(run, read_rows(run, data=data)) for run in runs]
     missing: dict[str, None] = {}
     for run, rows in pairs:
-        if reports.is_oracle(run) or reports.is_closed_book(run):
+        if facts.is_oracle(run) or reports.is_closed_book(run):
             continue
         if rows.problem is not None:
             say(f"note: {run.path}: other scorers and stops are left out: {rows.problem}")

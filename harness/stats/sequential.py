@@ -191,7 +191,8 @@ def extend_ranking(better: NDArray[np.bool], evidence: Floats, alpha: float) -> 
     of familywise error control", Annals of Statistics 38(6), 2010, section 3). Over unordered pairs it would need
     less, but no proof holds for the direction of a verdict then (J. Shaffer 1980).
     """
-    itself, shown = np.eye(len(better), dtype=bool), []
+    itself = np.eye(len(better), dtype=bool)
+    shown: list[tuple[int, int]] = []
     while True:
         still = np.where(better | better.T | itself, -np.inf, evidence)
         i, j = (int(k) for k in np.unravel_index(still.argmax(), still.shape))

@@ -167,7 +167,7 @@ def figure(
     for (dataset, model, name), group in table.groupby(SAME, sort=False):
         said = dict.fromkeys(_said(row, margin) for row in facts.records(group))
         told = group.assign(notes=pd.Series([(*said, _LEGEND)] * len(group), index=group.index, dtype=object))
-        hidden = [name for name in group if str(name).startswith("evidence")]
+        hidden = [name for name in map(str, group) if name.startswith("evidence")]
         sections.append(for_people(f"{dataset} · {model}: {name}", told.reset_index(drop=True), ["swap_seed", *hidden]))
         lines = [_line(row) for row in facts.records(group)]
         panels += plot.panels(f"{dataset} · {model}", ends, Axis(f"{name} × 100", zero=True), lines)
