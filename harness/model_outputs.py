@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
+
+from harness.stats.rng import derived_seed
 
 
 class Queue(Protocol):
@@ -67,6 +70,27 @@ class Decoding:
     temperature: float = 0.0
     top_p: float = 1.0
     seed: int = 0
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the replies to one question are drawn where a method leaves them greedy; max_tokens: of any reply.
+
+    seed: of the question; each request draws by it and by its own context, so that no order of requests changes a draw.
+    """
+
+    seed: int
+    temperature: float = 0.0
+    top_p: float = 1.0
+    max_tokens: int | None = None
+
+    def of(self, how: Decoding, context: Callable[[], str]) -> Decoding:
+        """`how` with these settings; context: of the request, as text."""
+        how = replace(how, max_tokens=min(how.max_tokens, self.max_tokens or how.max_tokens))
+        if not self.temperature or how.temperature:
+            return how
+        seed = derived_seed(self.seed, context())
+        return replace(how, temperature=self.temperature, top_p=self.top_p, seed=seed)
 
 
 @dataclass(frozen=True)

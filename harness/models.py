@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from harness.errors import CannotRun, WindowExceeded
-from harness.model_outputs import CacheLimit, Decoding, Kept, Probe, Span, Written
+from harness.model_outputs import CacheLimit, Decoding, Kept, Probe, Sampling, Span, Written
 
 if TYPE_CHECKING:
     from harness.cost.flops import ModelShape
@@ -45,6 +45,7 @@ __all__ = [
     "LanguageModel",
     "MeteredModel",
     "Probe",
+    "Sampling",
     "Session",
     "Span",
     "Written",
@@ -62,6 +63,9 @@ class Session(abc.ABC):
 
     can_begin_replies = True
     """Whether a reply may be begun for the model (`begin` of `write`, `after` of `probe`)."""
+
+    sampling: Sampling | None = None
+    """How replies are drawn that are asked for greedily; None: greedily."""
 
     def __init__(self, name: str, window: int, meter: Meter, role: str) -> None:
         """name: of the model, for messages; window: tokens of context, output included; role: as it is booked."""
@@ -205,10 +209,12 @@ class Session(abc.ABC):
         if begin:
             self._skip_thinking()
             self._append(begin)
-        self._check_window(max_tokens)
+        how = Decoding(max_tokens, tuple(stop), temperature, top_p, seed)
+        how = how if self.sampling is None else self.sampling.of(how, self._text)
+        self._check_window(how.max_tokens)
         self._turn = "reply"
         with self._meter.request(self._role, "write", self._text) as replies:
-            written = self._write(Decoding(max_tokens, tuple(stop), temperature, top_p, seed), watch)
+            written = self._write(how, watch)
             replies.append(written.thinking + written.text)
         return written
 
@@ -368,14 +374,23 @@ class LanguageModel(abc.ABC):
 
 
 class MeteredModel:
-    """A LanguageModel bound to one meter and role: what `tools.model(role)` returns."""
+    """A LanguageModel bound to one meter and role: what `tools.model(role)` returns. sampling: of its sessions."""
 
-    def __init__(self, model: LanguageModel, meter: Meter, role: str, adapter: str | None = None) -> None:
-        self._model, self._meter, self.role, self._adapter = model, meter, role, adapter
+    def __init__(
+        self,
+        model: LanguageModel,
+        meter: Meter,
+        role: str,
+        adapter: str | None = None,
+        sampling: Sampling | None = None,
+    ) -> None:
+        self._model, self._meter, self.role, self._adapter, self._sampling = model, meter, role, adapter, sampling
         self.name, self.window, self.identity = model.name, model.window, model.identity
         self.capabilities, self.shape, self.system_tokens = model.capabilities, model.shape, model.system_tokens
         self.offsets, self.count, self.turn_tokens = model.offsets, model.count, model.turn_tokens
 
     def session(self, adapter: str | None = None) -> Session:
         """Open a metered session."""
-        return self._model.session(self._meter, self.role, adapter or self._adapter)
+        session = self._model.session(self._meter, self.role, adapter or self._adapter)
+        session.sampling = self._sampling
+        return session

@@ -76,6 +76,7 @@ class BoundedCache(FullContext):
 
     Config = BoundedCacheConfig
     summary = "the whole document in the window, with a cache of fixed size"
+    draws = False
     needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset({"cache"})}
     own_prompts = (BEFORE,)
 

@@ -74,6 +74,7 @@ class HippoRAG(reading.ReadingMethod):
         window: int | None = Field(default=None, gt=0)
 
     summary = "triples and passages in one graph, passages ranked by personalised PageRank (HippoRAG 2)"
+    draws = False
     needs: ClassVar[dict[str, frozenset[str]]] = {
         "reader": frozenset(),
         "searcher": frozenset(),

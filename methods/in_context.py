@@ -68,6 +68,7 @@ class InContext(TopK):
 
     Config = InContextConfig
     summary = "top-k chunks by the model's own attention from the question"
+    draws = False
     needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset({"attention"})}
     own_prompts = (ANSWER, FIND)
     heads_field = "heads"

@@ -58,6 +58,7 @@ class IRCoT(ReadingMethod):
         window: int | None = Field(default=None, gt=0)
 
     summary = "retrieve, reason a sentence, retrieve by that sentence (IRCoT)"
+    draws = False
     scope = "document"
     index_roles: ClassVar[tuple[str, ...]] = ("reader",)
     index_fields = ("chunk_tokens",)

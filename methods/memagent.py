@@ -53,6 +53,7 @@ class MemAgent(Method):
         window: int | None = Field(default=None, gt=0)
 
     summary = "one memory overwritten segment by segment, the answer from it alone (MemAgent, untrained)"
+    draws = False
 
     def templates(self) -> Sequence[Prompt]:
         """The two printed prompts."""

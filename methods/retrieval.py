@@ -177,6 +177,7 @@ class BM25(TopK):
     """BM25 over the document's own chunks."""
 
     summary = "top-k chunks by BM25"
+    draws = False
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
         """BM25 scores."""
@@ -187,6 +188,7 @@ class Dense(TopK):
     """A sentence encoder over the document's chunks; embeddings are kept with the index."""
 
     summary = "top-k chunks by a sentence encoder"
+    draws = False
     encoders = ("encoder",)
     index_roles = ("reader", "encoder")
 
@@ -218,6 +220,7 @@ class DosRag(Dense):
 
     Config = DosRagConfig
     summary = "chunks by a sentence encoder up to a budget, in the order of the document (DOS RAG)"
+    draws = False
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
         """Similarity of the question, with its options where it has some, to every chunk."""
@@ -229,6 +232,7 @@ class Reranked(TopK):
     """A cross-encoder reads the question with every chunk of the document: no first stage that could lose one."""
 
     summary = "top-k chunks by a reranker over all chunks"
+    draws = False
     encoders = ("reranker",)
 
     def reads(self, tokens: int, room: int) -> Reads:

@@ -272,6 +272,7 @@ class SentenceSegments(_Segmented):
         sentences: int = Field(default=6, gt=0)
 
     summary = "segments of six sentences, the best up to a budget"
+    draws = False
     index_fields = ("segment_tokens", "sentences")
 
     def cut(self, text: str, model: MeteredModel) -> list[Span]:
@@ -283,6 +284,7 @@ class JinaSegments(_Segmented):
     """Paragraphs, lines and sentences packed up to `segment_tokens` tokens."""
 
     summary = "segments by a rule in place of Jina's web service, the best up to a budget"
+    draws = False
     index_version = "2"
 
     def cut(self, text: str, model: MeteredModel) -> list[Span]:
@@ -303,6 +305,7 @@ class MetaChunking(_Segmented):
         window_tokens: int = Field(default=8192, gt=0)
 
     summary = "segments that end at minima of perplexity (Meta-Chunking), the best up to a budget"
+    draws = False
     needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset(), "builder": frozenset({"score"})}
     index_roles = ("builder",)
     index_fields = ("segment_tokens", "threshold", "window_tokens")

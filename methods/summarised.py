@@ -37,6 +37,7 @@ class Summarised(reading.ReadingMethod):
         reserve: int = Field(default=400, gt=0)
 
     summary = "summaries of all segments, summarised again until they fit the window"
+    draws = False
     needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset(), "builder": frozenset()}
     scope = "document"
     index_roles: ClassVar[tuple[str, ...]] = ("builder",)

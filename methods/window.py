@@ -36,6 +36,7 @@ class FullContext(ReadingMethod):
         keep: Side = "ends"
 
     summary = "the whole document in the window, its middle cut out where it does not fit"
+    draws = False
     one_document = True
 
     def reads(self, tokens: int, room: int) -> Reads:
@@ -110,6 +111,7 @@ class SlidingWindow(ReadingMethod):
         window: int | None = Field(default=None, gt=0)
 
     summary = "window after window; the first answer that is not 'unanswerable'"
+    draws = False
     one_document = True
     REFUSAL: ClassVar[str] = "unanswerable"
 
@@ -172,6 +174,7 @@ class ClosedBook(ReadingMethod):
     """The question alone: the floor that reading must beat."""
 
     summary = "the question alone, without any text: the floor"
+    draws = False
     reads_documents = False
 
     def skills(self) -> list[Skill]:

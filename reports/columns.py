@@ -13,6 +13,7 @@ full-context  35.8 [33.9, 37.7]      100.0 [63.1, 100.0]    1962             –
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -56,6 +57,7 @@ def select(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: str
         # A score of the user's own, "module:function", is shown beside the first one.
         own = [c for c in known if ":" in c and not c.endswith((".low", ".high"))]
         scores = [score] if score else [*dict.fromkeys(frame["headline"]), *own]
+        scores += [c for name in scores for c in known if re.fullmatch(rf"{re.escape(name)}\.(vote|pass@\d+)", c)]
         counts = [c for c in _WHERE_ANY if c in known and frame[c].any()]
         columns = [*(s for s in scores if s in known), *(c for c in _SHORT if c in known), *_COUNTS, *counts]
     for name in columns:

@@ -4,16 +4,24 @@
 
 A question's score is the mean over the repeats, so an interval over documents holds for the mean of as many runs. How
 far the repeats lie apart is a note of the run: the standard deviation of their means (n - 1 in the denominator).
+
+Where the reader drew its replies, a question has two more kinds of scores beside each score, which get intervals alike:
+
+score.vote      the score of the answer that most repeats gave (self-consistency, Wang et al. 2023, arXiv 2203.11171)
+score.pass@k    the expected best score of k of the repeats, k = 2, 4, 8, ... and all (`best_of`)
 """
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from harness.config.schema import canonical
+from harness.scorers.squad import normalize_answer
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
@@ -28,23 +36,59 @@ def averaged(runs: Sequence[StoredRun]) -> list[StoredRun]:
     groups: dict[str, list[StoredRun]] = {}
     for run in runs:
         groups.setdefault(canonical({**run.config, "seed": None}), []).append(run)
-    return [group[0] if len(group) == 1 else _mean_run(group) for group in groups.values()]
+    return [group[0] if len(group) == 1 else _mean_run(sorted(group, key=_seed)) for group in groups.values()]
+
+
+def _seed(run: StoredRun) -> int:
+    return int(run.config.get("seed") or 0)
+
+
+def best_of(scores: Sequence[float], k: int) -> float:
+    """Mean, over all ways to draw k of n scores, of the best one drawn: sum of C(i - 1, k - 1) s_i / C(n, k), s sorted.
+
+    Without bias for what k new draws would give. For scores of 0 and 1 with c ones it is pass@k, 1 - C(n - c, k) /
+    C(n, k) (Chen et al. 2021, arXiv 2107.03374, equation 1).
+
+    >>> best_of([0, 1, 0], 2), best_of([0.5, 0.2], 2)
+    (0.6666666666666666, 0.5)
+    """
+    n = len(scores)
+    ways = (math.comb(i, k - 1) * score for i, score in enumerate(sorted(scores)))
+    return sum(ways) / math.comb(n, k)
 
 
 def _mean_run(repeats: Sequence[StoredRun]) -> StoredRun:
     first = repeats[0]
     by_id = [{record["question_id"]: record for record in run.records} for run in repeats]
     ids = [name for name in by_id[0] if all(name in others for others in by_id)]
-    records = [_mean_record([records[name] for records in by_id]) for name in ids]
+    drawn = first.config["dataset"]["scorers"] if first.config["model"].get("temperature") else ()
+    records = [_mean_record([records[name] for records in by_id], drawn) for name in ids]
     return replace(first, records=records, notes=(*first.notes, _spread(repeats, by_id, ids)))
 
 
-def _mean_record(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _mean_record(records: Sequence[Mapping[str, Any]], drawn: Sequence[str]) -> dict[str, Any]:
+    """drawn: names of scores that are also given for the vote and the best of the records."""
     names = dict.fromkeys(name for record in records for name in record["scores"])
     scores = {name: statistics.fmean(record["scores"].get(name, 0.0) for record in records) for name in names}
+    if drawn:
+        scores |= _of_draws(records, [name for name in names if name in drawn])
     errors = [record["error"] for record in records]
     error = errors[0] if all(error is not None for error in errors) else None
     return {**records[0], "scores": scores, "usage": _mean([record["usage"] for record in records]), "error": error}
+
+
+def _of_draws(records: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[str, float]:
+    """The scores of the vote, ties going to the first of the answers, and of the best of some repeats."""
+    answers = [normalize_answer(str((r.get("notes") or {}).get("scored", r["prediction"]))) for r in records]
+    given = [answer for answer, record in zip(answers, records, strict=True) if record["error"] is None] or answers
+    elected = answers.index(Counter(given).most_common(1)[0][0])
+    sizes = [*(2**i for i in range(1, len(records).bit_length()) if 2**i < len(records)), len(records)]
+    out: dict[str, float] = {}
+    for name in names:
+        own = [record["scores"].get(name, 0.0) for record in records]
+        out[f"{name}.vote"] = own[elected]
+        out |= {f"{name}.pass@{k}": best_of(own, k) for k in sizes}
+    return out
 
 
 def _mean(values: Sequence[Any]) -> Any:

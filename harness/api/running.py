@@ -107,6 +107,7 @@ def run(
     from harness.config.layers import Choices
     from harness.config.sweep import checked
     from harness.engine.progress import Silent, suitable
+    from harness.engine.repeats import without_equal
     from harness.engine.rows import rows, with_seeds
     from harness.tracking.background import BackgroundTracking
     from harness.tracking.track import MOST_TRACES
@@ -130,7 +131,7 @@ def run(
     )
     show = suitable() if progress else Silent()
     shared, axes = with_seeds(shared, checked(sweep or {}, "sweep"), repeat)
-    wanted = rows(shared, _names(method), _names(dataset), axes, show.note)
+    wanted = without_equal(rows(shared, _names(method), _names(dataset), axes, show.note), repeat, show.note)
     wanted = _recording(wanted, {"record_stops": record_stops, "record_t_p": record_t_p}, show)
     folder = working_copy(out)
     trackers = BackgroundTracking(folder, mlflow, suite, MOST_TRACES if traces is None else traces)

@@ -123,10 +123,11 @@ class Selection(RowOptions):
         """A row for every method on every data set at each point of the sweep, with each seed. Raises UserError."""
         from harness.cli.output import say
         from harness.config import sweep
+        from harness.engine.repeats import without_equal
         from harness.engine.rows import rows, with_seeds
 
         shared, axes = with_seeds(self.choices(), sweep.read(swept or ()), repeat)
-        return rows(shared, split(self.method), split(self.dataset), axes, say)
+        return without_equal(rows(shared, split(self.method), split(self.dataset), axes, say), repeat, say)
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,11 @@ class TableOutput:
         str | None, setting("--by KIND", "A table for each kind of question: hops, type, level, length or answer.")
     ] = None
     average_seeds: Annotated[
-        bool, setting("--average-seeds", "Show runs that differ in their seed alone as one, with their spread.")
+        bool,
+        setting(
+            "--average-seeds",
+            "Show runs that differ in their seed alone as one: mean, spread; vote and pass@k of drawn answers.",
+        ),
     ] = False
 
 

@@ -183,6 +183,7 @@ def _print_notes(notes: dict[str, Any]) -> None:
 
 
 def _shown(resolution: Resolution, parts: dict[str, Any]) -> Shown:
+    from harness.config.schema import SAMPLING, ModelConfig
     from harness.engine.plan import awaited, make_method
     from harness.method import MethodConfig
 
@@ -200,6 +201,7 @@ def _shown(resolution: Resolution, parts: dict[str, Any]) -> Shown:
             params = made.config.model_dump(mode="json", exclude={"prompts"}) | awaited(type(made), part.params)
             part = part.model_copy(update={"params": params})
         inner = part.model_dump(mode="json", exclude={"mark"}) if hasattr(part, "model_dump") else part
+        inner |= {name: getattr(part, name) for name in SAMPLING} if isinstance(part, ModelConfig) else {}
         values.update(flatten(inner, path))
     origins = {k: resolution.origins.get(k, "default") for k in values}
     for key, origin in resolution.origins.items():

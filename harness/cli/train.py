@@ -112,11 +112,12 @@ def _course(name: str, options: TrainOptions, out: Path) -> Course:
             raise UserError(f"{option} is where the rows of --dataset are; name the data set too")
     given = _routed(sets_of(options.sets))
     from harness.config.resolve import part
+    from harness.llm.model_facts import greedy
     from harness.llm.model_info import model_facts
     from harness.training import settings as read
     from harness.training.course import Course
 
-    base: ModelConfig = part("models", model=options.model, sets=given["model"])
+    base: ModelConfig = greedy(part("models", model=options.model, sets=given["model"]), "a model in training")
     chosen = split(options.task)
     offered = {task.name: task for task in method.training()}
     if foreign := [task for task in chosen if task not in offered]:
@@ -127,7 +128,7 @@ def _course(name: str, options: TrainOptions, out: Path) -> Course:
     settings = read.read(read.Settings, _family(preset), profile, list(offered), given[""], own)
     labels = None
     if options.teacher is not None and options.dataset is not None:
-        teacher = part("models", model=options.teacher, sets=given["teacher"])
+        teacher = greedy(part("models", model=options.teacher, sets=given["teacher"]), "a teacher")
         labels = labels_of(options, settings, teacher, given["dataset"])
     if base.backend not in ("hf", "random"):
         raise UserError(

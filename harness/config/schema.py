@@ -16,7 +16,15 @@ import hashlib
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    model_serializer,
+)
 
 from harness.storage.paths import expanded
 
@@ -125,6 +133,10 @@ class Thinking(_Frozen):
     tokens: int = Field(default=4096, gt=0)
 
 
+SAMPLING = ("temperature", "top_p", "max_tokens")
+"""Settings of how the reader's replies are drawn; where none is set, dumps and run hashes are as they were without."""
+
+
 class ModelConfig(_Frozen):
     """A language model and how it is run.
 
@@ -139,7 +151,9 @@ class ModelConfig(_Frozen):
     whose method uses one of that name; small: tables say that the model is a small one; thinking: of a reasoning model,
     the markers of its thinking and its length: it is cut off before scoring and reported apart; deterministic:
     predictions do not depend on --parallel or on load; shape: for the FLOPs of a model behind a server, and of a plan
-    where the weights are not here; a model that is here is counted by its own config.json.
+    where the weights are not here; a model that is here is counted by its own config.json; temperature, top_p: of the
+    reader's replies to a question that its method leaves greedy; max_tokens: most tokens of any of these replies, where
+    the method allows more.
 
     backend "endpoint" asks an OpenAI-compatible server. base_url: up to and with /v1; source: the model's name there;
     api_key_env: name of the environment variable with the key; timeout: seconds for one reply; retries: after the first
@@ -178,6 +192,20 @@ class ModelConfig(_Frozen):
     retries: int = Field(default=4, ge=0)
     logprobs: int = Field(default=0, ge=0)
     shape: Shape | None = None
+    temperature: float = Field(default=0.0, ge=0)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    max_tokens: int | None = Field(default=None, gt=0)
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """The settings of SAMPLING that are not the defaults: {"temperature": 0.7}."""
+        defaults = {name: field.default for name, field in type(self).model_fields.items()}
+        return {name: value for name in SAMPLING if (value := getattr(self, name)) != defaults[name]}
+
+    @model_serializer(mode="wrap")
+    def _without_default_sampling(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = handler(self)
+        return {key: value for key, value in values.items() if key not in SAMPLING or key in self.sampling}
 
 
 class EncoderConfig(_Frozen):

@@ -262,11 +262,12 @@ def configured(
     """The judge with these settings, not loaded yet. sets: model.KEY -> value; prompt: a file. Raises UserError."""
     from harness.config.resolve import part
     from harness.errors import raise_all
+    from harness.llm.model_facts import greedy
     from harness.llm.model_info import model_facts
 
     if foreign := [key for key in sets if key.partition(".")[0] != "model"]:
         raise UserError(f"--set {foreign[0]}: only settings of the model that judges can be set here (model.KEY=VALUE)")
-    config = part("models", model=model, sets=dict(sets))
+    config = greedy(part("models", model=model, sets=dict(sets)), "a judge")
     facts = model_facts(config)
     raise_all([UserError(problem) for problem in facts.problems])
     if name is not None and not re.fullmatch(r"\w[\w.-]*", name):

@@ -202,6 +202,7 @@ def _hash_inputs(
         "dataset": {"name": dataset.name, "fingerprint": dataset.fingerprint},
         "identities": dict(sorted(identities.items())),
         "seed": config.seed,
+        **({"sampling": config.model.sampling} if config.model.sampling else {}),
     }
 
 

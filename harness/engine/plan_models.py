@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.config import presets, registry
 from harness.config.resolve import Resolution
-from harness.config.schema import DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, canonical
+from harness.config.schema import SAMPLING, DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, canonical
 from harness.config.yaml_tree import Tree
 from harness.errors import HarnessError, Missing, UserError, raise_all
 from harness.method import Method
@@ -41,6 +41,7 @@ def models_of(r: Resolution, method: Method, identities: dict[str, dict[str, Any
             r.warnings += facts.warnings
         identities[role] = known[key].identity
         _check_pair(r, method, role, known[key])
+    _check_sampling(r)
     for path in parts:
         role = path.removeprefix("roles.")
         shared = r.origins.get(f"{path}.name", "").startswith(("suite ", "profile "))  # for those rows that use it
@@ -51,6 +52,16 @@ def models_of(r: Resolution, method: Method, identities: dict[str, dict[str, Any
             )
     _check_compressor(r, method)
     return models
+
+
+def _check_sampling(r: Resolution) -> None:
+    """Sampling is a setting of the reader, and top_p one of sampling."""
+    reader: ModelConfig = r.parts["model"]
+    if "top_p" in reader.sampling and not reader.temperature:
+        r.add_problem("model.top_p is for sampled replies; set model.temperature too, or leave it out")
+    for path in (path for path in r.parts if path.startswith("roles.")):
+        for name in (name for name in SAMPLING if r.origins.get(f"{path}.{name}", "as the reader") != "as the reader"):
+            r.add_problem(f"{path}.{name}: only the reader's replies are sampled or cut; set model.{name}")
 
 
 def _report(r: Resolution, facts: ModelFacts) -> None:

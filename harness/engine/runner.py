@@ -250,6 +250,7 @@ class Job:
             self.indexer.settled(example.question)
         self.models.begin("answer", question.id)
         tools = EngineTools(self.models, meter, plan.task, plan.config.seed, self.progress.part)
+        tools.question = question
         answer = plan.method.answer(question, view.documents, indexes, tools)
         if not isinstance(answer, Answer) or not isinstance(answer.text, str):
             raise TypeError(f"{type(plan.method).__name__}.answer returned no Answer with a text")

@@ -18,7 +18,7 @@ import numpy as np
 
 from harness.cost.meter import Meter
 from harness.method import Task
-from harness.models import LanguageModel, MeteredModel
+from harness.models import LanguageModel, MeteredModel, Sampling
 from harness.parallel.in_flight import map_together
 from harness.parallel.scheduler import Claims, current
 from harness.stats.rng import derived_seed
@@ -122,6 +122,10 @@ class Models:
                     self._loaded[key] = load_model(config)
         return self._loaded[key]
 
+    def sampling(self, role: str) -> dict[str, Any]:
+        """How the replies of `role` are drawn, {} for greedily; a setting of the reader."""
+        return self._plan.config.model.sampling if role == "reader" else {}
+
     def encoder(self, role: str, meter: Meter) -> Encoder:
         """The encoder of `role`, bound to `meter`. Raises as `model` does."""
         from harness.embed.load import load_encoder
@@ -171,7 +175,7 @@ class EngineTools:
 
     While an index is built (`scope` is given) a role that is not in the method's `index_roles`, and the task where the
     index belongs to the document alone (`task` is None), are refused: they would change the index unseen by its key.
-    `question` is set while an index of scope "question" is built.
+    `question` is set while an index of scope "question" is built, and while a question is answered.
     """
 
     def __init__(
@@ -201,7 +205,14 @@ class EngineTools:
     def model(self, role: str = "reader") -> MeteredModel:
         """The language model of `role`, metered. Raises LookupError for an undeclared role."""
         self._allow(role)
-        return MeteredModel(self._models.model(role), self.meter, role)
+        return MeteredModel(self._models.model(role), self.meter, role, sampling=self._sampling(role))
+
+    def _sampling(self, role: str) -> Sampling | None:
+        """How the reader draws its replies to a question; other roles, and all roles in an index, are greedy."""
+        settings = self._models.sampling(role)
+        if not settings or self._scope is not None or self.question is None:
+            return None
+        return Sampling(derived_seed(self.seed, self.question.id), **settings)
 
     def encoder(self, role: str = "encoder") -> Encoder:
         """The sentence encoder of `role`, metered. Raises LookupError for an undeclared role."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from harness.config.schema import ModelConfig, canonical
+from harness.config.schema import SAMPLING, ModelConfig, canonical
 from harness.errors import CannotRun, importable
 from harness.llm.model_info import local_folder, model_facts
 from harness.models import LanguageModel
@@ -34,7 +34,7 @@ def load_model(config: ModelConfig) -> LanguageModel:
         from harness.llm.endpoint import EndpointModel
 
         return EndpointModel(config, facts)
-    key = config.model_dump_json() + canonical(facts.identity)
+    key = config.model_dump_json(exclude={*SAMPLING}) + canonical(facts.identity)
     if key not in _loaded:
         while len(_loaded) >= _KEPT:
             _loaded.popitem(last=False)

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import UserError
+
+if TYPE_CHECKING:
+    from harness.config.schema import ModelConfig
 
 
 @dataclass(frozen=True)
@@ -24,3 +29,10 @@ class ModelFacts:
     refusals: dict[str, str] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
+
+
+def greedy(config: ModelConfig, who: str) -> ModelConfig:
+    """The model of `who`, which draws nothing. Raises UserError where it is set to sample or to cut replies."""
+    for name in config.sampling:
+        raise UserError(f"model.{name} is for the reader of harness run; {who} is asked greedily, so leave it out")
+    return config

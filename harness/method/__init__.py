@@ -56,6 +56,8 @@ class Method(MethodHooks, abc.ABC):
     index_roles     roles whose model or encoder changes the index
     index_fields    config fields that change the index; None means all of them
     index_version   code version of the index; raise it when the same input gives another index
+    draws           whether anything but the reader's sampling depends on the run's seed; a class that says nothing of
+                    its own may draw, also where its base class does not
 
     For a method outside this project the files of its class and its base classes are hashed too, so editing them
     makes new indexes and a new run. Modules that they import are not: raise index_version when those change.
@@ -71,6 +73,7 @@ class Method(MethodHooks, abc.ABC):
     index_roles: ClassVar[tuple[str, ...]] = ()
     index_fields: ClassVar[tuple[str, ...] | None] = None
     index_version: ClassVar[str] = "1"
+    draws: ClassVar[bool] = True
 
     def __init__(self, config: MethodConfig) -> None:
         self.config: Any = config

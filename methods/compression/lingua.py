@@ -200,6 +200,7 @@ class LLMLingua(CompressedMethod):
 
     Config = LLMLinguaConfig
     summary = "tokens that a small model can guess are left out (LLMLingua)"
+    draws = False
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The compressed document."""
@@ -211,6 +212,7 @@ class LongLLMLingua(reading.ReadingMethod):
 
     Config = LongLLMLinguaConfig
     summary = "contexts and tokens that matter to the question are kept (LongLLMLingua)"
+    draws = False
     needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset(), "compressor": frozenset({"score"})}
     own_prompts = (RESTRICTIVE,)  # behind the question while contexts are ranked
 

@@ -122,6 +122,7 @@ class LLMLingua2(reading.ReadingMethod):
 
     Config = Lingua2Config
     summary = "words that a trained classifier keeps (LLMLingua-2)"
+    draws = False
     scope = "document"
 
     def problems(self) -> list[str]:

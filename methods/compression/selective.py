@@ -30,6 +30,7 @@ class SelectiveContext(CompressedMethod):
 
     Config = SelectiveConfig
     summary = "tokens of low self-information are left out (Selective-Context)"
+    draws = False
     index_version = "2"
 
     def index(self, document: Document, tools: Tools) -> Index:

@@ -28,6 +28,7 @@ class LongRefiner(reading.ReadingMethod):
 
     Config = LongRefinerConfig
     summary = "documents structured by a model, their best parts and paragraphs read up to a budget (LongRefiner)"
+    draws = False
     needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset(), "refiner": frozenset({"probe"})}
     scope = "document"
     one_document = False

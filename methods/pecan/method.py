@@ -67,6 +67,7 @@ class Pecan(Method):
 
     Config = PecanConfig
     summary = "graph of summary points weighted by attention, searched until the model can answer (arXiv 2410.04790)"
+    draws = False
     needs: ClassVar[dict[str, frozenset[str]]] = {
         "builder": frozenset({"attention"}),
         "searcher": frozenset({"attention", "probe"}),

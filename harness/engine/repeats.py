@@ -1,0 +1,61 @@
+"""Repeats of a row with several seeds (--repeat): those that would be equal are not run.
+
+    rows = without_equal(rows, 3, note)     greedy rows of methods that draw nothing are left with their first seed
+
+A repeat differs by its seed alone, so one that draws nothing answers as the first did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from harness.config.named_settings import method_class
+from harness.config.resolve import resolve_part
+from harness.errors import UserError
+
+if TYPE_CHECKING:
+    from harness.config.layers import Choices
+
+
+def without_equal(rows: Sequence[Choices], repeat: int | None, note: Callable[[str], None]) -> list[Choices]:
+    """The rows of a command without repeats that would answer as their first one; a sentence about them to `note`.
+
+    repeat: seeds of each row, which are in the points of the rows; None leaves the rows as they are.
+    """
+    if repeat is None or repeat == 1:
+        return list(rows)
+    equal: dict[str, bool] = {}
+    kept: dict[str, Choices] = {}
+    names: dict[str, None] = {}
+    for row in rows:
+        alike = repr(replace(row, point={**row.point, "seed": None}, sets={**row.sets, "seed": None}))
+        if alike not in equal:
+            equal[alike], takes = _draws_nothing(row)
+            if takes and not equal[alike]:
+                return list(rows)  # it takes a number of another row with the same seed
+        if equal[alike] and alike in kept:
+            names.setdefault(str(row.method))
+        kept.setdefault(alike if equal[alike] else repr(row), row)
+    if names:
+        note(
+            f"note: {', '.join(names)}: greedy, so all {repeat} repeats would be equal and one is run; "
+            "to draw answers: --set model.temperature=0.7"
+        )
+    return list(kept.values())
+
+
+def _draws_nothing(row: Choices) -> tuple[bool, bool]:
+    """Whether no seed changes the row's answers, and whether it takes a number of another row.
+
+    Neither where it has a mistake, which is reported when it is planned.
+    """
+    try:
+        method = resolve_part("methods", row).parts["method"]
+        model = resolve_part("models", row).parts["model"]
+        own = vars(method_class(method.implementation)).get("draws", True)
+    except UserError:
+        return False, False
+    takes = any(str(value).startswith("from:") for value in method.params.values())
+    return not model.temperature and not own, takes

@@ -1,0 +1,121 @@
+"""Sampled replies: the seed, the question and the request alone decide a draw; greedy rows are not repeated."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.config import presets, registry
+from harness.config.layers import Choices
+from harness.config.resolve import part
+from harness.engine.plan import plan_choices
+from harness.errors import UserError
+from harness.llm.model_facts import greedy
+from harness.method import Method
+from harness.models import Decoding, Sampling
+
+Command = Callable[..., tuple[int, str, str]]
+ROW = ("--dataset", "pocket/musique", "--set", "dataset.tokens=300", "--mlflow", "off", "--quiet", "--json")
+WARM = "model.temperature=1.5"
+
+
+def answers(command: Command, out: str, *more: str, limit: int = 4) -> list[str]:
+    code, shown, err = command("run", "--method", "bm25", *ROW, "--limit", str(limit), "--out", out, *more)
+    assert code == 0, err
+    records = (Path(json.loads(shown)["run"]) / "records.jsonl").read_text().splitlines()
+    return [json.loads(line)["prediction"] for line in records]
+
+
+def test_answers_depend_on_seed_and_question_alone(command: Command, monkeypatch: Any, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = answers(command, "a", "--set", WARM)
+    assert answers(command, "b", "--set", WARM, "--parallel", "4") == first
+    assert answers(command, "c", "--set", WARM, "--parallel", "2", limit=2) == first[:2]
+    assert answers(command, "c", "--set", WARM) == first  # what was left, by a second start
+    others = [answers(command, "a", "--set", WARM, "--seed", str(seed)) for seed in (1, 2)]
+    assert len({*map(tuple, others), tuple(first)}) == 3
+
+
+def test_no_reply_is_longer_than_max_tokens(command: Command, monkeypatch: Any, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = part("models", model="pocket-llama", sets={"model.max_tokens": 1})
+    assert model.sampling == {"max_tokens": 1}
+    answers(command, "a", "--set", "model.max_tokens=1")
+    (records,) = Path("a").rglob("records.jsonl")
+    assert all(json.loads(line)["usage"]["answer"]["tokens_out"] <= 1 for line in records.read_text().splitlines())
+
+
+GREEDY = Decoding(8, ("\n",))
+
+
+@pytest.mark.parametrize(
+    ("settings", "asked", "drawn"),
+    [
+        ({}, GREEDY, GREEDY),
+        ({"max_tokens": 3}, GREEDY, Decoding(3, ("\n",))),
+        ({"max_tokens": 30}, GREEDY, GREEDY),
+        ({"temperature": 0.7, "top_p": 0.9}, Decoding(8, (), 0.2, 1.0, 5), Decoding(8, (), 0.2, 1.0, 5)),
+    ],
+)
+def test_what_a_method_asks_for_stays(settings: dict[str, Any], asked: Decoding, drawn: Decoding) -> None:
+    assert Sampling(1, **settings).of(asked, lambda: "context") == drawn
+
+
+def test_requests_draw_by_seed_and_context() -> None:
+    def seed(of_question: int, context: str) -> int:
+        return Sampling(of_question, temperature=1.0).of(GREEDY, lambda: context).seed
+
+    assert seed(1, "a") == seed(1, "a")
+    assert len({seed(1, "a"), seed(1, "b"), seed(2, "a")}) == 3
+
+
+def test_sampling_is_in_the_hash_and_in_no_index() -> None:
+    def plan(*typed: str) -> Any:
+        sets = dict(one.split("=") for one in typed)
+        return plan_choices(Choices("pecan", "pocket/musique", profile="pocket", sets=sets))
+
+    plain, warm = plan(), plan(WARM)
+    assert plain.hash8 != warm.hash8 != plan("model.temperature=1").hash8
+    assert plain.hash8 == plan("model.temperature=0", "model.top_p=1.0").hash8
+    assert plain.facts == warm.facts  # what index keys are made of
+
+
+@pytest.mark.parametrize(
+    ("sets", "said"),
+    [
+        ({"model.top_p": "0.5"}, "set model.temperature too"),
+        ({"roles.builder.temperature": "0.5"}, "only the reader's replies are sampled"),
+        ({"model.temperature": "-1"}, "greater than or equal to 0"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(sets: dict[str, str], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        plan_choices(Choices("pecan", "pocket/musique", sets=sets))
+
+
+def test_a_judge_is_greedy() -> None:
+    with pytest.raises(UserError, match="a judge is asked greedily"):
+        greedy(part("models", model="pocket-llama", sets={"model.temperature": 1}), "a judge")
+
+
+def test_greedy_rows_of_methods_that_draw_nothing_are_run_once(command: Command) -> None:
+    row = ("--dataset", "pocket/musique", "--repeat", "3")
+    code, out, err = command("validate", "--method", "bm25,closed-book,random", *row)
+    assert (code, out.count("ok  bm25"), out.count("ok  closed-book"), out.count("ok  random")) == (0, 1, 1, 3)
+    assert "bm25, closed-book: greedy, so all 3 repeats would be equal" in err
+    code, out, err = command("validate", "--method", "bm25", *row, "--set", WARM)
+    assert (code, out.count("ok  bm25"), err) == (0, 3, "")
+
+
+def test_methods_that_say_so_draw_nothing() -> None:
+    for name in presets.names("methods"):
+        cls: type[Method] = registry.load(part("methods", method=name).implementation, Method)
+        if not vars(cls).get("draws", True):
+            assert not any("sampling" in needed for needed in cls.needs.values()), name
+            own = [c for c in cls.__mro__ if c.__module__.startswith("methods.")]
+            assert not any("tools.seed" in inspect.getsource(c) for c in own), name

@@ -1,0 +1,66 @@
+"""Repeats as one run: means, the vote over drawn answers, and the best of some of them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from pathlib import Path
+
+import pytest
+
+from harness.storage.run_folder import read_run
+from reports.repeats import averaged, best_of
+from reports.tables import frame
+from tests.reports.build import SCORE, config, record, write_run
+
+MODEL = {"name": "tiny", "backend": "hf", "embedded": False}
+
+
+@pytest.mark.parametrize("scores", [[0, 1, 0, 1, 1], [0.2, 0.9, 0.4], [1]])
+def test_best_of_is_the_mean_over_all_draws(scores: list[float]) -> None:
+    for k in range(1, len(scores) + 1):
+        drawn = [max(some) for some in itertools.combinations(scores, k)]
+        assert best_of(scores, k) == pytest.approx(statistics.fmean(drawn))
+
+
+@pytest.mark.parametrize(("n", "c", "k"), [(5, 2, 1), (5, 2, 3), (5, 2, 4), (5, 0, 2)])
+def test_best_of_right_and_wrong_is_pass_at_k(n: int, c: int, k: int) -> None:
+    assert best_of([1] * c + [0] * (n - c), k) == pytest.approx(1 - math.comb(n - c, k) / math.comb(n, k))
+
+
+def table(root: Path, temperature: float, draws: list[list[tuple[str, float | None]]]) -> dict[str, object]:
+    """The row of some repeats; draws: of each repeat the answer to each question with its score."""
+    model = MODEL | ({"temperature": temperature} if temperature else {})
+    paths = [
+        write_run(
+            root,
+            [record(n, score, prediction=text) for n, (text, score) in enumerate(answers)],
+            hash8=f"0000000{9 - seed}",
+            settings={**config("musique", "pecan", "tiny", {}), "model": model, "seed": seed},
+        )
+        for seed, answers in enumerate(draws)
+    ]
+    (row,) = frame(averaged([read_run(path) for path in reversed(paths)])).to_dict("records")
+    return {str(name): value for name, value in row.items()}
+
+
+DRAWS: list[list[tuple[str, float | None]]] = [
+    [("Mira", 0.0), ("1804", 1.0)],
+    [("the mira.", 0.0), ("", None)],
+    [("Belic", 1.0), ("1805", 0.0)],
+]
+
+
+def test_the_vote_and_the_best_of_drawn_answers_have_intervals(tmp_path: Path) -> None:
+    row = table(tmp_path, 0.7, DRAWS)
+    assert row[SCORE] == pytest.approx((1 / 3 + 1 / 3) / 2)
+    assert row[f"{SCORE}.vote"] == pytest.approx((0.0 + 1.0) / 2)  # equal but for case; a tie goes to the first
+    assert row[f"{SCORE}.pass@2"] == pytest.approx(2 / 3)
+    assert row[f"{SCORE}.pass@3"] == pytest.approx(1.0)
+    assert {f"{SCORE}.{kind}.{end}" for kind in ("vote", "pass@2", "pass@3") for end in ("low", "high")} <= row.keys()
+    assert "(seeds 0, 1, 2)" in str(row["notes"])
+
+
+def test_greedy_repeats_have_means_alone(tmp_path: Path) -> None:
+    assert not [name for name in table(tmp_path, 0.0, DRAWS) if "vote" in name or "pass@" in name]
