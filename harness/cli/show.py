@@ -201,7 +201,8 @@ def _shown(resolution: Resolution, parts: dict[str, Any]) -> Shown:
             params = made.config.model_dump(mode="json", exclude={"prompts"}) | awaited(type(made), part.params)
             part = part.model_copy(update={"params": params})
         inner = part.model_dump(mode="json", exclude={"mark"}) if hasattr(part, "model_dump") else part
-        inner |= {name: getattr(part, name) for name in SAMPLING} if isinstance(part, ModelConfig) else {}
+        if isinstance(part, ModelConfig):
+            inner |= {name: getattr(part, name) for name in SAMPLING}
         values.update(flatten(inner, path))
     origins = {k: resolution.origins.get(k, "default") for k in values}
     for key, origin in resolution.origins.items():
