@@ -39,8 +39,7 @@ _NAMED = 4  # choices that the sentence names
 class Choice:
     """A way to score. kind: scorer, judge or judge prompt (where one model judged with several).
 
-    means: (M,); apart: (P,) differences of the pairs' means; reversed: (P,) share of draws with the opposite order;
-    ranks: (DRAWS, M), 1 for the best.
+    means: (M,); apart: (P,) differences of the pairs' means; reversed: (P,) share of draws with the opposite order.
     """
 
     name: str
@@ -48,7 +47,6 @@ class Choice:
     means: Floats
     apart: Floats
     reversed: Floats
-    ranks: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -67,10 +65,6 @@ class Stability:
     def flipped(self, choice: Choice) -> NDArray[np.bool]:
         """(P,) whether the choice says the opposite of the order."""
         return choice.apart * self.order < -CLOSE
-
-    def clear(self, choice: Choice) -> NDArray[np.bool]:
-        """(P,) whether it says so in all but one in twenty draws."""
-        return self.flipped(choice) & (choice.reversed >= 1 - _RARE)
 
     @property
     def drawn(self) -> NDArray[np.bool]:
@@ -134,8 +128,7 @@ def _stability(found: Measured, judges: Mapping[str, Any]) -> Stability:
             kind = "judge prompt"
         drawn = _drawn(found, name, methods)
         opposite = _sign(drawn[:, first] - drawn[:, second]) * order < 0
-        better = (drawn[:, None, :] > drawn[:, :, None] + CLOSE).sum(axis=2)
-        choices.append(Choice(name, kind, means[name], apart[name], opposite.mean(axis=0), 1 + better))
+        choices.append(Choice(name, kind, means[name], apart[name], opposite.mean(axis=0)))
     return Stability(found, methods, pairs, choices, order)
 
 
@@ -161,7 +154,7 @@ def sections(found: Sequence[Stability]) -> list[tuple[str, pd.DataFrame]]:
     for each in found:
         title = f"{each.found.dataset} · {each.found.model}"
         partial = [f"not of all methods, so left out: {', '.join(each.found.partial)}"] if each.found.partial else []
-        notes = (each.sentence, f"ranks: 1 is the best; n = {each.found.n}", *partial)
+        notes = (each.sentence, f"n = {each.found.n}; in draws: how many say so", *partial)
         rows = [{**_row(each, place), "notes": notes} for place in range(len(each.methods))]
         out.append((title, pd.DataFrame(rows)))
         if each.flips:
@@ -170,31 +163,25 @@ def sections(found: Sequence[Stability]) -> list[tuple[str, pd.DataFrame]]:
 
 
 def _row(each: Stability, place: int) -> dict[str, Any]:
-    own = [1 + int((choice.means > choice.means[place] + CLOSE).sum()) for choice in each.choices]
-    drawn = np.concatenate([choice.ranks[:, place] for choice in each.choices])
-    low, high = np.quantile(drawn, [0.025, 0.975], method="nearest")
+    ranks = [1 + int((choice.means > choice.means[place] + CLOSE).sum()) for choice in each.choices]
+    low, high = min(ranks), max(ranks)
     return {
         "method": each.methods[place],
         each.found.headline: f"{100 * each.choices[0].means[place]:.1f}",
-        "rank": str(own[0]),
-        "by any choice": _span(min(own), max(own)),
-        "choices and draws, 95 %": _span(low, high),
+        "rank": str(ranks[0]),
+        "by any choice": str(low) if low == high else f"{low} to {high}",
     }
 
 
-def _span(low: int, high: int) -> str:
-    return str(low) if low == high else f"{low} to {high}"
-
-
 def _flip(each: Stability, name: str) -> dict[str, str]:
-    choice = next((choice for choice in each.choices if choice.name == name), None)
-    flipped, clear = (each.drawn, None) if choice is None else (each.flipped(choice), each.clear(choice))
+    choice = next((choice for choice in each.choices if choice.name == name), each.choices[0])
+    flipped, kind = (each.drawn, DRAW) if name == DRAW else (each.flipped(choice), choice.kind)
     told = [f"{each.methods[a]}, {each.methods[b]}" for (a, b), yes in zip(each.pairs, flipped, strict=True) if yes]
     return {
         "choice": name,
-        "kind": DRAW if choice is None else choice.kind,
+        "kind": kind,
         "pairs": str(len(told)),
-        "clear": "-" if clear is None else str(int(clear.sum())),
+        "in draws": f"{100 * choice.reversed[flipped].mean():.0f} %",
         "which": "; ".join(told[:3]) + (f" and {len(told) - 3} more" if len(told) > 3 else ""),
     }
 

@@ -49,7 +49,7 @@ def test_a_ranking_that_survives(tmp_path: Path) -> None:
     assert found.flips == {}
     assert "95 % of 1,000 draws of the questions: 1 of 1." in found.sentence
     ((_, table),) = stability.sections([found])
-    assert table["choices and draws, 95 %"].tolist() == ["1", "2"]
+    assert table["by any choice"].tolist() == ["1", "2"]
 
 
 def test_a_scorer_that_swaps_two_methods_is_named(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_scorer_that_swaps_two_methods_is_named(tmp_path: Path) -> None:
     assert "2 of 3; 1 (33 %) flip, by mine.swap 1." in found.sentence
     _, (_, table) = stability.sections([found])
     assert table.to_dict("records") == [
-        {"choice": swap, "kind": "scorer", "pairs": "1", "clear": "1", "which": "first, second"}
+        {"choice": swap, "kind": "scorer", "pairs": "1", "in draws": "100 %", "which": "first, second"}
     ]
 
 

@@ -1,0 +1,177 @@
+"""Questions whose gold answer is probably wrong or ambiguous, from stored runs and the data, each with its reason.
+
+    found = audited(pairs)               pairs: (run, its rows with documents); an Audit for each data set
+    found[0].suspects["q7"]              {"methods agree": "3 of 4 methods answer 'Oslo': ... was born in Oslo ..."}
+    sections(found), frame(found)        tables for people; one row a question and reason for programs
+
+This reads records and gold answers after the fact; no method sees either. The evidence is the data set's supporting
+parts, or all documents of a question without such marks.
+
+methods agree        most strong methods, two at least, give one other answer, and it stands in the evidence. Strong: a
+                     mean of 50 or more; what is wrong more often than right outvotes no gold answer
+not in the evidence  no gold answer stands there (left out where most gold answers do not: they are not verbatim)
+gold contradicts     yes and no, an answer and unanswerable, or numbers with nothing in common
+duplicate            the same question about the same document has other gold answers
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from harness.datasets.kinds import answer_kind
+from harness.scorers.squad import normalize_answer, token_f1
+from reports import facts
+from reports.answer_recall import holds
+
+if TYPE_CHECKING:
+    from harness.storage.run_folder import StoredRun
+    from harness.types import Example
+    from reports.gold_rows import Rows
+
+_STRONG = 0.5  # mean of the headline
+_WRONG = 0.5  # token F1 below which two answers are different ones
+_AROUND = 60  # characters of the evidence on either side of an answer
+_WIDTHS = {"question": 50, "gold": 25, "evidence": 70}
+
+
+@dataclass(frozen=True)
+class Audit:
+    """One data set. suspects: question id -> reason -> its evidence; scored: method -> its headline's values; strong:
+    how many of these are strong."""
+
+    dataset: str
+    headline: str
+    examples: Mapping[str, Example]
+    suspects: Mapping[str, Mapping[str, str]]
+    scored: Mapping[str, facts.Scored]
+    strong: int
+
+
+def audited(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Audit]:
+    """An Audit for each data set, in the order of the runs; other rows of a data set are another one."""
+    groups: dict[tuple[str, str | None], list[tuple[StoredRun, Rows]]] = {}
+    for run, rows in pairs:
+        groups.setdefault((facts.key(run)[0], facts.fingerprint(run)), []).append((run, rows))
+    return [_audit(name, group) for (name, _), group in groups.items()]
+
+
+def _audit(name: str, group: Sequence[tuple[StoredRun, Rows]]) -> Audit:
+    runs = [run for run, _ in group]
+    asked = {record["question_id"] for run in runs for record in run.records}
+    examples = {q: example for _, rows in group for q, example in rows.examples.items() if q in asked}
+    evidence = {q: next((t for _, rows in group if (t := evidence_of(rows, e))), "") for q, e in examples.items()}
+    headline = facts.headline(runs[0])
+    scored = {label: facts.scored(run, headline) for label, run in zip(facts.labels(runs), runs, strict=True)}
+    pairs = zip(runs, scored.values(), strict=True)
+    strong = [run for run, one in pairs if one.values and sum(one.values) / len(one.values) >= _STRONG]
+    answers: dict[str, list[str]] = {}
+    for record in (record for run in strong for record in run.records if record["error"] is None):
+        answers.setdefault(record["question_id"], []).append(record["prediction"])
+    absent = [q for q, e in examples.items() if evidence[q] and holds(evidence[q], e.gold.answers) is False]
+    verbatim = 2 * len(absent) <= len(examples)
+    twice = _duplicates(examples)
+    suspects = {}
+    for question, example in examples.items():
+        found = {
+            "methods agree": _agreed(answers.get(question, ()), example.gold.answers, evidence[question]),
+            "not in the evidence": f"of {len(evidence[question])} characters" * (verbatim and question in absent),
+            "gold contradicts": _contradiction(example.gold.answers),
+            "duplicate": twice.get(question, ""),
+        }
+        if kept := {reason: told for reason, told in found.items() if told}:
+            suspects[question] = kept
+    return Audit(name, headline, examples, suspects, scored, len(strong))
+
+
+def evidence_of(rows: Rows, example: Example) -> str:
+    """The supporting parts of a question, or its documents; "" where they are not at hand."""
+    marks = [(mark.document_id, mark.start, mark.end) for mark in example.gold.supporting]
+    spans = marks or [(name, 0, None) for name in example.question.document_ids]
+    return "\n".join(rows.documents[name].text[start:end] for name, start, end in spans if name in rows.documents)
+
+
+def differ(a: Sequence[str], b: Sequence[str]) -> bool:
+    """Whether no answer of one list could be taken for one of the other."""
+    return all(token_f1(x, y) < _WRONG and not holds(x, [y]) and not holds(y, [x]) for x in a for y in b)
+
+
+def _agreed(answers: Sequence[str], gold: Sequence[str], text: str) -> str:
+    """What most answers say, where it is another answer than gold and stands in the text."""
+    ((best, count),) = Counter(map(normalize_answer, answers)).most_common(1) or [("", 0)]
+    if count < 2 or 2 * count <= len(answers) or not holds(text, [best]) or not differ([best], gold):
+        return ""
+    at = re.search(r"\W+".join(map(re.escape, best.split())), text, re.IGNORECASE)
+    around = text[max(at.start() - _AROUND, 0) : at.end() + _AROUND] if at else text[: 2 * _AROUND]
+    return f"{count} of {len(answers)} methods answer '{best}': ... {' '.join(around.split())} ..."
+
+
+def _contradiction(gold: Sequence[str]) -> str:
+    for a, b in combinations(gold, 2):
+        kinds = {answer_kind([a]), answer_kind([b])}
+        if (kinds & {"yes/no", "unanswerable"} or kinds == {"number"}) and differ([a], [b]) and token_f1(a, b) == 0:
+            return f"'{a}' and '{b}'"
+    return ""
+
+
+def _duplicates(examples: Mapping[str, Example]) -> dict[str, str]:
+    """Question id -> another one with the same words about a document of its own, and its other gold answers."""
+    found: dict[str, str] = {}
+    same: dict[tuple[str, str], str] = {}
+    for name, example in examples.items():
+        for document in example.question.document_ids:
+            other = same.setdefault((normalize_answer(example.question.text), document), name)
+            if other != name and differ(example.gold.answers, examples[other].gold.answers):
+                found[name] = f"{other} has {_listed(examples[other])}"
+                found[other] = f"{name} has {_listed(example)}"
+    return found
+
+
+def _listed(example: Example) -> str:
+    return " | ".join(example.gold.answers)
+
+
+def frame(found: Sequence[Audit]) -> pd.DataFrame:
+    """One row a suspect question and reason: dataset, question_id, question, gold, reason, evidence."""
+    names = ("dataset", "question_id", "question", "gold", "reason", "evidence")
+    rows = [
+        (each.dataset, question, each.examples[question].question.text, _listed(each.examples[question]), reason, told)
+        for each in found
+        for question, reasons in each.suspects.items()
+        for reason, told in reasons.items()
+    ]
+    return pd.DataFrame(rows, columns=names)
+
+
+def sections(found: Sequence[Audit]) -> list[tuple[str, pd.DataFrame]]:
+    """For each data set the suspect questions, and each method's score with and without them."""
+    out = []
+    for each in found:
+        listed = frame([each]).drop(columns="dataset")
+        for name, width in _WIDTHS.items():
+            listed[name] = [shorten(text, width, placeholder=" ...") for text in listed[name]]
+        if len(listed):
+            out.append((f"{each.dataset}: gold answers to look at", listed))
+        note = f"{len(each.suspects)} of {len(each.examples)} gold answers are suspect; {each.headline}"
+        if each.strong < 2:
+            note += "; fewer than two methods have a mean of 50, so no agreement of methods is used"
+        rows = [{**_row(label, one, each.suspects), "notes": (note,)} for label, one in each.scored.items()]
+        out.append((f"{each.dataset}: scores with and without them", facts.numbers(pd.DataFrame(rows))))
+    return out
+
+
+def _row(label: str, scored: facts.Scored, suspects: Mapping[str, Any]) -> dict[str, Any]:
+    kept = [place for place, question in enumerate(scored.ids) if question not in suspects]
+    values, clusters = [scored.values[p] for p in kept], [scored.clusters[p] for p in kept]
+    return {
+        "method": label,
+        **facts.mean_columns("all", scored.values, scored.clusters, seed=0),
+        **facts.mean_columns("without suspects", values, clusters, seed=0),
+    }

@@ -1,0 +1,121 @@
+"""Suspect gold answers: each sign alone, what is no sign, and keys damaged on purpose."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cli.main import main
+from harness.storage.run_folder import StoredRun, read_run
+from harness.types import Document, Example, Gold, Question, Support
+from reports.answer_keys import Audit, audited, sections
+from reports.gold_rows import Rows
+from tests.reports.build import SCORE, record, write_run
+from tests.reports.damaged_keys import damaged, measured
+
+TEXT = "Mira Toren was born in Kelford in 1907. She moved to Ardun."
+RIGHT = 8  # questions that all methods get right, so that they are strong
+
+
+def example(number: int, gold: Sequence[str], question: str = "", document: str = "") -> Example:
+    name = document or f"d{number}"
+    asked = Question(f"q{number}", question or f"Question {number}?", (name,), None)
+    return Example(asked, Gold(tuple(gold), (Support(name, 0, len(TEXT)),)))
+
+
+def audit(root: Path, examples: Sequence[Example], answers: Sequence[Sequence[str]]) -> Audit:
+    """answers: of each method to these questions; each method is right on RIGHT others."""
+    (found,) = audited(pairs(root, examples, answers))
+    return found
+
+
+def pairs(root: Path, examples: Sequence[Example], answers: Sequence[Sequence[str]]) -> list[tuple[StoredRun, Rows]]:
+    easy = [example(100 + k, ["Kelford"]) for k in range(RIGHT)]
+    asked = [*examples, *easy]
+    documents = {d: Document(d, TEXT) for e in asked for d in e.question.document_ids}
+    rows = Rows({e.question.id: e for e in asked}, documents)
+    found = []
+    for number, own in enumerate(answers):
+        records = [
+            record(0, float(k >= len(examples)), prediction=text, question_id=e.question.id)
+            | {"document_ids": list(e.question.document_ids)}
+            for k, (e, text) in enumerate(zip(asked, [*own, *["Kelford"] * RIGHT], strict=True))
+        ]
+        settings = {"dataset": {"name": "musique", "format": "musique", "scorers": [SCORE]}}
+        found.append((read_run(write_run(root, records, method=f"m{number}", settings=settings)), rows))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("gold", "answers", "reasons"),
+    [
+        (["Kelford"], ["Ardun", "ardun.", "Kelford"], {"methods agree"}),
+        (["Kelford"], ["Ardun", "Kelford", "Kelford"], set()),
+        (["Kelford"], ["Oslo", "Oslo", "Oslo"], set()),  # stands nowhere
+        (["Mira Toren"], ["Toren", "Toren", "Toren"], set()),  # a part of gold
+        (["yes"], ["no", "no", "no"], set()),  # no text shows it
+        (["Berlin"], ["x", "y", "z"], {"not in the evidence"}),
+        (["Berlin", "Kelford"], ["x", "y", "z"], set()),
+        (["yes", "no"], ["x", "y", "z"], {"gold contradicts"}),
+        (["Kelford", "unanswerable"], ["x", "y", "z"], {"gold contradicts"}),
+        (["1907", "1911"], ["x", "y", "z"], {"gold contradicts"}),
+        (["1907", "in 1907"], ["x", "y", "z"], set()),
+        (["Kelford", "the town"], ["x", "y", "z"], set()),  # another name of the same
+    ],
+)
+def test_signs(tmp_path: Path, gold: list[str], answers: list[str], reasons: set[str]) -> None:
+    found = audit(tmp_path, [example(0, gold)], [[text] for text in answers])
+    assert set(found.suspects.get("q0", {})) == reasons
+    assert set(found.suspects) <= {"q0"}
+
+
+def test_the_same_question_with_other_gold_answers(tmp_path: Path) -> None:
+    same = [
+        example(0, ["Kelford"], "Where?", "d0"),
+        example(1, ["Ardun"], "where", "d0"),
+        example(2, ["1907"], "Where?"),
+    ]
+    found = audit(tmp_path, same, [["", "", ""]])
+    assert found.suspects == {"q0": {"duplicate": "q1 has Ardun"}, "q1": {"duplicate": "q0 has Kelford"}}
+
+
+def test_what_is_wrong_more_often_than_right_outvotes_nothing(tmp_path: Path) -> None:
+    asked = [example(k, ["Kelford"]) for k in range(2 * RIGHT)]
+    found = audit(tmp_path, asked, [["Ardun"] * len(asked)] * 2)
+    assert found.suspects == {}
+    assert "fewer than two methods have a mean of 50" in sections([found])[-1][1]["notes"][0][0]
+
+
+def test_where_most_answers_are_not_verbatim_that_is_no_sign(tmp_path: Path) -> None:
+    asked = [example(k, ["in her own words"]) for k in range(RIGHT + 1)]
+    assert audit(tmp_path, asked, [["x"] * len(asked)]).suspects == {}
+
+
+def test_damaged_keys_are_found_and_scored_anew(tmp_path: Path) -> None:
+    asked = [example(k, [name]) for k, name in enumerate(("Kelford", "Ardun", "Mira Toren", "1907"))]
+    held = pairs(tmp_path, asked, [["Kelford", "Ardun", "Mira Toren", "1907"]] * 2)
+    for run, _ in held:
+        run.config["dataset"]["scorers"] = ["hotpotqa.f1"]
+        for row in run.records:
+            row["scores"] = {"hotpotqa.f1": 1.0}
+    changed, ids = damaged(held, "far", 0.1, seed=0)
+    assert len(ids) == 1
+    assert [row["scores"]["hotpotqa.f1"] for row in changed[0][0].records if row["question_id"] in ids] == [0.0]
+    hits, false, total = measured(held, "far", 0.1, seeds=3)["methods agree"]
+    assert (hits, false, total) == (3, 0, 3)
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gold = {"answers": ["yes", "no"], "supporting": [], "extra": {}}
+    known: dict[str, Any] = {"question": "Who?", "options": None, "gold": gold, "document_characters": [9]}
+    write_run(tmp_path / "a", [record(0, 1.0, **known)])
+    with pytest.raises(SystemExit, match="0"):
+        main(["audit-data", str(tmp_path), "--format", "json"])
+    told = capsys.readouterr()
+    (row,) = json.loads(told.out)
+    assert (row["reason"], row["evidence"]) == ("gold contradicts", "'yes' and 'no'")
+    assert "note: without the evidence only contradictions and duplicates are found" in told.err
