@@ -93,9 +93,11 @@ def _audit(name: str, group: Sequence[tuple[StoredRun, Rows]]) -> Audit:
 
 def evidence_of(rows: Rows, example: Example) -> str:
     """The supporting parts of a question, or its documents; "" where they are not at hand."""
-    marks = [(mark.document_id, mark.start, mark.end) for mark in example.gold.supporting]
-    spans = marks or [(name, 0, None) for name in example.question.document_ids]
-    return "\n".join(rows.documents[name].text[start:end] for name, start, end in spans if name in rows.documents)
+    ids = example.question.document_ids
+    texts = {name: rows.documents[name].text for name in ids if name in rows.documents}
+    if marks := example.gold.supporting:
+        return "\n".join(texts.get(mark.document_id, "")[mark.start : mark.end] for mark in marks)
+    return "\n".join(texts.values())
 
 
 def differ(a: Sequence[str], b: Sequence[str]) -> bool:
