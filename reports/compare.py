@@ -116,16 +116,17 @@ class SideBySide:
         renamed = self.differences.rename(columns={name: f"paired.{name}" for name in shared})
         return self.means.merge(renamed.drop(columns=["model", "method"]), on=["dataset", "run"], how="left")
 
-    def render(self, form: str, columns: Sequence[str] | None = None) -> str:
+    def render(self, form: str, columns: Sequence[str] | None = None, width: int | None = None) -> str:
         """Both tables in a format of reports.render.FORMATS.
 
-        columns: of the means, as in reports.columns.sections; csv and json hold all of them by default.
+        columns: of the means, as in reports.columns.sections; csv and json hold all of them by default. width: as in
+        reports.render.render.
         """
         if form in ("csv", "json"):
             table = self.joined()
             return render(select(table, columns, self.score) if columns else table, form)
         parts = [*sections(self.means, columns, self.score), *self.paired()]
-        return render_sections(parts, form)
+        return render_sections(parts, form, width)
 
     def paired(self) -> list[Section]:
         """The differences, a section for each data set, their legend among the notes.

@@ -46,10 +46,13 @@ _HIDDEN = ("base", "run", "reference_run", "hash8", "headline", "convention")
 _FOOTNOTES = ("scorers", "changed", "notes")
 
 
-def render(frame: pd.DataFrame, format: str = "text") -> str:  # noqa: A002  the field's word, and the flag's name
-    """Return `frame` in one of FORMATS (md, tex, txt for short), newline at the end. Raises UnknownName for another."""
+def render(frame: pd.DataFrame, format: str = "text", width: int | None = None) -> str:  # noqa: A002  the flag's name
+    """Return `frame` in one of FORMATS (md, tex, txt for short), newline at the end. Raises UnknownName for another.
+
+    width: columns of the terminal that text is for; what does not fit stands below, the first column beside it.
+    """
     writers: dict[str, Callable[[pd.DataFrame], str]] = {
-        "text": _text,
+        "text": lambda frame: _text(frame, width or math.inf),
         "markdown": _markdown,
         "csv": _csv,
         "latex": _latex,
@@ -61,8 +64,15 @@ def render(frame: pd.DataFrame, format: str = "text") -> str:  # noqa: A002  the
     return writers[name](frame)
 
 
-def render_sections(sections: Sequence[tuple[str, pd.DataFrame]], format: str = "text") -> str:  # noqa: A002
-    """Titled tables one below the other, as text, markdown or latex. Raises UnknownName for another format."""
+def render_sections(
+    sections: Sequence[tuple[str, pd.DataFrame]],
+    format: str = "text",  # noqa: A002
+    width: int | None = None,
+) -> str:
+    """Titled tables one below the other, as text, markdown or latex. Raises UnknownName for another format.
+
+    width: as in `render`.
+    """
     name = _SHORT.get(format, format)
     heads: dict[str, Callable[[str], str]] = {
         "text": lambda title: _clean(title) + "\n",
@@ -72,7 +82,7 @@ def render_sections(sections: Sequence[tuple[str, pd.DataFrame]], format: str = 
     }
     if name not in heads:
         raise UnknownName("format", format, heads, "csv and json hold one table")
-    return "\n".join(heads[name](title) + render(frame, name) for title, frame in sections)
+    return "\n".join(heads[name](title) + render(frame, name, width) for title, frame in sections)
 
 
 # ---- numbers -------------------------------------------------------------------------------------------------------
@@ -218,21 +228,33 @@ def _width(text: str) -> int:
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
-def _text(frame: pd.DataFrame) -> str:
+def _text(frame: pd.DataFrame, wide: float) -> str:
     cells = Cells(frame)
     table = [[_clean(c) for c in row] for row in [cells.heads, *cells.rows]]
     widths = [max(_width(row[i]) for row in table) for i in range(len(cells.heads))]
     # Plain numbers are right-aligned; intervals read better from the left.
     right = [n and not any("[" in row[i] for row in cells.rows) for i, n in enumerate(cells.numeric)]
-    lines = []
-    for row in table:
-        padded = [
+    padded = [
+        [
             " " * (width - _width(c)) + c if r else c + " " * (width - _width(c))
             for c, width, r in zip(row, widths, right, strict=True)
         ]
-        lines.append("  ".join(padded).rstrip())
-    below = [wrapped for line in cells.below(_clean) for wrapped in _wrap(line)]
-    return "\n".join([*lines, *_apart(below)]) + "\n"
+        for row in table
+    ]
+    blocks = ["\n".join("  ".join(row[i] for i in part).rstrip() for row in padded) for part in _folded(widths, wide)]
+    longest = int(min(_LONGEST, wide))
+    below = [wrapped for line in cells.below(_clean) for wrapped in _wrap(line, longest)]
+    return "\n".join(["\n\n".join(blocks), *_apart(below)]) + "\n"
+
+
+def _folded(widths: Sequence[int], wide: float) -> list[list[int]]:
+    """The columns of each block that is at most `wide`, the first column in each."""
+    parts = [[0]]
+    for i, width in enumerate(widths[1:], 1):
+        if len(parts[-1]) > 1 and sum(widths[k] + 2 for k in parts[-1]) + width > wide:
+            parts.append([0])
+        parts[-1].append(i)
+    return parts
 
 
 def _apart(below: list[str]) -> list[str]:
@@ -240,11 +262,11 @@ def _apart(below: list[str]) -> list[str]:
     return ["", *below] if below else []
 
 
-def _wrap(line: str) -> list[str]:
+def _wrap(line: str, longest: int) -> list[str]:
     """A footnote that is longer than a terminal is wide, as several lines."""
-    if len(line) <= _LONGEST:
+    if len(line) <= longest:
         return [line]
-    return textwrap.wrap(line, _LONGEST, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    return textwrap.wrap(line, longest, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
 
 def _markdown_escape(text: str) -> str:

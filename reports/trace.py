@@ -164,7 +164,8 @@ def traced(search: Search) -> list[str]:
         lines.append(f"stopped    {printable(record['stop_reason'])}")
     if record["error"]:
         lines.append(f"failed     {printable(record['error']['type'])}: {printable(record['error']['message'])}")
-    lines.append("scores     " + ", ".join(f"{name} {100 * value:.1f}" for name, value in record["scores"].items()))
+    scores = [f"{name} {100 * value:.1f}" for name, value in record["scores"].items()]
+    lines += [f"{'scores' if not n else '':<10} {told}" for n, told in enumerate(scores)]
     return lines
 
 

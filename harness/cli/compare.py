@@ -6,7 +6,7 @@ from typing import Annotated
 
 from harness.cli.command import setting
 from harness.cli.options import Runs, Score, TableOutput, split
-from harness.cli.output import check_pandas, format_of, write
+from harness.cli.output import check_pandas, format_of, screen, write
 from harness.cli.stored_runs import joined
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
@@ -38,7 +38,7 @@ def compare(
         force=force,
         convention=table.convention or DEFAULT,
     )
-    write(compared.render(form, columns), table.out)
+    write(compared.render(form, columns, screen(form, table.out)), table.out)
     return 0
 
 

@@ -22,6 +22,7 @@ from harness.cli.command import execution, output, setting
 from harness.cli.options import RESULTS, Json, Out, Score, Selection, split
 from harness.cli.output import columns, say
 from harness.cli.stopping import say_again
+from harness.cost.units import duration
 from harness.errors import HarnessError, RowWaits, UserError, attempt, raise_all
 from harness.storage.remote_runs import working_copy
 
@@ -181,12 +182,12 @@ def _as_text(outcome: Outcome) -> str:
     lines.append(f"  {outcome.score}, about {about}; alpha {100 * rules.alpha:g} %{over}, valid at every look")
     if outcome.left_out:
         lines.append(f"  {outcome.left_out} questions are left out, which {outcome.score} does not judge")
-    heads = ("method", "rank", "questions", "saved", "tokens saved", "seconds saved", "run")
+    heads = ("method", "rank", "questions", "saved", "tokens saved", "time saved", "run")
     rows = [heads]
     for e in sorted(outcome.entrants, key=lambda e: outcome.ranks(e.name)):
         left, tokens, seconds = e.saved
         share = f"{left} ({100 * left / e.of:.0f} %)"
-        told = (f"about {tokens:,.0f}", f"about {seconds:,.0f}") if left else ("0", "0")
+        told = (f"about {tokens:,.0f}", f"about {duration(seconds)}") if left else ("0", "0 s")
         low, high = outcome.ranks(e.name)
         rank = str(low) if low == high else f"{low} to {high}"
         rows.append((e.name, rank, f"{e.questions} of {e.of}", share, *told, str(e.result.folder)))

@@ -1,20 +1,20 @@
 """The forecast of `harness run`: what its rows will cost (--plan, and before a suite runs), and what they then took.
 
     suite demo: 6 rows
-    method        data set        questions   tokens   TFLOPs    hours  how
+    method        data set        questions   tokens   TFLOPs     time  how
     pecan         pocket/musique         24  unknown  unknown  unknown  unknown: no stored run with these settings; ...
-    full-context  pocket/musique   10 of 24      21k    0.294     0.02  stored: means of 14 questions of full-con...
-    together                             34      21k    0.294     0.02  without the 1 row with something unknown
-    8 workers: 0.0 h of wall time, $0.04 at $2.00 a GPU hour
+    full-context  pocket/musique   10 of 24      21k    0.294     72 s  stored: means of 14 questions of full-con...
+    together                             34      21k    0.294     72 s  without the 1 row with something unknown
+    8 workers: about 9 s, 0.04 at 2.00 for an hour of a worker
 
-"10 of 24" are left of 24; tokens, TFLOPs and hours of one worker are of those.
+"10 of 24" are left of 24; tokens, TFLOPs and the time of one worker are of those.
 """
 
 from __future__ import annotations
 
 import json as json_
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from harness.cli.output import say
 from harness.cli.run_result import closing
 from harness.cost.flops import DEFAULT
+from harness.cost.units import duration, money, short
 from harness.engine.numbers_from_rows import Key, key, settled
 from harness.engine.rows import plan_all
 from harness.engine.rows_in_turn import Hook
@@ -43,17 +44,16 @@ NOTES = (
 )
 
 
-def _short(count: float | None) -> str:
-    if count is None:
-        return "unknown"
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if count >= size:
-            return f"{count / size:.3g}{unit}"
-    return f"{count:.0f}"
+def _amount(value: float | None, write: Callable[[float], str]) -> str:
+    return "unknown" if value is None else write(value)
 
 
-def _number(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.3g}"
+def _work(tflops: float) -> str:
+    return f"{tflops:.3g}"
+
+
+def _time(hours: float) -> str:
+    return duration(3600 * hours)
 
 
 def table(
@@ -61,18 +61,19 @@ def table(
 ) -> str:
     """The forecasts as a table with their sum; what is unknown is in no sum, and the last line says how many are.
 
-    workers: among whom the hours are divided; price: of an hour of one worker's GPUs.
+    workers: among whom the time is divided; price: of an hour of one worker's GPUs.
     """
-    head = ("method", "data set", "questions", "tokens", "TFLOPs", "hours", "how")
+    head = ("method", "data set", "questions", "tokens", "TFLOPs", "time", "how")
     left, tokens, work, hours = _together(rows)
     missing = sum(row.tokens is None or row.tflops is None for row in rows)
     note = f"without the {missing} row{'s'[: missing > 1]} with something unknown" if missing else ""
     cells: list[tuple[str, ...]] = [head]
     for row in rows:
         asked = f"{row.questions - row.done} of {row.questions}" if row.done else str(row.questions or "unknown")
-        numbers = (_short(row.tokens), _number(row.tflops), _number(row.hours))
+        numbers = (_amount(row.tokens, short), _amount(row.tflops, _work), _amount(row.hours, _time))
         cells.append((row.method, row.dataset, asked, *numbers, row.how))
-    cells.append(("together", "", str(left), _short(tokens), _number(work), _number(hours), note))
+    sums = (_amount(tokens, short), _amount(work, _work), _amount(hours, _time))
+    cells.append(("together", "", str(left), *sums, note))
     if hours is None or not any(row.hours for row in rows):  # no run here tells a speed: no column of it
         cells = [each[:5] + each[6:] for each in cells]
     wide = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -94,8 +95,8 @@ def _together(rows: Sequence[Forecast]) -> tuple[int, float | None, float | None
 def one_line(suite: str, rows: Sequence[Forecast], workers: int) -> str:
     """The sum of the forecasts, for a suite that begins to run."""
     left, tokens, work, hours = _together(rows)
-    time = f", about {60 * hours / workers:.2g} min" if hours else ""
-    sums = f"{left} questions to answer, {_short(tokens)} tokens, {_number(work)} TFLOPs{time}"
+    time = f", about {_time(hours / workers)}" if hours else ""
+    sums = f"{left} questions to answer, {_amount(tokens, short)} tokens, {_amount(work, _work)} TFLOPs{time}"
     return f"suite {suite}: {len(rows)} rows, {sums} (each row: --plan)"
 
 
@@ -103,13 +104,13 @@ def _time_and_money(rows: Sequence[Forecast], hours: float | None, workers: int,
     """The lines below the table: by which speed, and what the workers take and cost."""
     speeds = list(dict.fromkeys(row.speed for row in rows if row.hours))
     if hours is None:
-        return [] if price is None else ["hours and money unknown: no earlier run on this hardware with these models"]
-    lines = [f"hours of one worker, by earlier runs on this hardware ({'; '.join(speeds)})"] if speeds else []
+        return [] if price is None else ["time and money unknown: no earlier run on this hardware with these models"]
+    lines = [f"time of one worker, by earlier runs on this hardware ({'; '.join(speeds)})"] if speeds else []
     unknown = sum(row.hours is None for row in rows)
     known = f", without {unknown} row{'s'[: unknown > 1]} of unknown speed" if unknown else ""
-    money = "" if price is None else f", {hours * price:.2f} at {price:.2f} for an hour of a worker"
+    costs = "" if price is None else f", {money(hours * price)} at {price:.2f} for an hour of a worker"
     who = f"{workers} workers" if workers > 1 else "1 worker"
-    return [*lines, f"{who}: about {hours / workers:.3g} h{money}{known}"] if speeds else lines
+    return [*lines, f"{who}: about {_time(hours / workers)}{costs}{known}"] if speeds else lines
 
 
 def as_json(rows: Iterable[Forecast]) -> str:
@@ -177,5 +178,5 @@ class BesideForecast(Hook):
         if (expected := self._expected.get(plan.row_name)) is None:
             return
         took = (time.monotonic() - self._begun) / 3600
-        say(f"forecast {expected * 60:.2g} min, took {took * 60:.2g} min")
+        say(f"forecast {_time(expected)}, took {_time(took)}")
         keep_actual(self._out, plan.row_name, str(result.folder), self._workers, expected, took)

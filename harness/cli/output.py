@@ -10,6 +10,7 @@ pecan  a graph
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -63,6 +64,11 @@ def write(content: str | bytes, out: str | None) -> None:
     except OSError as e:
         raise save_error(target, e) from e
     write_atomic(target, content)
+
+
+def screen(form: str, out: str | None) -> int | None:
+    """Columns of the terminal that a text is printed on, None where it goes elsewhere."""
+    return shutil.get_terminal_size().columns if out is None and form == "text" and sys.stdout.isatty() else None
 
 
 def columns(rows: Iterable[Sequence[str]], widest: int = 44, gap: str = "  ") -> str:

@@ -40,7 +40,7 @@ from harness.cli.options import (
     TableFormat,
     TableOutput,
 )
-from harness.cli.output import format_of, say, write
+from harness.cli.output import format_of, say, screen, write
 from harness.cli.stored_runs import joined, once, stored_runs
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
@@ -185,14 +185,14 @@ def _text(runs: list[StoredRun], form: str, columns: list[str] | None, options: 
     table, page, wide = options
     if page.paper:
         return paper.text(runs, form, page.margin or paper.MARGIN, table.convention)
-    whole = form in ("csv", "json")
+    whole, width = form in ("csv", "json"), screen(form, table.out)
     if wide.wide:
         found = by_dataset.wide(frame(runs), wide.score, intervals=wide.intervals or whole)
-        return render(found, form) if whole else render_sections(by_dataset.sections(found, wide.score), form)
+        return render(found, form) if whole else render_sections(by_dataset.sections(found, wide.score), form, width)
     means = ordered(frame(runs, convention=table.convention or DEFAULT, reference=table.reference or REFERENCE))
     if whole:
         return render(select(means, columns) if columns else means, form)
-    return render_sections(sections(means, columns), form)
+    return render_sections(sections(means, columns), form, width)
 
 
 # ---- figures -------------------------------------------------------------------------------------------------------
@@ -238,7 +238,8 @@ def _of_bands(module: Any, folders: RunsFolders, data: MovedData, form: TableFor
     runs, damaged = stored_runs(folders or [RESULTS], streamed=True)
     found = module.of_runs(with_rows(runs, data, say))
     whole = kind in ("csv", "json")
-    write(render(module.frame(found), kind) if whole else render_sections(module.sections(found), kind), out)
+    sections, width = module.sections(found), screen(kind, out)
+    write(render(module.frame(found), kind) if whole else render_sections(sections, kind, width), out)
     return 3 if damaged else 0
 
 

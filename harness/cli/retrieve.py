@@ -18,6 +18,7 @@ from harness.cli.options import Json, sets_of
 from harness.cli.output import say
 from harness.cli.stopping import until_interrupted
 from harness.config import presets
+from harness.cost.units import duration
 from harness.errors import ConfigError, UserError, erase_line
 from harness.storage.home import check_home, home
 
@@ -137,7 +138,7 @@ class _Progress:
         line = f"{stage}: {done:,}" + (f" of {total:,}" if total is not None else "")
         if total is not None and done > self._first:
             seconds = (now - self._begun) / (done - self._first) * (total - done)
-            line += f" · {seconds:.0f} s left" if seconds < 90 else f" · {seconds / 60:.0f} min left"
+            line += f" · {duration(seconds)} left"
         if self._live:
             erase_line(sys.stderr)
             sys.stderr.write(line)

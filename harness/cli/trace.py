@@ -11,7 +11,7 @@ import typer
 
 from harness.cli.command import output
 from harness.cli.options import Convention, Json, MovedData
-from harness.cli.output import write
+from harness.cli.output import screen, write
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError, printable
 from harness.storage.named_runs import run_folder
@@ -53,7 +53,8 @@ def trace(
     if question is None:
         if graph is not None or prompts or json:
             raise UserError("--graph, --prompts and --json are of one question; name its QUESTION_ID")
-        print("\n".join(listed(read_run(run_folder(run)))))
+        width = screen("text", None)
+        print("\n".join(line[:width] for line in listed(read_run(run_folder(run)))))
         return 0
     if json and convention is not None:
         raise UserError("--json has the FLOPs under every convention; leave out --convention")

@@ -10,16 +10,16 @@
 
 from __future__ import annotations
 
+import math
+
 
 def duration(seconds: float) -> str:
-    """A time of `seconds`; each unit is used until it has three digits or the next one says the same."""
+    """A time of `seconds` in two digits, or those before the point; 90 s are the first that are minutes."""
     if seconds < 0.0995:
-        return f"{1000 * seconds:.0f} ms" if seconds else "0 s"
-    if seconds < 90:
-        return f"{seconds:.2g} s" if seconds < 9.95 else f"{seconds:.0f} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86_400:.1f} days"
+        return f"{1000 * seconds:.0f} ms" if seconds >= 0.0005 else "0 s"
+    units = ((1, "s", 90), (60, "min", 5_400), (3_600, "h", 172_800), (86_400, "days", math.inf))
+    amount, unit = next((seconds / size, unit) for size, unit, end in units if seconds < end)
+    return f"{amount:.2g} {unit}" if amount < 9.95 else f"{amount:.0f} {unit}"
 
 
 def short(count: float) -> str:

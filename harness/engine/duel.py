@@ -84,8 +84,8 @@ class Standings(Progress):
         """The line of harness.engine.progress, and the standing."""
         return " · ".join(filter(None, [super().line(), self.standing]))
 
-    def _left(self) -> str:
-        return f"at most {left}" if (left := super()._left()) else ""
+    def _time(self) -> str:
+        return f"at most {super()._time()}" if self._done < self._total else super()._time()
 
 
 class _Tally(Progress):
@@ -219,6 +219,8 @@ def duel(
             entrants = [_ended(name, jobs[name], tallies[name], clusters, match, score) for name in names]
     except KeyboardInterrupt as error:
         raise runner.Interrupted(Path(out), command) from error
+    finally:
+        progress.stop()
     return Outcome(match.pairs, entrants, rules, score, left_out)
 
 

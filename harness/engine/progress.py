@@ -1,6 +1,7 @@
 """Progress of a run, on one line of stderr.
 
     42/200 · 1 failed · 312k tokens · 4.1 TFLOPs · longbench-f1 41.2 · 3 min left · indexing 12/40 chunks
+    200/200 · 1 failed · 1.5M tokens · 19.6 TFLOPs · 14 min                                  the result follows
 
 "FLOPs unknown" if the sizes of a model are not known, for instance behind an endpoint: a partial sum would mislead.
 A terminal rewrites the line in place after a bar, a notebook has a widget; a log file gets a line about every 10 %,
@@ -16,6 +17,7 @@ import time
 from typing import Any, TextIO
 
 from harness.cost.flops import DEFAULT
+from harness.cost.units import duration, short
 from harness.errors import erase_line, printable
 
 _REDRAW = 0.1  # seconds between two drawings of the live line
@@ -27,6 +29,8 @@ COUNTED = ("question_id", "error", "scores", "usage")
 
 class Progress:
     """Counts records and draws; questions that run in parallel report from several threads."""
+
+    _followed = True  # whether the scores are printed behind the last line, which then leaves them out
 
     def __init__(self, stream: TextIO | None = None, name: str = "") -> None:
         """name: of the row, before the live line of a terminal; a log has it in a line of its own."""
@@ -75,15 +79,15 @@ class Progress:
                 self._log()
 
     def note(self, text: str) -> None:
-        """Print a line that stays on the screen."""
+        """Print a line that stays on the screen; on a terminal, where rows have no heading, with the row's name."""
         with self._lock:
-            self._write(text + "\n")
+            self._write((f"{self._name}: " if self._live and self._name else "") + text + "\n")
             self._drawn = 0.0
 
     def stop(self) -> None:
-        """The run ends: the last state stays as a line of its own."""
+        """The run ends: the last state stays as a line of its own, where a question was asked."""
         if self._live:
-            self._write(self._named() + "\n")
+            self._write(self._named() + "\n" if self._fresh else "")
 
     def line(self) -> str:
         """The line of the module's docstring."""
@@ -91,11 +95,12 @@ class Progress:
         if self._failed:
             parts.append(f"{self._failed} failed")
         flops = "FLOPs unknown" if self._uncounted else f"{self._flops / 1e12:.3g} TFLOPs"
-        parts += [f"{_short(self._tokens)} tokens", flops]
-        if self._headline and self._done:
+        parts += [f"{short(self._tokens)} tokens", flops]
+        result = self._followed and self._done >= self._total
+        if self._headline and self._done and not result:
             parts.append(f"{self._headline} {100 * self._score / self._done:.1f}")
-        if left := self._left():
-            parts.append(left)
+        if self._fresh and (result or self._done < self._total):
+            parts.append(self._time())
         if self._part:
             parts.append(self._part)
         return " · ".join(parts)
@@ -112,14 +117,10 @@ class Progress:
             self._flops += usage["flops"][DEFAULT]
             self._uncounted |= bool(usage.get("uncounted"))
 
-    def _left(self) -> str:
-        open_questions = self._total - self._done
-        if not self._fresh or open_questions <= 0:
-            return ""
-        seconds = (time.monotonic() - self._begun) / self._fresh * open_questions
-        if seconds < 90:
-            return f"{seconds:.0f} s left"
-        return f"{seconds / 60:.0f} min left" if seconds < 5400 else f"{seconds / 3600:.1f} h left"
+    def _time(self) -> str:
+        """What is left; at the end what the questions of this start took."""
+        passed, left = time.monotonic() - self._begun, self._total - self._done
+        return duration(passed) if left <= 0 else f"{duration(round(passed / self._fresh * left))} left"
 
     def _draw(self) -> None:
         if not self._live:
@@ -156,6 +157,8 @@ class Progress:
 
 class Notebook(Progress):
     """A widget below the cell, or a bar of text if ipywidgets is not installed."""
+
+    _followed = False
 
     def start(self, total: int, headline: str) -> None:
         """A run over `total` questions begins."""
@@ -212,10 +215,3 @@ class Silent(Progress):
 
     def _write(self, text: str) -> None:
         """Show nothing."""
-
-
-def _short(count: int) -> str:
-    for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
-        if count >= size:
-            return f"{count / size:.3g}{unit}" if count < 999.5 * size else f"{count / size:.0f}{unit}"
-    return str(count)

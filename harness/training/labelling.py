@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from harness.cost.meter import Meter
+from harness.cost.units import duration, short
 from harness.cost.usage import usage_of
 from harness.errors import CannotRun, QuestionError, RequestFailed
 from harness.method import Task
@@ -57,10 +58,10 @@ class Pace:
         """Measured speed and the time that `left` items will take; "" before the first item."""
         if not self.items or not self.seconds:
             return ""
-        hours = left * self.seconds / self.items / 3600
         speed = (self.read + self.written) / self.seconds
         tokens = left * (self.read + self.written) / self.items
-        return f"; {speed:,.0f} tokens/s; left: {left:,} items, about {tokens / 1e6:,.2f} M tokens, {hours:,.2f} hours"
+        needed = duration(left * self.seconds / self.items)
+        return f"; {speed:,.0f} tokens/s; left: {left:,} items, about {short(tokens)} tokens, {needed}"
 
 
 def write_labels(

@@ -20,6 +20,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from harness.config.schema import digest
+from harness.cost.units import duration
 from harness.llm.adapters import WEIGHTS
 from harness.stats.rng import Dice
 from harness.training import checkpoint
@@ -177,10 +178,8 @@ class _Run(Loop[list[list[Row]]]):
             return
         speed = (p.tokens - self._tokens) / max(p.seconds - self._seconds, 1e-9)
         left = job.data.tokens * job.own.epochs - p.tokens
-        hours = left / max(speed, 1e-9) / 3600
-        self.tell(
-            f"{job.name}: {speed:,.0f} tokens/s in the first step; left: {left:,} tokens, about {hours:.2g} hours"
-        )
+        took = duration(left / max(speed, 1e-9))
+        self.tell(f"{job.name}: {speed:,.0f} tokens/s in the first step; left: {left:,} tokens, about {took}")
 
     def _log(self, loss: float) -> None:
         p, job = self.progress, self.job
@@ -192,6 +191,6 @@ class _Run(Loop[list[list[Row]]]):
         left = p.seconds / p.step * (job.steps - p.step)
         self.tell(
             f"{job.name}: step {p.step} of {job.steps}  loss {loss:.4f}  targets right {100 * right:.1f} %  "
-            f"{speed:.0f} tokens/s  {left / 60:.1f} min left"
+            f"{speed:.0f} tokens/s  {duration(left)} left"
         )
         self._right = [0, 0]

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness.cost.flops import ModelShape, shape_of
+from harness.cost.units import duration
 from harness.method.hooks import LabelCost
 from harness.training.labelling import SHORT
 from harness.training.memory_estimate import Need
@@ -134,10 +135,10 @@ def _tokens(total: LabelCost, own: TaskSettings) -> int:
 def table(found: Sequence[TaskForecast]) -> Iterator[tuple[str, ...]]:
     """The rows of a table, the header first."""
     yield (
-        "task", "to label", "label tokens", "label hours", "rows", "tokens", "steps", "PFLOPs", "memory GB", "tokens/s",
-        "hours",
+        "task", "to label", "label tokens", "label time", "rows", "tokens", "steps", "PFLOPs", "memory GB", "tokens/s",
+        "time",
     )  # fmt: skip
     for one in found:
         numbers = (one.rows, one.tokens, one.steps, one.flops / 1e15, one.memory.total / 1e9, one.speed)
-        cells = [f"{n:,.0f}" if n >= 100 else f"{n:.3g}" for n in numbers] + [f"{one.hours:.3g}"]
-        yield one.task, f"{one.items:,}", f"{one.label_tokens:,.0f}", f"{one.label_hours:.3g}", *cells
+        cells = [f"{n:,.0f}" if n >= 100 else f"{n:.3g}" for n in numbers] + [duration(3600 * one.hours)]
+        yield one.task, f"{one.items:,}", f"{one.label_tokens:,.0f}", duration(3600 * one.label_hours), *cells

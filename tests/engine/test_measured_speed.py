@@ -55,7 +55,7 @@ def test_hours_are_divided_among_workers_and_cost_money(tmp_path: Path) -> None:
     row = Forecast("words", "tiny", 6, 0, 1e6, 2.0, "stored: ...", 8.0, "524 tokens/s: words, 1 run")
     text = table("2 rows", [row, replace(row, hours=None, speed="no run")], workers=4, price=2.5)
     assert "4 workers: about 2 h, 20.00 at 2.50 for an hour of a worker, without 1 row of unknown speed" in text
-    assert "hours of one worker, by earlier runs on this hardware (524 tokens/s: words, 1 run)" in text
+    assert "time of one worker, by earlier runs on this hardware (524 tokens/s: words, 1 run)" in text
     assert "unknown: no earlier run" in table("1 row", [replace(row, hours=None)], price=2.5)
     assert "worker" not in table("1 row", [replace(row, hours=None)])
     keep_actual(tmp_path, "words on tiny", "f", 4, 2.0, 2.2)

@@ -150,3 +150,12 @@ def test_many_marks_of_a_row_are_ranges() -> None:
     assert lines[1].endswith("  [1]-[6]")
     assert lines[2].endswith("  [1], [6]")
     assert lines[-1] == "[6] note 5"
+
+
+def test_text_for_a_narrow_terminal_folds_and_other_formats_do_not() -> None:
+    frame = table(f1=[0.5], ratio=[2.0], notes=[("a sentence of its own",)])
+    assert render(frame, "text", 18) == (
+        "method  n    f1\nx       3  50.0\n\nmethod  ratio\nx       2.00x\n\na sentence of its\n    own\n"
+    )
+    assert render(frame, "text", 3).count("method") == 3  # a column that is too wide has a block of its own
+    assert render(frame, "markdown", 18) == render(frame, "markdown")
