@@ -23,7 +23,8 @@ from methods.chunks import fixed_chunks
 from methods.reading import options, question_text
 from methods.retry import Retry, require
 
-# The paper's table 1 (and the released code), but for the form of the answer, which is the data set's instruction.
+# The released code's, but for the form of the answer, which is the data set's instruction. The paper's table 1 has a
+# shorter update: configs/methods/memagent-printed-prompt.yaml.
 UPDATE = Prompt(
     "memory update",
     "You are presented with a problem, a section of an article that may contain the answer to the problem, and a "
@@ -56,7 +57,7 @@ class MemAgent(Method):
     draws = False
 
     def templates(self) -> Sequence[Prompt]:
-        """The two printed prompts."""
+        """The update and the answer."""
         return (UPDATE, FINAL)
 
     def reads(self, tokens: int, room: int) -> Reads:
