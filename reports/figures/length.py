@@ -5,6 +5,8 @@
                    where none are named: three that part the questions of a data set into four about equal groups
 
 The buckets are the same for all runs over the same rows with the same model. The row "all" holds all questions.
+Runs over texts that are made for several lengths (dataset.tokens) are a point each, those of a method a line; several
+such data sets of one family (ruler/vt, ruler/cwe) have their mean below (reports/figures/made_lengths.py).
 
 dataset method model length                 the bucket's name
 tokens.from tokens.mean tokens.to           shortest, mean and longest of its questions
@@ -31,6 +33,7 @@ from reports import facts
 from reports.answer_recall import answer_shown, answer_shown_as_substring
 from reports.figures import plot, tokens
 from reports.figures.figure import SAME, Figure, Titled, for_people
+from reports.figures.made_lengths import MADE, family_means, made_lengths
 from reports.figures.plot import Axis, Panel
 from reports.gold_rows import Rows, with_rows, with_texts
 
@@ -130,13 +133,19 @@ def frame(runs: Sequence[Measured], score: str | None = None, edges: Sequence[in
     groups: dict[tuple[str, str | None, str], dict[str, int]] = {}
     for one in runs:
         groups.setdefault(group(one.run), {}).update(one.lengths())
+    made = made_lengths([one.run for one in runs]) if edges is None else {}
+    labels = facts.labels([one.run for one in runs], {f"dataset.{MADE}"} if made else ())
     rows: list[dict[str, Any]] = []
-    for one, label in zip(runs, facts.labels([one.run for one in runs]), strict=True):
+    for one, label in zip(runs, labels, strict=True):
         cut = tuple(edges) if edges is not None else quantiles(list(groups[group(one.run)].values()))
-        rows += _rows(one, label, score or facts.headline(one.run), cut)
+        tokens = made.get(str(one.run.path))
+        own = _rows(one, label, score or facts.headline(one.run), () if tokens else cut)
+        rows += [{**row, "length": f"{tokens:,}"} for row in own] if tokens else own
+    if made:
+        rows.sort(key=lambda row: (labels.index(row["method"]), made.get(row["run"], 0)))
     if not rows:
         raise UserError("no question of these runs has a score: every one failed and was left out of the scores")
-    return facts.numbers(pd.DataFrame(rows))
+    return facts.numbers(pd.DataFrame([*rows, *family_means(rows, made)]))
 
 
 def _rows(one: Measured, label: str, score: str, edges: Sequence[int]) -> list[dict[str, Any]]:

@@ -130,6 +130,40 @@ def test_one_length_has_no_buckets_and_is_drawn_as_a_point(tmp_path: Path) -> No
     assert [len(line.points) for panel in panels(table) for line in panel.lines] == [1, 1]
 
 
+def made(root: Path, dataset: str, tokens: int, scores: tuple[float | None, ...], method: str = "bm25") -> Measured:
+    options = {"name": dataset, "format": "ruler", "scorers": [SCORE], "options": {"tokens": tokens}}
+    manifest = {"dataset": {"fingerprint": str(tokens)}}
+    name = {"dataset": dataset, "hash8": f"{tokens:08}", "method": method}
+    return measured(run_of(root, scores, settings={"dataset": options}, manifest=manifest, **name))
+
+
+def test_texts_made_for_several_lengths_are_one_line_and_a_family_has_its_mean(tmp_path: Path) -> None:
+    runs = [
+        made(tmp_path, "r/vt", 800, (1.0, 1.0)),
+        made(tmp_path, "r/vt", 400, (1.0, 0.0)),
+        made(tmp_path, "r/cwe", 800, (0.0, 0.0)),
+        made(tmp_path, "r/cwe", 400, (0.0, 0.0)),
+        made(tmp_path, "r/cwe", 1600, (1.0, 1.0)),  # vt has none of this length
+        made(tmp_path, "other", 400, (0.5, 0.5)),  # at one length: no curve
+    ]
+    table = frame(runs)
+    own = {dataset: list(zip(rows["length"], rows["mean"], strict=True)) for dataset, rows in table.groupby("dataset")}
+    assert own == {
+        "r/vt": [("400", 0.5), ("800", 1.0)],
+        "r/cwe": [("400", 0.0), ("800", 0.0), ("1,600", 1.0)],
+        "other": [(ALL, 0.5)],
+        "r, mean of 2": [("400", 0.25), ("800", 0.5)],
+    }
+    assert set(table["method"]) == {"bm25"}
+    mean = table[table["dataset"] == "r, mean of 2"].iloc[0]
+    low = table[(table["dataset"] == "r/vt") & (table["length"] == "400")]["mean.low"].iloc[0]
+    assert mean["mean.low"] == pytest.approx(0.25 - (0.5 - low) / 2)  # the other interval has no width below
+    assert mean["n"] == 4
+    drawn = {panel.title: [len(line.points) for line in panel.lines] for panel in panels(table)}
+    assert drawn == {"r/vt · tiny": [2], "r/cwe · tiny": [3], "other · tiny": [1], "r, mean of 2 · tiny": [2]}
+    assert set(frame(runs, edges=[2])["length"]) == {ALL, "up to 2"}
+
+
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
