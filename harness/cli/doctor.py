@@ -23,7 +23,7 @@ from typing import Any, Literal
 from harness import __version__
 from harness.cli.options import RESULTS, Json, Out
 from harness.cli.output import columns
-from harness.config import presets
+from harness.config import presets, registry
 from harness.storage.untrusted import package_folder
 
 _DISTRIBUTION = "longdoc-harness"
@@ -209,7 +209,8 @@ def rows(dataset: str, name: str | None = None) -> Check:
     if values.get("data") and Path(str(values["data"])).expanduser().exists():
         return Check("Data sets", "ok", name, f"{values['data']}, on disk")
     if "hub" not in values:
-        return Check("Data sets", "ok", name, "made here" if name.startswith("pocket/") else "from --data FILE")
+        made = values.get("format") in registry.shipped("loaders")
+        return Check("Data sets", "ok", name, "made here" if made else "from --data FILE")
     if ("dataset", str(values["hub"]).partition("@")[0]) in _cached():
         return Check("Data sets", "ok", name, f"{values['hub']}, on disk")
     return Check("Data sets", "hub", name, f"or --data FILE; how to get it: harness show {dataset}")

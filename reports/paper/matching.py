@@ -30,7 +30,7 @@ def matches(value: Value, runs: Sequence[StoredRun]) -> list[tuple[Pair, ...]]:
     For a mean that is a run on each of its data sets, all with the same preset, models and settings, or one run on a
     stand-in. Nothing where a member is missing: see `incomplete`.
     """
-    own = [run for run in runs if _preset(run) == value.entry.preset]
+    own = [run for run in runs if _preset(run) == value.entry.preset and _of_length(run, value.rules[0].tokens)]
     alone = [((value.rules[0], run),) for run in own if facts.key(run)[0] in value.stand_ins]
     if len(value.rules) == 1:
         named = (value.rules[0].dataset, *value.stand_ins)
@@ -49,7 +49,8 @@ def incomplete(runs: Sequence[StoredRun], values: Sequence[Value] | None = None)
     told: list[str] = []
     for value in load() if values is None else values:
         members = [rule.dataset for rule in value.rules]
-        own = [run for run in runs if _preset(run) == value.entry.preset] if len(members) > 1 else []
+        fits = [run for run in runs if _preset(run) == value.entry.preset and _of_length(run, value.rules[0].tokens)]
+        own = fits if len(members) > 1 else []
         for alike in _alike(value, own):
             missing = [name for name in members if not alike[name]]
             if missing:
@@ -60,6 +61,11 @@ def incomplete(runs: Sequence[StoredRun], values: Sequence[Value] | None = None)
                     f"{listed(missing)}"
                 )
     return list(dict.fromkeys(told))
+
+
+def _of_length(run: StoredRun, tokens: int | None) -> bool:
+    """Whether the run's texts were made for this length; None: any will do."""
+    return tokens in (None, (run.config["dataset"].get("options") or {}).get("tokens"))
 
 
 def _preset(run: StoredRun) -> str:
@@ -79,9 +85,11 @@ def _alike(value: Value, runs: Sequence[StoredRun]) -> list[dict[str, list[Store
 
 def _settings(run: StoredRun) -> str:
     """All of a run's settings but its data set's own: method, models and encoders as the manifest has them, seed, and
-    what was asked of answers besides the instruction."""
+    what was asked of answers besides the instruction; how long they may be too, where each has the preset's length."""
     config, manifest = run.config, run.manifest
     asked = {key: text for key, text in facts.task(run).items() if key != "instruction"}
+    if (run.origins.get("dataset.max_answer_tokens") or "").startswith("configs/"):
+        del asked["max_answer_tokens"]
     named = {key: config.get(key) for key in ("model", "roles", "encoder", "reranker")}
     told = {"method": config["method"], "models": manifest.get("models") or named, "prompts": manifest.get("prompts")}
     return canonical({**told, "task": asked, "seed": config.get("seed"), "failed": config.get("failed")})

@@ -1,4 +1,4 @@
-"""Every table and figure of the four papers (places.yaml): what runs and draws it, and what of it cannot be had.
+"""Every table and figure of the four papers, and RULER's main results (places.yaml): what runs, draws and lacks.
 
 Place("Table 1", paper="001_GARLIC", name="garlic-table1", ...)
 ├── suite "garlic-table1" on the real data, "pocket-garlic-table1" on the made-up world
@@ -20,7 +20,13 @@ from harness.config import presets
 from harness.errors import UnknownName
 
 TWIN = "pocket-"
-PAPERS = {"000_PECAN": "PECAN", "001_GARLIC": "GARLIC", "002_LongRefiner": "LongRefiner", "003_QRMeM": "QRMeM"}
+PAPERS = {
+    "000_PECAN": "PECAN",
+    "001_GARLIC": "GARLIC",
+    "002_LongRefiner": "LongRefiner",
+    "003_QRMeM": "QRMeM",
+    "004_RULER": "RULER",
+}
 EMPTY = "the paper prints nothing here"
 
 # Why a printed value is not compared, by its column or the beginning of its row.

@@ -73,7 +73,7 @@ def settings_of(value: Value, rule: DatasetRule) -> Settings:
     params = {**method.config.model_dump(mode="json"), **awaited, **entry.params}  # awaited: "from:garlic"
     models = {role: _model(value, r, role) for role in method.needs}
     encoders = {role: r.parts[role] for role in method.encoders if role in r.parts}
-    said = {**rule.settings, **entry.settings}
+    said = {**rule.settings, **({} if rule.tokens is None else {"tokens": rule.tokens}), **entry.settings}
     ignored = frozenset({key for key, one in said.items() if one is None} | _FILES)
     return Settings(
         method={

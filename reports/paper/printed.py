@@ -1,6 +1,6 @@
 """What the papers print, and which of it a run here measures: the two data files together.
 
-paper_results.csv   1,059 printed values ─┐
+paper_results.csv   1,065 printed values ─┐
 mapping.yaml        what they mean here  ─┴─► load() ─► (Value(entry, rules, metric, printed=35.8, digits=1), ...)
 """
 
@@ -113,7 +113,8 @@ def _meant(datasets: dict[str, LabelRule], label: str) -> tuple[DatasetRule, ...
     """The data set of a label, or those of a mean."""
     rule = datasets[label]
     labels = rule.mean_of if isinstance(rule, MeanRule) else (label,)
-    return tuple(one for name in labels if isinstance(one := datasets[name], DatasetRule))
+    meant = tuple(one for name in labels if isinstance(one := datasets[name], DatasetRule))
+    return meant if rule.tokens is None else tuple(one.model_copy(update={"tokens": rule.tokens}) for one in meant)
 
 
 def _scaled(printed: float, digits: int, scale: float) -> tuple[float, int]:

@@ -27,7 +27,8 @@ class DatasetRule(_Strict):
     """The data set of ours that a label means; questions: how many the paper used; stand_ins: made-up ones like it.
 
     settings: what the run's data set must have been set to, by the name that --set takes behind "dataset."; subset:
-    what the paper says of the questions where they are some of the data set's, and it does not name them.
+    what the paper says of the questions where they are some of the data set's, and it does not name them; tokens: the
+    length that texts are made for, where runs at other lengths are of other labels.
     """
 
     dataset: str
@@ -36,13 +37,15 @@ class DatasetRule(_Strict):
     stand_ins: tuple[str, ...] = ()
     settings: dict[str, Any] = Field(default_factory=dict)
     subset: str | None = None
+    tokens: int | None = None
 
 
 class MeanRule(_Strict):
-    """A label that is a mean over the data sets of other labels, each counting the same; stand_ins: as above."""
+    """A label that is a mean over other labels' data sets, each counting the same; stand_ins, tokens: as above."""
 
     mean_of: tuple[str, ...] = Field(min_length=1)
     stand_ins: tuple[str, ...] = ()
+    tokens: int | None = None
 
 
 def _form(value: Any) -> str:

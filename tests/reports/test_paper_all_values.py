@@ -22,7 +22,7 @@ F1 = "longbench.qa_f1_score"
 def test_every_printed_value_is_there_once_without_runs() -> None:
     whole = frame([])
     mapped = {value.line for value in load()}
-    assert len(whole) == len(printed()) == 1059
+    assert len(whole) == len(printed()) == 1065
     assert (whole["verdict"] == NOT_RUN).sum() == len(mapped)
     left = whole[whole["verdict"] == NOT_COMPARED]
     assert all(len(notes) == 1 for notes in left["notes"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from harness.config.schema import digest
 from harness.storage.run_folder import StoredRun
 from reports import tables
 from reports.paper import frame, incomplete
+from reports.paper.matching import matches
 from reports.paper.measured import Ours, mean
 from reports.paper.printed import Value, load
 from reports.paper.verdicts import NOT_COMPARABLE
@@ -55,7 +57,9 @@ def run(root: Path, dataset: str, scores: list[float], **changes: Any) -> Stored
         "model.name": model,
         "model.source": None,
         "dataset.scorers": [ACC],
+        "dataset.max_answer_tokens": changes.get("longest", 32),
         "seed": changes.get("seed", 0),
+        "dataset.options": {"tokens": changes["tokens"]} if "tokens" in changes else {},
     }
     hash8 = digest([dataset, sorted(changes.items())])[:8]
     return paper_run(root, "bm25", dataset, rows, config=config, manifest={"models.reader.seen": model}, hash8=hash8)
@@ -105,6 +109,22 @@ class TestFrame:
         assert row["ours.high"] - row["ours"] == pytest.approx(math.hypot(*widths) / 2)
         assert 0 < row["ours.high"] - row["ours"] < max(widths)
         assert incomplete(runs, values()) == []
+
+    def test_runs_at_another_length_are_of_another_label(self, tmp_path: Path) -> None:
+        datasets = {**RULES["datasets"], "Single": {"mean_of": ["One", "Two"], "tokens": 800}}
+        (value, _) = values(datasets=datasets)
+        runs = [run(tmp_path, name, [1.0], tokens=size) for name in ("nq", "popqa") for size in (400, 800)]
+        assert [[one for _, one in way] for way in matches(value, runs)] == [[runs[1], runs[3]]]
+        assert incomplete([runs[0], runs[1]], [value]) == [
+            "Paper's Single is a mean over nq and popqa: no run of bm25 with Llama and these settings on popqa"
+        ]
+
+    def test_lengths_of_answers_that_presets_say_may_differ(self, tmp_path: Path) -> None:
+        (value, *_) = values()
+        presets = {"dataset.max_answer_tokens": "configs/datasets/nq.yaml"}
+        runs = [run(tmp_path, "nq", [1.0]), run(tmp_path, "popqa", [1.0], longest=128)]
+        assert matches(value, runs) == []
+        assert len(matches(value, [replace(one, origins=presets) for one in runs])) == 1
 
     def test_differs(self, tmp_path: Path) -> None:
         runs = [run(tmp_path, "nq", [1.0] * 40), run(tmp_path, "popqa", [1.0] * 20)]
