@@ -8,13 +8,11 @@ Each row times A and B in turn, A B A B ..., and prints the median of each and t
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +26,6 @@ from harness.llm.kv import Arena, rewind
 from harness.llm.load import load_model
 from harness.models import LanguageModel
 from pocket.random_model import save
-from pocket.world.sample import sample
 
 Run = Callable[[], float]
 
@@ -150,28 +147,6 @@ def search(model: Any, top: int, nodes: int) -> tuple[float, float, float]:
     return cached.flops("full") / 1e9, resent.flops("full") / 1e9, without_probes
 
 
-def own_time(folder: Path, questions: int = 200) -> float:
-    """Milliseconds a question that the engine itself takes: a scripted model, BM25, scores, a line on disk."""
-    from harness.config.layers import Choices
-    from harness.engine.plan import plan_choices
-    from harness.engine.progress import Silent
-    from harness.engine.runner import run
-
-    rows = [sample("musique", 0, tokens=2000, purpose="evaluation", number=n).rows[0] for n in range(12)]
-    data = folder / "rows.jsonl"
-    many = ({**rows[i % len(rows)], "id": f"q{i}"} for i in range(questions))
-    data.write_text("".join(json.dumps(row) + "\n" for row in many), encoding="utf-8")
-    script = folder / "script.yaml"
-    script.write_text('replies: [{reply: "an answer"}]\n', encoding="utf-8")
-    choices = Choices(
-        method="closed-book", dataset="musique", data=str(data), model="scripted", sets={"model.script": str(script)}
-    )
-    plan = plan_choices(choices)
-    # The first run of a process imports the scorers' packages, 1 to 2 s that do not grow with the questions.
-    run(plan_choices(replace(choices, limit=1)), folder / "warm", command=["bench"], progress=Silent())
-    return timed(lambda: run(plan, folder / "out", command=["bench"], progress=Silent())) / questions * 1e3
-
-
 def model_table(folder: Path, repeats: int) -> None:
     model = eight_layers(folder / "model")
     few = list(appending(model, 3584, 512, 20))
@@ -204,7 +179,6 @@ def main() -> None:
         for model in ("smollm2-135m", "pocket-llama"):
             for what, a, b, target in parallel.rows(parallel.Bench(folder / model), model):
                 line(what, a, b, target)
-        print(f"\nthe engine's own time: {own_time(folder):.2f} ms a question (scripted model, closed book)")
 
 
 if __name__ == "__main__":
