@@ -75,26 +75,50 @@ class Reversal:
 
 @dataclass(frozen=True)
 class Band:
-    """The methods of one data set and model under every scorer.
+    """The methods of one data set and model under every scorer, on the questions that all of them answered.
 
-    means: scorer -> method -> mean in [0, 1] over the `n` questions; families: scorer -> family; same: whether all
-    methods answered the same questions.
+    columns: scorer -> method -> values in [0, 1]; clusters: scorer -> the label of each value; families: scorer ->
+    family; n: questions; same: whether all methods answered the same; partial: scorers, judges among them, of some
+    methods only, which are left out.
     """
 
     dataset: str
     model: str
     headline: str
     n: int
-    means: Mapping[str, Mapping[str, float]]
+    columns: Mapping[str, Mapping[str, Sequence[float]]]
+    clusters: Mapping[str, Sequence[str]]
     families: Mapping[str, str]
-    reversals: tuple[Reversal, ...]
     same: bool = True
+    partial: tuple[str, ...] = ()
+
+    @functools.cached_property
+    def means(self) -> dict[str, dict[str, float]]:
+        """Scorer -> method -> mean in [0, 1]."""
+        return {name: {m: sum(v) / len(v) for m, v in own.items()} for name, own in self.columns.items()}
 
     @property
     def methods(self) -> list[str]:
         """Best first by the headline."""
         own = self.means[self.headline]
         return sorted(own, key=lambda name: -own[name])
+
+    @functools.cached_property
+    def reversals(self) -> tuple[Reversal, ...]:
+        """The pairs that change order."""
+        found = []
+        for a, b in itertools.combinations(self.means[self.headline], 2):
+            apart = {name: own[a] - own[b] for name, own in self.means.items()}
+            above = tuple(name for name, value in apart.items() if value > CLOSE)
+            below = tuple(name for name, value in apart.items() if value < -CLOSE)
+            if above and below:
+                ends = max(above, key=lambda name: apart[name]), min(below, key=lambda name: apart[name])
+                found.append(Reversal(a, b, above, below, all(self._clearly(a, b, name) for name in ends)))
+        return tuple(found)
+
+    def _clearly(self, a: str, b: str, name: str) -> bool:
+        test = paired_test(self.columns[name][a], self.columns[name][b], self.clusters[name])
+        return test.low is not None and test.high is not None and (test.low > 0 or test.high < 0)
 
     @property
     def sentence(self) -> str:
@@ -177,45 +201,20 @@ def values(run: StoredRun, examples: Mapping[str, Example], names: Sequence[str]
     return pd.DataFrame(columns, index=questions).dropna(how="all")
 
 
-@dataclass(frozen=True)
-class Measured:
-    """The questions that all methods of one data set and model answered, under every scorer that applies to all.
+def of_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Band]:
+    """A band for each data set and model, in the order of the runs; other rows of a data set are another band.
 
-    columns: scorer -> method -> values in [0, 1]; clusters: scorer -> the label of each value; families: scorer ->
-    family; n: questions; same: whether all methods answered the same; partial: scorers, judges among them, of some
-    methods only, which are left out.
-    """
-
-    dataset: str
-    model: str
-    headline: str
-    n: int
-    columns: Mapping[str, Mapping[str, Sequence[float]]]
-    clusters: Mapping[str, Sequence[str]]
-    families: Mapping[str, str]
-    same: bool
-    partial: tuple[str, ...]
-
-    @property
-    def means(self) -> dict[str, dict[str, float]]:
-        """Scorer -> method -> mean."""
-        return {name: {m: sum(v) / len(v) for m, v in own.items()} for name, own in self.columns.items()}
-
-
-def measured(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Measured]:
-    """The values of each data set and model, in the order of the runs; other rows of a data set are another group.
-
-    Raises UserError for runs of one group that answered no question in common.
+    Raises UserError for runs of one band that answered no question in common.
     """
     groups: dict[tuple[str, str, str | None], list[tuple[str, StoredRun, Rows]]] = {}
     labels = facts.labels([run for run, _ in pairs])
     for label, (run, rows) in zip(labels, pairs, strict=True):
         key = str(run.config["dataset"]["name"]), str(run.config["model"]["name"]), facts.fingerprint(run)
         groups.setdefault(key, []).append((label, run, rows))
-    return [_measured(dataset, model, group) for (dataset, model, _), group in groups.items()]
+    return [_band(dataset, model, group) for (dataset, model, _), group in groups.items()]
 
 
-def _measured(dataset: str, model: str, group: Sequence[tuple[str, StoredRun, Rows]]) -> Measured:
+def _band(dataset: str, model: str, group: Sequence[tuple[str, StoredRun, Rows]]) -> Band:
     each = [applying(run, (example.gold for example in rows.examples.values())) for _, run, rows in group]
     families = {name: family for family_of in each for name, family in family_of.items()}
     partial = tuple(name for name in families if not all(name in one for one in each))
@@ -239,31 +238,7 @@ def _measured(dataset: str, model: str, group: Sequence[tuple[str, StoredRun, Ro
     headline = facts.headline(first)
     headline = headline if headline in columns else next(iter(columns))
     same = all(len(table) == len(common) for table in tables.values())
-    return Measured(dataset, model, headline, len(order), columns, own_clusters, families, same, partial)
-
-
-def of_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Band]:
-    """A band for each data set and model; raises as `measured`."""
-    return [_band(each) for each in measured(pairs)]
-
-
-def _band(found: Measured) -> Band:
-    means = found.means
-
-    def clearly(a: str, b: str, name: str) -> bool:
-        test = paired_test(found.columns[name][a], found.columns[name][b], found.clusters[name])
-        return test.low is not None and test.high is not None and (test.low > 0 or test.high < 0)
-
-    reversals = []
-    for a, b in itertools.combinations(means[found.headline], 2):
-        apart = {name: means[name][a] - means[name][b] for name in means}
-        above = tuple(name for name, value in apart.items() if value > CLOSE)
-        below = tuple(name for name, value in apart.items() if value < -CLOSE)
-        if above and below:
-            ends = max(above, key=lambda name: apart[name]), min(below, key=lambda name: apart[name])
-            reversals.append(Reversal(a, b, above, below, all(clearly(a, b, name) for name in ends)))
-    told = found.dataset, found.model, found.headline, found.n
-    return Band(*told, means, found.families, tuple(reversals), found.same)
+    return Band(dataset, model, headline, len(order), columns, own_clusters, families, same, partial)
 
 
 def sections(bands: Sequence[Band]) -> list[tuple[str, pd.DataFrame]]:
@@ -287,14 +262,18 @@ def _row(band: Band, method: str) -> dict[str, Any]:
         held = [value for name, value in own.items() if band.families[name] == family]
         if held:
             row[family] = _points(held)
-    ranks = [rank(band, name, method) for name in own]
-    row["rank"] = str(ranks[0]) if len(set(ranks)) == 1 else f"{min(ranks)} to {max(ranks)}"
+    row["rank"] = ranks(band.means, method)
     return row
 
 
-def rank(band: Band, name: str, method: str) -> int:
-    """1 for the best mean by scorer `name`; methods with equal means share a rank."""
-    means = band.means[name]
+def ranks(means: Mapping[str, Mapping[str, float]], method: str) -> str:
+    """The best and the worst rank of a method over the scorers, "1 to 3"; "1" where they are the same."""
+    found = {rank(own, method) for own in means.values()}
+    return str(min(found)) if len(found) == 1 else f"{min(found)} to {max(found)}"
+
+
+def rank(means: Mapping[str, float], method: str) -> int:
+    """1 for the best mean; methods with equal means share a rank."""
     return 1 + sum(value > means[method] + CLOSE for value in means.values())
 
 
@@ -326,7 +305,7 @@ def frame(bands: Sequence[Band]) -> pd.DataFrame:
                 "scorer": name,
                 "family": band.families[name],
                 "score": means[method],
-                "rank": rank(band, name, method),
+                "rank": rank(means, method),
                 "n": band.n,
             }
             for band in bands

@@ -141,7 +141,7 @@ def _stable(groups: Sequence[_Group]) -> Iterator[str]:
         pairs = [pair for pair in zip(group.runs, rows_of(group.runs), strict=True) if pair[1].problem is None]
         with suppress(UserError):  # the methods have no question in common
             for found in stability.of_runs(pairs):
-                if found.pairs:
+                if not found.table.empty:
                     yield f"{group.name} · {found.found.model}. {found.sentence}"
 
 

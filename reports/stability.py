@@ -20,15 +20,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from harness.stats.bootstrap import Floats, by_cluster, resampled
-from reports.bands import CLOSE, JUDGES, Measured, measured
+from reports import bands
+from reports.bands import CLOSE, JUDGES, Band, ranks
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
     from reports.gold_rows import Rows
 
+KINDS = ("scorer", "judge", "judge prompt")
 DRAWS = 1000
 DRAW = "draw of questions"
 _RARE = 0.05  # share of draws up to which an order is kept
@@ -36,173 +37,118 @@ _NAMED = 4  # choices that the sentence names
 
 
 @dataclass(frozen=True)
-class Choice:
-    """A way to score. kind: scorer, judge or judge prompt (where one model judged with several).
-
-    means: (M,); apart: (P,) differences of the pairs' means; reversed: (P,) share of draws with the opposite order.
-    """
-
-    name: str
-    kind: str
-    means: Floats
-    apart: Floats
-    reversed: Floats
-
-
-@dataclass(frozen=True)
 class Stability:
-    """The methods of one data set and model, best first by the headline, under every choice; the headline's is first.
+    """The methods of one data set and model under every choice.
 
-    pairs: places of methods; order: (P,) 1 where the first of a pair is the better one, -1, or 0 for a tie everywhere.
+    table: a row a choice and pair (and one for the draw): choice, kind (scorer, judge, judge prompt where one model
+    judged with several, or draw), a, b, difference of their means, reversed (share of draws with the opposite order),
+    flips.
     """
 
-    found: Measured
-    methods: Sequence[str]
-    pairs: Sequence[tuple[int, int]]
-    choices: Sequence[Choice]
-    order: Floats
-
-    def flipped(self, choice: Choice) -> NDArray[np.bool]:
-        """(P,) whether the choice says the opposite of the order."""
-        return choice.apart * self.order < -CLOSE
-
-    @property
-    def drawn(self) -> NDArray[np.bool]:
-        """(P,) whether the draw of questions flips the headline's order."""
-        return self.choices[0].reversed > _RARE
+    found: Band
+    table: pd.DataFrame
 
     @property
     def flips(self) -> dict[str, int]:
         """Choice -> number of pairs that it flips, most first; only those that flip one."""
-        counts = {choice.name: int(self.flipped(choice).sum()) for choice in self.choices}
-        counts[DRAW] = int(self.drawn.sum())
-        return {name: count for name, count in Counter(counts).most_common() if count}
+        return dict(Counter(self.table["choice"][self.table["flips"]]).most_common())
 
     @property
     def sentence(self) -> str:
         """How many pairs keep their order, and which choices flip the others."""
-        if not self.pairs:
+        if self.table.empty:
             return "One method alone has no ranking."
-        some = np.any([self.drawn, *(self.flipped(choice) for choice in self.choices)], axis=0)
-        kinds = Counter("judge" if choice.kind != "scorer" else "scorer" for choice in self.choices)
-        prompts = sum(choice.kind == "judge prompt" for choice in self.choices)
-        told = [f"{n} {kind}{'s' if n > 1 else ''}" for kind, n in kinds.items()]
-        told[-1] += f" ({prompts} of them prompts of one model)" if prompts else ""
-        n, flips, changing = len(self.pairs), self.flips, int(some.sum())
+        changing = self.table.groupby(["a", "b"])["flips"].any()
+        kinds = Counter(self.table.drop_duplicates("choice")["kind"])
+        told = [f"{kinds[kind]} {kind}{'s' if kinds[kind] > 1 else ''}" for kind in KINDS if kinds[kind]]
         text = (
-            f"Pairs of methods that keep their order under {' and '.join(told)} and 95 % of {DRAWS:,} draws of the "
-            f"questions: {n - changing} of {n}"
+            f"Pairs of methods that keep their order under {', '.join(told)} and 95 % of {DRAWS:,} draws of the "
+            f"questions: {(~changing).sum()} of {len(changing)}"
         )
-        if not flips:
+        if not self.flips:
             return f"{text}."
-        named = [f"{name} {count}" for name, count in list(flips.items())[:_NAMED]]
-        more = f" and {len(flips) - _NAMED} more choices" if len(flips) > _NAMED else ""
-        share = 100 * np.mean([choice.reversed for choice in self.choices])
+        named = [f"{name} {count}" for name, count in list(self.flips.items())[:_NAMED]]
+        more = f" and {len(self.flips) - _NAMED} more choices" if len(self.flips) > _NAMED else ""
         return (
-            f"{text}; {changing} ({100 * changing / n:.0f} %) flip, by {', '.join(named)}{more}. Over all choices and "
-            f"draws at once {share:.0f} % of the orders are reversed."
+            f"{text}; {changing.sum()} ({100 * changing.mean():.0f} %) flip, by {', '.join(named)}{more}. Over all "
+            f"choices and draws at once {100 * self.table['reversed'].mean():.0f} % of the orders are reversed."
         )
 
 
 def of_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Stability]:
-    """A Stability for each data set and model; raises as `reports.bands.measured`."""
+    """A Stability for each data set and model; raises as `reports.bands.of_runs`."""
     judges = {name: told for run, _ in pairs for name, told in (run.manifest.get("judges") or {}).items()}
-    return [_stability(found, judges) for found in measured(pairs)]
+    return [_stability(found, judges) for found in bands.of_runs(pairs)]
 
 
-def _stability(found: Measured, judges: Mapping[str, Any]) -> Stability:
-    own = found.means[found.headline]
-    methods = sorted(own, key=lambda name: -own[name])
-    pairs = list(combinations(range(len(methods)), 2))
-    names = [found.headline, *(name for name in found.columns if name != found.headline)]
-    means = {name: np.asarray([found.means[name][method] for method in methods]) for name in names}
-    first, second = (np.asarray([pair[k] for pair in pairs], dtype=int) for k in (0, 1))
-    apart = {name: means[name][first] - means[name][second] for name in names}
+def _stability(found: Band, judges: Mapping[str, Any]) -> Stability:
+    pairs = list(combinations(found.methods, 2))
+    names = sorted(found.columns, key=lambda name: name != found.headline)  # the headline first
+    apart = {name: np.asarray([own[a] - own[b] for a, b in pairs]) for name, own in found.means.items()}
     signs = np.asarray([_sign(apart[name]) for name in names])
     order = np.where(signs[0] != 0, signs[0], np.sign(signs.sum(axis=0)))
-    models = Counter(_model(judges[name]) for name in names if name in judges)
-    choices = []
+    models = Counter(_model(judges, name) for name in names if found.families[name] == JUDGES)
+    rows = []
     for name in names:
-        kind = "scorer" if found.families[name] != JUDGES else "judge"
-        if kind == "judge" and models[_model(judges.get(name) or {})] > 1:
-            kind = "judge prompt"
-        drawn = _drawn(found, name, methods)
-        opposite = _sign(drawn[:, first] - drawn[:, second]) * order < 0
-        choices.append(Choice(name, kind, means[name], apart[name], opposite.mean(axis=0)))
-    return Stability(found, methods, pairs, choices, order)
+        kind = "scorer" if found.families[name] != JUDGES else KINDS[1 + (models[_model(judges, name)] > 1)]
+        drawn = _drawn(found, name)
+        reversed_ = [float((_sign(drawn[a] - drawn[b]) * order[p] < 0).mean()) for p, (a, b) in enumerate(pairs)]
+        flips = apart[name] * order < -CLOSE
+        rows += [(name, kind, *pair, *told) for pair, *told in zip(pairs, apart[name], reversed_, flips, strict=True)]
+    rows += [(DRAW, "draw", *row[2:6], row[5] > _RARE) for row in rows[: len(pairs)]]
+    return Stability(found, pd.DataFrame(rows, columns=["choice", "kind", "a", "b", "difference", "reversed", "flips"]))
 
 
-def _model(judge: Mapping[str, Any]) -> str:
-    return str((judge.get("model") or {}).get("name"))
+def _model(judges: Mapping[str, Any], name: str) -> str:
+    return str(((judges.get(name) or {}).get("model") or {}).get("name"))
 
 
 def _sign(values: Floats) -> Floats:
     return np.where(np.abs(values) > CLOSE, np.sign(values), 0.0)
 
 
-def _drawn(found: Measured, name: str, methods: Sequence[str]) -> Floats:
-    """(DRAWS, M) means by the scorer `name` over the drawn clusters."""
-    by_method = [by_cluster(found.columns[name][method], found.clusters[name]) for method in methods]
-    totals = resampled([*(sums for sums, _ in by_method), by_method[0][1]], 0, DRAWS)
-    means: Floats = totals[:, :-1] / totals[:, -1:]
-    return means
+def _drawn(found: Band, name: str) -> dict[str, Floats]:
+    """Method -> (DRAWS,) its means by the scorer `name` over the drawn clusters."""
+    own = {method: by_cluster(values, found.clusters[name]) for method, values in found.columns[name].items()}
+    totals = resampled([*(sums for sums, _ in own.values()), next(iter(own.values()))[1]], 0, DRAWS)
+    return {method: totals[:, place] / totals[:, -1] for place, method in enumerate(own)}
 
 
 def sections(found: Sequence[Stability]) -> list[tuple[str, pd.DataFrame]]:
     """For each data set and model a table of methods, and one of the choices that flip a pair."""
     out = []
     for each in found:
+        means, headline = each.found.means, each.found.headline
         title = f"{each.found.dataset} · {each.found.model}"
         partial = [f"not of all methods, so left out: {', '.join(each.found.partial)}"] if each.found.partial else []
         notes = (each.sentence, f"n = {each.found.n}; in draws: how many say so", *partial)
-        rows = [{**_row(each, place), "notes": notes} for place in range(len(each.methods))]
+        rows = [
+            {
+                "method": m,
+                headline: f"{100 * means[headline][m]:.1f}",
+                "rank by any choice": ranks(means, m),
+                "notes": notes,
+            }
+            for m in each.found.methods
+        ]
         out.append((title, pd.DataFrame(rows)))
         if each.flips:
-            out.append((f"{title}: what flips", pd.DataFrame([_flip(each, name) for name in each.flips])))
+            out.append((f"{title}: what flips", pd.DataFrame([_flip(each.table, name) for name in each.flips])))
     return out
 
 
-def _row(each: Stability, place: int) -> dict[str, Any]:
-    ranks = [1 + int((choice.means > choice.means[place] + CLOSE).sum()) for choice in each.choices]
-    low, high = min(ranks), max(ranks)
-    return {
-        "method": each.methods[place],
-        each.found.headline: f"{100 * each.choices[0].means[place]:.1f}",
-        "rank": str(ranks[0]),
-        "by any choice": str(low) if low == high else f"{low} to {high}",
-    }
-
-
-def _flip(each: Stability, name: str) -> dict[str, str]:
-    choice = next((choice for choice in each.choices if choice.name == name), each.choices[0])
-    flipped, kind = (each.drawn, DRAW) if name == DRAW else (each.flipped(choice), choice.kind)
-    told = [f"{each.methods[a]}, {each.methods[b]}" for (a, b), yes in zip(each.pairs, flipped, strict=True) if yes]
+def _flip(table: pd.DataFrame, name: str) -> dict[str, str]:
+    part = table[table["flips"] & (table["choice"] == name)]
+    told = [f"{a}, {b}" for a, b in zip(part["a"], part["b"], strict=True)]
     return {
         "choice": name,
-        "kind": kind,
+        "kind": part["kind"].iloc[0],
         "pairs": str(len(told)),
-        "in draws": f"{100 * choice.reversed[flipped].mean():.0f} %",
+        "in draws": f"{100 * part['reversed'].mean():.0f} %",
         "which": "; ".join(told[:3]) + (f" and {len(told) - 3} more" if len(told) > 3 else ""),
     }
 
 
 def frame(found: Sequence[Stability]) -> pd.DataFrame:
-    """One row a choice and pair: dataset, model, choice, kind, a, b, difference, flips, reversed (share of draws)."""
-    return pd.DataFrame(
-        [
-            {
-                "dataset": each.found.dataset,
-                "model": each.found.model,
-                "choice": choice.name,
-                "kind": choice.kind,
-                "a": each.methods[a],
-                "b": each.methods[b],
-                "difference": choice.apart[p],
-                "flips": bool(each.flipped(choice)[p]),
-                "reversed": choice.reversed[p],
-            }
-            for each in found
-            for choice in each.choices
-            for p, (a, b) in enumerate(each.pairs)
-        ]
-    )
+    """The tables of all, with their dataset and model."""
+    return pd.concat([each.table.assign(dataset=each.found.dataset, model=each.found.model) for each in found])

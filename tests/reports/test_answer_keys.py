@@ -110,7 +110,8 @@ def test_damaged_keys_are_found_and_scored_anew(tmp_path: Path) -> None:
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    gold = {"answers": ["yes", "no"], "supporting": [], "extra": {}}
+    marks = [{"document_id": "d0", "start": start, "end": start + 4} for start in (0, 5)]
+    gold = {"answers": ["yes", "no", "Oslo"], "supporting": marks, "extra": {}}
     known: dict[str, Any] = {"question": "Who?", "options": None, "gold": gold, "document_characters": [9]}
     write_run(tmp_path / "a", [record(0, 1.0, **known)])
     with pytest.raises(SystemExit, match="0"):

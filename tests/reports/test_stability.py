@@ -49,7 +49,7 @@ def test_a_ranking_that_survives(tmp_path: Path) -> None:
     assert found.flips == {}
     assert "95 % of 1,000 draws of the questions: 1 of 1." in found.sentence
     ((_, table),) = stability.sections([found])
-    assert table["by any choice"].tolist() == ["1", "2"]
+    assert table["rank by any choice"].tolist() == ["1", "2"]
 
 
 def test_a_scorer_that_swaps_two_methods_is_named(tmp_path: Path) -> None:
@@ -73,17 +73,14 @@ def test_a_lenient_judge_is_named_with_its_prompt(tmp_path: Path) -> None:
         run(tmp_path, "long", 10, {STRICT: 10, OTHER: 11, LENIENT: 60}),
     )
     assert found.flips == {LENIENT: 1}
-    assert {choice.name: choice.kind for choice in found.choices if "judge" in choice.kind} == {
-        STRICT: "judge prompt",
-        OTHER: "judge",
-        LENIENT: "judge prompt",
-    }
-    assert "3 judges (2 of them prompts of one model)" in found.sentence
+    kinds = dict(zip(found.table["choice"], found.table["kind"], strict=True))
+    assert {name: kinds[name] for name in JUDGED} == {LENIENT: "judge prompt", STRICT: "judge prompt", OTHER: "judge"}
+    assert "1 judge, 2 judge prompts and" in found.sentence
 
 
 def test_few_questions_are_flipped_by_their_draw(tmp_path: Path) -> None:
     found = of(run(tmp_path, "one", 31), run(tmp_path, "two", 30))
-    assert found.drawn.tolist() == [False]  # nested: in no draw is the second one ahead
+    assert found.flips == {}  # nested: in no draw is the second one ahead
     apart = run(tmp_path / "a", "one", 31), run(tmp_path / "a", "two", 30)
     for row in apart[1].records:
         row["scores"][F1] = float(int(row["question_id"][1:]) % 2)
@@ -99,5 +96,5 @@ def test_the_command_and_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[
     with pytest.raises(SystemExit, match="0"):
         main(["report", "stability", str(tmp_path), "--format", "json"])
     rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
-    assert {(row["a"], row["b"], row["flips"]) for row in rows} == {("good", "bad", False)}
+    assert {(row["a"], row["b"], row["flips"], row["model"]) for row in rows} == {("good", "bad", False, "tiny")}
     assert f"musique · tiny. {of(*runs).sentence}" in page(runs)
