@@ -55,7 +55,7 @@ def _plan(choices: Choices) -> Plan:
     """The plan with all heads in place of a list. Raises UserError for a method that uses none."""
     from dataclasses import replace
 
-    from harness.config.named_settings import method_class
+    from harness.config.registry import method_class
     from harness.config.resolve import resolve_part
     from harness.engine.plan import plan_choices
 

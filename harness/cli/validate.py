@@ -10,7 +10,7 @@ from harness.cli.output import say
 from harness.cli.show import one
 from harness.config import presets, registry, suites
 from harness.config.layers import Choices
-from harness.config.named_settings import parameters
+from harness.config.registry import parameters
 from harness.config.resolve import resolve, resolve_part
 from harness.config.schema import DatasetConfig
 from harness.engine.plan import Plan, make_method

@@ -7,13 +7,14 @@ suite's profile < suite < --profile < config files < --set < flags
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.config import presets
-from harness.config.registry import code_named, refusal, trust, trusted
+from harness.config.registry import code_named, parameters, refusal, trust, trusted
 from harness.config.schema import DatasetConfig, EncoderConfig, ModelConfig
 from harness.config.suites import Suite
 from harness.config.yaml_tree import Raw, flatten, read_yaml, scalar
@@ -57,7 +58,7 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
         (n, dict(with_home(v["config"])) if set(v) == {"config", "origins"} and isinstance(v["config"], dict) else v)
         for n, v in files
     ]
-    suite = [] if c.suite is None else _suite(c.suite, problems)
+    suite = [] if c.suite is None else _suite(c.suite, c.method, problems)
     profiles = [("--profile", c.profile), *(("config file", v.get("profile") or None) for _, v in reversed(files))]
     if c.suite is not None:
         profiles.append((f"suite {c.suite.name}", c.suite.profile))
@@ -104,12 +105,12 @@ def foreign_keys(parts: Mapping[str, Any], origins: Mapping[str, str], files: Se
     return found
 
 
-def _suite(suite: Suite, problems: list[HarnessError]) -> list[Layer]:
+def _suite(suite: Suite, method: str | None, problems: list[HarnessError]) -> list[Layer]:
     """The settings of a suite, its profile apart."""
     label = f"suite {suite.name}"
     made: dict[str, Any] = {}  # one layer, so that settings beside a model's name belong to that model
     for item in suite.sets.items():
-        made = _merged(made, attempt(problems, _as_layer, *item, label) or {})
+        made = _merged(made, attempt(problems, _as_layer, *item, label, method) or {})
     trust(*code_named(_with_yaml_values(made)))
     made |= {} if suite.limit is None else {"limit": suite.limit}
     rows = {"methods": {name: dict(own) for name, own in suite.params.items()}} if suite.params else {}
@@ -133,7 +134,7 @@ def _flags(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     for key, value in c.sets.items():
         if flags.get(key) is not None:
             problems.append(UserError(f"'{key}' is given twice: by --set and by the flag of that name; keep one"))
-        named = attempt(problems, _as_layer, key, value, "--set") or {}
+        named = attempt(problems, _as_layer, key, value, "--set", c.method) or {}
         trust(*code_named(_with_yaml_values(named)))
         layers.append(("--set", named))
     parts = {"method": c.method, "dataset": c.dataset, "model": c.model}
@@ -179,19 +180,33 @@ def _normalised(problems: list[HarnessError], values: dict[str, Any], origin: st
     return out
 
 
-def _as_layer(key: str, value: Any, origin: str) -> dict[str, Any]:
-    """{"method.k": 3} -> {"method": {"params": {"k": 3}}}. Raises UserError for a root that cannot be set."""
+def _nearest(key: str, method: str | None) -> list[str]:
+    """The settings of a row with this method that end as an unknown key does; else those that are spelt like it."""
+    parts = {"dataset": DatasetConfig, "model": ModelConfig, "encoder": EncoderConfig}
+    known = [f"{part}.{name}" for part, config in parts.items() for name in config.model_fields]
+    with contextlib.suppress(UserError):  # an unknown method; its own sentence says so
+        files = presets.read("methods", presets.find("methods", str(method)))
+        own = next(values["implementation"] for _, values in reversed(files) if "implementation" in values)
+        known += [f"method.{name}" for name in sorted(parameters(own))]
+    ending = key.rpartition(".")[2]
+    return [name for name in known if name.partition(".")[2] == ending] or close_matches(key, known)
+
+
+def _as_layer(key: str, value: Any, origin: str, method: str | None) -> dict[str, Any]:
+    """{"method.k": 3} -> {"method": {"params": {"k": 3}}}. Raises UserError for a root that cannot be set.
+
+    method: that of the row.
+    """
     root, *rest = key.split(".")
     if root in ("profile", "suite", "data", "out"):
         raise UserError(f"'{root}' is chosen with --{root}, not with --set")
     if root == "datasets" and len(rest) < 2:
         raise UserError(f"'{key}' ({origin}): name a data set and its key: datasets.nq.documents=FILE")
     if root not in (*PARTS, "roles", "datasets", *SCALARS):
-        if not rest and not close_matches(root, (*PARTS, "roles", *SCALARS)):
-            homes = (("dataset", DatasetConfig), ("model", ModelConfig), ("encoder", EncoderConfig))
-            near = [f"{part}.{key}" for part, fields in homes if key in fields.model_fields] or [f"method.{key}"]
-            raise UserError(f"unknown key '{key}' ({origin}). Did you mean {' or '.join(map(repr, near))}?")
-        raise unknown(f"key '{key}' ({origin})", root, (*PARTS, "roles", *SCALARS))
+        near = [] if rest else close_matches(root, (*PARTS, "roles", *SCALARS))
+        near = near or _nearest(key, method)
+        hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+        raise UserError(f"unknown key '{key}' ({origin}).{hint}")
     if root in SCALARS and rest:
         raise UserError(f"unknown key '{key}' ({origin}): '{root}' is a single value")
     if root == "roles" and not rest:

@@ -11,29 +11,14 @@ datasets:
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from harness.config import presets, registry
+from harness.config import presets
 from harness.config.layers import Layer
+from harness.config.registry import method_class, parameters
 from harness.config.schema import MethodChoice
 from harness.config.yaml_tree import Raw, read_yaml
 from harness.errors import HarnessError, UserError, close_matches, unknown
-
-if TYPE_CHECKING:
-    from harness.method import Method
-
-
-def method_class(implementation: str) -> type[Method]:
-    """Import a method's class. Raises UserError when it cannot be imported."""
-    from harness.method import Method
-
-    cls: type[Method] = registry.load(implementation, Method)
-    return cls
-
-
-def parameters(implementation: str) -> set[str]:
-    """Names of the parameters of a method's implementation. Raises UserError when it cannot be imported."""
-    return set(method_class(implementation).Config.model_fields)
 
 
 def of_name(kind: str, table: dict[str, Any], name: str, origin: str, implementation: str = "") -> list[dict[str, Any]]:

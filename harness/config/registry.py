@@ -22,10 +22,13 @@ import importlib
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.config.yaml_tree import read_yaml
 from harness.errors import CannotRun, ConfigError, UnknownName, UserError, close_matches
+
+if TYPE_CHECKING:
+    from harness.method import Method
 
 # A folder of the user's own presets and the modules they name.
 ENV = "HARNESS_CONFIGS"
@@ -155,6 +158,19 @@ def load(target: str, base: type | None = None) -> Any:
     if base is not None and not (isinstance(loaded, type) and issubclass(loaded, base)):
         raise UserError(f"'{target}' is not a subclass of {base.__module__}.{base.__name__}")
     return loaded
+
+
+def method_class(implementation: str) -> type[Method]:
+    """Import a method's class. Raises UserError when it cannot be imported."""
+    from harness.method import Method
+
+    cls: type[Method] = load(implementation, Method)
+    return cls
+
+
+def parameters(implementation: str) -> set[str]:
+    """Names of the parameters of a method's implementation. Raises UserError when it cannot be imported."""
+    return set(method_class(implementation).Config.model_fields)
 
 
 def imported(target: str) -> Any:

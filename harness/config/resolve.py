@@ -22,7 +22,8 @@ from pydantic import create_model
 
 from harness.config import presets, registry
 from harness.config.layers import SCALARS, Choices, Layer, foreign_keys, read_layers
-from harness.config.named_settings import method_class, of_name, role_models, with_prompts
+from harness.config.named_settings import of_name, role_models, with_prompts
+from harness.config.registry import method_class
 from harness.config.schema import ROLES, DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig
 from harness.config.validation import build, gathered
 from harness.config.yaml_tree import Tree, flatten

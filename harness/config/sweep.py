@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from harness.config.layers import Choices
-from harness.config.named_settings import parameters
+from harness.config.registry import parameters
 from harness.config.resolve import resolve_part
 from harness.config.suites import Suite
 from harness.config.yaml_tree import Raw, assignments

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.config import presets, registry
-from harness.config.named_settings import method_class
+from harness.config.registry import method_class
 from harness.config.resolve import Resolution
 from harness.config.schema import DatasetConfig, canonical
 from harness.datasets.kinds import drawn, unlike

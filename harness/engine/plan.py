@@ -106,26 +106,23 @@ def plan_choices(choices: Choices, elsewhere: bool = False) -> Plan:
 
 
 def _planned(r: Resolution, elsewhere: bool) -> Plan:
-    dataset = attempt(r.problems, asked, r) if "dataset" in r.parts else None
-    absent = _taken_out(r) if elsewhere else []
     method = attempt(r.problems, _method, r) if "method" in r.parts else None
     if "dataset" in r.parts:
-        _check_dataset(r, dataset)
-    models: dict[str, ModelConfig] = {}
-    encoders: dict[str, EncoderConfig] = {}
+        _check_dataset(r)
+    raise_all(r.problems)  # wrong names and keys, before anything is fetched or looked for
+    assert method is not None  # no problems: it is there
+    dataset = attempt(r.problems, asked, r)
+    absent = _taken_out(r) if elsewhere else []
     identities: dict[str, dict[str, Any]] = {}
-    if dataset is not None and "method" in r.parts:
-        _check_view(r, r.parts["method"], dataset)
-    if method is not None:
-        for sentence in attempt(r.problems, method.problems) or ():
-            r.add_problem(sentence)
-        if "model" in r.parts:
-            models = models_of(r, method, identities)
-        encoders = encoders_of(r, method, identities)
-        check_prompts(r, method, models)
+    if dataset is not None:
+        _check_rows(r, dataset)
+    for sentence in attempt(r.problems, method.problems) or ():
+        r.add_problem(sentence)
+    models = models_of(r, method, identities)
+    encoders = encoders_of(r, method, identities)
+    check_prompts(r, method, models)
     absent += _taken_out(r) if elsewhere else []
     raise_all(r.problems)
-    assert method is not None  # no problems: it is there
     made = _finish(r, method, dataset or _no_rows(r), models, encoders, identities)
     return replace(made, choices=r.choices, missing=tuple(dict.fromkeys(problem.thing for problem in absent)))
 
@@ -247,7 +244,7 @@ def _method(r: Resolution) -> Method:
 # --- the data set -----------------------------------------------------------------------------------------------------
 
 
-def _check_dataset(r: Resolution, dataset: Dataset | None) -> None:
+def _check_dataset(r: Resolution) -> None:
     from harness import scorers
 
     config: DatasetConfig = r.parts["dataset"]
@@ -255,14 +252,14 @@ def _check_dataset(r: Resolution, dataset: Dataset | None) -> None:
         r.add_problem(sentence)
     if r.parts.get("keep_prompts") and not config.keep_texts:
         r.add_problem("--keep-prompts would store the data set's texts, which dataset.keep_texts forbids; leave it out")
-    if dataset is not None and not len(dataset):
-        r.add_problem(f"the data set '{config.name}' has no questions ({dataset.source})")
 
 
-def _check_view(r: Resolution, choice: MethodChoice, dataset: Dataset) -> None:
-    if choice.view != "evidence" or not len(dataset):
+def _check_rows(r: Resolution, dataset: Dataset) -> None:
+    if not len(dataset):
+        r.add_problem(f"the data set '{dataset.name}' has no questions ({dataset.source})")
         return
-    without = sum(not e.gold.supporting for e in dataset.examples)
+    choice: MethodChoice = r.parts["method"]
+    without = sum(not e.gold.supporting for e in dataset.examples) if choice.view == "evidence" else 0
     if without == len(dataset):
         r.add_problem(
             f"'{choice.name}' shows the supporting passages alone, but the data set '{dataset.name}' marks none; "

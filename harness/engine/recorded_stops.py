@@ -74,7 +74,7 @@ def _missing(name: str, methods: Sequence[str]) -> str:
 
 def _resolved(row: Choices) -> tuple[str, set[str], dict[str, Any]] | None:
     """The preset's name, the names of the method's fields and the values set; None if the row has a mistake."""
-    from harness.config.named_settings import parameters
+    from harness.config.registry import parameters
     from harness.config.resolve import resolve_part
 
     try:

@@ -75,7 +75,7 @@ def _documents(found: Needs, r: Resolution) -> None:
 
 def _add(found: Needs, r: Resolution, method: Method | None) -> None:
     """Add the needs of one row."""
-    from harness.config.named_settings import method_class
+    from harness.config.registry import method_class
 
     own = method or method_class(r.parts["method"].implementation)
     params: dict[str, Any] = r.parts["method"].params

@@ -11,7 +11,7 @@ import pytest
 import harness
 from harness.config import presets
 from harness.config.layers import Choices
-from harness.config.named_settings import method_class
+from harness.config.registry import method_class
 from harness.engine.plan import Plan, plan_choices
 from harness.storage.run_folder import read_run
 from reports.columns import sections

@@ -411,6 +411,16 @@ def test_values_from_python_are_taken_as_they_are() -> None:
     assert get(sets={"method.word": Raw("3")}).config.method.params["word"] == 3
 
 
+@pytest.mark.parametrize(
+    ("key", "nearest"),
+    [("retrievr.k", "'method.k'"), ("modle.window", "'model.window'"), ("seeed", "'seed'"), ("zz.zz", None)],
+)
+def test_an_unknown_key_names_the_nearest_one_that_the_row_has(key: str, nearest: str | None) -> None:
+    with pytest.raises(UserError) as raised:
+        get(sets={key: 1})
+    assert str(raised.value) == f"unknown key '{key}' (--set)." + (f" Did you mean {nearest}?" if nearest else "")
+
+
 def test_resolve_reports_all_mistakes_with_their_origin(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("dataset: {max_answer_tokens: none}\nseed: x\nmodle: {}\n")
     with pytest.raises(ConfigError) as raised:

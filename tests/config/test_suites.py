@@ -125,7 +125,7 @@ MISTAKES: list[tuple[str, list[str]]] = [
     (LISTS + "set: [3]\n", ["'set' must be a list of KEY=VALUE"]),
     (LISTS + "set: [method.k]\n", ["bad.yaml, set: method.k' is no assignment; write KEY=VALUE"]),
     (LISTS + "set: [method.k=1, method.k=2]\n", ["'method.k' is set twice: to 1 and to 2"]),
-    (LISTS + "set: [modl.window=3]\n", ["unknown key 'modl.window' (suite bad). Did you mean 'model'"]),
+    (LISTS + "set: [modl.window=3]\n", ["unknown key 'modl.window' (suite bad). Did you mean 'model.window'"]),
     (LISTS + "set: [method.kk=3]\n", ["unknown key 'method.kk' (suite bad). Did you mean 'k'"]),
     (LISTS + "set: [method.k=many]\n", ["method.k='many' (suite bad): should be a valid integer"]),
     (LISTS + "set: [dataset.hbu=3]\n", ["unknown key 'dataset.hbu' (suite bad). Did you mean 'hub'"]),
