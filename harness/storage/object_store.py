@@ -44,7 +44,9 @@ class ObjectStore:
 
     def __init__(self, url: str) -> None:
         self.url, self.requests = url.rstrip("/"), 0
-        kind = url.partition("://")[0]
+        kind, _, place = url.partition("://")
+        if not (place if kind in ("file", "local") else place.partition("/")[0]).strip("/"):
+            raise UserError(f"the object store {url} names no bucket; write it as {kind}://BUCKET/FOLDER")
         extra = "; install it with: pip install 'longdoc-harness[s3]'" if kind == "s3" else ""
         try:
             import fsspec

@@ -15,6 +15,7 @@ its description.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import getpass
 import hashlib
 import json
@@ -317,11 +318,13 @@ def one_creator(uri: str) -> Iterator[None]:
     if path is None:
         yield
         return
-    from filelock import FileLock
-
     path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(path.with_name(path.name + ".lock")):
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(folder)
     quoted = Path(uri.partition(":///")[2]).parent
     if quoted != path.parent:  # MLflow makes the folder of the path as it is quoted too
         with contextlib.suppress(OSError):

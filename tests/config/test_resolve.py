@@ -413,7 +413,7 @@ def test_values_from_python_are_taken_as_they_are() -> None:
 
 @pytest.mark.parametrize(
     ("key", "nearest"),
-    [("retrievr.k", "'method.k'"), ("modle.window", "'model.window'"), ("seeed", "'seed'"), ("zz.zz", None)],
+    [("retrievr.k", "'method.k'"), ("modle.window", "'model.window'"), ("limt", "'limit'"), ("zz.zz", None)],
 )
 def test_an_unknown_key_names_the_nearest_one_that_the_row_has(key: str, nearest: str | None) -> None:
     with pytest.raises(UserError) as raised:

@@ -144,7 +144,13 @@ def test_what_is_wrong_with_a_store_is_said_before_a_run(s3: str, tmp_path: Path
     check_home()
     assert shared_store() is not None
     assert cache_root() == tmp_path / "cache"
-    for value, words in (("s3://nobody/x", "there is no bucket 'nobody'"), ("odd://x/y", "cannot be used")):
+    for value, words in (
+        ("s3://nobody/x", "there is no bucket 'nobody'"),
+        ("odd://x/y", "cannot be used"),
+        ("s3://", "names no bucket; write it as s3://BUCKET/FOLDER"),
+        ("s3:///x", "names no bucket"),
+        ("file://", "names no bucket"),
+    ):
         monkeypatch.setenv("HARNESS_CACHE", value)
         with pytest.raises(UserError, match=words):
             check_home()

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import fcntl
 import importlib.util
+import os
 import subprocess
 import sys
 import time
@@ -10,6 +12,8 @@ import pytest
 
 from harness.errors import CannotRun, UserError
 from harness.tracking.background import BackgroundTracking
+from harness.tracking.mlflow_run import one_creator
+from harness.tracking.store import sqlite_uri
 from harness.tracking.track import default_uri, problems, track
 from tests.reports.build import record, write_run
 
@@ -24,6 +28,15 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     """`harness ARGUMENTS` in a fresh process."""
     code = f"import sys; sys.argv = ['harness', *{arguments!r}]; from harness.cli.main import main; main()"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+
+def test_one_process_makes_a_database_and_its_lock_leaves_no_file(tmp_path: Path) -> None:
+    uri = sqlite_uri(tmp_path / "mlflow.db")
+    other = os.open(tmp_path, os.O_RDONLY)
+    with one_creator(uri), pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(other)
+    assert list(tmp_path.iterdir()) == []
 
 
 class TestVerb:
