@@ -194,7 +194,7 @@ def corpus_names(run: StoredRun) -> dict[str, str]:
     Only those whose counts every record holds that is scored: sums over a part would be another number.
     """
     rows = _counted(run)
-    held = [name for name in score_names(run) if rows and all(name in row["notes"].get(COUNTS, ()) for row in rows)]
+    held = [name for name in score_names(run) if rows and all(name in counts for counts in rows.values())]
     return {lookup(name).corpus: name for name in held}
 
 
@@ -204,7 +204,7 @@ def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
     A failed question counts as an empty answer, or is left out where the run's config says `failed: skip`.
     """
     scorer = corpus_names(run)[name]
-    kept = {row["question_id"]: row["notes"][COUNTS][scorer] for row in _counted(run)}
+    kept = {question: counts[scorer] for question, counts in _counted(run).items()}
     pairs = zip(run.records, question_clusters(run), strict=True)
     clusters = [cluster for row, cluster in pairs if row["question_id"] in kept]
 
@@ -217,11 +217,11 @@ def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
     return corpus_interval(value, list(kept.values()), clusters, seed=int(run.config.get("seed") or 0), level=level)
 
 
-def _counted(run: StoredRun) -> list[dict[str, Any]]:
-    """The records that count for a score of all answers; a missing `notes` is empty."""
+def _counted(run: StoredRun) -> dict[str, dict[str, Any]]:
+    """The counts of each record that counts for a score of all answers, by its question."""
     skip = run.config.get("failed", "zero") == "skip"
-    rows = [row for row in run.records if row["error"] is None or not skip]
-    return [{**row, "notes": row.get("notes") or {}} for row in rows]
+    rows = (row for row in run.records if row["error"] is None or not skip)
+    return {row["question_id"]: (row.get("notes") or {}).get(COUNTS) or {} for row in rows}
 
 
 def question_clusters(run: StoredRun) -> list[str]:

@@ -30,7 +30,8 @@ def compare(
     from reports.by_kind import parts
     from reports.compare import side_by_side
 
-    stored_runs = joined(read_runs(folders)) if table.average_seeds else read_runs(folders)
+    stored_runs = read_runs(folders, hold="numbers" if table.by is None else "all")
+    stored_runs = joined(stored_runs) if table.average_seeds else stored_runs
     compared = side_by_side(
         stored_runs if table.by is None else parts(stored_runs, table.by),
         reference=table.reference,

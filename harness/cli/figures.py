@@ -19,6 +19,7 @@ from harness.cli.stored_runs import stored_runs
 from harness.errors import UnknownName, UserError
 
 T = TypeVar("T", int, float)
+_OF_TABLES = ("front", "memory", "queries", "sweep")  # figures that read what tables read
 _DRAWN = {".svg": "svg", ".pdf": "pdf", ".png": "png", ".html": "html", ".htm": "html"}
 
 
@@ -33,7 +34,7 @@ def figure(name: str, output: FigureOutput, folders: Sequence[str] | None, **opt
             f"'{name}' is a figure and a folder here; its tables: harness report ./{name}, or name the folder of "
             f"runs: harness report {name} RUNS_DIR"
         )
-    runs, damaged = stored_runs(folders or [RESULTS])
+    runs, damaged = stored_runs(folders or [RESULTS], hold="numbers" if name in _OF_TABLES else "all")
     made = importlib.import_module(f"reports.figures.{name}").figure
     if "warn" in inspect.signature(made).parameters:
         options["warn"] = say

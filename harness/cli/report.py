@@ -93,7 +93,8 @@ def report(table: TableOutput, page: Page, wide: Wide, folders: RunsFolders = No
     _check(table, page)
     _check_wide(table, page, wide)
     folders = folders or [RESULTS]
-    runs, damaged = stored_runs(folders)
+    whole = page.html is not None or page.paper or table.by is not None
+    runs, damaged = stored_runs(folders, hold="all" if whole else "numbers")
     runs = joined(once(runs)) if table.average_seeds else once(runs)
     if table.by is not None:
         from reports.by_kind import parts
@@ -235,7 +236,7 @@ def _of_bands(module: Any, folders: RunsFolders, data: MovedData, form: TableFor
     from reports.render import render, render_sections
 
     kind = format_of(form, out)
-    runs, damaged = stored_runs(folders or [RESULTS], streamed=True)
+    runs, damaged = stored_runs(folders or [RESULTS], hold="nothing")
     found = module.of_runs(with_rows(runs, data, say))
     whole = kind in ("csv", "json")
     sections, width = module.sections(found), screen(kind, out)

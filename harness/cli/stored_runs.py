@@ -14,15 +14,15 @@ from harness.storage.named_runs import read_runs, run_folders
 from harness.storage.object_store import is_url
 
 if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
+    from harness.storage.run_folder import Hold, StoredRun
 
 FIGURES = ("bands", "curves", "front", "memory", "nodes", "queries", "stability", "sweep", "tokens")
 
 
-def stored(folder: str, *, streamed: bool = False) -> tuple[list[StoredRun], int]:
+def stored(folder: str, *, hold: Hold = "all") -> tuple[list[StoredRun], int]:
     """Every run below `folder` that can be shown, and the number of damaged ones; warns about runs left out.
 
-    streamed: their records stay on disk.
+    hold: what of their records (harness.storage.run_folder.Hold).
     Raises UserError when none can be shown.
     """
     if not (is_url(folder) or Path(folder).is_dir()):
@@ -34,7 +34,7 @@ def stored(folder: str, *, streamed: bool = False) -> tuple[list[StoredRun], int
     damaged: list[UserError] = []
     for path in run_folders([folder]):
         try:
-            (run,) = read_runs([path], streamed=streamed)
+            (run,) = read_runs([path], hold=hold)
         except UserError as error:
             damaged.append(error)
             sys.stderr.write(f"warning: left out: {error}\n")
@@ -48,12 +48,12 @@ def stored(folder: str, *, streamed: bool = False) -> tuple[list[StoredRun], int
     return runs, len(damaged)
 
 
-def stored_runs(folders: Sequence[str], *, streamed: bool = False) -> tuple[list[StoredRun], int]:
+def stored_runs(folders: Sequence[str], *, hold: Hold = "all") -> tuple[list[StoredRun], int]:
     """The runs at or below the folders, each once, and how many damaged ones were left out."""
     runs: dict[str, StoredRun] = {}
     damaged = 0
     for folder in folders:
-        readable, left_out = stored(folder, streamed=streamed)
+        readable, left_out = stored(folder, hold=hold)
         runs |= {str(run.path): run for run in readable}
         damaged += left_out
     return list(runs.values()), damaged

@@ -182,8 +182,8 @@ def _normalised(problems: list[HarnessError], values: dict[str, Any], origin: st
 
 def _nearest(key: str, method: str | None) -> list[str]:
     """The settings of a row with this method that end as an unknown key does; else those that are spelt like it."""
-    parts = {"dataset": DatasetConfig, "model": ModelConfig, "encoder": EncoderConfig}
-    known = [f"{part}.{name}" for part, config in parts.items() for name in config.model_fields]
+    parts = (("dataset", DatasetConfig), ("model", ModelConfig), ("encoder", EncoderConfig))
+    known = [f"{part}.{name}" for part, config in parts for name in config.model_fields]
     with contextlib.suppress(UserError):  # an unknown method; its own sentence says so
         files = presets.read("methods", presets.find("methods", str(method)))
         own = next(values["implementation"] for _, values in reversed(files) if "implementation" in values)

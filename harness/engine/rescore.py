@@ -55,7 +55,7 @@ def rescore(
     from harness.datasets import load
     from harness.scorers import problems
 
-    stored = read_run(folder, streamed=True)
+    stored = read_run(folder, hold="nothing")
     config = _config(stored, scorers, only, data)
     recorded = data is None and bool(stored.records) and all(row.get("gold") is not None for row in stored.records)
     _check_code(folder, {"scorers": config.dataset.scorers} if recorded else config.dataset.model_dump())

@@ -14,7 +14,7 @@ from pathlib import Path
 from harness.errors import UserError
 from harness.storage.object_store import is_url
 from harness.storage.remote_runs import working_copy
-from harness.storage.run_folder import RUN, StoredRun, find_runs, read_run
+from harness.storage.run_folder import RUN, Hold, StoredRun, find_runs, read_run
 
 
 def run_folder(text: str) -> Path:
@@ -51,8 +51,8 @@ def _named(text: str) -> Path:
     return working_copy(text) if is_url(text) else Path(text)
 
 
-def read_runs(folders: Iterable[Path], *, streamed: bool = False) -> list[StoredRun]:
-    """The runs of `folders`; streamed: as for harness.storage.run_folder.read_run, whose errors it raises.
+def read_runs(folders: Iterable[Path], *, hold: Hold = "all") -> list[StoredRun]:
+    """The runs of `folders`; hold: as for harness.storage.run_folder.read_run, whose errors it raises.
 
     The garbage collector is off meanwhile: records are trees without cycles, and walking those already read again and
     again takes most of the time (100,000 records on 2 cores: 8.1 s with it, 1.9 s without).
@@ -60,7 +60,7 @@ def read_runs(folders: Iterable[Path], *, streamed: bool = False) -> list[Stored
     was_on = gc.isenabled()
     gc.disable()
     try:
-        return [read_run(folder, streamed=streamed) for folder in folders]
+        return [read_run(folder, hold=hold) for folder in folders]
     finally:
         if was_on:
             gc.enable()

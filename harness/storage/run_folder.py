@@ -21,13 +21,13 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from harness.errors import DataError, UserError
 from harness.storage.files import indexed_lines, read_lines
 from harness.storage.kept_requests import REQUESTS, read_requests
 from harness.storage.part_files import ORDER, part_name, parts_in
-from harness.storage.shown_texts import TEXTS, lost_texts, read_texts
+from harness.storage.shown_texts import TEXTS, lost_texts, pointers, read_texts
 from harness.storage.untrusted import as_object, parse_yaml, plain, read_plain
 
 if TYPE_CHECKING:
@@ -43,6 +43,14 @@ RECORDS, DOCUMENTS, ANSWERED, RUN, MANIFEST, SUMMARY, LOCK = (
     "summary.json",
     "lock",
 )
+
+Hold = Literal["all", "numbers", "nothing"]
+"""How much of its records a run holds in memory: all, what a table counts (no texts), or nothing (StreamedRecords)."""
+
+_NUMBERS = ["question_id", "document_ids", "scores", "usage", "stop_reason", "truncated", "error", "notes"]
+_OF_A_STEP = ["action", "node", "level", "tokens", "p_yes", "note"]
+
+_Texts = dict[str, list[str]]  # question -> checksums of the long texts that its last record points to
 
 _AGAIN = "delete it and run the same command again"
 
@@ -97,15 +105,18 @@ class StreamedRecords(Sequence[dict[str, Any]]):
     """The records of a file, of each question the last one, read and checked again at each pass.
 
     So 100,000 records take the memory of their ids and places, 20 MB; a pass over them takes 3 s. Raises DataError for
-    a damaged file, and where the file was replaced since it was read first.
+    a damaged file, and where the file was replaced since it was read first. texts: gets what the records point to.
     """
 
-    def __init__(self, path: Path, notes: list[str] | None = None) -> None:
+    def __init__(self, path: Path, notes: list[str] | None = None, texts: _Texts | None = None) -> None:
         from harness.storage.run_schema import RECORD
 
         self.path, self._shape = path, RECORD
-        lines = indexed_lines(path, "question_id", notes, RECORD)
-        self.places = {row["question_id"]: (at, size) for at, size, row in lines}
+        self.places: dict[str, tuple[int, int]] = {}
+        for at, size, row in indexed_lines(path, "question_id", notes, RECORD):
+            self.places[row["question_id"]] = at, size
+            if texts is not None:
+                texts[row["question_id"]] = pointers(row)
 
     def __len__(self) -> int:
         return len(self.places)
@@ -141,20 +152,30 @@ class StreamedRecords(Sequence[dict[str, Any]]):
                 yield row
 
 
-def read_run(folder: Path, *, streamed: bool = False) -> StoredRun:
-    """Read a run folder, a running one too; streamed: its records stay on disk (StreamedRecords).
+def read_run(folder: Path, *, hold: Hold = "all") -> StoredRun:
+    """Read a run folder, a running one too.
 
     Raises UserError when it is no run folder, DataError when a file in it is damaged. A summary or manifest that is not
     written yet is {}. If a question has several records, the last one counts.
     """
     from harness.storage.run_schema import RECORD
 
-    def records(path: Path, notes: list[str]) -> Sequence[dict[str, Any]]:
-        if streamed:
-            return StreamedRecords(path, notes)
-        return list({row["question_id"]: row for row in read_lines(path, "question_id", notes, RECORD)}.values())
+    def records(path: Path, notes: list[str], texts: _Texts) -> Sequence[dict[str, Any]]:
+        if hold == "nothing":
+            return StreamedRecords(path, notes, texts)
+        rows: dict[str, dict[str, Any]] = {}
+        for row in read_lines(path, "question_id", notes, RECORD):
+            texts[row["question_id"]] = pointers(row)
+            rows[row["question_id"]] = _numbers(row) if hold == "numbers" else row
+        return list(rows.values())
 
     return _read(Path(folder), records)
+
+
+def _numbers(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What tables read of a record, a third of its memory: neither its texts nor the scores of the nodes of steps."""
+    steps = [{key: step[key] for key in _OF_A_STEP} for step in row["steps"]]
+    return {**{key: row[key] for key in _NUMBERS if key in row}, "steps": steps}
 
 
 def read_question(folder: Path, question_id: str) -> StoredRun:
@@ -167,9 +188,11 @@ def read_question(folder: Path, question_id: str) -> StoredRun:
         b'"question_id": ' + json.dumps(question_id, ensure_ascii=a).encode("utf-8", "replace") for a in (True, False)
     }
 
-    def records(path: Path, notes: list[str]) -> Sequence[dict[str, Any]]:
+    def records(path: Path, notes: list[str], texts: _Texts) -> Sequence[dict[str, Any]]:
         rows = read_lines(path, "question_id", notes, RECORD, lambda line: any(key in line for key in keys))
-        return [row for row in rows if row["question_id"] == question_id][-1:]
+        found = [row for row in rows if row["question_id"] == question_id][-1:]
+        texts.update((question_id, pointers(row)) for row in found)
+        return found
 
     from harness.storage.run_schema import RECORD
 
@@ -177,7 +200,7 @@ def read_question(folder: Path, question_id: str) -> StoredRun:
     return run if run.records else read_run(folder)
 
 
-def _read(folder: Path, records: Callable[[Path, list[str]], Sequence[dict[str, Any]]]) -> StoredRun:
+def _read(folder: Path, records: Callable[[Path, list[str], _Texts], Sequence[dict[str, Any]]]) -> StoredRun:
     """The run folder with what `records` reads of its records.jsonl."""
     from harness.storage import run_schema
 
@@ -186,10 +209,12 @@ def _read(folder: Path, records: Callable[[Path, list[str]], Sequence[dict[str, 
     check_plain(folder)
     run = run_yaml(folder)
     notes: list[str] = []
+    texts: _Texts = {}
     try:
-        rows = records(folder / RECORDS, notes)
+        rows = records(folder / RECORDS, notes, texts)
         documents = list(read_lines(folder / DOCUMENTS, "document_id", notes, run_schema.DOCUMENT))
-        notes += [lost] if (lost := lost_texts(folder, rows)) else []
+        lost = lost_texts(folder, {pointer for own in texts.values() for pointer in own})
+        notes += [lost] if lost else []
     except OSError as error:
         raise _not_read(Path(error.filename or folder), error) from None
     return StoredRun(

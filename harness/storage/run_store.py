@@ -38,7 +38,7 @@ from harness.storage.packed_lines import append_packed, read_packed, repair_pack
 from harness.storage.paths import without_home
 from harness.storage.place import Place
 from harness.storage.run_folder import ANSWERED, DOCUMENTS, LOCK, MANIFEST, RECORDS, RUN, read_json
-from harness.storage.shown_texts import TEXTS, lost_texts
+from harness.storage.shown_texts import TEXTS, lost_texts, pointers
 
 Note = Callable[[str], None]
 
@@ -88,7 +88,9 @@ class RunStore:
 
     def lost_texts(self) -> list[str]:
         """A sentence on texts that a whole run's records point to and its folder has not, if there are any."""
-        lost = lost_texts(self.folder, self.records()) if self.place.part is None else None
+        if self.place.part is not None:
+            return []
+        lost = lost_texts(self.folder, {pointer for row in self.records() for pointer in pointers(row)})
         return [f"{lost}; to restore them, run the command with --keep-texts no and then without it"] if lost else []
 
     def _appender(self, name: str) -> int:

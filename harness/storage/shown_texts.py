@@ -11,7 +11,7 @@ read_texts(folder, rows)     the texts that some records point to, by checksum
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +45,13 @@ def moved_out(row: dict[str, Any]) -> dict[str, str]:
     return texts
 
 
-def lost_texts(folder: Path, rows: Iterable[Mapping[str, Any]]) -> str | None:
-    """A sentence on the texts that the records point to and the folder has not; None where it has all."""
-    wanted = {piece[POINTER] for row in rows for piece in pieces(row) if piece.get(POINTER)}
+def pointers(row: Mapping[str, Any]) -> list[str]:
+    """The checksums of the long texts that a record points to."""
+    return [piece[POINTER] for piece in pieces(row) if piece.get(POINTER)]
+
+
+def lost_texts(folder: Path, wanted: Set[str]) -> str | None:
+    """A sentence on the texts, of those wanted by checksum, that the folder has not; None where it has all."""
     if not wanted:
         return None
     try:
@@ -62,7 +66,7 @@ def read_texts(folder: Path, rows: Iterable[Mapping[str, Any]]) -> dict[str, str
 
     Raises DataError for a damaged file, and for a text that does not fit its checksum.
     """
-    hashes = {piece[POINTER] for row in rows for piece in pieces(row) if piece.get(POINTER)}
+    hashes = {pointer for row in rows for pointer in pointers(row)}
     path, texts = folder / TEXTS, {}
     for line in read_packed(path, "sha256") if hashes else ():
         if line["sha256"] in hashes:

@@ -11,10 +11,14 @@ import json
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
+from harness.storage.named_runs import read_runs, run_folders
 from harness.storage.run_folder import read_run
+from reports import compare, tables
 from reports.compare import config_difference
+from reports.figures import front, queries
 from tests.cli.conftest import Cli, configs, environment, here
 
 __all__ = ["configs", "environment", "here"]
@@ -41,6 +45,19 @@ def test_tables(here: Cli, version: str) -> None:
         assert "left out" not in done.stderr
         rows = [line.partition(",")[2] for line in done.stdout.splitlines()[1:]]
         assert len(rows) == len(names)
+
+
+@pytest.mark.parametrize("version", ["oldest", "2026-11-first", "2026-11"])
+def test_the_numbers_of_records_are_all_that_tables_read(version: str) -> None:
+    folders = run_folders([str(OLD / version)])
+    whole, numbers = read_runs(folders), read_runs(folders, hold="numbers")
+    assert "shown" in whole[0].records[0]
+    assert "shown" not in numbers[0].records[0]
+    for table in (tables.frame, queries.frame, lambda runs: pd.DataFrame(front.points(tables.frame(runs), runs))):
+        pd.testing.assert_frame_equal(table(whole), table(numbers))
+    assert compare.side_by_side(whole, force=True).render("csv") == compare.side_by_side(numbers, force=True).render(
+        "csv"
+    )
 
 
 @pytest.mark.parametrize("name", FOLDERS)

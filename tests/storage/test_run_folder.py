@@ -46,7 +46,7 @@ def test_streamed_records_and_one_alone_are_those_of_the_whole_run(tail: str, fi
     lines = path.read_bytes().splitlines(keepends=True)
     older = [line.replace(b'"stop_reason": "', b'"stop_reason": "older ') for line in lines]
     path.write_bytes(b"".join([*lines[:-1], TAILS[tail](lines[-1])] if tail in TAILS else [*older, *lines]))
-    whole, streamed = read_run(finished), read_run(finished, streamed=True)
+    whole, streamed = read_run(finished), read_run(finished, hold="nothing")
     assert list(streamed.records) == whole.records == streamed.records[:]
     assert (streamed.notes, len(streamed.records)) == (whole.notes, len(whole.records))
     for record in whole.records:
@@ -55,7 +55,7 @@ def test_streamed_records_and_one_alone_are_those_of_the_whole_run(tail: str, fi
 
 
 def test_records_that_were_replaced_while_they_are_streamed_are_an_error(finished: Path) -> None:
-    run = read_run(finished, streamed=True)
+    run = read_run(finished, hold="nothing")
     path = finished / "records.jsonl"
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[::-1]))
     with pytest.raises(DataError, match="replaced while it was read"):
