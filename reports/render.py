@@ -15,8 +15,8 @@
 | text, markdown, latex | formatted; scores times 100 with their interval     | marks, and footnotes below     |
 | csv, json       | as computed (scores in 0 to 1, low and high as columns)   | in their cell                  |
 
-Columns `x.low` and `x.high` are the interval of column `x`. A column of tuples is footnotes.
-A column without any value is left out, unless frame.attrs["gaps"] names it.
+Columns `x.low` and `x.high` are the interval of column `x`; one with an interval is a score, unless its name says more.
+A column of tuples is footnotes. A column without any value is left out, unless frame.attrs["gaps"] names it as a score.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ _SHORT = {"txt": "text", "md": "markdown", "tex": "latex"}
 _MISSING = "–"
 _LONGEST = 150  # characters of a line below a text table
 _HIDDEN = ("base", "run", "reference_run", "hash8", "headline", "convention")
+_SCORES = ("mean", "reference mean", "difference", "detectable")
 _FOOTNOTES = ("scorers", "changed", "notes")
 
 
@@ -111,8 +112,8 @@ def _percent(value: float) -> str:
     return "0.0" if told == "-0.0" else told
 
 
-def _formatter(column: str) -> Callable[[float], str]:
-    """How the numbers of a column are written: by its name, and as a score (times 100) where the name says nothing."""
+def _formatter(column: str, is_score: bool) -> Callable[[float], str]:
+    """How the numbers of a column are written: by its name, a score times 100, any other as it is."""
     head = column.split(".")[0]
     if is_setting(column):
         return str
@@ -130,7 +131,9 @@ def _formatter(column: str) -> Callable[[float], str]:
         return lambda value: ("+" if value > 0 else "") + _three_digits(value)
     if head == "ratio":
         return lambda value: f"{value:.2f}x"
-    return _percent
+    if is_score or head in _SCORES:
+        return _percent
+    return "{:g}".format
 
 
 def _absent(value: Any) -> bool:
@@ -158,8 +161,8 @@ class Cells:
         bounds = {f"{n}.{end}" for n in names for end in ("low", "high")}
         plain = [n for n in names if n not in bounds and n not in _HIDDEN and n not in _FOOTNOTES]
         # A column without any value would be a column of dashes; csv and json keep it.
-        gaps = frame.attrs.get("gaps", ())
-        plain = [n for n in plain if n in gaps or not all(_absent(v) for v in frame[n])]
+        self._gaps = frame.attrs.get("gaps", ())
+        plain = [n for n in plain if n in self._gaps or not all(_absent(v) for v in frame[n])]
         self.numeric = [_is_numeric(frame[n]) for n in plain]
         self.footnotes: list[str] = []
         # A parameter of a method is written as in labels, "k" for "method.k", if no other column has that name.
@@ -184,8 +187,8 @@ class Cells:
             return _MISSING
         if isinstance(value, str):
             return value
-        write = _formatter(name)
         low, high = row.get(f"{name}.low"), row.get(f"{name}.high")
+        write = _formatter(name, f"{name}.low" in row or name in self._gaps)
         return with_interval(write, value, low, high)
 
     def _marks(self, notes: list[str]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from harness.config.named_settings import method_class
+from harness.config.registry import method_class
 from harness.config.resolve import resolve_part
 from harness.errors import UserError
 

@@ -31,8 +31,9 @@ def test_docstring_shows_what_is_printed() -> None:
 @pytest.mark.parametrize(
     ("column", "value", "told"),
     [
-        ("f1", 0.41251, "41.3"),
-        ("f1", -0.0001, "0.0"),
+        ("mean", 0.41251, "41.3"),
+        ("mean", -0.0001, "0.0"),
+        ("watts", 0.41251, "0.41251"),
         ("difference", -0.0523, "-5.2"),
         ("tflops", 108.4, "108"),
         ("tflops.index", 0.01234, "0.0123"),
@@ -153,9 +154,9 @@ def test_many_marks_of_a_row_are_ranges() -> None:
 
 
 def test_text_for_a_narrow_terminal_folds_and_other_formats_do_not() -> None:
-    frame = table(f1=[0.5], ratio=[2.0], notes=[("a sentence of its own",)])
+    frame = table(mean=[0.5], ratio=[2.0], notes=[("a sentence of its own",)])
     assert render(frame, "text", 18) == (
-        "method  n    f1\nx       3  50.0\n\nmethod  ratio\nx       2.00x\n\na sentence of its\n    own\n"
+        "method  n  mean\nx       3  50.0\n\nmethod  ratio\nx       2.00x\n\na sentence of its\n    own\n"
     )
     assert render(frame, "text", 3).count("method") == 3  # a column that is too wide has a block of its own
     assert render(frame, "markdown", 18) == render(frame, "markdown")
