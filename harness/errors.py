@@ -8,6 +8,7 @@ HarnessError
 │   ├── CannotRun           weights, memory, a capability or a package that is missing
 │   │   └── Missing         weights or rows that are not on this machine; a plan is possible without
 │   └── RunLocked           another process writes this run folder
+├── LimitReached            exit 3: questions left unasked at a limit of the command
 ├── QuestionError           this question fails, the run goes on
 │   ├── WindowExceeded      more tokens than the model's window
 │   ├── ForgedTurn          text from data that the model would read as the beginning or end of a turn
@@ -184,6 +185,10 @@ class WorkerLost(QuestionError):
 
 class RowWaits(HarnessError):
     """A row cannot run yet: another one, which it needs a number of, did not run to its end."""
+
+
+class LimitReached(HarnessError):
+    """A run that ended, or was not begun, at a limit of its command (harness/engine/limits.py)."""
 
 
 class FirstFailure(HarnessError):

@@ -23,6 +23,7 @@ from harness.cli.output import say
 from harness.cli.run_result import closing
 from harness.cost.flops import DEFAULT
 from harness.cost.units import duration, money, short
+from harness.engine.limits import outlook
 from harness.engine.numbers_from_rows import Key, key, settled
 from harness.engine.rows import plan_all
 from harness.engine.rows_in_turn import Hook
@@ -130,6 +131,8 @@ def only_plan(wanted: Sequence[Choices], options: Execution, scaling: Scaling, s
         convention = options.convention or DEFAULT
         told = as_json(rows) if options.json else table(title, rows, convention, scaling.workers or 1, scaling.price)
         print(told, flush=True)
+        if scaling.budget is not None:
+            say(f"forecast: {outlook(scaling.budget, planned.plans, rows, options.folder)}")
     for thing in dict.fromkeys(thing for plan in planned.plans for thing in plan.missing):
         say(f"missing here: {thing}")
     if planned.lost:

@@ -82,12 +82,21 @@ class Attached:
         live = sys.stderr.isatty() and self._scaling.engine == "local"  # a live line begins with the row's name
         if len(plans) > 1 and not live:
             self.hooks.insert(0, _Heading())
-        if self._suite is not None:
-            from harness.cli.forecast_table import BesideForecast, forecasts, one_line
+        if self._suite is not None or self._scaling.budget is not None:
+            self._forecast(plans)
 
-            expected, workers = forecasts(plans, self._options), self._scaling.workers or 1
+    def _forecast(self, plans: Sequence[Plan]) -> None:
+        """Print the forecast of a suite, and which limit will be reached."""
+        from harness.cli.forecast_table import BesideForecast, forecasts, one_line
+        from harness.engine.limits import Limited, outlook
+
+        expected, workers, out = forecasts(plans, self._options), self._scaling.workers or 1, self._options.folder
+        if self._suite is not None:
             say(one_line(self._suite, expected, workers))
-            self.hooks.append(BesideForecast(expected, self._options.folder, workers))
+            self.hooks.append(BesideForecast(expected, out, workers))
+        if (budget := self._scaling.budget) is not None:
+            self.hooks.insert(0, Limited(budget, plans, out, self._command, say))
+            say(f"forecast: {outlook(budget, plans, expected, out)}")
 
     def executor(self) -> AbstractContextManager[Callable[[Plan], RunResult]]:
         """What answers a plan."""
@@ -122,7 +131,8 @@ def _warn(plans: Sequence[Plan], unlogged: list[str]) -> None:
 
 def _check_forecast(options: Execution, scaling: Scaling) -> None:
     """Raise UserError for an option of the forecast without --plan, or a convention that is unknown."""
-    given = {"--convention": options.convention, "--price-per-gpu-hour": scaling.price}
+    price = None if scaling.max_money else scaling.price
+    given = {"--convention": options.convention, "--price-per-gpu-hour": price}
     if not options.plan and (name := next((name for name, value in given.items() if value is not None), None)):
         raise UserError(f"{name} is for a forecast (--plan); a run keeps the FLOPs under every convention")
     if options.convention not in {None, *CONVENTIONS}:

@@ -1,10 +1,11 @@
-"""Options of `harness run` that spread rows over processes and machines (docs/scaling.md)."""
+"""Options of `harness run` that spread rows over processes and machines (docs/scaling.md), and that limit the cost."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
 from harness.cli.command import execution
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from harness.cli.run_options import Execution
     from harness.config.layers import Choices
+    from harness.engine.limits import Budget
     from harness.engine.plan import Plan
     from harness.engine.progress import Progress
     from harness.engine.runner import RunResult
@@ -55,13 +57,34 @@ class Scaling:
     ] = field(default_factory=list)
 
     price_per_gpu_hour: Annotated[
-        float | None, execution("--price-per-gpu-hour P", "With --plan: forecast money too.", min=0)
+        float | None, execution("--price-per-gpu-hour P", "With --plan or --max-money: count money too.", min=0)
+    ] = None
+    max_tokens: Annotated[
+        int | None,
+        execution("--max-tokens N", "Begin no question once all rows together took N tokens.", min=1),
+    ] = None
+    max_tflops: Annotated[float | None, execution("--max-tflops X", "The same for TFLOPs.", min=0)] = None
+    max_hours: Annotated[
+        float | None, execution("--max-hours H", "The same for the time of this command and earlier ones.", min=0)
+    ] = None
+    max_money: Annotated[
+        float | None, execution("--max-money M", "The same for hours at --price-per-gpu-hour.", min=0)
     ] = None
 
     @property
     def price(self) -> float | None:
         """Of an hour of one worker: of its GPUs, or of one if none is named."""
         return None if self.price_per_gpu_hour is None else self.price_per_gpu_hour * (self.gpus_per_worker or 1)
+
+    @cached_property
+    def budget(self) -> Budget | None:
+        """The limits of the command, None without one."""
+        from harness.engine.limits import Budget
+
+        named = {"tokens": self.max_tokens, "tflops": self.max_tflops}
+        named |= {"hours": self.max_hours, "money": self.max_money}
+        limits = {name: most for name, most in named.items() if most is not None}
+        return Budget(limits, self.price or 0.0) if limits else None
 
     @property
     def divided(self) -> bool:
@@ -84,6 +107,13 @@ class Scaling:
             from harness.scale.shard import parsed
 
             parsed(self.shard)
+        for name, most in self.budget.limits.items() if self.budget else ():
+            if self.divided:
+                raise UserError(f"--max-{name} is for rows that one process runs; leave out --engine and --shard")
+            if not most:
+                raise UserError(f"--max-{name} 0: should be more than 0")
+            if name == "money" and not self.price:
+                raise UserError("--max-money counts hours at a price; give it: --price-per-gpu-hour P")
 
     @contextlib.contextmanager
     def executor(
@@ -116,6 +146,7 @@ class Scaling:
 
         def here(plan: Plan) -> RunResult:
             progress = _progress(options, plan.row_name if len(plans) > 1 else "")
+            progress.budget = self.budget
             if self.shard is None:
                 return runner.run(plan, options.folder, progress=progress, **asking)
             from harness.scale.shard import parsed, run_shard

@@ -151,6 +151,7 @@ class Indexer:
             if scheduler := current():
                 scheduler.check()  # an interrupted run may have closed its folder
             self._store.add_document(row)
+            self._progress.indexed(row)
 
 
 def index_key(plan: Plan, document: Document, question: Question | None) -> dict[str, Any]:

@@ -197,8 +197,10 @@ class Job:
         with draws_watched(self.progress.note, derived_seed(self.plan.config.seed, "in flight")):
             in_flight(examples, self._places, self._ask_one, self._score_and_record, self.indexer.choose)
 
-    def _ask_one(self, example: Example) -> tuple[Example, dict[str, Any]]:
-        """Run the method on one question, capture its exception, and store the record without scores."""
+    def _ask_one(self, example: Example) -> tuple[Example, dict[str, Any]] | None:
+        """Run the method on a question, capture its exception, store the record without scores; None: not begun."""
+        if not self.progress.goes_on():
+            return None
         question = example.question
         meter = Meter("answer", keeps_requests=self.plan.config.keep_prompts)
         begun = time.perf_counter()
@@ -218,7 +220,7 @@ class Job:
             document_characters=tuple(len(self.plan.dataset.documents[d].text) for d in question.document_ids),
             prediction=answer.text,
             scores={},
-            usage=meter.usage(),
+            usage=self.progress.spent(meter.usage()),
             shown=answer.shown,
             stop_reason=answer.stop_reason,
             steps=answer.steps,
@@ -261,8 +263,10 @@ class Job:
         answer = view.original(answer)
         return replace(answer, stop_reason=notes["view"]) if notes.get("view") == NO_EVIDENCE else answer
 
-    def _score_and_record(self, outcome: tuple[Example, dict[str, Any]]) -> None:
-        """Score an answer and append its record."""
+    def _score_and_record(self, outcome: tuple[Example, dict[str, Any]] | None) -> None:
+        """Score an answer and append its record; None: the question was not begun."""
+        if outcome is None:
+            return
         example, kept = outcome
         row = scored_record(kept, self.plan.config.dataset, example.gold)
         self.store.append_record(row)
@@ -279,6 +283,7 @@ class Job:
 
     def finished(self, mark: dict[str, Any] | None = None) -> RunResult:
         """Write the summary and the end of this start; mark: keys for both, as of a run that was stopped early."""
+        self.progress.check()
         summary = self._write_summary("finished", mark)
         cut = summary.get("texts_cut")
         if cut and (warning := cut_warning(self.plan.encoders.values(), cut["texts"], cut["cut"])):

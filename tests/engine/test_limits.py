@@ -1,0 +1,175 @@
+"""Limits: a run stops within one question of one, with everything saved, and goes on to the same records."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.engine.forecast import Forecast
+from harness.engine.limits import Budget, Limited, outlook, tokens_of
+from harness.engine.progress import Silent
+from harness.errors import LimitReached, UserError
+from harness.storage.run_folder import read_run
+from tests.engine.fakes import Plain, World, comparable, go, make_plan
+
+QUESTIONS = 12
+
+
+def limited(out: Path, plan: Any, most: float, name: str = "tokens", parallel: int = 1) -> Budget:
+    """One start of a run under a limit, as a command makes it."""
+    budget, progress = Budget({name: most}), Silent()
+    hook = Limited(budget, [plan], out, ["harness", "run", f"--max-{name}", "1"], progress.note)
+    hook.ready(plan)
+    hook.started(plan)
+    progress.budget = budget
+    go(plan, out, progress=progress, parallel=parallel)
+    return budget
+
+
+def spent(out: Path, plan: Any) -> tuple[float, float]:
+    """Tokens of a run folder, and those of its largest question."""
+    run = read_run(out / plan.folder)
+    rows = [*(r["usage"] for r in run.records), *(r["usage"] for r in run.documents)]
+    return sum(map(tokens_of, rows)), max(tokens_of(record["usage"]) for record in run.records)
+
+
+@pytest.mark.usefixtures("fake_model")
+@pytest.mark.parametrize("parallel", [1, 4])
+def test_a_run_stops_near_the_limit_and_goes_on_to_equal_records(tmp_path: Path, parallel: int) -> None:
+    plan = make_plan(World(questions=QUESTIONS).dataset())
+    go(plan, tmp_path / "whole", parallel=parallel)
+    whole, largest = spent(tmp_path / "whole", plan)
+    for share in (0.4, 0.7):
+        with pytest.raises(
+            LimitReached, match=rf"^stopped at --max-tokens .*of {QUESTIONS} questions are not answered"
+        ):
+            limited(tmp_path / "cut", plan, share * whole, parallel=parallel)
+        now, _ = spent(tmp_path / "cut", plan)
+        assert share * whole <= now < share * whole + parallel * largest
+        assert read_run(tmp_path / "cut" / plan.folder).summary["state"] == "stopped"
+    limited(tmp_path / "cut", plan, whole + 1, parallel=parallel)
+    ours, theirs = (read_run(tmp_path / name / plan.folder) for name in ("cut", "whole"))
+    drawn = ("prediction",) if parallel > 1 else ()  # the fake draws from what threads share
+    for a, b in zip(map(comparable, ours.records), map(comparable, theirs.records), strict=True):
+        assert {k: v for k, v in a.items() if k not in drawn} == {k: v for k, v in b.items() if k not in drawn}
+    assert ours.summary["state"] == "finished"
+
+
+@pytest.mark.usefixtures("fake_model")
+def test_what_is_stored_is_not_stopped(tmp_path: Path) -> None:
+    plan = make_plan()
+    go(plan, tmp_path)
+    assert not limited(tmp_path, plan, 1).hit
+
+
+@pytest.mark.usefixtures("fake_model")
+def test_a_row_is_not_begun_behind_the_limit(tmp_path: Path) -> None:
+    plan, budget = make_plan(), Budget({"tokens": 1})
+    budget.spend({"answer": {"tokens_in": 1, "tokens_out": 0, "flops": {"all-params": 0}}})
+    with pytest.raises(LimitReached, match="not begun, as --max-tokens 1 "):
+        Limited(budget, [plan], tmp_path, [], print).ready(plan)
+    assert not list(tmp_path.iterdir())
+
+
+def test_hours_of_earlier_starts_count(tmp_path: Path) -> None:
+    starts = [("2026-01-01T10:00:00+00:00", "2026-01-01T11:30:00+00:00"), ("2026-01-02T10:00:00+00:00", None)]
+    told = {"starts": [{"started": a, "finished": b} for a, b in starts]}
+    (tmp_path / "manifest.json").write_text(json.dumps(told))
+    budget = Budget({"hours": 1.0, "money": 100.0}, price=4.0)
+    budget.open(tmp_path)
+    assert budget.spent()["hours"] == pytest.approx(1.5, abs=0.01)
+    assert budget.spent()["money"] == pytest.approx(6.0, abs=0.05)
+    assert not budget.left()
+    assert budget.hit.startswith("--max-hours 1 (1.5 spent)")
+
+
+def test_this_command_counts_its_hours(monkeypatch: pytest.MonkeyPatch) -> None:
+    budget, now = Budget({"hours": 2.0}), time.monotonic()
+    assert budget.left()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 7201)
+    assert not budget.left()
+
+
+@pytest.mark.parametrize(
+    ("words", "higher"),
+    [
+        (["run", "--max-tokens", "10", "-q"], ["run", "--max-tokens", "24", "-q"]),
+        (["run", "--max-tokens=10", "--max-hours", "10"], ["run", "--max-tokens=24", "--max-hours", "10"]),
+    ],
+)
+def test_the_command_that_goes_on_has_a_higher_limit(words: list[str], higher: list[str]) -> None:
+    budget = Budget({"tokens": 10})
+    budget.spend({"answer": {"tokens_in": 12, "tokens_out": 0, "flops": {"all-params": 0}}})
+    assert not budget.left()
+    assert budget.higher(words) == higher
+
+
+ROW = Forecast("words", "tiny", 6, 0, tokens=600.0, tflops=3.0, how="", hours=2.0)
+
+
+@pytest.mark.parametrize(
+    ("limits", "rows", "said"),
+    [
+        ({"tokens": 900}, [ROW], "the limits will not be reached: 67 % of --max-tokens 900"),
+        ({"tokens": 300}, [ROW], "--max-tokens 300 will be reached first, in words on tiny after about 3 of its 6"),
+        (
+            {"tokens": 900, "tflops": 4},
+            [ROW, ROW],
+            "--max-tflops 4 will be reached first, in words on tiny after about 2 ",
+        ),
+        ({"money": 3}, [ROW], "--max-money 3 will be reached first, in words on tiny after about 4 "),
+        ({"hours": 3}, [replace(ROW, hours=None)], "whether --max-hours will be reached is unknown"),
+        (
+            {"tokens": 600, "hours": 3},
+            [replace(ROW, hours=None)],
+            "not be reached: 100 % of --max-tokens 600; whether --max-hours",
+        ),
+    ],
+)
+def test_the_forecast_says_which_limit_is_hit(
+    limits: dict[str, float], rows: list[Forecast], said: str, tmp_path: Path
+) -> None:
+    plans = [make_plan(method=Plain(Plain.Config()))] * len(rows)
+    assert said in outlook(Budget(limits, price=1.0 + ("money" in limits) * 1.2), plans, rows, tmp_path)
+
+
+def test_tflops_that_nobody_counts_are_no_limit(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="the FLOPs of the reader of words on tiny are not counted"):
+        Limited(Budget({"tflops": 1.0}), [make_plan()], tmp_path, [], print)
+
+
+ROWS = ("--dataset", "pocket/musique", "--limit", "3", "--mlflow", "off", "--quiet", "--set", "dataset.tokens=300")
+
+
+def test_the_command_ends_with_3_and_the_command_that_resumes(
+    command: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["harness", "run", "--max-tokens", "60"])
+    code, _, err = command("run", "--method", "closed-book", *ROWS, "--max-tokens", "60")
+    assert (code, "forecast: --max-tokens 60 will be reached first" in err) == (3, True), err
+    assert "stopped at --max-tokens 60 (" in err
+    assert err.splitlines()[-1].startswith("harness run --max-tokens 1")
+    code, _, err = command("run", "--method", "closed-book", *ROWS, "--max-tokens", "9000")
+    assert (code, "the limits will not be reached" in err) == (0, True), err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--max-money", "3"], "--price-per-gpu-hour P"),
+        (["--max-hours", "0"], "should be more than 0"),
+        (["--max-tokens", "9", "--shard", "1/2"], "leave out --engine and --shard"),
+    ],
+)
+def test_limits_that_mean_nothing_are_refused(
+    command: Callable[..., tuple[int, str, str]], options: list[str], said: str
+) -> None:
+    code, _, err = command("run", "--method", "closed-book", *ROWS, *options)
+    assert (code, said in err) == (2, True), err
