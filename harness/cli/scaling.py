@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from harness.cli.run_options import Execution
     from harness.config.layers import Choices
-    from harness.engine.limits import Budget
+    from harness.engine.budget import Budget
     from harness.engine.plan import Plan
     from harness.engine.progress import Progress
     from harness.engine.runner import RunResult
@@ -79,7 +79,7 @@ class Scaling:
     @cached_property
     def budget(self) -> Budget | None:
         """The limits of the command, None without one."""
-        from harness.engine.limits import Budget
+        from harness.engine.budget import Budget
 
         named = {"tokens": self.max_tokens, "tflops": self.max_tflops}
         named |= {"hours": self.max_hours, "money": self.max_money}

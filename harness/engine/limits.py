@@ -1,93 +1,27 @@
-"""What a command may spend: at a limit no further question is begun, and the same command with a higher one resumes.
+"""Limits of a command: at one no further question is begun, and the same command with a higher one resumes.
 
-    budget = Budget({"tokens": 2e6, "hours": 8.0})
-    budget.open(folder)                        a row's earlier starts count too
-    budget.spend(usage)                        of a question, or of an index
-    budget.left()                              whether a further question may be begun
-    outlook(budget, plans, forecasts, out)     which limit will be hit first, and where
-
-Tokens and TFLOPs (convention all-params) are those of the tables: the whole cost of what was answered, indexes and
-replies that a cache gave included. Hours are the time of this command and of earlier starts that ended; money is hours
-times the price of one.
+hooks.append(Limited(budget, plans, out, command, note))      rows are counted (budget.py), or not begun
+outlook(budget, plans, forecasts, out)                        which limit will be reached first, and where
 """
 
 from __future__ import annotations
 
 import shlex
-import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from harness.cost.flops import DEFAULT
+from harness.engine.budget import Budget, hours_of, option, tflops_of, tokens_of
 from harness.engine.manifest import shape_of_role
 from harness.engine.rows_in_turn import Hook
 from harness.errors import LimitReached, UserError
 from harness.storage.files import read_lines
 from harness.storage.paths import masked
-from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, read_json
+from harness.storage.run_folder import DOCUMENTS, RECORDS, RUN
 
 if TYPE_CHECKING:
     from harness.engine.forecast import Forecast
     from harness.engine.plan import Plan
-
-
-class Budget:
-    """The limits of one command, and what its rows have spent; any thread may call it.
-
-    limits: "tokens", "tflops", "hours" or "money" -> most of it; price: money of an hour. hit: the first limit that was
-    reached, with what was spent, once a question or a row was left out for it.
-    """
-
-    def __init__(self, limits: Mapping[str, float], price: float = 0.0) -> None:
-        self.limits, self.price, self.hit = dict(limits), price, ""
-        self._tokens, self._tflops, self._earlier = 0.0, 0.0, 0.0
-        self._begun = time.monotonic()
-        self._indexes: set[tuple[str, ...]] = set()
-        self._lock = threading.Lock()
-
-    def open(self, folder: Path) -> None:
-        """A row is about to run in `folder`: count the hours of its earlier starts, and its indexes."""
-        self._earlier += hours_of(folder)
-        self._indexes.clear()
-        for row in read_lines(folder / DOCUMENTS, "document_id"):
-            self.index(row)
-
-    def spend(self, usage: Mapping[str, Mapping[str, Any]]) -> None:
-        """Count a usage by phase."""
-        with self._lock:
-            self._tokens += tokens_of(usage)
-            self._tflops += tflops_of(usage)
-
-    def index(self, row: Mapping[str, Any]) -> None:
-        """Count a line of documents.jsonl, an index once a run."""
-        key = (str(row["document_id"]), str(row.get("question_id")), str(row.get("key")))
-        if key not in self._indexes:
-            self._indexes.add(key)
-            self.spend(row["usage"])
-
-    def spent(self) -> dict[str, float]:
-        """What was spent so far, by the names of limits."""
-        hours = self._earlier + (time.monotonic() - self._begun) / 3600
-        return {"tokens": self._tokens, "tflops": self._tflops, "hours": hours, "money": hours * self.price}
-
-    def left(self) -> bool:
-        """Whether a further question may be begun; after the first that may not, none may."""
-        with self._lock:
-            spent = self.spent()
-            name = next((name for name, most in self.limits.items() if spent[name] >= most), None)
-            if name is not None and not self.hit:
-                self.hit = f"{option(name, self.limits[name])} ({_number(spent[name])} spent)"
-            return not self.hit
-
-    def higher(self, command: Sequence[str]) -> list[str]:
-        """The words of the command with the limit that was hit at twice of what is spent."""
-        flag = self.hit.partition(" ")[0]
-        most = _number(2 * self.spent()[flag.removeprefix("--max-")])
-        words = [f"{flag}={most}" if word.startswith(f"{flag}=") else word for word in command]
-        return [most if before == flag else word for before, word in zip(["", *words], words, strict=False)]
 
 
 class Limited(Hook):
@@ -123,15 +57,6 @@ class Limited(Hook):
         return 0
 
 
-def option(name: str, most: float) -> str:
-    """A limit as it is typed: "--max-tokens 5000"."""
-    return f"--max-{name} {_number(most)}"
-
-
-def _number(value: float) -> str:
-    return f"{round(value):d}" if value >= 100 else f"{value:.3g}"
-
-
 def outlook(budget: Budget, plans: Sequence[Plan], rows: Sequence[Forecast], out: Path) -> str:
     """Which limit the forecasts of the rows will hit first and where, in a sentence; what is unknown is said."""
     total = dict.fromkeys(budget.limits, 0.0)
@@ -159,23 +84,6 @@ def outlook(budget: Budget, plans: Sequence[Plan], rows: Sequence[Forecast], out
     told = [f"the limits will not be reached: {within}"] if known else []
     told += [f"whether --max-{', --max-'.join(unknown)} will be reached is unknown"] if unknown else []
     return "; ".join(told)
-
-
-def tokens_of(usage: Mapping[str, Mapping[str, Any]]) -> float:
-    """Tokens read and written, over all phases."""
-    return float(sum(phase["tokens_in"] + phase["tokens_out"] for phase in usage.values()))
-
-
-def tflops_of(usage: Mapping[str, Mapping[str, Any]]) -> float:
-    """TFLOPs under the default convention, over all phases."""
-    return float(sum(phase["flops"][DEFAULT] for phase in usage.values())) / 1e12
-
-
-def hours_of(folder: Path) -> float:
-    """Hours between start and end of all starts of a run that ended."""
-    starts = read_json(folder / MANIFEST).get("starts") or ()
-    ends = [(start["started"], start["finished"]) for start in starts if start.get("finished")]
-    return sum((datetime.fromisoformat(b) - datetime.fromisoformat(a)).total_seconds() for a, b in ends) / 3600
 
 
 def _stored(folder: Path, asked: set[str]) -> dict[str, float]:

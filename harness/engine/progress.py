@@ -21,7 +21,7 @@ from harness.cost.units import duration, short
 from harness.errors import LimitReached, erase_line, printable
 
 if TYPE_CHECKING:
-    from harness.engine.limits import Budget
+    from harness.engine.budget import Budget
 
 _REDRAW = 0.1  # seconds between two drawings of the live line
 _MINUTE = 60.0  # seconds between two lines of a log while one question takes long

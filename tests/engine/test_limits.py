@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from harness.engine.budget import Budget, tokens_of
 from harness.engine.forecast import Forecast
-from harness.engine.limits import Budget, Limited, outlook, tokens_of
+from harness.engine.limits import Limited, outlook
 from harness.engine.progress import Silent
 from harness.errors import LimitReached, UserError
 from harness.storage.run_folder import read_run
