@@ -11,7 +11,6 @@ How a card is made and what its fingerprints are stands in pocket/eval/card.py; 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ from harness.errors import CannotRun
 from harness.llm.adapters import marks
 from harness.method import Method
 from harness.storage.file_hash import file_hash
+from harness.storage.untrusted import read_object
 
 EMBEDDED = Path(__file__).parent / "model"
 """The folder of the model that comes with the package."""
@@ -56,7 +56,7 @@ def read(folder: Path) -> Card | None:
     if not path.exists():
         return None
     try:
-        return Card(folder=folder, **json.loads(path.read_text(encoding="utf-8")))
+        return Card(folder=folder, **read_object(path))
     except (OSError, ValueError, TypeError) as error:
         raise CannotRun(f"the card {path} cannot be read ({error}); reinstall the model, or delete the card") from error
 

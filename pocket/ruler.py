@@ -31,6 +31,7 @@ from harness.config.validation import explain
 from harness.datasets.base import Dataset
 from harness.datasets.files import json_value
 from harness.errors import ConfigError, DataError
+from harness.storage.untrusted import read_plain
 from harness.types import Document, Example, Gold, Passage, Question, Support
 from pocket.world import sample as world
 from pocket.world.names import ENDINGS, MIDDLES, STARTS
@@ -231,7 +232,7 @@ def _essay(options: Options) -> list[str]:
         (story,) = world.sample("narrativeqa", options.seed, tokens=20_000, purpose="evaluation").documents
         return story.text.split()
     try:
-        text = Path(options.essays).expanduser().read_text(encoding="utf-8")
+        text = read_plain(Path(options.essays).expanduser()).decode()
         words = (json.loads(text)["text"] if options.essays.endswith(".json") else text).split()
     except (OSError, ValueError, KeyError, TypeError):
         words = []

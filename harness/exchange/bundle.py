@@ -42,6 +42,7 @@ from typing import TYPE_CHECKING, Any
 from harness.config.schema import canonical
 from harness.engine.record_texts import without_texts
 from harness.errors import DataError, UserError
+from harness.storage.file_hash import file_hash
 from harness.storage.files import json_line, write_atomic
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, StoredRun, read_run
 from harness.storage.shown_texts import POINTER, TEXTS, checksum, pieces
@@ -333,7 +334,7 @@ def opened(path: Path) -> Iterator[Bundle]:
                     raise DataError(path, None, None, str(error).replace(f"{folder}/", "")) from None
                 runs.pop(place, None)
                 lost.append(place)
-        canonical = zip_bytes(files) == path.read_bytes()
+        canonical = digest(zip_bytes(files)) == file_hash(path)
         yield Bundle(path, index, runs, digest(files[INDEX]), damaged, lost, canonical)
 
 

@@ -116,17 +116,25 @@ class KeyMask:
         return self._pattern.sub("[key]", text) if self._key else text
 
 
+def _in_url(sign: str) -> str:
+    """A pattern for one character or its escape in a URL, also in a URL in a URL."""
+    return rf"(?:{re.escape(sign)}|%(?:25){{0,3}}{ord(sign):02x})"
+
+
+_SLASHES, _AND, _HASH, _END = rf"(?:{_in_url(chr(92))}){{1,16}}", *map(_in_url, "&#;")
+
+
 def _spelt(sign: str) -> str:
-    """A pattern for one character: itself, or escaped for a URL (also twice), for JSON or for HTML."""
+    """A pattern for one character: itself, or escaped for a URL, for JSON or for HTML, and these for a URL again."""
     code = ord(sign)
     ways = [
-        rf"%(?:25){{0,3}}{code:02x}",
-        rf"\\{{1,16}}(?:u00|x){code:02x}",
-        rf"&#(?:x0{{0,4}}{code:x}|0{{0,4}}{code});",
+        rf"{_SLASHES}(?:u00|x){code:02x}",
+        rf"{_AND}{_HASH}(?:x0{{0,4}}{code:x}|0{{0,4}}{code}){_END}",
     ]
     if not sign.isalnum():  # behind a backslash a letter may be another character
-        ways += [r"\\{1,16}" + re.escape(sign), re.escape(html.escape(sign))]
-    return f"(?:{'|'.join([re.escape(sign), *ways])})"
+        named = html.escape(sign)
+        ways += [_SLASHES + _in_url(sign), *([_AND + named[1:-1] + _END] if named != sign else [])]
+    return f"(?:{'|'.join([_in_url(sign), *ways])})"
 
 
 @dataclass

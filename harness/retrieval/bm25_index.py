@@ -30,6 +30,7 @@ from bm25s import scoring
 from harness.config.schema import canonical
 from harness.retrieval.passages import Report, Table
 from harness.storage.files import save_error, write_atomic
+from harness.storage.untrusted import plain
 
 SIZE = 100_000
 """Passages of a shard."""
@@ -103,7 +104,7 @@ class BM25Index:
         frequencies: Counter[str] = Counter()
         tokens = 0
         for n in range(self._count):
-            with np.load(self._tokens / f"{n:05}.npz") as piece:
+            with open(self._tokens / f"{n:05}.npz", "rb", opener=plain) as file, np.load(file) as piece:
                 frequencies.update(dict(zip(_words(piece), piece["frequencies"].tolist(), strict=True)))
                 tokens += int(piece["lengths"].sum())
         mean = np.float64(tokens / len(self._table))
@@ -133,7 +134,7 @@ class BM25Index:
 
     def _make(self, number: int, frequencies: Counter[str], mean: np.float64) -> None:
         """Write one shard; a folder of its name is a whole one."""
-        with np.load(self._tokens / f"{number:05}.npz") as piece:
+        with open(self._tokens / f"{number:05}.npz", "rb", opener=plain) as file, np.load(file) as piece:
             words, local, flat = _words(piece), piece["frequencies"], piece["ids"]
             ends = np.cumsum(piece["lengths"]).tolist()
         shard = _Shard(np.array([frequencies[word] for word in words]), local, len(self._table), mean)
@@ -145,7 +146,7 @@ class BM25Index:
         try:
             shard.save(draft, show_progress=False)
             for path in draft.iterdir():
-                with path.open("rb") as file:
+                with open(path, "rb", opener=plain) as file:
                     os.fsync(file.fileno())
             os.replace(draft, folder)
         except OSError as error:

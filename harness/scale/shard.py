@@ -24,6 +24,7 @@ from harness.scale.part_place import part_of
 from harness.storage.files import read_lines
 from harness.storage.part_files import Part, part_name, parts_in
 from harness.storage.run_folder import MANIFEST, RECORDS, SUMMARY, read_json
+from harness.storage.untrusted import plain
 
 if TYPE_CHECKING:
     from harness.engine.plan import Plan
@@ -127,7 +128,7 @@ class RecordFollower:
             try:
                 if path.stat().st_size <= start:
                     continue
-                with open(path, "rb") as file:
+                with open(path, "rb", opener=plain) as file:
                     file.seek(start)
                     lines = file.read()
             except OSError:  # not begun, or merged already

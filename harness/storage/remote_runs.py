@@ -31,7 +31,7 @@ from harness.storage.home import home
 from harness.storage.lock import FolderLock, process_start
 from harness.storage.object_store import ObjectStore, StoreFailed, is_url
 from harness.storage.paths import STORE, copied_root
-from harness.storage.untrusted import as_object, read_object
+from harness.storage.untrusted import as_object, plain, read_object, read_plain
 
 EVERY = 30.0  # seconds between two sends
 AWAY = 30.0  # seconds that a run waits at its start and end for a store that fails
@@ -85,7 +85,7 @@ def _bring(store: ObjectStore, place: str, folder: Path) -> dict[str, Any]:
 def check_shared(folder: Path) -> None:
     """Raise UserError for a working copy: only this machine sees it, and shards meet in a folder that all share."""
     if (root := copied_root(folder)) is not None:
-        url = (root / STORE).read_text(encoding="utf-8")
+        url = read_plain(root / STORE).decode()
         raise UserError(
             f"a run in an object store has one writer, so its shards cannot be in --out {url}; give a folder that all "
             "processes share (the indexes may be in the store: HARNESS_CACHE)"
@@ -153,7 +153,7 @@ class Remote:
         root = copied_root(folder)
         if root is None:
             return None
-        store = ObjectStore((root / STORE).read_text(encoding="utf-8"))
+        store = ObjectStore(read_plain(root / STORE).decode())
         place = folder.relative_to(root).as_posix()
         try:
             remote = cls(store, place, folder, _patiently(lambda: _next_number(store, place)))
@@ -225,7 +225,7 @@ class Remote:
             return parts
         grows = path.name.startswith(_APPENDED) and now[0] == before[0] and now[1] >= before[1] and not whole
         start = before[1] if grows else 0
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=plain) as file:
             file.seek(start)
             data = file.read()
         new = hashlib.sha256(data).hexdigest()

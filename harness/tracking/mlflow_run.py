@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.errors import SaveError
 from harness.stats.bootstrap import with_interval
+from harness.storage.untrusted import read_plain
 from harness.tracking.metrics import Point, first_columns, numbers, params, suite_numbers, suite_of, tags
 from harness.tracking.mlflow_traces import MlflowTraces, dataset, log_questions, logged_model
 from harness.tracking.store import Artifacts, location, sqlite_path
@@ -149,7 +150,7 @@ class MlflowRun:
 
     def log_results(self) -> None:
         """Log the run folder's files, final metrics, questions, the table as the run's description, and the page."""
-        self.artifacts.text(self.id, (self.run.path / "run.yaml").read_text(encoding="utf-8"), "config.yaml")
+        self.artifacts.text(self.id, read_plain(self.run.path / "run.yaml").decode(), "config.yaml")
         for name in _FILES:
             if (self.run.path / name).exists():
                 self.artifacts.file(self.id, self.run.path / name)

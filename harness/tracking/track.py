@@ -35,6 +35,7 @@ from harness.errors import CannotRun, SaveError
 from harness.storage.home import read_lock
 from harness.storage.paths import masked
 from harness.storage.run_folder import RUN, read_run
+from harness.storage.untrusted import read_plain
 from harness.tracking.store import sqlite_path, sqlite_uri, unreachable
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ def track_training(out: Path, uri: str, *, running: bool = False) -> int:
     """
     about = read_lock(out / TRAINING)
     status = "RUNNING" if running else {"RUNNING": "KILLED"}.get(about["status"], about["status"])
-    text = (out / LOG).read_text(encoding="utf-8") if (out / LOG).exists() else ""
+    text = read_plain(out / LOG).decode() if (out / LOG).exists() else ""
     lines = text[: text.rfind("\n") + 1].splitlines()
     with attempt([out], uri):
         from mlflow import MlflowClient

@@ -9,7 +9,6 @@ base.drop("analysis")
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -27,6 +26,7 @@ from harness.llm import families
 from harness.llm.adapters import WEIGHTS
 from harness.llm.model_info import local_folder
 from harness.llm.tokenizer_files import place
+from harness.storage.untrusted import read_object
 from harness.training import cpu_kernels
 from harness.training.loop import device_of
 from harness.training.memory_estimate import Need, need, problem
@@ -82,7 +82,7 @@ def _libraries() -> int:
 
 def _plain(config: ModelConfig, folder: Path) -> bool:
     """Whether the model's attention is plain and causal, as the CPU kernels need."""
-    settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    settings = read_object(folder / "config.json")
     return families.capture_problem(settings, 0, config.trust_remote_code) is None
 
 

@@ -24,6 +24,7 @@ from torch.optim import AdamW
 from harness.errors import CannotRun, UserError
 from harness.storage.files import write_atomic
 from harness.storage.home import write_json
+from harness.storage.untrusted import read_object, read_plain
 
 _MOMENTS = {"mean": "exp_avg", "square": "exp_avg_sq"}  # our names of AdamW's
 
@@ -95,7 +96,7 @@ def load(folder: Path, about: dict[str, Any]) -> Checkpoint | None:
     if not (folder / "state.json").exists():
         return None
     try:
-        state = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+        state = read_object(folder / "state.json")
         name, theirs = state.pop("tensors"), dict(state.pop("about"))
         progress = Progress(**state)
         tensors = load_file(str(folder / name))
@@ -127,7 +128,7 @@ def cut_log(path: Path, step: int, task: str | None = None) -> None:
     """
     if not path.exists():
         return
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    lines = read_plain(path).decode().splitlines(keepends=True)
     kept = [line for line in lines if _step(line, task) <= step]
     if kept != lines:
         write_atomic(path, "".join(kept).encode())

@@ -10,7 +10,6 @@ evidence recall. Questions that nothing supports are left out.
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -27,6 +26,7 @@ from harness.scorers.evidence import evidence_recall
 from harness.stats import bootstrap as stats
 from harness.storage.file_hash import file_hash
 from harness.storage.home import write_json
+from harness.storage.untrusted import read_object
 from harness.training.cards import markdown_table
 from harness.training.exam import Value
 from harness.types import Shown, Support
@@ -164,7 +164,7 @@ def _chance(question: str, texts: Sequence[str]) -> np.ndarray:
 
 def write(folder: Path, settings: Settings, rows: Sequence[Row]) -> None:
     """Write both files into the model's folder. Raises OSError."""
-    state = json.loads((settings.out / "checkpoint" / "state.json").read_text(encoding="utf-8"))
+    state = read_object(settings.out / "checkpoint" / "state.json")
     trained = {name: getattr(settings, name) for name in ("layers", "seed", "steps", "questions")}
     trained |= {"begin": weights_mark(settings.begin), "tokens": state["tokens"]}
     trained["processor_minutes"] = round(state["seconds"] / 60, 1)

@@ -36,6 +36,7 @@ import numpy as np
 
 from harness.errors import CannotRun
 from harness.storage.home import write_json
+from harness.storage.untrusted import read_object
 from harness.training import checkpoint
 from harness.training.loop import Loop
 from pocket.reranker.data import Listed, lists_of_step
@@ -178,7 +179,7 @@ def pair_tokenizer(folder: Path, to: Path) -> Any:
             encoding = plain.encode(part, add_special_tokens=False)
             marks[part] = {"id": part, "ids": encoding.ids, "tokens": encoding.tokens}
     spec["post_processor"] |= {"pair": pair, "special_tokens": marks}
-    settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    settings = read_object(folder / "tokenizer_config.json")
     settings |= {"pad_token": _PAD, "model_max_length": LONGEST, "padding_side": "right", "split_special_tokens": True}
     to.mkdir(parents=True, exist_ok=True)
     (to / "tokenizer.json").write_text(json.dumps(spec, ensure_ascii=False), encoding="utf-8")
@@ -187,7 +188,7 @@ def pair_tokenizer(folder: Path, to: Path) -> Any:
 
 
 def _spec(folder: Path) -> dict[str, Any]:
-    return dict(json.loads((folder / "tokenizer.json").read_text(encoding="utf-8")))
+    return read_object(folder / "tokenizer.json")
 
 
 def offsets_of(tokenizer: Any) -> Callable[[str], list[tuple[int, int]]]:

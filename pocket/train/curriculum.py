@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from harness.config.validation import explain
 from harness.errors import ConfigError, UnknownName, UserError
+from harness.storage.untrusted import parse_yaml, read_plain
 from harness.training.teacher import WINDOW
 from pocket.tasks.catalog import skills
 from pocket.tasks.recall import DRILLS, PARTS, PLAYED
@@ -38,7 +39,7 @@ def curriculum(path: Path | None = None, window: int = WINDOW) -> Curriculum:
     """
     path = path or OWN
     try:
-        values: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values: Any = parse_yaml(read_plain(path))
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise UserError(f"cannot read the curriculum {path.name}: {str(error).splitlines()[0]}") from error
     problems: list[str] = []

@@ -45,7 +45,7 @@ def check(folder: Path, to: Path) -> None:
             else f"there is no folder '{folder}' to go on from"
         )
     there = to / "tokenizer.json"
-    if there.exists() and there.read_bytes() != (folder / "tokenizer.json").read_bytes():
+    if there.exists() and file_hash(there) != file_hash(folder / "tokenizer.json"):
         raise UserError(
             f"the training in {to.parent} has another tokenizer than '{folder}'; name another folder with --out"
         )

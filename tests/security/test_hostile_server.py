@@ -230,6 +230,8 @@ FORMS = {
 
 def test_a_key_is_masked_in_every_form() -> None:
     forms = [*FORMS.values(), *(partly(seed) for seed in range(1000))]
+    forms += [quote(FORMS[name], safe="") for name in ("in JSON of PHP", "in JSON in JSON", "spelt as JSON escapes")]
+    forms += [quote("".join(f"&#{ord(c)};" for c in KEY), safe="")]
     assert [form for form in forms if not KeyMask(KEY)(f"it is {form}").startswith("it is [key]")] == []
 
 
