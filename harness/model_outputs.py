@@ -130,7 +130,8 @@ class CacheLimit:
 
     budget: tokens kept; first, last: of these, the first and the last tokens that were read, which always stay; rows:
     the last rows whose attention ranks the tokens between, None = all rows, 0 = none: the newest stay; width: of the
-    maximum over neighbours that smooths the ranks; step: tokens read between two cuts, None = one cut behind all.
+    maximum over neighbours that smooths the ranks; step: tokens read between two cuts, None = one cut behind all;
+    by_query_head: a choice for each query head, of keys that are repeated for it, instead of each key/value head.
     """
 
     budget: int
@@ -139,6 +140,7 @@ class CacheLimit:
     rows: int | None = 0
     width: int = 1
     step: int | None = None
+    by_query_head: bool = False
 
 
 @dataclass(frozen=True)

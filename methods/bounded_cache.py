@@ -41,7 +41,9 @@ class BoundedCacheConfig(FullContext.Config):
 
     budget: all; first: those of the prompt's beginning that always stay; last: the last ones that always stay, None =
     all beside `first` (recent), half of the budget (summed), 32 (observed); width: of the maximum over
-    neighbours that smooths the ranks; step: tokens read between two cuts of `recent`. asked: where the question stands.
+    neighbours that smooths the ranks; step: tokens read between two cuts of `recent`; choice: of what stays, once for
+    a key/value head, or for each query head, for which the keys and values are then repeated. asked: where the
+    question stands.
     """
 
     rule: Literal["recent", "summed", "observed"] = "observed"
@@ -50,6 +52,7 @@ class BoundedCacheConfig(FullContext.Config):
     last: int | None = Field(default=None, gt=0)
     width: int = Field(default=1, gt=0)
     step: int = Field(default=64, gt=0)
+    choice: Literal["key_head", "query_head"] = "key_head"
     asked: Literal["behind", "before", "after"] = "behind"
 
     @model_validator(mode="after")
@@ -66,9 +69,10 @@ class BoundedCacheConfig(FullContext.Config):
         if self.rule == "recent":
             return CacheLimit(self.budget, self.first, self.last or self.budget - self.first, 0, step=self.step)
         if self.rule == "summed":
-            return CacheLimit(self.budget, self.first, self.last or self.budget // 2, None, self.width)
-        last = self.last or _OBSERVING
-        return CacheLimit(self.budget, self.first, last, last, self.width)
+            last, rows = self.last or self.budget // 2, None
+        else:
+            last = rows = self.last or _OBSERVING
+        return CacheLimit(self.budget, self.first, last, rows, self.width, by_query_head=self.choice == "query_head")
 
 
 class BoundedCache(FullContext):

@@ -141,16 +141,16 @@ class ForwardLane:
 
     def _groups(self, asks: Sequence[Ask]) -> list[list[int]]:
         """Indices of the asks that share a pass: all of them, or as many as `fixed_rows` hold, the shortest first."""
-        some = [n for n, ask in enumerate(asks) if ask.ids]
+        groups = [[n] for n, ask in enumerate(asks) if ask.ids and _by_query_head(ask)]
+        some = [n for n, ask in enumerate(asks) if ask.ids and not _by_query_head(ask)]
         if len(some) < 2 or self._model.pack_problem is not None:
-            return [[n] for n in some]
+            return [*groups, *([n] for n in some)]
         if (rows := self._model.fixed_rows) is None:
-            return [some]
-        groups: list[list[int]] = []
+            return [*groups, some]
         room = 0
         for n in sorted(some, key=lambda n: len(asks[n].ids)):
             room -= len(asks[n].ids)
-            if not groups or room < 0:
+            if room < 0:
                 groups.append([])
                 room = rows - len(asks[n].ids)
             groups[-1].append(n)
@@ -184,6 +184,8 @@ class ForwardLane:
         return self._model.steps()
 
     def _alone(self, ask: Ask) -> torch.Tensor | None:
+        if _by_query_head(ask):
+            return together(self._model.net, self._model.device, [ask])[0]
         # The kernel gives the log-sum-exp of a single context too, which captures want.
         if len(ask.ids) <= (self._model.fixed_rows or 0) or self._model.kernel is not None:
             return self._shared([ask])[0]
@@ -193,6 +195,11 @@ class ForwardLane:
 def _recordable(ask: Ask) -> bool:
     """Whether the ask is a decode step whose position is the number of its keys."""
     return (len(ask.ids), ask.logits, ask.capture, *ask.labels) == (1, 1, None) and not slot_of(ask.cache).dropped
+
+
+def _by_query_head(ask: Ask) -> bool:
+    """Whether each query head has its own choice of a bounded cache: it needs a mask, so a call of its own."""
+    return slot_of(ask.cache).copies > 1
 
 
 def _beginning(ask: Ask) -> tuple[Slot, int, int, Sequence[bytes]]:

@@ -5,6 +5,10 @@
 
 A middle token's score is the attention that some rows of the context pay it, summed over the rows and over the query
 heads that share its key/value head (docs/methods/attention.md#bounded-cache). What stays keeps its position.
+
+With a choice for each query head the keys and values are held once for each head of a group, a choice behind the other:
+
+    key/value head   | choice of its query head 1 | of 2 | of 3 | what is read and written later |
 """
 
 from __future__ import annotations
@@ -12,23 +16,24 @@ from __future__ import annotations
 import torch
 from transformers.cache_utils import Cache
 
-from harness.llm.kv import slot_of
+from harness.llm.kv import Slot, slot_of
 from harness.model_outputs import CacheLimit, Kept
 
 
-def kept_tokens(scores: torch.Tensor | None, read: int, limit: CacheLimit, kv_heads: int) -> torch.Tensor:
-    """Int64 [kv_heads, budget], ascending: the tokens that stay of `read`, more than the budget.
+def kept_tokens(scores: torch.Tensor | None, read: int, limit: CacheLimit, choices: int) -> torch.Tensor:
+    """Int64 [choices, budget], ascending: the tokens that stay of `read`, more than the budget.
 
-    scores: float32 [heads, read], None where the rule needs none: then the middle's newest tokens stay.
+    scores: float32 [heads, read], None where the rule needs none: then the middle's newest tokens stay; choices: the
+    key/value heads, whose query heads are summed, or all heads.
     """
     end = read - limit.last
     ranked = limit.budget - limit.first - limit.last
     if scores is None:
-        middle = torch.arange(end - ranked, end).expand(kv_heads, -1)
+        middle = torch.arange(end - ranked, end).expand(choices, -1)
     else:
-        grouped = pooled(scores[:, limit.first : end], limit.width).view(kv_heads, -1, end - limit.first).sum(1)
+        grouped = pooled(scores[:, limit.first : end], limit.width).view(choices, -1, end - limit.first).sum(1)
         middle = grouped.topk(ranked, -1).indices.sort(-1).values + limit.first
-    ends = [torch.arange(limit.first).expand(kv_heads, -1), torch.arange(end, read).expand(kv_heads, -1)]
+    ends = [torch.arange(limit.first).expand(choices, -1), torch.arange(end, read).expand(choices, -1)]
     return torch.cat([ends[0], middle, ends[1]], -1)
 
 
@@ -46,17 +51,30 @@ def cut(cache: Cache, scores: dict[int, torch.Tensor], limit: CacheLimit) -> Kep
     held = slot.used[0]
     with slot.arena.lock, torch.inference_mode():
         if held > limit.budget:
-            slot.reserve(held)
+            copies = _copies(slot, scores) if limit.by_query_head else 1
+            room = copies * limit.budget
+            slot.reserve(max(held, room))
             for layer in range(len(slot.used)):
                 keys, values = slot.arena.keys[layer], slot.arena.values[layer]
                 assert keys is not None
                 assert values is not None
                 rows = slot.rows(0, held)
-                chosen = kept_tokens(scores.get(layer), held, limit, keys.shape[1]).T[:, :, None].to(keys.device)
+                heads = keys.shape[1]
+                chosen = kept_tokens(scores.get(layer), held, limit, heads * copies).to(keys.device)
+                chosen = chosen.view(heads, room).T[:, :, None]
                 kept = [states[rows].gather(0, chosen.expand(-1, -1, states.shape[2])) for states in (keys, values)]
-                slot.arena.write(layer, slot.rows(0, limit.budget), *kept)
-            slot.dropped += held - limit.budget
+                slot.arena.write(layer, slot.rows(0, room), *kept)
+            slot.dropped += held - room
+            slot.copies, slot.kept = copies, limit.budget
             slot.names, slot.before_leaving = [], None
-            slot.shrink(limit.budget)
+            slot.used = [room] * len(slot.used)
+            slot.shrink(room)
         size = sum(keys.nbytes + values.nbytes for _, keys, values in slot.states())
-    return Kept(slot.read(), slot.used[0], size)
+    return Kept(slot.read(), slot.attended(), size)
+
+
+def _copies(slot: Slot, scores: dict[int, torch.Tensor]) -> int:
+    """Query heads of a key/value head."""
+    keys = slot.arena.keys[0]
+    assert keys is not None
+    return next(iter(scores.values())).shape[0] // keys.shape[1]

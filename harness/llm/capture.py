@@ -31,7 +31,7 @@ from transformers.masking_utils import sdpa_mask
 from harness.errors import CannotRun
 from harness.llm.attention_weights import Ranges, block_weights, blocks, column_weights
 from harness.llm.kernels import Lengths, OnDevice, VarlenKernel, cpu_attention, one_row
-from harness.llm.kv import Arena
+from harness.llm.kv import Arena, slot_of
 
 NAME = "harness"
 # Above this share of watched keys whole rows may cost less: at a half, columns take 0.1 to 0.4 of their time, at nine
@@ -214,14 +214,22 @@ class Part:
     _mask: torch.Tensor | None = None
 
     def mask(self, keys: int, query: torch.Tensor) -> torch.Tensor | None:
-        """The additive mask [1, 1, new, keys], made once a pass; None where "causal" or "everything" says it all."""
-        new = self.end - self.start
-        if new in (1, keys):
+        """The additive mask [1, 1 or heads, new, keys], made once a pass; None where "causal" or "everything" says it.
+
+        Of a bounded cache with a choice for each query head a head sees its own choice alone.
+        """
+        new, slot = self.end - self.start, slot_of(self.cache)
+        if new in (1, keys) and slot.copies == 1:
             return None
         if self._mask is None or self._mask.device != query.device:
             later = torch.ones(new, keys, dtype=torch.bool, device=query.device).triu_(keys - new + 1)
             blank = torch.zeros(1, 1, new, keys, dtype=query.dtype, device=query.device)
             self._mask = blank.masked_fill_(later, float("-inf"))
+            if slot.copies > 1:
+                own = torch.arange(query.shape[1], device=query.device)[:, None] % slot.copies
+                place = torch.arange(keys, device=query.device)
+                others = (place < slot.copies * slot.kept) & (place // slot.kept != own)
+                self._mask = self._mask.masked_fill(others[None, :, None], float("-inf"))
         return self._mask
 
 

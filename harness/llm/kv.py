@@ -172,13 +172,16 @@ class Slot:
     """The positions [start, start + capacity) of one context, of which every layer uses the first `used[layer]`.
 
     last: the pass that used it last; before_leaving: what still wants to read its keys, called before they move away;
-    names: of its first blocks, as far as they are known; dropped: tokens that were read and are no longer held.
+    names: of its first blocks, as far as they are known; dropped: tokens that were read less those that are held.
+    copies: how many choices of `kept` tokens stand first, behind each other, one for each query head of a group
+    (harness/llm/cache_limit.py); 1: all heads of a group share what is held.
     """
 
     def __init__(self, arena: Arena) -> None:
         self.arena, self.start, self.capacity = arena, 0, 0
         self.used = [0] * len(arena.keys)
         self.dropped = 0
+        self.copies, self.kept = 1, 0
         self.last = arena.clock
         self.before_leaving: Callable[[], None] | None = None
         self.names: list[bytes] = []
@@ -190,6 +193,10 @@ class Slot:
     def read(self) -> int:
         """Tokens read so far, those that were dropped included: the position of the next one."""
         return self.used[0] + self.dropped
+
+    def attended(self) -> int:
+        """Tokens that a head attends to, those of one choice and all behind the choices."""
+        return self.used[0] - (self.copies - 1) * self.kept
 
     def reserve(self, tokens: int) -> None:
         """Make room for `tokens` tokens in all; the context moves if what follows it is taken."""

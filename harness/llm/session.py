@@ -23,7 +23,7 @@ from transformers.cache_utils import Cache
 from harness.config.schema import Thinking
 from harness.cost.events import Event, Kind
 from harness.cost.meter import Meter
-from harness.errors import ModelOutputError
+from harness.errors import CannotRun, ModelOutputError
 from harness.llm.attention_weights import BLOCK
 from harness.llm.batched_forward import Ask
 from harness.llm.cache_limit import cut
@@ -121,7 +121,7 @@ class HFSession(Session):
         """One pass over `ids` behind what is cached; returns the last `logits` rows [logits, vocab] in float32."""
         model = self._model
         out = model.forward(Ask(ids, self._cache, logits, **more), self._adapter)
-        before = self._cache.get_seq_length() - len(ids)
+        before = slot_of(self._cache).attended() - len(ids)
         cost.new += len(ids)
         cost.logits += logits
         cost.pairs += len(ids) * before + len(ids) * (len(ids) + 1) // 2
@@ -135,7 +135,7 @@ class HFSession(Session):
     @contextlib.contextmanager
     def _booked(self, kind: Kind, requests: int = 0) -> Iterator[PassCost]:
         """Book what is done inside as one event behind what is cached now, also when it ends with an error."""
-        cost, cached, began = PassCost(), slot_of(self._cache).used[0], time.perf_counter()
+        cost, cached, began = PassCost(), slot_of(self._cache).attended(), time.perf_counter()
         try:
             yield cost
         except BaseException:
@@ -176,9 +176,15 @@ class HFSession(Session):
     def _blocks(self, end: int) -> list[bytes]:
         """Names of the blocks that are complete at token `end`; none of a context that has dropped tokens."""
         slot = slot_of(self._cache)
-        return [] if slot.dropped else names(slot, self.ids[:end], self._adapter)
+        return [] if slot.dropped or slot.copies > 1 else names(slot, self.ids[:end], self._adapter)
 
     def _bound(self, limit: CacheLimit) -> Kept:
+        shape = self._model.shape
+        if limit.by_query_head and shape.heads > shape.kv_heads and (problem := self._model.pack_problem):
+            raise CannotRun(
+                f"'{self._model.name}' cannot keep other tokens for each query head ({problem}); choose once for a "
+                "key/value head: --set method.choice=key_head"
+            )
         closing = int(self._turn == "closing")
         held = slot_of(self._cache).used[0]
         total = held + len(self.ids) - self._cached

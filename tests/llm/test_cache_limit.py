@@ -1,5 +1,6 @@
 """A bounded cache: what stays, and what is then read and written equals eager attention over what stays."""
 
+import contextlib
 import itertools
 
 import pytest
@@ -8,6 +9,7 @@ from transformers import AutoModelForCausalLM
 
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
+from harness.errors import CannotRun
 from harness.llm import session as sessions
 from harness.llm.attention_weights import blocks
 from harness.llm.cache_limit import kept_tokens, pooled
@@ -21,6 +23,8 @@ RULES = {
     "observed": CacheLimit(24, 0, 8, 8, 3),
     "summed": CacheLimit(24, 0, 12, None),
     "recent": CacheLimit(24, 4, 20, 0),
+    "observed, each query head": CacheLimit(24, 0, 8, 8, 3, by_query_head=True),
+    "observed, more than was read": CacheLimit(36, 0, 8, 8, 3, by_query_head=True),
 }
 
 
@@ -72,12 +76,15 @@ def test_what_follows_a_cut_is_eager_attention_over_what_stays(rule, after, load
     limit = RULES[rule]
     ids, kept, logits, events, slot = written(model, monkeypatch, limit, close=not after, after=after)
     read, heads, kv_heads = kept.read, model.shape.heads, model.shape.kv_heads
-    assert (kept.tokens, slot.dropped) == (limit.budget, read - limit.budget)
     with torch.no_grad():
         maps = net(torch.tensor([ids[:read]]), use_cache=False, output_attentions=True).attentions[0][0]
-    rows = {"observed": maps[:, -limit.last :], "summed": maps, "recent": None}[rule]
+    rows = {"observed": maps[:, -limit.last :], "summed": maps, "recent": None}[rule.partition(",")[0]]
     scores = None if rows is None else rows.sum(1)
-    stays = kept_tokens(scores, read, limit, kv_heads).repeat_interleave(heads // kv_heads, 0)
+    choices = heads if limit.by_query_head else kv_heads
+    stays = kept_tokens(scores, read, limit, choices).repeat_interleave(heads // choices, 0)
+    copies = choices // kv_heads
+    assert (kept.tokens, slot.copies, slot.dropped) == (limit.budget, copies, read - copies * limit.budget)
+    assert kept.size == copies * limit.budget * 2 * model.shape.layers * kv_heads * model.shape.head_size * 4
     mask = torch.full((1, heads, len(ids), len(ids)), torch.finfo(torch.float32).min).triu_(1)
     for head in range(heads):
         gone = [i for i in range(read) if i not in set(stays[head].tolist())]
@@ -104,12 +111,13 @@ def test_a_text_is_cut_while_it_is_read(loaded, monkeypatch):
     assert slot.dropped == kept.read - 24
 
 
-def test_the_place_of_what_was_dropped_is_free_again(loaded):
+@pytest.mark.parametrize("limit", [RULES["observed"], RULES["observed, each query head"]])
+def test_the_place_of_what_was_dropped_is_free_again(loaded, limit):
     model = loaded[0]
     with model.session(Meter()) as s:
         s.user(TEXT)
-        s.bound(RULES["observed"])
-        assert slot_of(s._cache).capacity == 24
+        s.bound(limit)
+        assert slot_of(s._cache).capacity == 24 * slot_of(s._cache).copies
         before = [states.clone() for _, *pair in slot_of(s._cache).states() for states in pair]
         s.probe(["Yes", "No"])
         with s.branch():
@@ -117,6 +125,15 @@ def test_the_place_of_what_was_dropped_is_free_again(loaded):
             s.flush()
         after = [states for _, *pair in slot_of(s._cache).states() for states in pair]
         assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+def test_a_choice_for_each_query_head_needs_a_mask_of_its_own(loaded, monkeypatch):
+    monkeypatch.setattr(loaded[0], "pack_problem", "its attention has a sliding window")
+    grouped = loaded[0].shape.heads > loaded[0].shape.kv_heads
+    with loaded[0].session(Meter()) as s, pytest.raises(CannotRun) if grouped else contextlib.nullcontext() as error:
+        s.user(TEXT)
+        s.bound(RULES["observed, each query head"])
+    assert error is None or "(its attention has a sliding window); choose once for a key/value head" in str(error.value)
 
 
 def test_what_a_bounded_cache_refuses(loaded):

@@ -43,6 +43,7 @@ def test_golden_trace(asked, order, read):
     [
         ({}, CacheLimit(100, 0, 32, 32, 7)),
         ({"last": None}, CacheLimit(100, 0, 32, 32, 7)),
+        ({"choice": "query_head"}, CacheLimit(100, 0, 32, 32, 7, by_query_head=True)),
         ({"rule": "summed", "last": None, "width": 1}, CacheLimit(100, 0, 50, None, 1)),
         ({"rule": "recent", "first": 4, "last": None, "width": 1}, CacheLimit(100, 4, 96, 0, step=64)),
     ],
