@@ -1,4 +1,4 @@
-"""Every method preset on two real rows of each data set that it serves, by a random model and by the default one.
+"""Every method preset on two rows of each data set that it serves, by a random model and by the default one.
 
     HARNESS_TEST_DATA=FOLDER python -m bench.smoke_real [--model NAME,..] [--dataset NAME,..] [--method NAME,..]
     python -m bench.smoke_real --table        the table of what is stored; nothing is run
@@ -7,7 +7,8 @@ The random model (bench/smoke_models.py) answers the whole matrix first, some se
 Ordinary runs in one results folder (--out): the same command goes on where it was stopped. Data sets with short texts
 come first. Profile `small` stands in for weights that must be fetched, a random
 classifier for LLMLingua-2's. Answers are cut at 32 tokens. For the random model a text is cut to its first 6,000 bytes;
-the default one reads whole texts. The rows are in the folder `data` of HARNESS_TEST_DATA.
+the default one reads whole texts. The rows are real ones in the folder `data` of HARNESS_TEST_DATA; where there is no
+sample they are made up in the official layout (bench/made_rows.py), those of RULER by its own generator.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import NamedTuple
 
 import harness
 from bench.smoke_models import classifier, language_model
-from bench.smoke_rows import DATA, QUESTIONS, settings, shortened
+from bench.smoke_rows import DATA, QUESTIONS, rows_file, settings
 from harness.config import presets
 from harness.errors import DataError, HarnessError
 from harness.storage.run_folder import find_runs, read_run
@@ -116,7 +117,6 @@ def source_of(method: str) -> list[str]:
 def run(key: Key, place: Place, retry: bool) -> tuple[Path | None, str]:
     """Run a cell. Returns its run folder, and why it did not run; a question that fails is in the folder."""
     random = key.model == RANDOM
-    file = place.data / DATA[key.dataset].file
     sets = {**settings(key.dataset, place.data, place.out, random), **own(key.method, place.out)}
     print(f"=== {key.dataset}: {key.method}, {key.model}", file=sys.stderr, flush=True)
     try:
@@ -124,7 +124,7 @@ def run(key: Key, place: Place, retry: bool) -> tuple[Path | None, str]:
             [*source_of(key.method), key.method],
             [key.dataset],
             model=language_model(place.out / RANDOM) if random else key.model,
-            data=shortened(file, place.out) if random else file,
+            data=rows_file(key.dataset, place.data, place.out, random),
             limit=QUESTIONS,
             profile=PROFILE,
             set=sets,

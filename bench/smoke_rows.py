@@ -1,4 +1,4 @@
-"""The real rows of `make smoke-real`: a file for each data set, below the folder `data` of HARNESS_TEST_DATA."""
+"""The rows of `make smoke-real`: a file for each data set, below the folder `data` of HARNESS_TEST_DATA, or made up."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.made_rows import MADE, QUESTIONS, made_file
 from harness.config import presets
 
-QUESTIONS = 2
 NO_DOCUMENTS = "eli5-documents.json"
 # UTF-8 bytes of a text that the random model reads, some 1,000 English words; longer ones have this field.
 BYTES = 6_000
@@ -18,10 +18,10 @@ LONG = {"context", "text"}
 
 @dataclass(frozen=True)
 class Rows:
-    """Real rows of a data set: a file below `data`, and settings."""
+    """Rows of a data set: a file below `data`, "" for made-up ones (bench/made_rows.py), and settings."""
 
-    file: str
-    sets: dict[str, str] = field(default_factory=dict)
+    file: str = ""
+    sets: dict[str, str | int] = field(default_factory=dict)
 
 
 def _longbench(name: str) -> dict[str, Rows]:
@@ -30,8 +30,11 @@ def _longbench(name: str) -> dict[str, Rows]:
     return {p: Rows(f"longbench/{name}.jsonl") for p in (f"longbench/{name}", f"longbench/{name}_e") if p in known}
 
 
+RULER = {"dataset.tokens": 2048, "dataset.questions": QUESTIONS}
 # Shortest texts first.
 DATA: dict[str, Rows] = {
+    **{name: Rows() for name in MADE},
+    **{name: Rows(sets=RULER) for name in presets.names("datasets") if name.startswith("ruler/")},
     "nq": Rows("nq/nq_open_oracle_sample.jsonl"),
     "popqa": Rows("popqa/popqa_sample.jsonl"),
     "asqa": Rows("asqa/alce_asqa_demos.json"),
@@ -87,13 +90,25 @@ def shortened(file: Path, out: Path) -> Path:
     return copy
 
 
-def settings(dataset: str, data: Path, out: Path, short: bool = False) -> dict[str, str]:
+def rows_file(dataset: str, data: Path, out: Path, short: bool) -> Path | None:
+    """What --data names; None for a data set whose texts are made by its own loader."""
+    if dataset in MADE:
+        return made_file(dataset, out)
+    if not DATA[dataset].file:
+        return None
+    return shortened(data / DATA[dataset].file, out) if short else data / DATA[dataset].file
+
+
+def settings(dataset: str, data: Path, out: Path, short: bool = False) -> dict[str, str | int]:
     """The settings of a data set's rows; documents that its sample lacks are written to the results folder.
 
     short: name documents that are cut to their beginnings.
     """
-    made = {"dataset.max_answer_tokens": "32"}
+    made: dict[str, str | int] = {"dataset.max_answer_tokens": "32"}
     for key, value in DATA[dataset].sets.items():
+        if isinstance(value, int):
+            made[key] = value
+            continue
         path = Path(value.format(data=data, out=out))
         if path.name == NO_DOCUMENTS and not path.exists():
             # KILT's questions come without documents; ASQA's passages are real ones.

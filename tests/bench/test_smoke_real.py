@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 
 from bench import smoke_real
+from bench.made_rows import MADE, QUESTIONS
 from bench.smoke_real import Key, Place, go, source_of, stored, table
-from bench.smoke_rows import BYTES, DATA, settings, shortened
+from bench.smoke_rows import BYTES, DATA, rows_file, settings, shortened
 from harness.config import presets
+from harness.config.layers import Choices
+from harness.config.resolve import resolve_part
+from harness.datasets import load
 from tests.datasets.support import needs_real, real
 from tests.reports.build import record, usage, write_run
 
@@ -28,20 +32,23 @@ def answered(out: Path, method: str, dataset: str, seconds: float, questions: in
 # Sets without rows at hand: of LongBench those whose licences are restrictive or not clear.
 NO_ROWS = {
     f"longbench/{n}" for n in ["gov_report", "qmsum", "multi_news", "vcsum", "samsum", "lsht", "lcc", "repobench-p"]
-} | {
-    "longbench-v2",
-    "longbench-v2-cot",
-    "infinitebench/en_qa",
-    "infinitebench/en_mc",
-    "longmemeval/s",
-    "longmemeval/oracle",
 }
 
 
 def test_every_data_set_that_is_fetched_has_rows() -> None:
     fetched = {name for name in presets.names("datasets") if not name.startswith("pocket/")}
-    made = {name for name in fetched if name.startswith("ruler/")}
-    assert set(DATA) == fetched - {"qasper-hints"} - NO_ROWS - made
+    assert set(DATA) == fetched - {"qasper-hints"} - NO_ROWS
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_made_up_rows_load_in_the_official_layout(name: str, tmp_path: Path) -> None:
+    file = rows_file(name, tmp_path, tmp_path, short=True)
+    sets = settings(name, tmp_path, tmp_path, short=True)
+    data = load(resolve_part("datasets", Choices(dataset=name, data=str(file), sets=sets)).parts["dataset"])
+    assert len(data) == QUESTIONS
+    if name.startswith("longmemeval/"):
+        assert [bool(example.gold.supporting) for example in data.examples] == [True, False]
+    assert rows_file("ruler/vt", tmp_path, tmp_path, short=True) is None
 
 
 @needs_real
