@@ -25,8 +25,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import harness
+from bench.made_rows import QUESTIONS
 from bench.smoke_models import classifier, language_model
-from bench.smoke_rows import DATA, QUESTIONS, rows_file, settings
+from bench.smoke_rows import DATA, rows_file, settings
 from harness.config import presets
 from harness.errors import DataError, HarnessError
 from harness.storage.run_folder import find_runs, read_run

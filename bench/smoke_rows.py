@@ -30,7 +30,7 @@ def _longbench(name: str) -> dict[str, Rows]:
     return {p: Rows(f"longbench/{name}.jsonl") for p in (f"longbench/{name}", f"longbench/{name}_e") if p in known}
 
 
-RULER = {"dataset.tokens": 2048, "dataset.questions": QUESTIONS}
+RULER: dict[str, str | int] = {"dataset.tokens": 2048, "dataset.questions": QUESTIONS}
 # Shortest texts first.
 DATA: dict[str, Rows] = {
     **{name: Rows() for name in MADE},

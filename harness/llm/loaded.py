@@ -41,6 +41,9 @@ class Loaded(Framed, Protocol):
     @property
     def arena(self) -> Arena: ...  # noqa: D102
 
+    @property
+    def pack_problem(self) -> str | None: ...  # noqa: D102
+
     def forward(self, ask: Ask, adapter: str | None) -> torch.Tensor | None:
         """Run one forward pass: float32 logits [ask.logits, vocab]."""
 
