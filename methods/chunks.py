@@ -20,9 +20,10 @@ is longer than the limit.
 
 from __future__ import annotations
 
+import abc
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
@@ -50,34 +51,51 @@ def packed(text: str, size: int, model: MeteredModel) -> list[Span]:
     return [(a, b) for a, b in _Packing(text, starts, size).pack(0, len(text)) if text[a:b].strip()]
 
 
-class _Packing:
-    """One text; starts: where its tokens begin."""
+class Packing(abc.ABC):
+    """One text, packed in order into spans of `size` tokens; what is longer is packed by itself, cut at lower ranks.
+
+    starts: where its tokens begin; lowest: the rank of cut below which there is none.
+    """
+
+    lowest: int
 
     def __init__(self, text: str, starts: list[int], size: int) -> None:
         self.text, self.starts, self.size = text, starts, size
 
-    def pack(self, start: int, end: int, rank: int = 0) -> Iterator[Span]:
-        """Spans that tile text[start:end], cut at ends of this rank (sentences, clauses, tokens) or a lower one."""
-        if rank == len(_ENDS):
-            yield from self._hard(start, end)
-            return
-        opened = at = start  # the chunk that grows is text[opened:at]
-        for stop in self._stops(start, end, rank):
-            if self._count(opened, stop) > self.size:
-                if opened < at:
-                    yield opened, at
-                opened = at
-                if self._count(opened, stop) > self.size:
-                    yield from self.pack(opened, stop, rank + 1)
-                    opened = stop
-            at = stop
-        if opened < at:
-            yield opened, at
+    @abc.abstractmethod
+    def stops(self, start: int, end: int, rank: int) -> Iterable[int]:
+        """Where text[start:end] may be cut at this rank, in order."""
 
-    def _stops(self, start: int, end: int, rank: int) -> Iterator[int]:
-        for match in _ENDS[rank].finditer(self.text, start, end):
-            yield match.end()
-        yield end
+    @abc.abstractmethod
+    def count(self, start: int, end: int) -> int:
+        """Tokens of text[start:end]."""
+
+    def pack(self, start: int, end: int, rank: int = 0) -> Iterator[Span]:
+        """Spans that tile text[start:end], cut at ends of this rank or a lower one."""
+        opened = start  # the span that grows is text[opened:a]
+        for a, b in pairwise([start, *self.stops(start, end, rank), end]):
+            if self.count(opened, b) <= self.size:
+                continue
+            if opened < a:
+                yield opened, a
+                opened = a
+            if self.count(a, b) > self.size and rank < self.lowest:
+                yield from self.pack(a, b, rank + 1)
+                opened = b
+        if opened < end:
+            yield opened, end
+
+
+class _Packing(Packing):
+    """Cut at the ends of sentences, then of clauses, then where tokens begin."""
+
+    lowest = len(_ENDS)
+
+    def stops(self, start: int, end: int, rank: int) -> Iterable[int]:
+        return (match.end() for match in _ENDS[rank].finditer(self.text, start, end))
+
+    def pack(self, start: int, end: int, rank: int = 0) -> Iterator[Span]:
+        return self._hard(start, end) if rank == self.lowest else super().pack(start, end, rank)
 
     def _hard(self, start: int, end: int) -> Iterator[Span]:
         cuts = [start]
@@ -86,7 +104,7 @@ class _Packing:
                 cuts.append(self.starts[i])
         yield from pairwise([*cuts, end])
 
-    def _count(self, start: int, end: int) -> int:
+    def count(self, start: int, end: int) -> int:
         """Tokens that begin in text[start:end]."""
         return bisect_left(self.starts, end) - bisect_left(self.starts, start)
 

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from functools import cache
 from typing import ClassVar
 
-import numpy as np
 from pydantic import Field
 
 from harness.method import Index, MethodConfig, Task, Tools
@@ -26,7 +25,7 @@ from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.chunks import Span, packed, shown_spans
-from methods.retrieval import bm25_scores, words
+from methods.retrieval import best_first, bm25
 from methods.retry import Retry, ask_parsed, listed
 
 DECOMPOSE = Prompt(
@@ -93,6 +92,7 @@ class Decompose(reading.ReadingMethod):
         """Ask for sub-questions, answer each, then the question from them."""
         (document,), (index,) = documents, indexes
         segments: list[Span] = [(a, b) for a, b in index["segments"]]
+        texts = [document.text[a:b].strip() for a, b in segments]
         model, config = tools.model(), self.config
         subquestions, steps = self._decompose(question, tools)
         task = Task(instruction=INSTRUCTION.of(config).text, max_answer_tokens=config.answer_tokens)
@@ -101,8 +101,9 @@ class Decompose(reading.ReadingMethod):
         used: list[int] = []
         for number, subquestion in enumerate(subquestions, 1):
             sub = Question(f"{question.id}#{number}", filled(subquestion, answers), question.document_ids)
-            kept = self._retrieve(sub, document, segments, request, tools)
-            reply = reading.ask(sub, [document.text[a:b].strip() for a, b in kept], tools, model, request)
+            best = best_first(bm25(sub.text, texts))[: config.k]
+            reply, count = reading.ask_fitting(sub, [texts[i] for i in best], tools, request)
+            kept = [segments[i] for i in best[:count]]
             answers.append(" ".join(reply.split()))
             used += [k for k, span in enumerate(segments) if span in kept and k not in used]
             tokens = sum(model.count(document.text[a:b]) for a, b in kept)
@@ -135,17 +136,6 @@ class Decompose(reading.ReadingMethod):
             notes.append("no sub-questions: the question is asked as it is")
         step = _step("decompose", None, response.tokens, tools, "; ".join(notes))
         return subquestions or [question.text], [step]
-
-    def _retrieve(
-        self, question: Question, document: Document, segments: list[Span], request: reading.Reading, tools: Tools
-    ) -> list[Span]:
-        """The best segments that fit, best first."""
-        model = tools.model()
-        texts = [document.text[a:b].strip() for a, b in segments]
-        scores = bm25_scores(words(question.text), [words(text) for text in texts])
-        best = np.argsort(-scores, kind="stable")[: self.config.k].tolist()
-        room = reading.room_for_text(question, tools, model, request)
-        return [segments[i] for i in best[: reading.how_many_fit([texts[i] for i in best], room, model)]]
 
 
 def _step(action: str, node: int | None, tokens: int, tools: Tools, note: str) -> Step:

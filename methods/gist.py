@@ -306,8 +306,8 @@ class Gist(reading.ReadingMethod):
 def _lookup(question: Question, gists: Sequence[str], config: Gist.Config) -> Pieces:
     page = PAGE.of(config)
     pages = [piece for i, gist in enumerate(gists) for piece in page.fill(number=str(i), gist=[gist])]
-    query = question.text + reading.options(question)
-    return LOOKUP.of(config).fill(pages=pages, question=[query], most=str(config.most_pages))
+    query = [reading.question_text(question)]
+    return LOOKUP.of(config).fill(pages=pages, question=query, most=str(config.most_pages))
 
 
 def _mixed(gists: Sequence[str], full: Sequence[str], chosen: Sequence[int]) -> list[str]:

@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from harness.method import Index
+from harness.types import Shown
 
 
 def _none(kind: type[np.generic]) -> np.ndarray:
@@ -93,6 +94,13 @@ class Graph:
                     seen.add(under)
                     waiting.append(under)
         return sorted(spans)
+
+    def shown(self, node: int, document: str, least: float = 0.0) -> Shown:
+        """A node as the reader saw it: a chunk is a span of the document, a written node has `sources` of its own."""
+        if (span := self.span[node]) is not None:
+            return Shown("span", document, *span)
+        sources = tuple((document, start, end) for start, end in self.sources(node, least))
+        return Shown("generated", document, text=self.text[node], sources=sources)
 
     def to_index(self) -> Index:
         """JSON values and arrays for the cache."""

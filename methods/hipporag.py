@@ -27,6 +27,7 @@ from harness.prompts import Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Step
 from methods import reading
 from methods.chunks import passage_chunks, shown_spans
+from methods.retrieval import best_first
 from methods.retry import Retry, ask_parsed, numbered, require, window_of
 
 ENTITIES = Prompt(
@@ -138,13 +139,12 @@ class HippoRAG(reading.ReadingMethod):
             fit = _scaled(encoder.similarity(query, np.asarray(index["fact_vectors"])))
             kept, step = self._kept(question, index, fit, tools)
             scores = walk(index, fit, kept, similarity, config) if kept else similarity
-        best, flops = np.argsort(-scores, kind="stable")[: config.k].tolist(), tools.meter.flops()
+        best, flops = best_first(scores)[: config.k], tools.meter.flops()
         spans = [(int(a), int(b)) for a, b in index["passages"]]
         texts = [document.text[a:b].strip() for a, b in spans]
         request = reading.Reading(tools.task, config.window, config)
-        room = reading.room_for_text(question, tools, model, request)
-        best = best[: reading.how_many_fit([texts[i] for i in best], room, model)]
-        text = reading.ask(question, [texts[i] for i in best], tools, model, request)
+        text, count = reading.ask_fitting(question, [texts[i] for i in best], tools, request)
+        best = best[:count]
         shown = shown_spans(document, [spans[i] for i in best])
         name = "pagerank" if kept else "similarity"
         steps = [
@@ -157,7 +157,7 @@ class HippoRAG(reading.ReadingMethod):
     def _kept(self, question: Question, index: Index, fit: np.ndarray, tools: Tools) -> tuple[list[int], Step]:
         """The triples that the model keeps of the `link_k` most similar ones; [] where it names none."""
         config, model = self.config, tools.model("searcher")
-        candidates = np.argsort(-fit, kind="stable")[: config.link_k].tolist()
+        candidates = best_first(fit)[: config.link_k]
         if not candidates:
             return [], Step("filter", note="the index has no triple")
         facts = [" | ".join(index["facts"][i]) for i in candidates]
@@ -247,7 +247,7 @@ def _synonyms(phrases: Sequence[str], least: float, tools: Tools) -> list[list[f
     for i, phrase in enumerate(phrases):
         if sum(map(str.isalnum, phrase)) > 2:
             similarity = encoder.similarity(vectors[i], vectors)
-            best = [j for j in np.argsort(-similarity, kind="stable").tolist() if j != i and similarity[j] >= least]
+            best = [j for j in best_first(similarity) if j != i and similarity[j] >= least]
             pairs += [[i, j, float(similarity[j])] for j in best[:SYNONYMS]]
     return pairs
 

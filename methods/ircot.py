@@ -15,15 +15,14 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-import numpy as np
 from pydantic import Field
 
 from harness.method import Index, MethodConfig, Tools
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Step
 from methods.chunks import passage_chunks, sentences, shown_spans
-from methods.reading import SEPARATOR, Reading, ReadingMethod, ask, how_many_fit, question_text, room_for_text
-from methods.retrieval import bm25_scores, words
+from methods.reading import SEPARATOR, Reading, ReadingMethod, ask_fitting, how_many_fit, question_text
+from methods.retrieval import best_first, bm25
 from methods.retry import Retry, require, window_of
 
 REASON = Prompt(
@@ -94,9 +93,8 @@ class IRCoT(ReadingMethod):
             text = given.group(1).strip().removesuffix(".") if given else " ".join(reasoning).strip()
         else:
             request = Reading(tools.task, config.window, config)
-            room = room_for_text(question, tools, model, request)
-            found = found[: how_many_fit([texts[i] for i in found], room, model)]
-            text = ask(question, [texts[i] for i in found], tools, model, request)
+            text, count = ask_fitting(question, [texts[i] for i in found], tools, request)
+            found = found[:count]
         return Answer(text, shown_spans(document, [spans[i] for i in found]), reason, tuple(steps))
 
     def _goes_on(self, reasoning: Sequence[str]) -> bool:
@@ -107,8 +105,7 @@ class IRCoT(ReadingMethod):
         """Those of the k best paragraphs that are not there yet, up to `most` in all; none for an empty query."""
         if not query:
             return []
-        scores = bm25_scores(words(query), [words(text) for text in texts])
-        best = np.argsort(-scores, kind="stable")[: self.config.k].tolist()
+        best = best_first(bm25(query, texts))[: self.config.k]
         return [i for i in best if i not in found][: self.config.most - len(found)]
 
     def _reason(

@@ -12,7 +12,7 @@ import numpy as np
 
 from harness.method import Tools
 from harness.types import Document
-from methods.retrieval import bm25_scores, words
+from methods.retrieval import bm25
 
 Scoring = Literal["reranker", "dense", "bm25"]
 ROLES: dict[Scoring, tuple[str, ...]] = {"reranker": ("reranker",), "dense": ("encoder",), "bm25": ()}
@@ -24,7 +24,7 @@ def fits(scoring: Scoring, question: str, texts: Sequence[str], tools: Tools) ->
     if not texts:
         return np.zeros(0)
     if scoring == "bm25":
-        return bm25_scores(words(question), [words(text) for text in texts])
+        return bm25(question, texts)
     if scoring == "reranker":
         return np.asarray(tools.reranker().score(question, texts), dtype=float)
     encoder = tools.encoder()

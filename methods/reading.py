@@ -109,6 +109,13 @@ def ask(
         return s.write(reading.task.max_answer_tokens).text.strip()
 
 
+def ask_fitting(question: Question, texts: Sequence[str], tools: Tools, reading: Reading) -> tuple[str, int]:
+    """`ask` with as many of the first texts as fit beside the question; the answer, and how many these are."""
+    model = tools.model()
+    count = how_many_fit(texts, room_for_text(question, tools, model, reading), model)
+    return ask(question, texts[:count], tools, model, reading), count
+
+
 def play(tools: Tools, role: str, *turns: Sequence[str]) -> None:
     """Make the requests of a skill, a turn each, with as long a reply as the window allows."""
     model = tools.model(role)

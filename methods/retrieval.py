@@ -16,7 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -119,12 +119,10 @@ class TopK(ReadingMethod):
         texts = [document.text[a:b] for a, b in chunks]
         with tools.phase("search"):
             scores = self.rank(question, texts, index, tools)
-        # Ties keep document order, as a stable sort of the negated scores does.
-        order = [int(i) for i in np.argsort(-scores, kind="stable")]
         model = tools.model()
         room = room_for_text(question, tools, model, request)
         read = self.told(texts)
-        kept, reason = self._select(order, read, room, model)
+        kept, reason = self._select(best_first(scores), read, room, model)
         kept = sorted(kept) if self.config.order == "document" else kept
         text = ask(question, [read[i] for i in kept], tools, model, request)
         shown = shown_spans(document, [chunks[i] for i in kept])
@@ -173,6 +171,16 @@ def bm25_scores(question: Sequence[str], texts: Sequence[Sequence[str]]) -> np.n
     return np.asarray(okapi.get_scores(list(question)), dtype=float)
 
 
+def best_first(scores: np.ndarray) -> list[int]:
+    """Numbers by falling score; ties keep their order."""
+    return [int(i) for i in np.argsort(-scores, kind="stable")]
+
+
+def bm25(question: str, texts: Sequence[str]) -> np.ndarray:
+    """The `bm25_scores` [texts] of a question's words."""
+    return bm25_scores(words(question), [words(text) for text in texts])
+
+
 class BM25(TopK):
     """BM25 over the document's own chunks."""
 
@@ -181,7 +189,7 @@ class BM25(TopK):
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
         """BM25 scores."""
-        return bm25_scores(words(question.text), [words(t) for t in texts])
+        return bm25(question.text, texts)
 
 
 class Dense(TopK):
@@ -202,9 +210,14 @@ class Dense(TopK):
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
         """Similarity of the question to every chunk."""
-        encoder = tools.encoder()
-        (query,) = encoder.encode([question.text], "query")
-        return encoder.similarity(query, np.asarray(index["embeddings"]))
+        return similarity_to(question.text, index["embeddings"], tools)
+
+
+def similarity_to(query: str, vectors: Any, tools: Tools) -> np.ndarray:
+    """Similarity [rows] of a query to every row of `vectors`, which the same encoder made of passages."""
+    encoder = tools.encoder()
+    (vector,) = encoder.encode([query], "query")
+    return encoder.similarity(vector, np.asarray(vectors))
 
 
 class DosRagConfig(RetrievalConfig):

@@ -32,19 +32,18 @@ from __future__ import annotations
 import abc
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 from typing import ClassVar
 
-import numpy as np
 from pydantic import Field
 
 from harness.method import Index, MethodConfig, Tools
 from harness.models import MeteredModel
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
-from methods.chunks import Span, packed_chunks, sentence_chunks, sentences
+from methods.chunks import Packing, Span, packed_chunks, sentence_chunks, sentences
 from methods.passage_scores import ROLES, Scoring, distinct, fits
+from methods.retrieval import best_first
 
 CONTEXT = 24_576  # tokens that a sentence is scored behind, its window included, as in the released code
 SLACK = 8  # tokens that a part of a text may have more when it is encoded on its own
@@ -144,53 +143,36 @@ def recursive(text: str, size: int, model: MeteredModel) -> list[Span]:
     """
     starts = [start for start, _ in model.offsets(text)]
     spans = []
-    for a, b in _Cutting(text, starts, size).pack(0, len(text), 0):
+    for a, b in _Cutting(text, starts, size).pack(0, len(text)):
         inside = text[a:b]
         if inside.strip():
             spans.append((b - len(inside.lstrip()), a + len(inside.rstrip())))
     return spans
 
 
-class _Cutting:
-    """One text; starts: where its tokens begin."""
+class _Cutting(Packing):
+    """Cut at blank lines, then at line breaks, then at the ends of sentences, then where tokens begin."""
 
-    def __init__(self, text: str, starts: list[int], size: int) -> None:
-        self._text, self._starts, self._size = text, starts, size
+    lowest = len(_ENDS) + 1
 
-    def pack(self, start: int, end: int, rank: int) -> Iterator[Span]:
-        """Spans that tile text[start:end], cut at ends of this rank or a lower one."""
-        opened = start
-        for a, b in pairwise([start, *self._stops(start, end, rank), end]):
-            if self._count(opened, b) <= self._size:
-                continue
-            if opened < a:
-                yield opened, a
-                opened = a
-            if self._count(a, b) > self._size and rank < len(_ENDS) + 1:
-                yield from self.pack(a, b, rank + 1)
-                opened = b
-        if opened < end:
-            yield opened, end
-
-    def _stops(self, start: int, end: int, rank: int) -> list[int]:
-        """Positions at which text[start:end] may be cut."""
+    def stops(self, start: int, end: int, rank: int) -> list[int]:
         if rank < len(_ENDS):
             # White space goes with what follows, as it does in the tokens.
-            stops = [match.start() for match in _ENDS[rank].finditer(self._text, start, end)]
+            stops = [match.start() for match in _ENDS[rank].finditer(self.text, start, end)]
         elif rank == len(_ENDS):
-            stops = [start + b for _, b in sentences(self._text[start:end])]
+            stops = [start + b for _, b in sentences(self.text[start:end])]
         else:
             first = self._first(start)
-            stops = self._starts[first + self._size : bisect_left(self._starts, end) : self._size]
+            stops = self.starts[first + self.size : bisect_left(self.starts, end) : self.size]
         return [at for at in dict.fromkeys(stops) if start < at < end]
 
-    def _count(self, start: int, end: int) -> int:
+    def count(self, start: int, end: int) -> int:
         """Tokens that text[start:end] touches; white space before a word may belong to the token of one before it."""
-        return bisect_left(self._starts, end) - self._first(start)
+        return bisect_left(self.starts, end) - self._first(start)
 
     def _first(self, start: int) -> int:
         """The token that the character at `start` belongs to."""
-        return max(0, bisect_right(self._starts, start) - 1)
+        return max(0, bisect_right(self.starts, start) - 1)
 
 
 class SegmentConfig(MethodConfig):
@@ -241,7 +223,7 @@ class _Segmented(reading.ReadingMethod):
         texts: list[str] = []
         steps: list[Step] = []
         reason = "exhausted"
-        for i in map(int, np.argsort(-scores, kind="stable")):  # ties keep the order of the text
+        for i in best_first(scores):
             document, (a, b) = places[i]
             text = self._told(document, document.text[a:b])
             tokens = model.count(text)

@@ -73,11 +73,9 @@ class Summarised(reading.ReadingMethod):
         (document,), (index,) = documents, indexes
         model = tools.model()
         request = reading.Reading(tools.task, self.config.window, self.config)
-        room = reading.room_for_text(question, tools, model, request)
         pieces = [(str(text), int(a), int(b)) for text, a, b in index["pieces"]]
         lengths = [model.count(text) for text, _, _ in pieces]
-        kept = reading.how_many_fit([text for text, _, _ in pieces], room, model)
-        text = reading.ask(question, [t for t, _, _ in pieces[:kept]], tools, model, request)
+        text, kept = reading.ask_fitting(question, [t for t, _, _ in pieces], tools, request)
         shown = tuple(
             Shown("generated", document.id, text=t, sources=((document.id, a, b),)) for t, a, b in pieces[:kept]
         )

@@ -14,10 +14,11 @@ the same summary share it (tools.share).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -38,6 +39,9 @@ DETAILED = Prompt(
     "Summarise the text below, and keep as many of its important details as you can.\n\nText:\n{text}\n\nThe text ends "
     "here. Write the summary.\n\nSummary:",
 )
+
+
+T = TypeVar("T")
 
 
 class Summary(NamedTuple):
@@ -84,6 +88,20 @@ def summarise_watched(
     start = len(out.text) - len(out.text.lstrip())
     row = out.attention_between(start, start + len(text)) if watch else None
     return Summary(text, row, out.finish == "length")
+
+
+def of_groups(level: int, groups: Sequence[list[str]], write: Callable[[list[str]], T], tools: Tools) -> list[T]:
+    """What `write` makes of each group of texts; kept by these texts, so that a stopped index goes on."""
+    done = [0]
+
+    def one(texts: list[str]) -> T:
+        name = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
+        made: T = tools.keep(f"level{level}-{name}", lambda: write(texts))
+        done[0] += 1
+        tools.progress(done[0], len(groups), f"level {level} summaries")
+        return made
+
+    return tools.map(one, groups)
 
 
 @cache

@@ -28,7 +28,7 @@ from harness.types import Document
 from methods.chunks import Span, sentences
 from methods.compression.config import LinguaConfig
 from methods.compression.surprise import opened, surprise, units_of
-from methods.retrieval import bm25_scores, words
+from methods.retrieval import best_first, bm25
 
 
 def choose_sentences(
@@ -138,7 +138,7 @@ def perplexities(texts: list[str], question: str, condition: str, tools: Tools) 
 def priorities(texts: list[str], question: str, config: LinguaConfig, tools: Tools) -> np.ndarray:
     """The priority of each text [texts], higher is better. `question` includes the restrictive sentence after it."""
     if config.rank_method == "bm25":
-        return bm25_scores(words(question), [words(t) for t in texts])
+        return bm25(question, texts)
     condition = config.condition
     values = perplexities(texts, question, condition, tools)
     return values if condition == "none" else -values
@@ -152,10 +152,9 @@ def choose(sizes: list[int], priority: np.ndarray, target: float, config: Lingua
     unknown = [i for i in config.force_context_ids if not 0 <= i < len(sizes)]
     if unknown:
         raise QuestionError(f"method.force_context_ids has {unknown[0]}, but the text has {len(sizes)} contexts")
-    ranked = [int(i) for i in np.argsort(-priority, kind="stable")]
     left = config.budget(target)
     used = list(dict.fromkeys(config.force_context_ids))
-    for count, i in enumerate(ranked):
+    for count, i in enumerate(best_first(priority)):
         left -= sizes[i]
         if i not in used:
             used.append(i)

@@ -16,8 +16,7 @@ Consecutive nodes are spread evenly: 9 nodes of 8 at most are 5 and 4. A text of
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -54,8 +53,9 @@ def build_tree(document: Document, config: MemWalkerConfig, tools: Tools) -> Gra
     graph = Graph()
     spans = packed(document.text, config.segment_tokens, model)
     segments = [document.text[a:b].strip() for a, b in spans]
-    summaries = _all(1, [[s] for s in segments], lambda t: summary.summarise(t, model, most, SEGMENT.of(config)), tools)
-    nodes = [graph.add(text, 1, span) for text, span in zip(summaries, spans, strict=True)]
+    prompt, alone = SEGMENT.of(config), [[segment] for segment in segments]
+    summaries = summary.of_groups(1, alone, lambda t: summary.summarise(t, model, most, prompt), tools)
+    nodes = [graph.add(" ".join(text.split()), 1, span) for text, span in zip(summaries, spans, strict=True)]
     if not nodes:
         graph.notes.append("the document has no text, so there is nothing to read")
     level = 1
@@ -63,7 +63,7 @@ def build_tree(document: Document, config: MemWalkerConfig, tools: Tools) -> Gra
         level += 1
         groups = even(nodes, config.children)
         texts = [[graph.text[i] for i in group] for group in groups]
-        summaries = _all(level, texts, lambda t: _parent(t, room, model, config), tools)
+        summaries = summary.of_groups(level, texts, lambda t: _parent(t, room, model, config), tools)
         nodes = [graph.add(text, level) for text in summaries]
         graph.connect(
             [
@@ -95,20 +95,6 @@ def _room(config: MemWalkerConfig, model: MeteredModel) -> int:
             "model.window"
         )
     return room
-
-
-def _all(level: int, items: list[list[str]], write: Callable[[list[str]], str], tools: Tools) -> list[str]:
-    """Write a text for each item, on one line; the cache key of a text is its input."""
-    done = [0]
-
-    def one(texts: list[str]) -> str:
-        name = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
-        text = tools.keep(f"level{level}-{name}", lambda: write(texts))
-        done[0] += 1
-        tools.progress(done[0], len(items), f"level {level} summaries")
-        return " ".join(str(text).split())
-
-    return tools.map(one, items)
 
 
 def _parent(texts: list[str], room: int, model: MeteredModel, config: MemWalkerConfig) -> str:

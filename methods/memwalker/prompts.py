@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from harness.prompts import Pieces, Prompt
 from harness.types import Question
 from methods.memwalker.config import MemWalkerConfig
-from methods.reading import options
+from methods.reading import question_text
 
 SEGMENT = Prompt(
     "segment summary",
@@ -65,7 +65,7 @@ def triage(
     numbered, prompt = NUMBERED.of(config), TRIAGE_REASONS if config.reasoning else TRIAGE
     return prompt.of(config).fill(
         memory=_background(memory, config),
-        question=[question.text + options(question)],
+        question=[question_text(question)],
         summaries=[piece for i, text in enumerate(summaries) for piece in numbered.fill(number=str(i), summary=[text])],
         back=BACK.of(config).text if back else "",
     )
@@ -77,7 +77,7 @@ def leaf(question: Question, memory: Sequence[str], segment: str, instruction: s
     return prompt.of(config).fill(
         memory=_background(memory, config),
         segment=[segment],
-        question=[question.text + options(question)],
+        question=[question_text(question)],
         instruction=instruction,
     )
 

@@ -12,7 +12,6 @@ A written summary into Information Points (docs/methods/pecan.md#pecan-points).
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -192,18 +191,12 @@ def _level(graph: Graph, layer: _Layer, room: int, config: PecanConfig, tools: T
         counts = [model.count(BULLET) + model.count(" " + graph.text[i]) for i in layer.nodes]
     packed = pack([n + newline for n in counts], room, config.batch_nodes)
     batches = [[layer.nodes[i] for i in batch] for batch in packed]
-    done = [0]
-
-    def run(batch: list[int]) -> _Batch:
-        texts = [graph.text[i] for i in batch]
-        name = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
-        kept = tools.keep(f"level{layer.level}-{name}", lambda: _write(texts, layer.level, model, config))
-        done[0] += 1
-        tools.progress(done[0], len(batches), f"level {layer.level} summaries")
-        weights = np.asarray(kept["weights"], dtype=np.float64)
-        return _Batch(batch, list(kept["texts"]), weights, str(kept["how"]), bool(kept["cut"]), int(kept["again"]))
-
-    written = tools.map(run, batches)
+    texts = [[graph.text[i] for i in batch] for batch in batches]
+    calls = summary.of_groups(layer.level, texts, lambda t: _write(t, layer.level, model, config), tools)
+    written = [
+        _Batch(batch, call["texts"], np.asarray(call["weights"], np.float64), call["how"], call["cut"], call["again"])
+        for batch, call in zip(batches, calls, strict=True)
+    ]
     _tell(graph, layer, written, config)
     return written
 

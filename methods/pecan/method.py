@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-
 from harness.errors import QuestionError
 from harness.method import Index, Method, Tools
 from harness.method.hooks import Scene, Skill
@@ -22,6 +20,7 @@ from methods.pecan.config import INDEX_FIELDS, PecanConfig
 from methods.pecan.prompts import prompts_of, second_turn
 from methods.pecan.recording import RecordingSearch
 from methods.pecan.search import Search, feed_node, finish, open_search, replay
+from methods.retrieval import similarity_to
 
 
 def _points(level: int, config: PecanConfig) -> Callable[[Scene, Tools], None]:
@@ -104,9 +103,7 @@ class Pecan(Method):
         if not question.text.strip():
             raise QuestionError(f"the question '{question.id}' has no text, so there is nothing to search for")
         with tools.phase("search"):
-            encoder = tools.encoder()
-            (query,) = encoder.encode([question.text], "query")
-            cosine = encoder.similarity(query, np.asarray(index["embeddings"]))
+            cosine = similarity_to(question.text, index["embeddings"], tools)
         kind = Search if self.config.record_stops is None else RecordingSearch
         search = kind(Graph.from_index(index), cosine, document, self.config, tools, tools.model("searcher"))
         return search.run(question)

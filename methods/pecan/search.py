@@ -237,7 +237,7 @@ class Search:
             attention *= len(span)
         lower, weight = self.graph.below(node)
         self._z[lower] += rank * attention * weight
-        self.shown.append(self._show(node))
+        self.shown.append(self.graph.shown(node, self.document.id, SOURCE_WEIGHT))
         self.steps.append(
             Step(
                 action=action,
@@ -303,10 +303,3 @@ class Search:
                 parts = {"attention": attention[node], "similarity": similarity[node], "total": total[node]}
                 return node, {k: float(v) for k, v in parts.items()}, ""
         return None, {}, "window"
-
-    def _show(self, node: int) -> Shown:
-        span, name = self.graph.span[node], self.document.id
-        if span is not None:
-            return Shown("span", name, *span)
-        sources = tuple((name, start, end) for start, end in self.graph.sources(node, SOURCE_WEIGHT))
-        return Shown("generated", name, text=self.graph.text[node], sources=sources)

@@ -47,6 +47,7 @@ from methods.qrmem.config import INDEX_FIELDS, QRMeMConfig
 from methods.qrmem.memory import Memory, normal
 from methods.qrmem.prompts import PROMPTS, Asking, Relation
 from methods.qrmem.search import NOT_PARSED, End, Moves, State, drive, fit, fit_start, replay
+from methods.retrieval import best_first
 from methods.retry import fitting, window_of
 from methods.summary import SUMMARY
 
@@ -115,11 +116,9 @@ def _moves(state: State) -> Moves:
     while True:
         if fresh:
             verdict = state.ask(mix)
-            if verdict is None:
-                return End(mix, NOT_PARSED)
-            if verdict.answer is not None:
-                return End(mix, "answered", verdict.answer)
-            reason = verdict.reason
+            if isinstance(verdict, End):
+                return verdict
+            reason = verdict
         frontier = memory.frontier(set(entities))
         if not frontier:
             return End(mix, "no edge leads on")
@@ -158,15 +157,13 @@ def _trials(state: State) -> Moves:
     entities = list(state.entities)
     chosen: list[int] | None = None
     while True:
-        verdict = state.ask(mix)
-        if verdict is None:
-            return End(mix, NOT_PARSED)
-        if verdict.answer is not None:
-            return End(mix, "answered", verdict.answer)
+        reason = state.ask(mix)
+        if isinstance(reason, End):
+            return reason
         if chosen is not None and len(mix) < len(state.memory.segments_of(entities)):
             return End(mix, "the window is full")
         yield mix
-        chosen = _choose(state, mix, verdict.reason, entities)
+        chosen = _choose(state, mix, reason, entities)
         if chosen is None:
             return End(mix, NOT_PARSED)
         if not chosen or set(chosen) == set(entities):
@@ -231,8 +228,8 @@ def graph_expansion(state: State) -> Answer:
     query = [state.question.text, *_elaborated(state, sorted(entities), taken)]
     with state.searching():
         ranking = state.similar(query, memory.segment_vectors)
-    order = [int(k) for k in np.argsort(-ranking, kind="stable")[: config.top_k]]
-    kept = fit_start(sorted(order), state.lengths, state.room, 1.0, ranking)
+    best = best_first(ranking)[: config.top_k]
+    kept = fit_start(sorted(best), state.lengths, state.room, 1.0, ranking)
     state.added(kept, {k: float(ranking[k]) for k in kept})
     return state.read(kept, "expanded")
 

@@ -40,6 +40,7 @@ from methods.qrmem import prompts, replies
 from methods.qrmem.build import retry_of
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.memory import Memory
+from methods.retrieval import best_first, similarity_to
 from methods.retry import ParsedReply, ask_parsed, window_of
 
 _FORM = "Reasoning:\nAction: -2\nAnswer:\n"
@@ -121,9 +122,7 @@ class State:
         """Similarity [rows] of a query, its parts on a line each, to every row of `vectors`."""
         if not len(vectors):
             return np.zeros(0)
-        encoder = self.tools.encoder()
-        (query,) = encoder.encode(["\n".join(texts)], "query")
-        return encoder.similarity(query, vectors)
+        return similarity_to("\n".join(texts), vectors, self.tools)
 
     def start(self, share: float) -> list[int]:
         """S_imp, cut to the window; the note of the first step names its origin."""
@@ -133,7 +132,7 @@ class State:
         if segments:
             notes.append(f"entities of the question: {names}")
         else:
-            segments = sorted(np.argsort(-self.similarity, kind="stable")[: self.config.fallback_k].tolist())
+            segments = sorted(best_first(self.similarity)[: self.config.fallback_k])
             notes.append("the memory has no entity of the question: it begins with the most similar segments")
             self.entities = [e for e, where in enumerate(memory.places) if set(where) & set(segments)]
         kept = fit_start(segments, self.lengths, self.room, share, self.similarity)
@@ -157,8 +156,8 @@ class State:
         for k in segments:
             self.step("leave", None, {"segment": k}, note=why)
 
-    def ask(self, segments: Sequence[int]) -> replies.Verdict | None:
-        """Whether the segments answer the question; None where no reply could be parsed."""
+    def ask(self, segments: list[int]) -> str | End:
+        """Why the segments do not answer the question; the End where they do, or no reply could be parsed."""
         pieces = self.asking.ask([self.texts[k] for k in segments], self.tools.task.instruction)
         response: ParsedReply[replies.Verdict] = self.ask_parsed(self.model, pieces, self.limit, replies.verdict)
         result = response.found
@@ -168,7 +167,9 @@ class State:
         verdict = {} if result is None else {"answers": float(result.answer is not None)}
         notes = [*response.notes, result.reason if result else NOT_PARSED]
         self.step("ask", None, {**verdict, "replies": response.replies}, tokens=response.tokens, note="; ".join(notes))
-        return result
+        if result is None:
+            return End(segments, NOT_PARSED)
+        return result.reason if result.answer is None else End(segments, "answered", result.answer)
 
     def ask_parsed(
         self, model: MeteredModel, pieces: Sequence[str], limit: int, parse: Callable[[str], T | None]

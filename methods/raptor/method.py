@@ -15,17 +15,18 @@ import numpy as np
 
 from harness.method import Index, Task, Tools
 from harness.method.hooks import Skill
-from harness.types import Answer, Document, Question, Shown, Step
+from harness.types import Answer, Document, Question, Step
 from methods import reading, summary
 from methods.graph import Graph
 from methods.raptor.config import INDEX_FIELDS, RaptorConfig
 from methods.raptor.tree import build_tree
+from methods.retrieval import best_first, similarity_to
 from methods.summary import DETAILED
 
 
 def _nearest(nodes: Sequence[int], similarity: np.ndarray) -> list[int]:
     """The nodes by falling similarity; ties keep their order."""
-    return [nodes[i] for i in np.argsort(-similarity[list(nodes)], kind="stable")] if nodes else []
+    return [nodes[i] for i in best_first(similarity[list(nodes)])] if nodes else []
 
 
 def collapsed(similarity: np.ndarray) -> list[int]:
@@ -87,9 +88,7 @@ class Raptor(reading.ReadingMethod):
         (document,), (index,) = documents, indexes
         graph = Graph.from_index(index)
         with tools.phase("search"):
-            encoder = tools.encoder()
-            (query,) = encoder.encode([question.text], "query")
-            similarity = encoder.similarity(query, np.asarray(index["embeddings"]))
+            similarity = similarity_to(question.text, index["embeddings"], tools)
         if self.config.retrieval == "traversal":
             order, reason = traversal(graph, similarity, self.config.top_k), "traversed"
         else:
@@ -124,13 +123,7 @@ class Raptor(reading.ReadingMethod):
 
 
 def _step(graph: Graph, node: int, similarity: float, document: Document, tools: Tools) -> Step:
-    """One chosen node: a chunk is a span of the document, a summary is generated from the chunks under it."""
-    span, name = graph.span[node], document.id
-    if span is not None:
-        shown = Shown("span", name, *span)
-    else:
-        sources = tuple((name, start, end) for start, end in graph.sources(node, 0.0))
-        shown = Shown("generated", name, text=graph.text[node], sources=sources)
+    """One chosen node."""
     return Step(
         action="select",
         node=node,
@@ -138,5 +131,5 @@ def _step(graph: Graph, node: int, similarity: float, document: Document, tools:
         scores={"similarity": similarity},
         tokens=tools.model().count(graph.text[node]),
         flops=tools.meter.flops(),
-        shown=shown,
+        shown=graph.shown(node, document.id),
     )

@@ -25,7 +25,6 @@ UMAP asks numba to compile some ten functions at their first call, 10 s on a CPU
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 import threading
@@ -213,14 +212,16 @@ def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[
         graph.notes.append("the document has no text, so there is nothing to retrieve")
     vectors = encoder.encode(graph.text, "passage")
     nodes = list(range(len(graph.text)))
-    newline = model.count("\n")
+    newline, length, prompt = model.count("\n"), config.summary_tokens, summary.DETAILED.of(config)
     for level in range(2, config.layers + 2):
         if len(nodes) <= config.dimensions + 1:
             break
         tokens = [model.count(graph.text[i]) + newline for i in nodes]
         groups = [[nodes[row] for row in rows] for rows in clusters(vectors[nodes], tokens, most, config)]
         graph.log.append(f"level {level}: {len(nodes)} nodes in {len(groups)} clusters")
-        nodes = _append(graph, level, groups, _summaries(graph, level, groups, config, tools))
+        texts = [[graph.text[i] for i in group] for group in groups]
+        written = summary.of_groups(level, texts, lambda t: summary.summarise(t, model, length, prompt), tools)
+        nodes = _append(graph, level, groups, [" ".join(text.split()) for text in written])
         new = encoder.encode([graph.text[i] for i in nodes], "passage")
         vectors = np.concatenate([vectors, new]) if nodes else vectors
     return graph, vectors
@@ -239,24 +240,11 @@ def _most(config: RaptorConfig, model: MeteredModel) -> int:
     return min(config.cluster_tokens, room)
 
 
-def _summaries(graph: Graph, level: int, groups: list[list[int]], config: RaptorConfig, tools: Tools) -> list[str]:
-    """The summary of each group, on one line; "" where the builder wrote none."""
-    model, most, prompt = tools.model("builder"), config.summary_tokens, summary.DETAILED.of(config)
-    done = [0]
-
-    def write(group: list[int]) -> str:
-        texts = [graph.text[i] for i in group]
-        name = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
-        text = tools.keep(f"level{level}-{name}", lambda: summary.summarise(texts, model, most, prompt))
-        done[0] += 1
-        tools.progress(done[0], len(groups), f"level {level} summaries")
-        return " ".join(str(text).split())
-
-    return tools.map(write, groups)
-
-
 def _append(graph: Graph, level: int, groups: list[list[int]], summaries: list[str]) -> list[int]:
-    """Add the summaries as nodes over their groups; returns the nodes. An empty one is left out, and that is noted."""
+    """Add the summaries, a line each, as nodes over their groups; returns the nodes.
+
+    An empty one is left out, and that is noted.
+    """
     blocks = [
         ([graph.add(text, level)], group, np.full((1, len(group)), 1 / len(group)))
         for group, text in zip(groups, summaries, strict=True)

@@ -30,7 +30,7 @@ from harness.storage.untrusted import read_object
 from harness.training.cards import markdown_table
 from harness.training.exam import Value
 from harness.types import Shown, Support
-from methods.retrieval import bm25_scores, words
+from methods.retrieval import bm25
 from pocket.reranker.data import HOPS, Listed, Offsets, Texts, listed
 from pocket.train.llama import weights_mark
 
@@ -122,7 +122,7 @@ def _rankers(folder: Path) -> tuple[dict[str, Rank], Offsets]:
     reranker = load_reranker(config, Meter(), "reranker")
     from transformers import AutoTokenizer
 
-    rankers: dict[str, Rank] = {"pocket-reranker": reranker.score, "bm25": _bm25}
+    rankers: dict[str, Rank] = {"pocket-reranker": reranker.score, "bm25": bm25}
     if (encoder := _minilm()) is not None:
         rankers["minilm"] = _similar(encoder)
     rankers["random"] = _chance
@@ -148,10 +148,6 @@ def _similar(encoder: Any) -> Rank:
         return np.asarray(encoder.similarity(query, passages(tuple(texts))))
 
     return rank
-
-
-def _bm25(question: str, texts: Sequence[str]) -> np.ndarray:
-    return bm25_scores(words(question), [words(text) for text in texts])
 
 
 def _chance(question: str, texts: Sequence[str]) -> np.ndarray:

@@ -26,7 +26,7 @@ from pocket.tasks import scenes
 from pocket.tasks.parts import Part, Shown, distinct, names_of, plain, proved, question_of, told, without
 from pocket.tasks.recipes import Recipe
 from pocket.world.fact_graph import Asked
-from pocket.world.facts import INVERSE, Fact, Path, Query
+from pocket.world.facts import INVERSE, Fact, Path, Query, paths
 from pocket.world.names import ENDINGS
 from pocket.world.templates import Schema, schema
 
@@ -129,13 +129,12 @@ def decomposed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     words = schema(shown.schema)
     for question in distinct(recipe, shown, dice):
         questions: list[str] = [question.text]
-        paths = _paths(question.query)
-        steps = [step for path in paths for step in path.steps]
+        steps = [step for path in paths(question.query) for step in path.steps]
         if len(steps) > 1:
             if not all(_can_ask(step, words) for step in steps):
                 continue
             questions = []
-            for path in paths:
+            for path in paths(question.query):
                 here = path.start
                 for step in path.steps:
                     questions.append(words.ask(Path(here, (step,)), dice))
@@ -222,10 +221,6 @@ def _can_ask(step: str, words: Schema) -> bool:
     return ("!" if step.startswith(INVERSE) else "?") in words.relations[step.removeprefix(INVERSE)].lines
 
 
-def _paths(query: Query) -> tuple[Path, ...]:
-    return (query,) if isinstance(query, Path) else (query.first, query.second)
-
-
 def _two_steps(recipe: Recipe, shown: Shown) -> Iterator[tuple[Asked, Fact, str]]:
     """Questions of two steps, whatever the recipe asks for, with the first fact and the thing it leads to."""
     words = schema(shown.schema)
@@ -256,7 +251,7 @@ def _reason(question: Asked, known: Sequence[Fact], answer: str | None, shown: S
 def _open_question(question: Asked, known: Sequence[Fact], shown: Shown, dice: Dice) -> str:
     """The first step that no known fact takes, as a question; the whole question where it has no words of its own."""
     words = schema(shown.schema)
-    for path in _paths(question.query):
+    for path in paths(question.query):
         here = path.start
         for step in path.steps:
             back = step.startswith(INVERSE)

@@ -15,7 +15,7 @@ from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks.recipes import SCHEMAS, Recipe
 from pocket.world.fact_graph import Asked
-from pocket.world.facts import Fact, FactBase, Path, Query, prove
+from pocket.world.facts import Fact, FactBase, Query, paths, prove
 from pocket.world.names import ENDINGS
 from pocket.world.questions import Asker
 from pocket.world.templates import openers, schema
@@ -85,7 +85,7 @@ def proved(question: Asked, facts: Sequence[Fact]) -> bool:
 
 def starts_of(query: Query) -> list[str]:
     """The names in the question: the start of its path, or of both paths of a comparison."""
-    return [query.start] if isinstance(query, Path) else [query.first.start, query.second.start]
+    return [path.start for path in paths(query)]
 
 
 def without(fact: Fact, text: str, facts: Part, shown: Shown) -> tuple[str, Part]:

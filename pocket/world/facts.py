@@ -106,13 +106,14 @@ def _follow(path: Path, base: FactBase, without: Fact | None) -> tuple[frozenset
     return frozenset(reached), used
 
 
-def _paths(query: Query) -> tuple[Path, ...]:
+def paths(query: Query) -> tuple[Path, ...]:
+    """The path of a question, or both of a comparison."""
     return (query,) if isinstance(query, Path) else (query.first, query.second)
 
 
 def prove(query: Query, base: FactBase, without: Fact | None = None) -> frozenset[str]:
     """Every answer that the facts prove; `without` leaves one fact out. A tie or an open end proves none."""
-    ends = [_follow(path, base, without)[0] for path in _paths(query)]
+    ends = [_follow(path, base, without)[0] for path in paths(query)]
     if isinstance(query, Path):
         return ends[0]
     if any(len(end) != 1 for end in ends):
@@ -127,4 +128,4 @@ def prove(query: Query, base: FactBase, without: Fact | None = None) -> frozense
 
 def supports(query: Query, base: FactBase) -> tuple[Fact, ...]:
     """The facts that the proof uses, in the order of its steps, none twice."""
-    return tuple(dict.fromkeys(fact for path in _paths(query) for fact in _follow(path, base, None)[1]))
+    return tuple(dict.fromkeys(fact for path in paths(query) for fact in _follow(path, base, None)[1]))

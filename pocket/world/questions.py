@@ -11,6 +11,7 @@ Every answer is proved (pocket.world.facts.prove), never read off the sentence.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 from harness.stats.rng import Dice
 from pocket.world.fact_graph import UNANSWERABLE, Asked
@@ -119,10 +120,6 @@ class Asker:
         return None
 
 
+@cache
 def _routes(name: str) -> frozenset[tuple[str, ...]]:
-    if name not in _ROUTES:
-        _ROUTES[name] = frozenset(schema(name).routes(2))
-    return _ROUTES[name]
-
-
-_ROUTES: dict[str, frozenset[tuple[str, ...]]] = {}
+    return frozenset(schema(name).routes(2))

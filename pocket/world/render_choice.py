@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from harness.types import Example, Gold, Question
 from pocket.world.fact_graph import Asked, Growth
-from pocket.world.layout import Made, Order, questions_that_fit, spans
-from pocket.world.render_story import ask, start, tell
+from pocket.world.layout import Made, Order, spans
+from pocket.world.render_story import told
 from pocket.world.templates import schema
 
 OPTIONS = 4
@@ -19,10 +19,7 @@ _TRIES = 100  # a long text names every trade and place there is; then one of th
 
 def make(order: Order) -> Made:
     """A story and questions with options about it; the gold answer is the text of the right option."""
-    growth = start(order)
-    questions = [ask(order, growth) for _ in range(questions_that_fit(order))]
-    growth.fill(questions)
-    page = tell(order, growth)
+    growth, questions, page = told(order)
     examples = []
     for number, question in enumerate(questions):
         options, difficult = _options(question, growth)

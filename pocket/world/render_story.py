@@ -18,12 +18,15 @@ _STEP = 0.2  # how far apart, at most, the stations of a thing lie; the whole st
 _SECOND = {"town": "in {}", "spot": "in {}", "craft": "as a {}", "price": "for {}"}
 
 
-def start(order: Order) -> Growth:
-    """A growth for a story of the ordered length."""
-    return Growth(schema("story"), order.dice, facts_room(order.room))
+def told(order: Order) -> tuple[Growth, list[Asked], Page]:
+    """A story of the ordered length as it grew, the questions about it, and its page."""
+    growth = Growth(schema("story"), order.dice, facts_room(order.room))
+    questions = [_ask(order, growth) for _ in range(questions_that_fit(order))]
+    growth.fill(questions)
+    return growth, questions, _tell(order, growth)
 
 
-def ask(order: Order, growth: Growth) -> Asked:
+def _ask(order: Order, growth: Growth) -> Asked:
     """One more question, with the hops the order allows."""
     hops = order.dice.pick(order.hops)
     if hops == 2 and order.dice.chance(_COMPARED):
@@ -33,10 +36,7 @@ def ask(order: Order, growth: Growth) -> Asked:
 
 def make(order: Order) -> Made:
     """A story and questions about it. Gold: two wordings of the answer; the sentences that prove it."""
-    growth = start(order)
-    questions = [ask(order, growth) for _ in range(questions_that_fit(order))]
-    growth.fill(questions)
-    page = tell(order, growth)
+    growth, questions, page = told(order)
     examples = []
     for number, question in enumerate(questions):
         answers = (question.answer, _other_answer(question))
@@ -53,7 +53,7 @@ def _other_answer(question: Asked) -> str:
     return (_SECOND.get(kind, "it was {}") if answered_by_object else "it was {}").format(question.answer)
 
 
-def tell(order: Order, growth: Growth) -> Page:
+def _tell(order: Order, growth: Growth) -> Page:
     """The facts in the order of time, cut into chapters."""
     lines = _in_time(growth, order.dice)
     chapters: list[Paragraph] = []
