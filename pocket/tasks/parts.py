@@ -77,10 +77,7 @@ def plain(sentence: str, schema_name: str) -> str:
 
 def proved(question: Asked, facts: Sequence[Fact]) -> bool:
     """Whether the facts alone prove the answer, and no other."""
-    base = FactBase()
-    for fact in facts:
-        base.add(fact)
-    return question.kind != "unanswerable" and prove(question.query, base) == {question.answer}
+    return question.kind != "unanswerable" and prove(question.query, FactBase.of(facts)) == {question.answer}
 
 
 def starts_of(query: Query) -> list[str]:

@@ -11,6 +11,7 @@ takes such a step closes (relation, object) to further facts, so that it keeps i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 INVERSE = "^"
@@ -62,6 +63,14 @@ class FactBase:
     silent: set[tuple[str, str]] = field(default_factory=set)
     _forward: dict[tuple[str, str], Fact] = field(default_factory=dict)
     _backward: dict[tuple[str, str], list[Fact]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, facts: Iterable[Fact]) -> FactBase:
+        """These facts. Raises ValueError where they contradict each other."""
+        base = cls()
+        for fact in facts:
+            base.add(fact)
+        return base
 
     def allows(self, fact: Fact) -> bool:
         """Whether the fact may be added: no fact is stated twice, and no proof of a question changes."""

@@ -27,9 +27,7 @@ class Asker:
     def __init__(self, name: str, facts: Iterable[Fact], dice: Dice) -> None:
         self.schema, self.dice = schema(name), dice
         self.facts = list(facts)
-        self.base = FactBase()
-        for fact in self.facts:
-            self.base.add(fact)
+        self.base = FactBase.of(self.facts)
         self._touching: dict[str, list[Fact]] = {}
         for fact in self.facts:
             self._touching.setdefault(fact.subject, []).append(fact)

@@ -1,5 +1,6 @@
 """The pocket model's own tokenizer and its teacher, built once a session."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from harness.training.teacher import Teacher
 from pocket.tasks.recall import Drill
 from pocket.train import tokenizer
+from tests.pocket import tiny_model
 
 
 @pytest.fixture(scope="session")
@@ -15,6 +17,18 @@ def tokenizer_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tokenizer")
     tokenizer.build(folder, 0)
     return folder
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a model that says nothing sensible. Not to be written to."""
+    return tiny_model.make(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture
+def model(tiny: Path, tmp_path: Path) -> Path:
+    """The folder `model` of the test's own, with the same model."""
+    return shutil.copytree(tiny, tmp_path / "model")
 
 
 @pytest.fixture(scope="session")

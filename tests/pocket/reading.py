@@ -1,10 +1,12 @@
 """Reads facts back out of a text by the templates alone: a second opinion on what a document states."""
 
 import re
+from collections.abc import Iterable
 from functools import cache
 
 from harness.stats.rng import Dice
-from pocket.world.facts import Fact
+from pocket.world.fact_graph import Asked
+from pocket.world.facts import Fact, FactBase, prove
 from pocket.world.names import ENDINGS
 from pocket.world.templates import _OPENERS, schema
 from pocket.world.values import KINDS as VALUES
@@ -40,6 +42,11 @@ def patterns(name: str) -> tuple[tuple[re.Pattern[str], str, str | None], ...]:
 
 def _lower(name: str) -> str:
     return "the " + name[4:] if name.startswith("The ") else name
+
+
+def proves(asked: Asked, facts: Iterable[Fact]) -> bool:
+    """Whether the facts alone prove the answer."""
+    return asked.kind != "unanswerable" and prove(asked.query, FactBase.of(facts)) == {asked.answer}
 
 
 def read(name: str, sentence: str) -> set[Fact]:

@@ -51,21 +51,6 @@ def passed(*names: str) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_model.make(tmp_path_factory.mktemp("tiny"))
-
-
-@pytest.fixture
-def own(folder: Path, tmp_path: Path) -> Path:
-    """A copy that a test may change."""
-    copy = tmp_path / "model"
-    copy.mkdir()
-    for file in folder.iterdir():
-        (copy / file.name).write_bytes(file.read_bytes())
-    return copy
-
-
 # --- fingerprints -----------------------------------------------------------------------------------------------------
 
 
@@ -105,23 +90,23 @@ def probing(
     ],
     ids=str,
 )
-def test_a_fingerprint_changes_with_prompt_order_and_label(change: dict[str, Any], same: bool, folder: Path) -> None:
-    before, after = fingerprint(probing(), folder), fingerprint(probing(**change), folder)
+def test_a_fingerprint_changes_with_prompt_order_and_label(change: dict[str, Any], same: bool, tiny: Path) -> None:
+    before, after = fingerprint(probing(), tiny), fingerprint(probing(**change), tiny)
     assert len(before) == 64
     assert (before == after) is same
 
 
-def test_a_fingerprint_changes_with_the_tokenizer(folder: Path, tmp_path: Path) -> None:
+def test_a_fingerprint_changes_with_the_tokenizer(tiny: Path, tmp_path: Path) -> None:
     other = tiny_model.make(tmp_path / "other", texts=["a tokenizer of very few words"] * 3)
-    assert fingerprint(probing(), folder) != fingerprint(probing(), other)
+    assert fingerprint(probing(), tiny) != fingerprint(probing(), other)
 
 
-def test_a_skill_of_a_scene_nothing_makes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_skill_of_a_scene_nothing_makes(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pocket.tasks import catalog
 
     monkeypatch.setitem(catalog.SCENES, "never", lambda *_: iter(()))
     with pytest.raises(CannotRun, match="no text of the world makes a scene of kind 'never', which 's' declares"):
-        fingerprint(probing("never"), folder)
+        fingerprint(probing("never"), tiny)
 
 
 @pytest.mark.parametrize(
@@ -148,11 +133,9 @@ def test_skills_of_stages_that_the_course_no_longer_has() -> None:
     assert trained_skills(COURSE, [{"stage": "of an earlier course"}]) == []
 
 
-def test_stale(folder: Path) -> None:
+def test_stale(tiny: Path) -> None:
     a, b, c = (probing(name=name) for name in "abc")
-    card = Card(
-        folder, skills={"a": fingerprint(a, folder), "b": fingerprint(probing(head="Before?"), folder), "gone": "0"}
-    )
+    card = Card(tiny, skills={"a": fingerprint(a, tiny), "b": fingerprint(probing(head="Before?"), tiny), "gone": "0"})
     assert stale(card, [a, b, c]) == [("b", CHANGED), ("c", UNTRAINED)]
     assert stale(card, [a]) == []
 
@@ -168,10 +151,10 @@ def trained(folder: Path) -> Card:
     return card
 
 
-def test_the_card_of_a_training(own: Path) -> None:
-    card = trained(own)
+def test_the_card_of_a_training(model: Path) -> None:
+    card = trained(model)
     assert card.skills.keys() == {"pecan search", "answer"}
-    assert card.skills["answer"] == fingerprint(skills()["answer"], own)
+    assert card.skills["answer"] == fingerprint(skills()["answer"], model)
     assert card.sha256.keys() == {"model.safetensors", "tokenizer.json"}
     assert {k: v for k, v in card.trained.items() if k != "hardware"} == {
         "seed": 3,
@@ -182,10 +165,10 @@ def test_the_card_of_a_training(own: Path) -> None:
     }
     assert card.trained["hardware"]["threads"] >= 1
     assert card.results == []
-    check_weights(own)
-    text = (own / "card.json").read_text() + (own / "CARD.md").read_text()
+    check_weights(model)
+    text = (model / "card.json").read_text() + (model / "CARD.md").read_text()
     assert platform.node() not in text
-    assert str(own) not in text
+    assert str(model) not in text
     assert "never to be mistaken for a real model" in text
     assert "- seed 3, 700 steps: first; second" in text
     assert "began" not in card.trained
@@ -194,7 +177,7 @@ def test_the_card_of_a_training(own: Path) -> None:
     ]
 
 
-def test_a_card_of_several_sittings_lists_every_passed_stage(own: Path) -> None:
+def test_a_card_of_several_sittings_lists_every_passed_stage(model: Path) -> None:
     """The first two stages are in no course file any more."""
     early = [
         {"stage": "zero", "steps": 3, "mastered": False, "right": {"0 choose": 0.5}, "minutes": 2.0},
@@ -202,27 +185,27 @@ def test_a_card_of_several_sittings_lists_every_passed_stage(own: Path) -> None:
     ]
     late = {**passed("third")[0], "minutes": 7.0, "stage_minutes": 1.5}
     progress = Progress(step=12, stage=3, since=12, passed=[*early, late])
-    cards.write(begin(own, COURSE, progress, 0, "cpu", {"begin": "0123456789abcdef"}))
-    card = cards.read(own)
+    cards.write(begin(model, COURSE, progress, 0, "cpu", {"begin": "0123456789abcdef"}))
+    card = cards.read(model)
     assert [line["stage"] for line in card.trained["stages"]] == ["zero", "one", "third"]
     assert card.skills.keys() == {"choose", "answer", "pecan points"}
     assert "- seed 0, 12 steps: zero; one; third" in page(card)
 
 
-def test_results_take_the_place_of_those_of_the_same_skill(own: Path) -> None:
+def test_results_take_the_place_of_those_of_the_same_skill(model: Path) -> None:
     def rows(skill: str, value: float) -> list[Row]:
         return [Row(skill, "one hop", "8 facts", "exact match", value, value - 0.1, value, 50)]
 
-    card = cards.with_results(trained(own), [*rows("answer", 0.5), *rows("choose", 0.25)], 50, 0)
+    card = cards.with_results(trained(model), [*rows("answer", 0.5), *rows("choose", 0.25)], 50, 0)
     card = cards.with_results(card, rows("answer", 0.75), 50, 0)
-    assert cards.write(card) == own
-    again = cards.read(own)
+    assert cards.write(card) == model
+    again = cards.read(model)
     assert again == card
     assert [(r["skill"], r["value"]) for r in again.results] == [("choose", 0.25), ("answer", 0.75)]
     assert [r["skill"] for r in cards.with_results(card, rows("answer", 0.5), 50, 1).results] == ["answer"], (
         "another exam"
     )
-    check_weights(own)
+    check_weights(model)
 
 
 def _flip(path: Path) -> None:
@@ -247,22 +230,22 @@ def _flip(path: Path) -> None:
     ],
     ids=["weights", "tokenizer", "no weights", "no card", "torn card", "unknown key", "a list"],
 )
-def test_damage(harm: Callable[[Path], object], sentence: str, own: Path) -> None:
-    trained(own)
-    check_weights(own)
-    harm(own)
+def test_damage(harm: Callable[[Path], object], sentence: str, model: Path) -> None:
+    trained(model)
+    check_weights(model)
+    harm(model)
     with pytest.raises(CannotRun, match=sentence) as told:
-        check_weights(own)
+        check_weights(model)
     assert "\n" not in str(told.value)
 
 
-def test_forget_leaves_the_model(own: Path) -> None:
-    trained(own)
-    cards.forget(own)
-    assert cards.read(own) is None
-    assert not (own / "CARD.md").exists()
-    assert (own / "model.safetensors").exists()
-    cards.forget(own)
+def test_forget_leaves_the_model(model: Path) -> None:
+    trained(model)
+    cards.forget(model)
+    assert cards.read(model) is None
+    assert not (model / "CARD.md").exists()
+    assert (model / "model.safetensors").exists()
+    cards.forget(model)
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
@@ -317,11 +300,11 @@ def test_the_page_says_what_it_can_and_cannot(tmp_path: Path) -> None:
     )
 
 
-def test_a_card_without_anything_has_a_page(folder: Path, tmp_path: Path) -> None:
-    card = cards.new(folder)
+def test_a_card_without_anything_has_a_page(tiny: Path, tmp_path: Path) -> None:
+    card = cards.new(tiny)
     cards.write(card, tmp_path / "elsewhere")
     text = (tmp_path / "elsewhere" / "CARD.md").read_text()
     assert "not examined yet" in text
     assert "Nothing is known of it." in text
     assert json.loads((tmp_path / "elsewhere" / "card.json").read_text())["sha256"] == dict(card.sha256)
-    assert not (folder / "card.json").exists()
+    assert not (tiny / "card.json").exists()

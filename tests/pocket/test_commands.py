@@ -18,7 +18,6 @@ from pocket.tasks.recipes import Curriculum
 from tests.cli.conftest import Cli, cli, configs, environment, here  # noqa: F401 - fixtures
 from tests.cli.loaded_modules import REPORT
 from tests.forked import start
-from tests.pocket import tiny_model
 
 COURSE = """stages:
   - name: both
@@ -34,21 +33,6 @@ COURSE = """stages:
     recipes:
       - {skill: answer, facts: [1, 2], size: 768}
 """
-
-
-@pytest.fixture(scope="session")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_model.make(tmp_path_factory.mktemp("tiny"))
-
-
-@pytest.fixture
-def model(tiny: Path, tmp_path: Path) -> Path:
-    """A model folder of the test's own."""
-    folder = tmp_path / "model"
-    folder.mkdir()
-    for file in tiny.iterdir():
-        (folder / file.name).write_bytes(file.read_bytes())
-    return folder
 
 
 @pytest.fixture
@@ -94,6 +78,11 @@ MISTAKES: list[tuple[list[str], list[str]]] = [
     (["check", "nowhere"], ["no model folder 'nowhere'"]),
     (["check", "model"], ["there is no card.json beside the weights in model"]),
     (["skills", "nowhere"], ["no model folder 'nowhere'"]),
+    (["train-reranker"], ["Missing option '--out'"]),
+    (["train-reranker", "--out", "o", "--from", "nowhere"], ["there is no folder 'nowhere' to go on from"]),
+    (["train-reranker", "--out", "o", "--from", "."], ["'.' is no folder of a trained pocket model: it has no con"]),
+    (["train-reranker", "--out", "o", "--layers", "0"], ["--layers", "greater than or equal to 1"]),
+    (["train-reranker", "--out", "o", "--questions", "1"], ["--questions", "greater than or equal to 2"]),
     (["trian"], ["No such command 'trian'", "Did you mean 'train'?"]),
 ]
 

@@ -14,7 +14,8 @@ from pocket.tasks.parts import Shown
 from pocket.tasks.recipes import SCHEMAS, Recipe
 from pocket.tasks.scenes import show
 from pocket.world.fact_graph import Asked
-from pocket.world.facts import FactBase, Path, prove
+from pocket.world.facts import Path
+from tests.pocket.reading import proves
 
 EVERY = {"one": 1.0, "two": 2.0, "compare": 1.0, "same": 1.0, "nothing": 0.5}
 KINDS = [*SCHEMAS]
@@ -64,17 +65,14 @@ def test_a_verdict_is_proved_by_what_is_shown(monkeypatch: pytest.MonkeyPatch) -
         verdict = replies.verdict(scene.replies[0])
         assert verdict is not None
         assert asked is not None
-        base = FactBase()
         text = "\n".join(scene.texts)
-        for fact, sentence in shown.sentences.items():
-            if sentence in text:
-                base.add(fact)
-        found = prove(asked.query, base) == {asked.answer} and asked.kind != "unanswerable"
+        there = [fact for fact, sentence in shown.sentences.items() if sentence in text]
+        found = proves(asked, there)
         assert (verdict.answer == asked.answer) if found else verdict.answer is None
         assert ("The text does not say: " in verdict.reason) == (not found)
         if not found and asked.query in (q for q in (asked.query,) if isinstance(q, Path)):
             first = asked.supports[:1]
-            known = bool(first) and first[0] in base.facts
+            known = bool(first) and first[0] in there
             seen["a known fact in the reason"] += known and verdict.reason.index("The text") > 0
         seen["answered" if found else "not answered"] += 1
     assert min(seen.values()) > 5, seen

@@ -25,12 +25,11 @@ from pocket.eval.metrics import EXACT, LIKELIHOOD, Sitting, alike, measure
 from pocket.tasks import scenes
 from pocket.tasks.catalog import skills
 from pocket.world.fact_graph import Asked
-from pocket.world.facts import Fact, FactBase, prove
+from pocket.world.facts import Fact
 from pocket.world.facts import Path as Route
 from pocket.world.sample import FIRST_TRAINING_SEED
-from tests.pocket import tiny_model
 from tests.pocket.parrot import TASK, Parrots, knowing, skill
-from tests.pocket.reading import read
+from tests.pocket.reading import proves, read
 
 LENGTHS = ["8 facts", "250 tokens", "500 tokens", "1000 tokens", "1500 tokens"]
 
@@ -87,10 +86,8 @@ def test_needed_facts_only(cell: Any) -> None:
     """Every sentence of the text is a sentence of a needed fact, and the answer is proved by them."""
     for sat in take(skill("answer", "question", knowing), cell, 10, seed=0):
         assert sat.asked is not None
-        base = FactBase()
-        for fact in sat.asked.supports:
-            base.add(fact)
-        assert prove(sat.asked.query, base) == {sat.asked.answer} == set(sat.scene.replies)
+        assert proves(sat.asked, sat.asked.supports)
+        assert sat.scene.replies == (sat.asked.answer,)
         (text,) = sat.scene.texts
         assert says_only(text, frozenset(sat.asked.supports))
 
@@ -305,9 +302,8 @@ def test_a_kind_of_scene_the_exam_does_not_know(probes: bool, monkeypatch: pytes
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
-    folder = tiny_model.make(tmp_path_factory.mktemp("tiny"))
-    return load_model(ModelConfig(name="tiny", source=str(folder)))
+def model(tiny: Path) -> LanguageModel:
+    return load_model(ModelConfig(name="tiny", source=str(tiny)))
 
 
 def _search(scene: Scene, tools: Tools) -> None:

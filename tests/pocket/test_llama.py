@@ -1,6 +1,5 @@
-"""Folders of the pocket model: a folder to begin from, first weights, and what is saved and loaded."""
+"""Folders of the pocket model: a model to begin from, first weights, and what is saved and loaded."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,39 +14,28 @@ from tests.pocket import tiny_model
 FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_model.make(tmp_path_factory.mktemp("tiny"))
-
-
-@pytest.fixture
-def folder(made: Path, tmp_path: Path) -> Path:
-    """A folder of the test's own."""
-    return shutil.copytree(made, tmp_path / "model")
-
-
 def small(seed: int = 0, vocabulary: int = 40, **sizes: int) -> Any:
     return llama.new(vocabulary, seed, **{**tiny_model.SIZES, **sizes})
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_missing_file_is_named(folder: Path, name: str) -> None:
-    llama.check(folder, folder.parent / "out" / "model")
-    (folder / name).unlink()
-    with pytest.raises(CannotRun, match=f"' is no folder of a trained pocket model: it has no {name}$"):
-        llama.check(folder, folder.parent / "out" / "model")
+def test_a_missing_file_is_named(model: Path, name: str) -> None:
+    llama.check(model, model.parent / "out" / "model")
+    (model / name).unlink()
+    with pytest.raises(CannotRun, match=f"' is no model of a trained pocket model: it has no {name}$"):
+        llama.check(model, model.parent / "out" / "model")
 
 
-def test_its_tokenizer_is_taken_and_another_is_refused(folder: Path) -> None:
-    to = folder.parent / "out" / "model"
-    llama.copy_tokenizer(folder, to)
+def test_its_tokenizer_is_taken_and_another_is_refused(model: Path) -> None:
+    to = model.parent / "out" / "model"
+    llama.copy_tokenizer(model, to)
     assert sorted(path.name for path in to.iterdir()) == sorted(FILES[2:])
-    llama.check(folder, to)
+    llama.check(model, to)
     (to / "tokenizer.json").write_text("another")
-    llama.copy_tokenizer(folder, to)
+    llama.copy_tokenizer(model, to)
     assert (to / "tokenizer.json").read_text() == "another"
     with pytest.raises(UserError, match="the training in .*out has another tokenizer than '.*model'; name another"):
-        llama.check(folder, to)
+        llama.check(model, to)
 
 
 @pytest.mark.parametrize(
@@ -58,10 +46,10 @@ def test_its_tokenizer_is_taken_and_another_is_refused(folder: Path) -> None:
         ('{"model_type": "llama", "hidden_size": "wide"}', "cannot be read"),
     ],
 )
-def test_a_config_that_is_none(folder: Path, text: str, message: str) -> None:
-    (folder / "config.json").write_text(text)
+def test_a_config_that_is_none(model: Path, text: str, message: str) -> None:
+    (model / "config.json").write_text(text)
     with pytest.raises(CannotRun, match=f"the config.json in '.*' {message}"):
-        llama.config_of(folder)
+        llama.config_of(model)
 
 
 def test_first_weights_are_seeded_and_smallest_where_a_layer_writes() -> None:
@@ -97,12 +85,12 @@ def test_another_shape_is_refused(tmp_path: Path, change: dict[str, int], messag
 
 
 @pytest.mark.parametrize("data", [None, b"", b"\xff" * 99])
-def test_weights_that_cannot_be_read(folder: Path, data: bytes | None) -> None:
-    (folder / "model.safetensors").unlink()
+def test_weights_that_cannot_be_read(model: Path, data: bytes | None) -> None:
+    (model / "model.safetensors").unlink()
     if data is not None:
-        (folder / "model.safetensors").write_bytes(data)
+        (model / "model.safetensors").write_bytes(data)
     with pytest.raises(CannotRun, match=r"the weights in .* cannot be read \(.+\)"):
-        llama.load(small(), folder)
+        llama.load(small(), model)
 
 
 def test_weights_that_are_missing_are_counted(tmp_path: Path) -> None:

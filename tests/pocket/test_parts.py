@@ -73,10 +73,7 @@ def test_aliases(answer: str, others: tuple[str, ...]) -> None:
 
 
 def base(*facts: tuple[str, str, str]) -> FactBase:
-    made = FactBase()
-    for fact in facts:
-        made.add(Fact(*fact))
-    return made
+    return FactBase.of(Fact(*fact) for fact in facts)
 
 
 BOOKS = base(

@@ -52,11 +52,8 @@ def test_one_answer_and_no_support_too_many(kind: str) -> None:
                 continue
             assert prove(asked.query, made.base) == {asked.answer}
             assert asked.supports
-            alone = FactBase()
-            for fact in asked.supports:
-                assert prove(asked.query, made.base, without=fact) == frozenset()
-                alone.add(fact)
-            assert prove(asked.query, alone) == {asked.answer}
+            assert not any(prove(asked.query, made.base, without=fact) for fact in asked.supports)
+            assert prove(asked.query, FactBase.of(asked.supports)) == {asked.answer}
 
 
 @pytest.mark.parametrize("kind", EVERY)

@@ -37,13 +37,6 @@ def asked(name: str) -> tuple[tuple[Asker, Asked], ...]:
     return tuple((asker, found) for asker, found in drawn if found is not None)
 
 
-def base(facts: tuple[Fact, ...]) -> FactBase:
-    made = FactBase()
-    for fact in facts:
-        made.add(fact)
-    return made
-
-
 @pytest.mark.parametrize("name", [n for n in ASKS if n != "nothing"])
 def test_the_answer_is_proved_and_is_the_only_one_and_no_support_is_too_many(name: str) -> None:
     assert len(asked(name)) > 300
@@ -51,7 +44,7 @@ def test_the_answer_is_proved_and_is_the_only_one_and_no_support_is_too_many(nam
         assert prove(found.query, asker.base) == {found.answer}
         assert set(found.supports) <= set(asker.facts)
         assert len(set(found.supports)) == len(found.supports)
-        assert prove(found.query, base(found.supports)) == {found.answer}
+        assert prove(found.query, FactBase.of(found.supports)) == {found.answer}
         assert not any(prove(found.query, asker.base, without=fact) for fact in found.supports)
 
 

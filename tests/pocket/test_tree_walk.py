@@ -14,7 +14,8 @@ from pocket.tasks.parts import Shown
 from pocket.tasks.recipes import SCHEMAS, Recipe
 from pocket.tasks.scenes import show
 from pocket.world.fact_graph import Asked
-from pocket.world.facts import Fact, FactBase, prove
+from pocket.world.facts import Fact
+from tests.pocket.reading import proves
 
 EVERY = {"one": 1.0, "two": 2.0, "compare": 1.0, "same": 1.0, "nothing": 0.5}
 KINDS = [*SCHEMAS]
@@ -44,13 +45,6 @@ def stated(text: str, shown: Shown) -> list[Fact]:
     """The facts of the text whose sentence, with or without its opening, stands in `text`."""
     sentences = {fact: scene_parts.plain(s, shown.schema) for fact, s in shown.sentences.items()}
     return [f for f, s in sentences.items() if s in text or shown.sentences[f] in text]
-
-
-def proves(asked: Asked, facts: list[Fact]) -> bool:
-    base = FactBase()
-    for fact in facts:
-        base.add(fact)
-    return asked.kind != "unanswerable" and prove(asked.query, base) == {asked.answer}
 
 
 @pytest.mark.parametrize("pieces", [1, 4])
