@@ -144,9 +144,9 @@ def sentences(text: str) -> list[Span]:
     return [span for a, b in pairwise(cuts) if (span := _trimmed(text, a, b))[0] < span[1]]
 
 
-def sentence_chunks(text: str, count: int, most: int, model: MeteredModel) -> list[Span]:
-    """`count` sentences a chunk, the last one short; one of more than `most` tokens counts as several, cut hard."""
-    parts = _parts(text, most, model)
+def sentence_chunks(text: str, count: int, max_tokens: int, model: MeteredModel) -> list[Span]:
+    """`count` sentences a chunk, the last one short; one of more than `max_tokens` counts as several, cut hard."""
+    parts = _parts(text, max_tokens, model)
     groups = (parts[i : i + count] for i in range(0, len(parts), count))
     return [(group[0].start, group[-1].end) for group in groups]
 
@@ -191,13 +191,13 @@ class _Part(NamedTuple):
     last: int
 
 
-def _parts(text: str, most: int, model: MeteredModel) -> list[_Part]:
-    """Sentences of `most` tokens at most, longer ones cut hard."""
+def _parts(text: str, max_tokens: int, model: MeteredModel) -> list[_Part]:
+    """Sentences of at most `max_tokens`, longer ones cut hard."""
     starts = [start for start, _ in model.offsets(text)]
     parts: list[_Part] = []
     for a, b in sentences(text):
         first, last = _tokens(starts, a, b)
-        cuts = [a, *(starts[i] for i in range(first + most, last, most)), b]
+        cuts = [a, *(starts[i] for i in range(first + max_tokens, last, max_tokens)), b]
         for c, d in pairwise(cuts):
             start, end = _trimmed(text, c, d)
             if start < end:  # bytes of one character in two tokens share its offset: such a cut falls away
@@ -215,22 +215,22 @@ def _trimmed(text: str, start: int, end: int) -> Span:
     return end - len(inside.lstrip()), start + len(inside.rstrip())
 
 
-def keep(text: str, most: int, model: MeteredModel, side: Side = "ends") -> tuple[list[Span], int]:
-    """Spans that keep `most` tokens of the text, and the number of tokens of the whole text; one span if all fits.
+def keep(text: str, max_tokens: int, model: MeteredModel, side: Side = "ends") -> tuple[list[Span], int]:
+    """Spans that keep `max_tokens` of the text, and the number of tokens of the whole text; one span if all fits.
 
     "ends" is LongBench's truncation: int(most / 2) tokens at each end; "left" and "right" keep one end
     (docs/methods/retrieval.md#window). Fewer are kept where a cut inside a word or character makes a part longer when
     encoded on its own.
     """
     offsets = model.offsets(text)
-    if len(offsets) <= most:
+    if len(offsets) <= max_tokens:
         return [(0, len(text))], len(offsets)
     ends = 2 if side == "ends" else 1
-    share = most // ends
+    share = max_tokens // ends
     while share > 0:
         left, right = (0, offsets[share - 1][1]), (offsets[-share][0], len(text))
         spans = {"ends": [left, right], "left": [left], "right": [right]}[side]
-        over = sum(model.count(text[a:b]) for a, b in spans) - most
+        over = sum(model.count(text[a:b]) for a, b in spans) - max_tokens
         if over <= 0:
             return spans, len(offsets)
         share -= -(-over // ends)

@@ -124,10 +124,10 @@ class Decompose(reading.ReadingMethod):
     def _decompose(self, question: Question, tools: Tools) -> tuple[list[str], list[Step]]:
         """The sub-questions; the question itself if none could be parsed."""
         config, model = self.config, tools.model("searcher")
-        how = Retry(config.retries, config.temperature, window=config.window, seed=tools.seed)
+        retry = Retry(config.retries, config.temperature, window=config.window, seed=tools.seed)
         with tools.phase("search"):
             pieces = DECOMPOSE.of(config).fill(question=[question.text])
-            response = ask_parsed(model, pieces, config.question_tokens, listed, how)
+            response = ask_parsed(model, pieces, config.question_tokens, listed, retry)
         subquestions = (response.found or [])[: config.most]
         notes = list(response.notes)
         if len(response.found or []) > len(subquestions):

@@ -288,9 +288,9 @@ class Gist(reading.ReadingMethod):
         """The pages to read again, in the order named; an empty list if no reply could be parsed."""
         config, model = self.config, tools.model("searcher")
         pieces = _lookup(question, gists, config)
-        how = Retry(config.retries, config.temperature, window=config.window, seed=tools.seed)
+        retry = Retry(config.retries, config.temperature, window=config.window, seed=tools.seed)
         with tools.phase("search"):
-            response = ask_parsed(model, pieces, config.reply_tokens, lambda reply: numbered(reply, "Pages"), how)
+            response = ask_parsed(model, pieces, config.reply_tokens, lambda reply: numbered(reply, "Pages"), retry)
         named = response.found or []
         pages = [i for i in named if i < len(gists)][: config.most_pages]
         messages = [*notes, *response.notes, f"pages {', '.join(map(str, pages)) or 'none'}"]

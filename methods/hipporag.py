@@ -119,13 +119,13 @@ class HippoRAG(reading.ReadingMethod):
 
     def _list(self, prompt: Prompt, text: str, entities: str, model: MeteredModel) -> str:
         """The reply to `prompt`. Raises WindowExceeded where the passage leaves no room for one."""
-        how = Retry(window=self.config.window)
+        retry = Retry(window=self.config.window)
         pieces = prompt.of(self.config).fill(text=[text], entities=[entities])
         used = prompt_tokens(pieces, model)
-        require(used + 1, model, how)
+        require(used + 1, model, retry)
         with model.session() as s:
             feed(s, pieces)
-            return s.write(min(self.config.reply_tokens, window_of(how.window, model) - used)).text
+            return s.write(min(self.config.reply_tokens, window_of(retry.window, model) - used)).text
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
@@ -166,8 +166,8 @@ class HippoRAG(reading.ReadingMethod):
         pieces = FILTER.of(config).fill(
             most=str(config.link_k), question=[reading.question_text(question)], facts=listed
         )
-        how = Retry(retries=0, window=config.window)
-        response = ask_parsed(model, pieces, FILTER_TOKENS, lambda reply: numbered(reply, "Facts"), how)
+        retry = Retry(retries=0, window=config.window)
+        response = ask_parsed(model, pieces, FILTER_TOKENS, lambda reply: numbered(reply, "Facts"), retry)
         kept = [candidates[n - 1] for n in response.found or () if 1 <= n <= len(candidates)]
         told = [f"{'kept' if i in kept else 'dropped'}: {fact}" for i, fact in zip(candidates, facts, strict=True)]
         scores = {"candidates": float(len(candidates)), "kept": float(len(kept))}

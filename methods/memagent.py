@@ -91,10 +91,10 @@ class MemAgent(Method):
         seen = (Shown("generated", document.id, text=memory, sources=sources),) if spans else ()
         return Answer(text, seen, f"{len(spans)} segments", tuple(steps))
 
-    def _write(self, pieces: Pieces, most: int, model: MeteredModel) -> tuple[str, int]:
+    def _write(self, pieces: Pieces, max_tokens: int, model: MeteredModel) -> tuple[str, int]:
         """The reply, stripped, and the tokens of the request."""
         tokens = prompt_tokens(pieces, model)
-        require(tokens + most, model, Retry(window=self.config.window))
+        require(tokens + max_tokens, model, Retry(window=self.config.window))
         with model.session() as s:
             feed(s, pieces)
-            return s.write(most).text.strip(), tokens
+            return s.write(max_tokens).text.strip(), tokens

@@ -69,9 +69,9 @@ def fitting(pieces: Callable[[int], Pieces], lines: int, room: int, model: Meter
     return pieces(n), n
 
 
-def require(tokens: int, model: MeteredModel, how: Retry) -> None:
+def require(tokens: int, model: MeteredModel, retry: Retry) -> None:
     """Raise WindowExceeded if a request of `tokens` tokens, its reply included, does not fit the window."""
-    window = window_of(how.window, model)
+    window = window_of(retry.window, model)
     if tokens > window:
         raise WindowExceeded(
             f"a request with its reply takes {tokens} tokens, more than the window of {window} tokens of "
@@ -80,30 +80,30 @@ def require(tokens: int, model: MeteredModel, how: Retry) -> None:
 
 
 def ask_parsed(
-    model: MeteredModel, pieces: Sequence[str], limit: int, parse: Callable[[str], T | None], how: Retry
+    model: MeteredModel, pieces: Sequence[str], limit: int, parse: Callable[[str], T | None], retry: Retry
 ) -> ParsedReply[T]:
     """Repeat the request until `parse` accepts a reply; a reply has at most `limit` tokens.
 
     Raises WindowExceeded if the request with its reply does not fit the window.
     """
     tokens = prompt_tokens(pieces, model)
-    require(tokens + limit, model, how)
+    require(tokens + limit, model, retry)
     with model.session() as s:
         feed(s, pieces)
-        return reply_to(s, ParsedReply(tokens), limit, parse, how)
+        return reply_to(s, ParsedReply(tokens), limit, parse, retry)
 
 
 def reply_to(
-    s: Session, response: ParsedReply[T], limit: int, parse: Callable[[str], T | None], how: Retry
+    s: Session, response: ParsedReply[T], limit: int, parse: Callable[[str], T | None], retry: Retry
 ) -> ParsedReply[T]:
     """Sample replies to the open turn until `parse` accepts one; the session's context stays as it was before."""
-    for attempt in range(how.retries + 1):
+    for attempt in range(retry.retries + 1):
         with s.branch():
             response.text = s.write(
                 limit,
-                temperature=how.temperature if attempt else 0.0,
-                top_p=how.top_p if attempt else 1.0,
-                seed=derived_seed(how.seed, "retry", str(attempt)),
+                temperature=retry.temperature if attempt else 0.0,
+                top_p=retry.top_p if attempt else 1.0,
+                seed=derived_seed(retry.seed, "retry", str(attempt)),
             ).text
         response.replies += 1
         response.found = parse(response.text)

@@ -19,7 +19,7 @@ Meta-Chunking by perplexity (arXiv 2410.12788; docs/methods/longrefiner.md#meta-
     a segment ends behind sentence i where PPL_i is a local minimum: below PPL_{i-1}, not above PPL_{i+1}, and the fall
     to it or the rise behind it is the threshold at least (where PPL_i = PPL_{i+1}, it is the fall that counts)
 
-    long text:  | context ............ | window of whole sentences, scored |     context and window: `most` tokens
+    long text:  | context ............ | window of whole sentences, scored |     context and window: `max_tokens`
 
 The first sentence of a text counts without its first token, which nothing comes before. Differences from the released
 code: a long sentence loses no text, a rule finds the sentences, white space between them stays, and what a window of
@@ -60,12 +60,12 @@ def boundaries(ppl: Sequence[float], threshold: float) -> list[int]:
     return minima
 
 
-def perplexities(text: str, spans: Sequence[Span], model: MeteredModel, most: int, window: int) -> list[float]:
+def perplexities(text: str, spans: Sequence[Span], model: MeteredModel, max_tokens: int, window: int) -> list[float]:
     """PPL of each sentence of text[a:b], in nats.
 
-    The text is scored in windows of whole sentences, `window` tokens each (half of `most` where that is fewer and the
-    text has several), behind the tokens before it that make it `most` together. A sentence longer than a window is
-    scored by its beginning.
+    The text is scored in windows of whole sentences, `window` tokens each (half of `max_tokens` where that is fewer and
+    the text has several), behind the tokens before it that make it `max_tokens` together. A sentence longer than a
+    window is scored by its beginning.
     """
     if not spans:
         return []
@@ -74,9 +74,9 @@ def perplexities(text: str, spans: Sequence[Span], model: MeteredModel, most: in
     def token(character: int) -> int:
         return bisect_left(starts, character)
 
-    size = min(window, most)
+    size = min(window, max_tokens)
     if len(spans) > 1 and token(spans[-1][1]) - token(spans[0][0]) > size:
-        size = max(1, min(window, most // 2))
+        size = max(1, min(window, max_tokens // 2))
     values: list[float] = []
     at = 0
     while at < len(spans):
@@ -84,7 +84,7 @@ def perplexities(text: str, spans: Sequence[Span], model: MeteredModel, most: in
         end = at + 1
         while end < len(spans) and token(spans[end][1]) - token(begin) <= size:
             end += 1
-        first = max(0, token(begin) - max(0, most - size - SLACK)) if at else token(begin)
+        first = max(0, token(begin) - max(0, max_tokens - size - SLACK)) if at else token(begin)
         before = text[starts[first] : begin] if first < token(begin) else ""
         values += _window(before, text[begin : spans[end - 1][1]], [a - begin for a, _ in spans[at:end]], size, model)
         at = end
@@ -110,8 +110,8 @@ def _window(before: str, inside: str, firsts: list[int], size: int, model: Meter
     return [total / count if count else 0.0 for total, count in zip(sums, counts, strict=True)]
 
 
-def segments(text: str, threshold: float, most: int, model: MeteredModel, window: int) -> list[Span]:
-    """The segments of `text`; one of more than `most` tokens is cut at the ends of sentences.
+def segments(text: str, threshold: float, max_tokens: int, model: MeteredModel, window: int) -> list[Span]:
+    """The segments of `text`; one of more than `max_tokens` is cut at the ends of sentences.
 
     window: tokens that are scored together at most (fewer where the model's window is shorter); they are read behind
     as many as make it CONTEXT, or the model's window.
@@ -126,10 +126,10 @@ def segments(text: str, threshold: float, most: int, model: MeteredModel, window
     for last in ends:
         a, b = spans[first][0], spans[last][1]
         first = last + 1
-        if model.count(text[a:b]) <= most:
+        if model.count(text[a:b]) <= max_tokens:
             pieces.append((a, b))
         else:
-            pieces += [(a + c, a + d) for c, d in packed_chunks(text[a:b], most, model)]
+            pieces += [(a + c, a + d) for c, d in packed_chunks(text[a:b], max_tokens, model)]
     return pieces
 
 

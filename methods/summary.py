@@ -60,7 +60,7 @@ def frame_tokens(model: MeteredModel, prompt: Prompt) -> int:
 
 
 def summarise(texts: Sequence[str], model: MeteredModel, max_tokens: int, prompt: Prompt) -> str:
-    """One paragraph about `texts`, at most `max_tokens` tokens (or what the window leaves), stripped."""
+    """One paragraph about `texts`, at most `max_tokens` (or what the window leaves), stripped."""
     return summarise_watched(texts, model, max_tokens, prompt, watch=False).text
 
 

@@ -51,8 +51,8 @@ class FullContext(ReadingMethod):
         model, config = tools.model(), self.config
         request = Reading(tools.task, config.window, config)
         room = room_for_text(question, tools, model, request)
-        most = room if config.max_tokens is None else min(room, config.max_tokens)
-        spans, tokens = _kept(document.text, most, model, config.keep)
+        max_tokens = room if config.max_tokens is None else min(room, config.max_tokens)
+        spans, tokens = _kept(document.text, max_tokens, model, config.keep)
         cut = spans != [(0, len(document.text))]
         kept = sum(model.count(document.text[a:b]) for a, b in spans) if cut else tokens
         text, steps = self._ask(question, [_joined(document.text, spans)] if spans else [], tools, request)
@@ -80,11 +80,11 @@ def _joined(text: str, spans: Sequence[Span]) -> str:
     return "".join(text[a:b] for a, b in spans)
 
 
-def _kept(text: str, most: int, model: MeteredModel, side: Side) -> tuple[list[Span], int]:
-    """As `keep`, with parts that have `most` tokens at most where they are joined: a seam can take some more."""
-    spans, tokens = keep(text, most, model, side)
-    limit = most
-    while len(spans) > 1 and (over := model.count(_joined(text, spans)) - most) > 0:
+def _kept(text: str, max_tokens: int, model: MeteredModel, side: Side) -> tuple[list[Span], int]:
+    """As `keep`, with parts that have at most `max_tokens` where they are joined: a seam can take some more."""
+    spans, tokens = keep(text, max_tokens, model, side)
+    limit = max_tokens
+    while len(spans) > 1 and (over := model.count(_joined(text, spans)) - max_tokens) > 0:
         limit -= over
         spans, _ = keep(text, limit, model, side)
     return spans, tokens
@@ -121,8 +121,8 @@ class SlidingWindow(ReadingMethod):
 
     def reads(self, tokens: int, room: int) -> Reads:
         """The text once, a request a window."""
-        most = max(min(room, self.config.window or room), 1)
-        return Reads(tokens, max(min(self.config.windows, tokens), -(-tokens // most), 1))
+        max_tokens = max(min(room, self.config.window or room), 1)
+        return Reads(tokens, max(min(self.config.windows, tokens), -(-tokens // max_tokens), 1))
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools

@@ -71,11 +71,11 @@ class Reply:
     thinking_tokens: int | None = None
     unclosed: bool = False
 
-    def answer(self, how: Thinking | None) -> Reply:
+    def answer(self, markers: Thinking | None) -> Reply:
         """The reply without the thinking that stands in its text. A server may send it apart, as `thinking`."""
-        if how is None:
+        if markers is None:
             return self
-        thinking, text, closed = split(self.text, how)
+        thinking, text, closed = split(self.text, markers)
         apart = bool(self.thinking) and not text and self.finish == "length"  # all of the limit went into thinking
         return replace(self, text=text, thinking=self.thinking + thinking, unclosed=not closed or apart)
 
@@ -327,22 +327,22 @@ class EndpointSession(Session):
         best = max(weights, key=lambda token: weights[token])
         return Probe.of(mass, labels[firsts.index(best)] if best in firsts else None)
 
-    def _write(self, how: Decoding, watch: Sequence[Span]) -> Written:
+    def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
         """Raises RequestFailed if the server gives no usable reply."""
         thinking = self._model.thinking
         body: dict[str, Any] = {
-            "max_tokens": how.max_tokens + (thinking.tokens if thinking else 0),
-            "temperature": how.temperature,
-            "seed": how.seed % 2**31,
-            **({"top_p": how.top_p} if how.temperature > 0 else {}),
+            "max_tokens": decoding.max_tokens + (thinking.tokens if thinking else 0),
+            "temperature": decoding.temperature,
+            "seed": decoding.seed % 2**31,
+            **({"top_p": decoding.top_p} if decoding.temperature > 0 else {}),
             # A stop string would end the thinking of a reasoning model too; its answer is cut here.
-            **({"stop": list(how.stop)} if how.stop and not thinking else {}),
+            **({"stop": list(decoding.stop)} if decoding.stop and not thinking else {}),
         }
-        reply = self._ask("prefill", body, how.stop)
+        reply = self._ask("prefill", body, decoding.stop)
         if reply.finish == "content_filter":
             raise ModelOutputError(f"the server of '{self._model.name}' withheld the reply (content_filter)")
         text, finish = reply.text, reply.finish
-        if thinking and (beyond := self._model.offsets(text)[how.max_tokens :]):
+        if thinking and (beyond := self._model.offsets(text)[decoding.max_tokens :]):
             text, finish = text[: beyond[0][0]], "length"
         self._turns[-1] = "assistant", text
         offsets = tuple(self._model.offsets(text))

@@ -142,19 +142,19 @@ class ScriptedSession(Session):
         self._event("score", len(scores), self.length(), requests=1)
         return scores
 
-    def _write(self, how: Decoding, watch: Sequence[Span]) -> Written:
+    def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
         self._flush(requests=1)
         reply = self._model.pick("replies", self._asked).reply or ""
         thinking, reply, closed = split(reply, self._model.thinking) if self._model.thinking else ("", reply, True)
         if thought := len(_TOKEN.findall(thinking)):
             self._event("decode", thought, self.length(), out=thought, thinking=thought, unclosed=int(not closed))
-        tokens = _TOKEN.findall(reply[: reply_end(reply, how.stop, None)[0]])
-        text = "".join(tokens[: how.max_tokens])
+        tokens = _TOKEN.findall(reply[: reply_end(reply, decoding.stop, None)[0]])
+        text = "".join(tokens[: decoding.max_tokens])
         span = self._append(text)
         self._event("decode", len(span), span.start, out=len(span))
         self._run = self.length()
         offsets = tuple((m.start(), m.end()) for m in _TOKEN.finditer(text))
-        finish = "length" if len(tokens) > how.max_tokens else "stop"
+        finish = "length" if len(tokens) > decoding.max_tokens else "stop"
         attention = self._rows(text, offsets, watch) if watch else None
         return Written(text, span, finish, offsets, attention, thinking=thinking)
 

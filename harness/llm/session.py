@@ -162,10 +162,10 @@ class HFSession(Session):
         with self._booked("prefill", requests) as cost:
             for capture.first in range(start, len(self.ids), step):
                 end = capture.first + step
-                how: dict[str, Any] = {"capture": capture}  # what is watched cannot be copied from another context
+                options: dict[str, Any] = {"capture": capture}  # what is watched cannot be copied from another context
                 if not self._watched:
-                    how = {"blocks": self._blocks(end)}
-                rows = self._forward(cost, self.ids[capture.first : end], logits * (end >= len(self.ids)), **how)
+                    options = {"blocks": self._blocks(end)}
+                rows = self._forward(cost, self.ids[capture.first : end], logits * (end >= len(self.ids)), **options)
         self._cached = len(self.ids)
         if self._watched:
             for (span, _), values in zip(self._watched, capture.results(self._model.layers), strict=True):
@@ -210,11 +210,11 @@ class HFSession(Session):
         rows, start = None, self._cached
         stops = sorted({*range(start, end, self._model.prefill_chunk), min(ranking, end), end} - {*range(start + 1)})
         for stop in stops:
-            how: dict[str, Any] = {"blocks": self._blocks(stop)}
+            options: dict[str, Any] = {"blocks": self._blocks(stop)}
             if start >= ranking and limit.rows != 0:
                 capture.first = slot_of(self._cache).used[0]
-                how = {"capture": capture}
-            rows = self._forward(cost, self.ids[start:stop], logits * (stop == end), **how)
+                options = {"capture": capture}
+            rows = self._forward(cost, self.ids[start:stop], logits * (stop == end), **options)
             start = stop
         self._cached = end
         return rows
@@ -272,17 +272,17 @@ class HFSession(Session):
 
     # -- writing -------------------------------------------------------------------------------------------------
 
-    def _write(self, how: Decoding, watch: Sequence[Span]) -> Written:
+    def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
         start, thinks = len(self.ids), not self._answering
         if thinks:
             self.ids += self._model.opens
         logits = self._flush(1, requests=1) if self._first is None else self._first
         self._first = None
-        sampler, thinking = Sampler(how.temperature, how.top_p, how.seed), ""
+        sampler, thinking = Sampler(decoding.temperature, decoding.top_p, decoding.seed), ""
         if thinks and logits is not None and self._model.thinking:
             logits, thinking = self._think(logits, sampler, self._model.thinking)
         answer = len(self.ids)
-        written = self._decode(logits, sampler, how, tuple((w.start, w.end) for w in watch))
+        written = self._decode(logits, sampler, decoding, tuple((w.start, w.end) for w in watch))
         if answer == start:
             return written
         # The thinking leaves the context; the answer, which attended to it, is read anew with what follows.
@@ -297,7 +297,7 @@ class HFSession(Session):
         self._cached = min(self._cached, to)
         rewind(self._cache, self._cached)
 
-    def _think(self, first: torch.Tensor, sampler: Sampler, how: Thinking) -> tuple[torch.Tensor, str]:
+    def _think(self, first: torch.Tensor, sampler: Sampler, thinking: Thinking) -> tuple[torch.Tensor, str]:
         """Write the thinking, up to the answer's first token: the logits there, and the thinking with its markers.
 
         first: the logits where the reply begins; they are returned, and nothing is kept, where it begins with an
@@ -307,19 +307,19 @@ class HFSession(Session):
         opened: bool | None = True if model.opens else None
         closed = False
         with self._booked("decode") as cost:
-            while cost.out < how.tokens - len(model.opens) - len(model.closes):
+            while cost.out < thinking.tokens - len(model.opens) - len(model.closes):
                 token = sampler.pick(logits[-1])
                 if token in model.stop_ids or (closed and model.text.context([token]).strip()):
                     break
                 self.ids.append(token)
                 cost.out += 1
                 if not opened:
-                    opened = begins(model.text.context(self.ids[start:]), how)
+                    opened = begins(model.text.context(self.ids[start:]), thinking)
                     if opened is False:
                         break
                 elif not closed:
-                    recent = self.ids[max(start, len(self.ids) - 4 * len(how.close) - 4) :]
-                    closed = how.close in model.text.context(recent)
+                    recent = self.ids[max(start, len(self.ids) - 4 * len(thinking.close) - 4) :]
+                    closed = thinking.close in model.text.context(recent)
                 rows = self._forward(cost, [token])
                 assert rows is not None
                 logits, self._cached = rows, self._cached + 1
@@ -336,30 +336,30 @@ class HFSession(Session):
         return logits, model.text.context(self.ids[start - len(model.opens) :])
 
     def _decode(
-        self, logits: torch.Tensor | None, sampler: Sampler, how: Decoding, spans: tuple[tuple[int, int], ...]
+        self, logits: torch.Tensor | None, sampler: Sampler, decoding: Decoding, spans: tuple[tuple[int, int], ...]
     ) -> Written:
         start = len(self.ids)
         capture = WriteCapture(start, spans) if spans else None
         finish = "length"
         with self._booked("decode") as cost:
-            while logits is not None and cost.out < how.max_tokens:
+            while logits is not None and cost.out < decoding.max_tokens:
                 token = sampler.pick(logits[-1])
                 if token in self._model.stop_ids:
                     finish = "stop"
                     break
                 self.ids.append(token)
                 cost.out += 1
-                if how.stop and self._stops(start, how.stop):
+                if decoding.stop and self._stops(start, decoding.stop):
                     finish = "stop"
                     break
-                if cost.out < how.max_tokens or capture is not None:
+                if cost.out < decoding.max_tokens or capture is not None:
                     logits = self._forward(cost, [token], capture=capture)
                     self._cached += 1
                     if capture is not None and capture.waiting() >= BLOCK:
                         in_forward_thread(partial(capture.reduce, self._model.layers))
             if capture is not None:
                 in_forward_thread(partial(capture.reduce, self._model.layers))
-            written = self._written(start, how.stop, finish, capture.result().numpy() if capture else None)
+            written = self._written(start, decoding.stop, finish, capture.result().numpy() if capture else None)
             cost.endings = int(written.ending)
         return written
 

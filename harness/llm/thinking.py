@@ -12,30 +12,30 @@ from __future__ import annotations
 from harness.config.schema import ModelConfig, Thinking
 
 
-def split(text: str, how: Thinking, opened: bool = False) -> tuple[str, str, bool]:
+def split(text: str, thinking: Thinking, opened: bool = False) -> tuple[str, str, bool]:
     """(thinking with its markers and the white space behind it, answer, whether the thinking ended) of a reply.
 
     opened: the prompt already holds the opening marker. A reply that does not begin with the marker is all answer; one
     whose thinking has no end has no answer.
     """
-    if not (opened or text.lstrip().startswith(how.open)):
+    if not (opened or text.lstrip().startswith(thinking.open)):
         # Some templates put the opening marker into the prompt of a server, so that a reply has only the closing one.
-        opened = how.close in text
+        opened = thinking.close in text
         if not opened:
             return "", text, True
-    _, close, answer = text.partition(how.close)
+    _, close, answer = text.partition(thinking.close)
     if not close:
         return text, "", False
     kept = answer.lstrip()
     return text[: len(text) - len(kept)], kept, True
 
 
-def begins(text: str, how: Thinking) -> bool | None:
+def begins(text: str, thinking: Thinking) -> bool | None:
     """Whether a reply that begins with `text` begins with the opening marker; None where more text is needed."""
     start = text.lstrip()
-    if start.startswith(how.open):
+    if start.startswith(thinking.open):
         return True
-    return None if how.open.startswith(start) else False
+    return None if thinking.open.startswith(start) else False
 
 
 def thinking_room(config: ModelConfig, window: int) -> tuple[int, list[str]]:

@@ -142,8 +142,8 @@ def _fused(name: str) -> Any:
     def forward(self: Any, x: Tensor, *_: Any, **__: Any) -> Tensor:
         base = self.get_base_layer()
         a, b = self.lora_A[name].weight, self.lora_B[name].weight
-        how = (x, base.weight, base.bias, a, b, self.scaling[name])
-        out: Tensor = LowRankLinear.apply(*how)  # type: ignore[no-untyped-call]
+        inputs = (x, base.weight, base.bias, a, b, self.scaling[name])
+        out: Tensor = LowRankLinear.apply(*inputs)  # type: ignore[no-untyped-call]
         return out
 
     return forward

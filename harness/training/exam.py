@@ -223,8 +223,8 @@ class _RecordedSession:
         self._outcome.p_first.append(probe.p[labels[0]])
         return probe
 
-    def write(self, max_tokens: int, stop: Sequence[str] = (), **how: Any) -> Written:
-        written = self._inner.write(min(max_tokens, self._most), stop, **how)
+    def write(self, max_tokens: int, stop: Sequence[str] = (), **options: Any) -> Written:
+        written = self._inner.write(min(max_tokens, self._most), stop, **options)
         self._outcome.written.append(written.text.strip())
         return written
 

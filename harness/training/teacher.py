@@ -151,7 +151,7 @@ class TeacherSession(Session):
         p = {label: float(label == labels[right]) for label in labels}
         return Probe(p, p)
 
-    def _write(self, how: Decoding, watch: Sequence[Span]) -> Written:
+    def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
         """Reply as the scene says, and end the turn; both are targets."""
         text = self._model.next_reply()
         span = self._append(text)

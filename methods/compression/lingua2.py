@@ -180,14 +180,14 @@ def _best(contexts: list[_Context], total: int, config: Lingua2Config) -> list[_
     return [context for context, mean in zip(contexts, means, strict=True) if mean >= limit]
 
 
-def chunk_ends(text: str, tokenized: Tokenized, most: int, stops: Sequence[str]) -> list[int]:
-    """The end of each chunk of at most `most` tokens: after its last stop, if any; the last chunk ends the text."""
+def chunk_ends(text: str, tokenized: Tokenized, max_tokens: int, stops: Sequence[str]) -> list[int]:
+    """The end of each chunk of at most `max_tokens`: after its last stop, if any; the last chunk ends the text."""
     total = len(tokenized.tokens)
     ends: list[int] = []
     at = 0
-    while total - at > most:
-        behind = (i for i in range(at + most, at, -1) if _stops(text, tokenized.offsets, i, stops))
-        at = next(behind, at + most)
+    while total - at > max_tokens:
+        last = (i for i in range(at + max_tokens, at, -1) if _stops(text, tokenized.offsets, i, stops))
+        at = next(last, at + max_tokens)
         ends.append(at)
     return [*ends, total] if total > at else ends
 

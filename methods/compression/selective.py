@@ -54,24 +54,24 @@ class SelectiveContext(CompressedMethod):
     def _most(self, tools: Tools) -> int:
         """Tokens of a sentence that are scored together."""
         model = tools.model("compressor")
-        most = min(self.config.max_sentence_tokens, model.window - model.turn_tokens() - SLACK)
-        if most < 2:
+        max_tokens = min(self.config.max_sentence_tokens, model.window - model.turn_tokens() - SLACK)
+        if max_tokens < 2:
             raise QuestionError(
                 f"the window of the compressor '{model.name}' ({model.window} tokens) holds no sentence; raise "
                 "model.window"
             )
-        return int(most)
+        return int(max_tokens)
 
 
-def _groups(units: Units, most: int) -> list[tuple[int, int]]:
-    """Sentences as ranges of units, longer ones in parts of `most` tokens at most; together all units."""
+def _groups(units: Units, max_tokens: int) -> list[tuple[int, int]]:
+    """Sentences as ranges of units, longer ones in parts of at most `max_tokens`; together all units."""
     # A token that begins with the space before a sentence is the sentence's.
     starts = [0, *(units.at(max(a - 1, 0)) for a, _ in sentences(units.text)[1:]), len(units)]
     groups: list[tuple[int, int]] = []
     for first, last in pairwise(starts):
         begin, used = first, 0
         for i in range(first, last):
-            if used + units.sizes[i] > most and i > begin:
+            if used + units.sizes[i] > max_tokens and i > begin:
                 groups.append((begin, i))
                 begin, used = i, 0
             used += units.sizes[i]
@@ -103,15 +103,15 @@ def _above(values: np.ndarray, drop: float) -> np.ndarray:
     return np.asarray(~known | (values >= float(np.percentile(values[known], 100 * drop))))
 
 
-def _fitting(units: Units, values: np.ndarray, most: int, model: MeteredModel) -> np.ndarray:
-    """Apply `_above` with the smallest share dropped, in steps of 1/1000, at which the text has `most` tokens.
+def _fitting(units: Units, values: np.ndarray, max_tokens: int, model: MeteredModel) -> np.ndarray:
+    """Apply `_above` with the smallest share dropped, in steps of 1/1000, at which the text has `max_tokens`.
 
     Counted in the compressed text: words that lost a part of theirs are more tokens than were kept. Where not even the
     highest percentile is short enough (all values are equal), the first tokens of it are kept.
     """
 
     def fits(alive: np.ndarray) -> bool:
-        return model.count("".join(units.text[a:b] for a, b in kept(units, alive))) <= most
+        return model.count("".join(units.text[a:b] for a, b in kept(units, alive))) <= max_tokens
 
     low, high = 0, 1000
     while low < high:
@@ -120,6 +120,6 @@ def _fitting(units: Units, values: np.ndarray, most: int, model: MeteredModel) -
     alive = _above(values, high / 1000)
     stays = np.flatnonzero(alive)
     while len(stays) and not fits(alive):
-        stays = stays[: min(most, len(stays) - 1)] if len(stays) > most else stays[:-1]
+        stays = stays[: min(max_tokens, len(stays) - 1)] if len(stays) > max_tokens else stays[:-1]
         alive = np.isin(np.arange(len(values)), stays)
     return alive

@@ -76,8 +76,8 @@ def _structured(text: str, config: LongRefinerConfig, tools: Tools) -> Tree:
         )
     spans, tokens = keep(text, min(config.document_tokens, room - outline), model)
     seen = [text[a:b] for a, b in spans]
-    most = min(config.outline_tokens, 2 * tokens + _SPARE)
-    written, finish = tools.keep("outline", lambda: _written(seen, most, config, model))
+    max_tokens = min(config.outline_tokens, 2 * tokens + _SPARE)
+    written, finish = tools.keep("outline", lambda: _written(seen, max_tokens, config, model))
     tree = build(text, parse(written), config, model)
     if spans != [(0, len(text))]:
         read = sum(map(model.count, seen))
@@ -87,11 +87,11 @@ def _structured(text: str, config: LongRefinerConfig, tools: Tools) -> Tree:
     return tree
 
 
-def _written(texts: list[str], most: int, config: LongRefinerConfig, model: MeteredModel) -> tuple[str, str]:
+def _written(texts: list[str], max_tokens: int, config: LongRefinerConfig, model: MeteredModel) -> tuple[str, str]:
     """The outline as the model writes it, and why it ended."""
     with model.session(config.adapter("structuring", model)) as s:
         feed(s, prompts.structuring(texts, config))
-        out = s.write(min(most, s.room() - model.turn_tokens()))
+        out = s.write(min(max_tokens, s.room() - model.turn_tokens()))
     return out.text, out.finish
 
 
@@ -179,8 +179,8 @@ def _beside(selected: frozenset[str], known: frozenset[str], reply: str) -> str:
     return "" if selected or reply.strip() == "[]" else f"; no list in the reply {reply.strip()[:60]!r}"
 
 
-def _beginning(text: str, most: int, model: MeteredModel) -> str:
-    spans: Sequence[tuple[int, int]] = keep(text, most, model, "left")[0]
+def _beginning(text: str, max_tokens: int, model: MeteredModel) -> str:
+    spans: Sequence[tuple[int, int]] = keep(text, max_tokens, model, "left")[0]
     return "".join(text[a:b] for a, b in spans)
 
 

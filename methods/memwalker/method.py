@@ -37,9 +37,9 @@ from methods.memwalker.walk import Walk
 from methods.retry import window_of
 
 
-def even(nodes: list[int], most: int) -> list[list[int]]:
-    """Consecutive groups of `most` nodes at most, as few as can be, of about equal size."""
-    count = -(-len(nodes) // most)
+def even(nodes: list[int], size: int) -> list[list[int]]:
+    """Consecutive groups of `size` nodes at most, as few as can be, of about equal size."""
+    count = -(-len(nodes) // size)
     return [nodes[len(nodes) * i // count : len(nodes) * (i + 1) // count] for i in range(count)]
 
 
@@ -49,12 +49,12 @@ def build_tree(document: Document, config: MemWalkerConfig, tools: Tools) -> Gra
     Raises QuestionError where the builder's window is too short for a segment or for the summaries of one node.
     """
     model = tools.model("builder")
-    room, most = _room(config, model), config.most()
+    room, max_tokens = _room(config, model), config.most()
     graph = Graph()
     spans = packed(document.text, config.segment_tokens, model)
     segments = [document.text[a:b].strip() for a, b in spans]
     prompt, alone = SEGMENT.of(config), [[segment] for segment in segments]
-    summaries = summary.of_groups(1, alone, lambda t: summary.summarise(t, model, most, prompt), tools)
+    summaries = summary.of_groups(1, alone, lambda t: summary.summarise(t, model, max_tokens, prompt), tools)
     nodes = [graph.add(" ".join(text.split()), 1, span) for text, span in zip(summaries, spans, strict=True)]
     if not nodes:
         graph.notes.append("the document has no text, so there is nothing to read")
@@ -109,10 +109,10 @@ def _parent(texts: list[str], room: int, model: MeteredModel, config: MemWalkerC
     return _short(texts, config.most(), model, config)
 
 
-def _short(texts: list[str], most: int, model: MeteredModel, config: MemWalkerConfig) -> str:
+def _short(texts: list[str], max_tokens: int, model: MeteredModel, config: MemWalkerConfig) -> str:
     with model.session() as s:
         feed(s, prompts.parents(texts, config))
-        return " ".join(s.write(most).text.split())
+        return " ".join(s.write(max_tokens).text.split())
 
 
 def skills(config: MemWalkerConfig) -> list[Skill]:

@@ -94,14 +94,14 @@ def _point(text: str, start: int, end: int) -> Point | None:
     return Point(start, end, " ".join(text[start:end].split()))
 
 
-def pack(lengths: Sequence[int], room: int, most: int | None = None) -> list[list[int]]:
+def pack(lengths: Sequence[int], room: int, max_nodes: int | None = None) -> list[list[int]]:
     """Fill batches in order; the node that would cross `room` opens the next one (docs/methods/pecan.md#pecan-batches).
 
-    `most`: nodes of a batch at most; they are spread evenly, so 11 nodes in batches of 10 are 5 and 6
+    `max_nodes`: nodes of a batch at most; they are spread evenly, so 11 nodes in batches of 10 are 5 and 6
     (docs/methods/pecan.md#pecan-tree). A single node longer than `room` gets a batch of its own, which the model then
     refuses by its window.
     """
-    groups = -(-len(lengths) // most) if most else 1
+    groups = -(-len(lengths) // max_nodes) if max_nodes else 1
     opens = {len(lengths) * k // groups for k in range(groups)}
     batches: list[list[int]] = []
     used = 0

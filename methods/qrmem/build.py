@@ -57,7 +57,7 @@ class Fusing:
     summary: str
     segments: list[str]
     config: QRMeMConfig
-    how: Retry
+    retry: Retry
 
     def fuse(
         self, pair: tuple[int, int], relations: list[tuple[int, str]], model: MeteredModel, tools: Tools
@@ -88,11 +88,11 @@ class Fusing:
         with model.session() as s:
             feed(s, pieces)
             doubts: ParsedReply[list[str]] = ParsedReply(tokens)
-            reply_to(s, doubts, config.question_tokens, replies.questions, self.how)
+            reply_to(s, doubts, config.question_tokens, replies.questions, self.retry)
             s.reply("\n".join(f"* {doubt}" for doubt in doubts.found or ["none"]))
             s.user(asking.fused())
             response: ParsedReply[str] = ParsedReply(s.length())
-            return reply_to(s, response, config.relation_tokens, replies.sentence, self.how).found
+            return reply_to(s, response, config.relation_tokens, replies.sentence, self.retry).found
 
 
 class Pool:
@@ -285,8 +285,8 @@ class _Building:
     def _hear(self, k: int, what: str, pieces: Pieces, limit: int, parse: Callable[[str], Any]) -> list[Any]:
         """The parsed reply, [] if none could be parsed; cached, so that a stopped build resumes."""
         model: MeteredModel = self.tools.model("builder")
-        how = retry_of(self.config, self.tools.seed)
-        items = self.tools.keep(f"{what} {k}", lambda: ask_parsed(model, pieces, limit, parse, how).found)
+        retry = retry_of(self.config, self.tools.seed)
+        items = self.tools.keep(f"{what} {k}", lambda: ask_parsed(model, pieces, limit, parse, retry).found)
         self.tools.progress(k + 1, len(self.segments), what)
         if items is None:
             self._lost.setdefault(what, []).append(k)

@@ -78,35 +78,40 @@ _DEPTH = 5  # times a cluster is clustered again; then it is cut in order
 _ONE = threading.Lock()
 
 
-def clusters(vectors: np.ndarray, tokens: Sequence[int], most: int, config: RaptorConfig) -> list[list[int]]:
+def clusters(vectors: np.ndarray, tokens: Sequence[int], max_tokens: int, config: RaptorConfig) -> list[list[int]]:
     """Groups of rows of `vectors` [nodes, width]; every row is in one group at least.
 
-    tokens: of each node; a group has `most` of them at most, but for a group of one node. Raises CannotRun where
+    tokens: of each node; a group has `max_tokens` of them at most, but for a group of one node. Raises CannotRun where
     UMAP is configured but not installed.
     """
-    groups = _limited(list(range(len(vectors))), vectors, tokens, most, config)
+    groups = _limited(list(range(len(vectors))), vectors, tokens, max_tokens, config)
     return [list(group) for group in dict.fromkeys(tuple(group) for group in groups)]
 
 
 def _limited(
-    group: list[int], vectors: np.ndarray, tokens: Sequence[int], most: int, config: RaptorConfig, depth: int = _DEPTH
+    group: list[int],
+    vectors: np.ndarray,
+    tokens: Sequence[int],
+    max_tokens: int,
+    config: RaptorConfig,
+    depth: int = _DEPTH,
 ) -> Iterator[list[int]]:
-    """The clusters of `group`; those of more than `most` tokens are clustered again."""
+    """The clusters of `group`; those of more than `max_tokens` are clustered again."""
     for rows in _soft(vectors[group], config):
         cluster = [group[row] for row in rows]
-        if len(cluster) == 1 or sum(tokens[i] for i in cluster) <= most:
+        if len(cluster) == 1 or sum(tokens[i] for i in cluster) <= max_tokens:
             yield cluster
         elif depth == 0 or len(cluster) == len(group) or len(_distinct(vectors[cluster])[0]) <= config.dimensions + 1:
-            yield from in_order(cluster, tokens, most)
+            yield from in_order(cluster, tokens, max_tokens)
         else:
-            yield from _limited(cluster, vectors, tokens, most, config, depth - 1)
+            yield from _limited(cluster, vectors, tokens, max_tokens, config, depth - 1)
 
 
-def in_order(group: Sequence[int], tokens: Sequence[int], most: int) -> Iterator[list[int]]:
-    """The group cut in order into parts of `most` tokens at most; a longer node is a part of its own."""
+def in_order(group: Sequence[int], tokens: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
+    """The group cut in order into parts of at most `max_tokens`; a longer node is a part of its own."""
     part: list[int] = []
     for node in group:
-        if part and sum(tokens[i] for i in part) + tokens[node] > most:
+        if part and sum(tokens[i] for i in part) + tokens[node] > max_tokens:
             yield part
             part = []
         part.append(node)
@@ -202,10 +207,12 @@ def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[
     Raises QuestionError where the builder's window leaves no room for text, CannotRun where UMAP is missing.
     """
     model, encoder = tools.model("builder"), tools.encoder()
-    most = _most(config, model)
+    max_tokens = _most(config, model)
     graph = Graph()
-    if most < config.cluster_tokens:
-        graph.log.append(f"clusters hold {most} tokens at most, which is what the window of '{model.name}' leaves")
+    if max_tokens < config.cluster_tokens:
+        graph.log.append(
+            f"clusters hold {max_tokens} tokens at most, which is what the window of '{model.name}' leaves"
+        )
     for start, end in packed(document.text, config.chunk_tokens, model):
         graph.add(" ".join(document.text[start:end].split()), 1, (start, end))
     if not graph.text:
@@ -217,7 +224,7 @@ def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[
         if len(nodes) <= config.dimensions + 1:
             break
         tokens = [model.count(graph.text[i]) + newline for i in nodes]
-        groups = [[nodes[row] for row in rows] for rows in clusters(vectors[nodes], tokens, most, config)]
+        groups = [[nodes[row] for row in rows] for rows in clusters(vectors[nodes], tokens, max_tokens, config)]
         graph.log.append(f"level {level}: {len(nodes)} nodes in {len(groups)} clusters")
         texts = [[graph.text[i] for i in group] for group in groups]
         written = summary.of_groups(level, texts, lambda t: summary.summarise(t, model, length, prompt), tools)

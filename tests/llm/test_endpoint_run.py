@@ -1,11 +1,15 @@
 # ruff: noqa: F811 - fixtures of other folders are imported by name
-"""Whole runs over a server on this machine: failures, resuming, questions in flight, and where the key must not be."""
+"""Whole runs over a server on this machine: failures, resuming, questions in flight, Ctrl-C, and where the key must not be."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -109,6 +113,28 @@ def test_eight_questions_are_eight_requests_at_once_and_never_nine(here: Run) ->
         assert (server.at_once, len(server.asked)) == (8, 16)
     assert [r["usage"]["answer"]["retries"] for r in records(done)] == [0] * 16
     assert [same(r) for r in records(done)] == [same(r) for r in records(alone)]
+
+
+@pytest.mark.parametrize("parallel", [1, 8])
+def test_ctrl_c_on_a_server_that_never_replies(parallel: int, tmp_path: Path, environment: dict[str, str]) -> None:
+    with Loopback(["hang"]) as loopback:
+        command = words(loopback, "--parallel", str(parallel), limit=12, timeout=60)
+        env = {**environment, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+        run = subprocess.Popen(
+            [sys.executable, "-m", "harness", *command], cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True
+        )
+        end = time.monotonic() + 60
+        while len(loopback.asked) < parallel:
+            assert run.poll() is None, run.communicate()[1]
+            assert time.monotonic() < end, "waited in vain"
+            time.sleep(0.02)
+        os.kill(run.pid, signal.SIGINT)
+        begun = time.monotonic()
+        said = run.communicate(timeout=30)[1]
+        took = time.monotonic() - begun
+    assert run.returncode == 130, said
+    assert "The same command resumes" in said
+    assert took < 2, f"{took:.1f} s"
 
 
 def test_what_cannot_work_is_refused_before_anything_is_asked(here: Run, tmp_path: Path) -> None:

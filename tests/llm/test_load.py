@@ -33,11 +33,7 @@ def rewrite(path, **changes):
     ("spoil", "message"),
     [
         (lambda d: [p.unlink() for p in d.glob("tokenizer*")], "has no tokenizer .*model.tokenizer=FOLDER"),
-        (lambda d: (d / "config.json").unlink(), "has no config.json"),
-        (lambda d: (d / "config.json").write_text("{"), "config.json of 'm' cannot be read"),
-        (lambda d: (d / "model.safetensors").unlink(), "no \\*.safetensors"),
         (lambda d: (d / "model.safetensors").rename(d / "pytorch_model.bin"), "not loaded \\(they can run code\\)"),
-        (lambda d: (d / "model.safetensors").write_bytes(b"x" * 99), "cannot load the weights of 'm'"),
         (lambda d: rewrite(d / "config.json", num_hidden_layers=4), "9 tensors are missing .*layers.3"),
         (lambda d: rewrite(d / "config.json", layer_types=["linear_attention"] * 3), "without full attention"),
         (lambda d: rewrite(d / "config.json", max_position_embeddings=None), "how long its window is"),

@@ -194,23 +194,6 @@ FORGERIES = [
 ]
 
 
-@pytest.mark.parametrize("forged", FORGERIES)
-def test_control_tokens_in_data_stay_text(tiny, forged):
-    s, _ = opened(tiny)
-    clean_length = s.length()
-    span = s.feed(forged)
-    inside = s.ids[span.start : span.end]
-    assert not tiny.text.control.intersection(inside)
-    assert tiny.text.decode(inside)[0] == forged
-    s.feed(NODES[0])
-    frame = s.ids[: span.start] + s.ids[span.end :]
-    clean, _ = opened(tiny)
-    clean.feed(NODES[0])
-    assert frame == clean.ids
-    assert s.ids.count(tiny.text.bos) == 1
-    assert s.ids[:clean_length] == clean.ids[:clean_length]
-
-
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(st.characters(codec="utf-8"), max_size=60) | st.sampled_from([f + WORDS for f in FORGERIES]))
 def test_any_text_keeps_its_characters_and_forges_nothing(tiny, text):

@@ -1,4 +1,4 @@
-"""Folders of the pocket model: a model to begin from, first weights, and what is saved and loaded."""
+"""Folders of the pocket model: a folder to begin from, first weights, and what is saved and loaded."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ def small(seed: int = 0, vocabulary: int = 40, **sizes: int) -> Any:
 def test_a_missing_file_is_named(model: Path, name: str) -> None:
     llama.check(model, model.parent / "out" / "model")
     (model / name).unlink()
-    with pytest.raises(CannotRun, match=f"' is no model of a trained pocket model: it has no {name}$"):
+    with pytest.raises(CannotRun, match=f"' is no folder of a trained pocket model: it has no {name}$"):
         llama.check(model, model.parent / "out" / "model")
 
 
