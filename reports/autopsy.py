@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from harness.config.schema import DatasetConfig
-from harness.config.validation import part_of_run
+from harness.config.validation import dataset_of_run
 from harness.engine.scoring import judge, shown_of
 from harness.scorers import ScoreError
 from reports import facts
@@ -114,7 +114,7 @@ def dissected(
 def dissect(run: StoredRun, rows: Rows, siblings: Siblings, lost_below: float = LOST_BELOW) -> list[Case]:
     """A case for each question, in the order of the records. `rows` has the gold answers; no model is loaded."""
     name = facts.headline(run)
-    dataset = part_of_run(DatasetConfig, run.config["dataset"], str(run.path)).model_copy(update={"scorers": (name,)})
+    dataset = dataset_of_run(run.config, str(run.path)).model_copy(update={"scorers": (name,)})
     cases = []
     for record, cluster in zip(run.records, facts.question_clusters(run), strict=True):
         question = record["question_id"]

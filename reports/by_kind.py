@@ -5,6 +5,7 @@
 hops, type, level   in the data set's own words (harness.datasets.kinds)
 length              tokens of the question's documents, characters / 4, in powers of two: "2k to 4k"
 answer              the gold answer: yes/no, unanswerable, number (one with a digit) or text
+NAME                any other column that the rows carry (Gold.extra): "domain", "dataset"
 """
 
 from __future__ import annotations
@@ -25,24 +26,34 @@ _CHARACTERS = 4  # a token, about
 
 def kind(record: Mapping[str, Any], by: str) -> str | None:
     """The kind of a record's question; None where the data set, or a run without texts, does not tell."""
-    if by == "length":
-        thousands = int(sum(record.get("document_characters") or ()) / _CHARACTERS / 1000)
-        if not record.get("document_characters"):
-            return None
-        return f"{1 << thousands.bit_length() - 1}k to {1 << thousands.bit_length()}k" if thousands else "below 1k"
+    if by == "length" and record.get("document_characters"):
+        return _range(sum(record["document_characters"]) / _CHARACTERS)
     gold = record.get("gold")
     if gold is None:
         return None
-    return answer_kind(gold["answers"]) if by == "answer" else kinds(gold.get("extra") or {}).get(by)
+    extra = gold.get("extra") or {}
+    if by == "length":  # of a text that another tool alone has seen
+        return f"{_range(extra['length'])} words" if isinstance(extra.get("length"), int) else None
+    if by == "answer":
+        return answer_kind(gold["answers"])
+    own = extra.get(by) if by not in KINDS else None
+    return str(own) if isinstance(own, str | int) else kinds(extra).get(by)
+
+
+def _range(tokens: float) -> str:
+    """The powers of two around a number of tokens: "2k to 4k"."""
+    thousands = int(tokens / 1000)
+    return f"{1 << thousands.bit_length() - 1}k to {1 << thousands.bit_length()}k" if thousands else "below 1k"
 
 
 def parts(runs: Sequence[StoredRun], by: str) -> list[StoredRun]:
     """The runs, each divided by the kind of its questions; those whose kind is unknown are left out.
 
-    Raises UnknownName for a `by` that is none of BY, UserError where no question has a kind.
+    Raises UnknownName for a `by` that is none of BY and no column of the rows, UserError where no question has a kind.
     """
-    if by not in BY:
-        raise UnknownName("way to divide questions", by, BY)
+    carried = {name for run in runs for r in run.records for name in (r.get("gold") or {}).get("extra") or ()}
+    if by not in (*BY, *carried):
+        raise UnknownName("way to divide questions", by, (*BY, *sorted(carried)))
     found = []
     for run in runs:
         groups: dict[str, list[dict[str, Any]]] = {}

@@ -49,7 +49,7 @@ def strangers(runs: Sequence[StoredRun]) -> list[str | None]:
     for run, own, label in zip(runs, keys, labels, strict=True):
         base = usual[facts.key(run)[0]]
         reasons = _reasons(own, keys[base])
-        usual_task = facts.task(runs[base])
+        usual_task = facts.task(run if facts.elsewhere(run) or facts.elsewhere(runs[base]) else runs[base])
         if names := [name for name, value in facts.task(run).items() if value != usual_task[name]]:
             reasons.append(f"another task ({', '.join(names)})")
         found.append(f"{label} should not be ranked with {labels[base]}: {'; '.join(reasons)}" if reasons else None)

@@ -25,6 +25,10 @@ Runs that differ in data, questions, what was asked of the answers (instruction,
 max_answer_tokens), seed, reader, scorer version or the fate of failed questions are refused: the difference would not
 be the method's.
 `force=True` compares them all the same and says so in the notes.
+
+Of a run made elsewhere (`harness import`) reader, seed and what was asked are not known, so these are not compared, and
+a note says so. The questions in common are then those with the same id, question and right answers; they must be at
+least the share SHARED of the larger run.
 """
 
 from __future__ import annotations
@@ -41,6 +45,7 @@ from harness.config.registry import short
 from harness.config.yaml_tree import flatten
 from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError
+from harness.scorers.squad import normalize_answer
 from harness.stats.clusters import linked
 from harness.stats.paired_tests import detectable_difference, holm, paired_test
 from harness.storage.paths import without_home
@@ -53,6 +58,8 @@ if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
 
+SHARED = 0.9
+"""The smallest share of the larger run's questions that a run made elsewhere must have in common with another run."""
 _UNSET = object()
 # Neither changes a prediction: a larger limit continues the same folder, origins tell where a value came from.
 _NOT_COMPARED = ("origins", "limit", "sample", "sample_seed", "keep_prompts")
@@ -69,6 +76,11 @@ class _Pair:
     base: StoredRun
     base_label: str
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether one of the two was made by another tool."""
+        return facts.elsewhere(self.run) or facts.elsewhere(self.base)
+
 
 def compare(
     runs: Sequence[StoredRun],
@@ -77,23 +89,25 @@ def compare(
     score: str | None = None,
     force: bool = False,
     seed: int = 0,
+    shared: float = SHARED,
 ) -> pd.DataFrame:
     """Return the table described above: one row for each run that is not its data set's reference.
 
     reference: a preset's name, or a run folder's name or hash; by default full-context where it was run, else the
-    first run of each data set. score: by default the data set's headline. Differences are run minus reference.
+    first run of each data set. score: by default the data set's headline. Differences are run minus reference. shared:
+    in place of SHARED.
     Raises UserError where nothing can be compared or (without `force`) must not be, UnknownName for a name.
     """
     facts.check_runs(runs)
     pairs = _pairs(runs, reference)
-    problems = [p for pair in pairs for p in _mismatches(pair, _score_name(pair, score))]
-    if problems and not force:
+    found = [p for pair in pairs for p in _mismatches(pair, _score_name(pair, score), shared)]
+    if (problems := list(dict.fromkeys(found))) and not force:
         raise UserError(
             "these runs differ in more than the method:\n"
             + "\n".join(f"  - {p}" for p in problems)
             + "\nRun them alike, or compare them as they are with --force."
         )
-    rows = [_row(pair, _score_name(pair, score), seed) for pair in pairs]
+    rows = [_row(pair, _score_name(pair, score), seed, shared) for pair in pairs]
     for row, adjusted in zip(rows, holm([row["p"] for row in rows]), strict=True):
         row["p_holm"] = adjusted
     return facts.numbers(pd.DataFrame(rows))
@@ -173,6 +187,7 @@ def side_by_side(
     score: str | None = None,
     force: bool = False,
     convention: str = DEFAULT,
+    shared: float = SHARED,
 ) -> SideBySide:
     """Compare `runs`; arguments and errors are those of `compare`, `convention` is of the means' FLOPs.
 
@@ -188,14 +203,20 @@ def side_by_side(
     datasets = {run.config["dataset"]["name"] for run in runs}
     differences = None
     if reference is not None or len(datasets) < len(runs):
-        differences = compare(runs, reference=reference, score=score, force=force)
+        differences = compare(runs, reference=reference, score=score, force=force, shared=shared)
     means = frame(runs, convention=convention, reference=reference or REFERENCE)
     return SideBySide(ordered(means, score), differences, score, tuple(runs))
 
 
 def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
-    """The configuration keys in which two runs differ: "method.params.k: 5, reference 10"."""
+    """The configuration keys in which two runs differ: "method.params.k: 5, reference 10".
+
+    Beside a run made elsewhere those that both have.
+    """
     ours, theirs = (_flat(r.config) for r in (run, base))
+    if facts.elsewhere(run) or facts.elsewhere(base):
+        both = ours.keys() & theirs.keys() - {"dataset.scorers"}
+        ours, theirs = ({key: value for key, value in one.items() if key in both} for one in (ours, theirs))
     return [
         f"{key}: {_told(ours.get(key, _UNSET))}, reference {_told(theirs.get(key, _UNSET))}"
         for key in dict.fromkeys([*ours, *theirs])
@@ -262,12 +283,30 @@ def _score_name(pair: _Pair, score: str | None) -> str:
     return name
 
 
-def _mismatches(pair: _Pair, name: str) -> list[str]:
+def _mismatches(pair: _Pair, name: str, shared: float) -> list[str]:
     """Why the difference of two runs would not be the method's, a sentence each."""
     run, base = pair.run, pair.base
     who = f"{run.config['dataset']['name']}: {pair.label} and {pair.base_label}"
-    asked, theirs = ({r["question_id"] for r in x.records} for x in (run, base))
     failed, failed_base = (x.config.get("failed", "zero") for x in (run, base))
+    found = _too_few(pair, shared) if pair.elsewhere else _asked_otherwise(pair, who)
+    versions = [facts.scorer_version(x, name) for x in (run, base)]
+    if versions[0] != versions[1]:
+        told = " and ".join(v or "not recorded" for v in versions)
+        how = (
+            "judge them again alike: harness judge"
+            if name in facts.judges(run)
+            else "score them again: harness score RUN"
+        )
+        found.append(f"{who} were scored by different versions of {name} ({told}); {how}")
+    if failed != failed_base:
+        found.append(f"{who} treat failed questions differently (failed: {failed} and {failed_base})")
+    return found
+
+
+def _asked_otherwise(pair: _Pair, who: str) -> list[str]:
+    """How data, questions, task, seed and reader of two runs of this project differ."""
+    run, base = pair.run, pair.base
+    asked, theirs = ({r["question_id"] for r in x.records} for x in (run, base))
     seeds = [x.config.get("seed", 0) for x in (run, base)]
     found = []
     if facts.fingerprint(run) != facts.fingerprint(base):
@@ -288,37 +327,75 @@ def _mismatches(pair: _Pair, name: str) -> list[str]:
         readers = [x.config["model"]["name"] for x in (run, base)]
         told = f"{readers[0]} and {readers[1]}" if readers[0] != readers[1] else f"both named {readers[0]}"
         found.append(f"{who} have different readers ({told})")
-    versions = [facts.scorer_version(x, name) for x in (run, base)]
-    if versions[0] != versions[1]:
-        told = " and ".join(v or "not recorded" for v in versions)
-        how = (
-            "judge them again alike: harness judge"
-            if name in facts.judges(run)
-            else "score them again: harness score RUN"
-        )
-        found.append(f"{who} were scored by different versions of {name} ({told}); {how}")
-    if failed != failed_base:
-        found.append(f"{who} treat failed questions differently (failed: {failed} and {failed_base})")
     return found
+
+
+def _too_few(pair: _Pair, shared: float) -> list[str]:
+    """A sentence where a run made elsewhere has too few questions in common with the other run."""
+    both, sizes = _in_common(pair)
+    if both >= shared * max(sizes):
+        return []
+    problem = (
+        f"{_who(pair)} share {both} questions (same id, question and right answers) of {sizes[0]} and {sizes[1]}, "
+        f"less than the {shared:.0%} that --shared asks for"
+    )
+    return [problem]
+
+
+def _who(pair: _Pair) -> str:
+    """Both runs with their models."""
+    runs = [(run.whole or run).config for run in (pair.run, pair.base)]
+    who = " and ".join(f"{config['method']['name']} with {config['model']['name']}" for config in runs)
+    return f"{runs[0]['dataset']['name']}: {who}"
+
+
+def _in_common(pair: _Pair) -> tuple[int, list[int]]:
+    """How many questions the whole runs share, and how many each was asked; those that an import left out count."""
+    runs = [run.whole or run for run in (pair.run, pair.base)]
+    sizes = [int((run.manifest.get("imported") or {}).get("asked") or len(run.records)) for run in runs]
+    return len(_same_questions(*runs)), sizes
+
+
+def _same_questions(run: StoredRun, base: StoredRun) -> set[str]:
+    """Ids that stand for the same question in both: it, and a right answer, agree as far as both runs hold them."""
+    theirs = {record["question_id"]: _texts(record) for record in base.records}
+    pairs = ((r["question_id"], _texts(r), theirs[r["question_id"]]) for r in run.records if r["question_id"] in theirs)
+    return {key for key, ours, other in pairs if all(not (a and b) or a & b for a, b in zip(ours, other, strict=True))}
+
+
+def _texts(record: dict[str, Any]) -> tuple[set[str], set[str]]:
+    """Question and right answers, normalised; empty where the run holds none."""
+    question, gold = record.get("question"), record.get("gold") or {"answers": ()}
+    return (
+        {normalize_answer(question)} if question else set(),
+        {normalize_answer(answer) or answer for answer in gold["answers"]},
+    )
 
 
 def _short(run: StoredRun) -> str:
     return (facts.fingerprint(run) or "not recorded")[:12]
 
 
-def _row(pair: _Pair, name: str, seed: int) -> dict[str, Any]:
+def _row(pair: _Pair, name: str, seed: int, shared: float) -> dict[str, Any]:
     ours, theirs = facts.scored(pair.run, name), facts.scored(pair.base, name)
     values, other = dict(zip(ours.ids, ours.values, strict=True)), dict(zip(theirs.ids, theirs.values, strict=True))
     # The reference's documents say which questions belong together; both runs saw the same ones unless forced.
     clusters = dict(zip(theirs.ids, theirs.clusters, strict=True))
-    common = [i for i in theirs.ids if i in values]
+    same = _same_questions(pair.run, pair.base) if pair.elsewhere else set(values)
+    common = [i for i in theirs.ids if i in values and i in same]
     who = f"{pair.label} and {pair.base_label} on {pair.run.config['dataset']['name']}"
     if not common:
         raise UserError(f"{who} have no scored question in common: nothing to compare")
     a, b = [values[i] for i in common], [other[i] for i in common]
     groups = [clusters[i] for i in common]
     test = paired_test(a, b, groups, seed=seed)
-    notes = [f"compared all the same: {problem}" for problem in _mismatches(pair, name)]
+    notes = [f"compared all the same: {problem}" for problem in _mismatches(pair, name, shared)]
+    if pair.elsewhere:
+        both, sizes = _in_common(pair)
+        notes.append(
+            f"{_who(pair)} share {both} questions of {sizes[0]} and {sizes[1]}; prompt, seed and "
+            "weights of a run made elsewhere are not compared"
+        )
     both = (pair.run, pair.label), (pair.base, pair.base_label)
     notes += [f"{label}: {note}" for run, label in both for note in facts.notes(run)]
     documents = {record["question_id"]: record["document_ids"] for record in pair.base.records}

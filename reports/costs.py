@@ -40,7 +40,10 @@ def check_convention(convention: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What one phase cost, an entry for each question (or index). tflops is None where a model's shape is unknown."""
+    """What one phase cost, an entry for each question (or index).
+
+    tflops is None where a model's shape is unknown; tokens and seconds are [] where a run made elsewhere tells none.
+    """
 
     tokens: list[float]
     tflops: list[float] | None
@@ -52,8 +55,11 @@ def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
 
     Failed questions and indexes are left out: a half-spent cost says nothing about what an answer costs. Tokens are
     those that went through a model (read and written, without cached ones); TFLOPs are 1e12 FLOPs. Where an index
-    belongs to a question, a document's cost is that of all its indexes.
+    belongs to a question, a document's cost is that of all its indexes. A run made elsewhere tells costs of the whole
+    question alone, which stand under "answer"; what it does not tell is an empty list.
     """
+    if phase != "answer" and "imported" in run.manifest:
+        return Costs([], None, [])
     usages: list[dict[str, Any]]
     if phase == "index":
         built: dict[str, dict[str, Any]] = {}
@@ -65,10 +71,17 @@ def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
         usages = [record["usage"].get(phase, {}) for record in run.records if record["error"] is None]
     known = not any(usage.get("uncounted") for usage in usages)
     return Costs(
-        tokens=[float(u.get("tokens_in", 0) + u.get("tokens_out", 0)) for u in usages],
+        tokens=_sums(usages, "tokens_in", "tokens_out"),
         tflops=[float((u.get("flops") or {}).get(convention, 0.0)) / TERA for u in usages] if known else None,
-        seconds=[float(u.get("seconds", 0.0)) for u in usages],
+        seconds=_sums(usages, "seconds"),
     )
+
+
+def _sums(usages: Sequence[Mapping[str, Any]], *keys: str) -> list[float]:
+    """The sum of some costs of each usage; [] where one of them, made elsewhere, does not tell all."""
+    if any(key not in usage for usage in usages if usage for key in keys):
+        return []
+    return [float(sum(usage.get(key, 0) for key in keys)) for usage in usages]
 
 
 def part_costs(run: StoredRun, part: str, phases: Sequence[str], convention: str = DEFAULT) -> Costs:

@@ -58,6 +58,11 @@ def key(run: StoredRun) -> tuple[str, str]:
     return str(run.config["dataset"]["name"]), run.path.name
 
 
+def elsewhere(run: StoredRun) -> bool:
+    """Whether another tool made the run (harness import), so that what it does not tell is not known."""
+    return "imported" in run.manifest
+
+
 def is_ceiling(run: StoredRun) -> bool:
     """Whether the method was shown the supporting passages, which nobody has without the answers."""
     return bool(run.config["method"].get("view") == "evidence")
@@ -237,6 +242,13 @@ def notes(run: StoredRun) -> tuple[str, ...]:
     cut = sum(r["truncated"] is not None for r in run.records)
     uncounted = any(u.get("uncounted") for r in [*run.records, *run.documents] for u in r["usage"].values())
     found: list[str] = [str(amount["note"]) for amount in (run.manifest.get("amounts") or {}).values()]
+    if elsewhere(run):
+        imported = run.manifest["imported"]
+        files = ", ".join(str(file["name"]) for file in imported["files"])
+        found.append(
+            f"made elsewhere, by {imported['tool']}: answers, logged scores and costs are those of {files}, not checked; "
+            "how questions were asked is not known"
+        )
     state = run.summary.get("state", "running")
     if state != "finished":
         asked = run.summary.get("n_asked")

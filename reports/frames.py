@@ -70,15 +70,20 @@ def _costs(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, float | None]:
     """Sums over the phases, and each phase's own; TFLOPs are None where a model's sizes are unknown."""
     costs: dict[str, float | None] = {}
     for phase, used in usage.items():
-        costs[f"tokens.{phase}"] = used.get("tokens_in", 0) + used.get("tokens_out", 0)
+        costs[f"tokens.{phase}"] = _told(used, "tokens_in", "tokens_out")
         known = not used.get("uncounted")
         costs[f"tflops.{phase}"] = (used.get("flops") or {}).get(DEFAULT, 0.0) / TERA if known else None
-        costs[f"seconds.{phase}"] = used.get("seconds", 0.0)
+        costs[f"seconds.{phase}"] = _told(used, "seconds")
     sums: dict[str, float | None] = {}
     for name in ("tokens", "tflops", "seconds"):
         values = [costs[f"{name}.{phase}"] for phase in usage if phase != "study"]
         sums[name] = None if None in values else sum(value for value in values if value is not None)
     return sums | costs
+
+
+def _told(used: Mapping[str, Any], *keys: str) -> float | None:
+    """The sum of costs; None where one is not known, as in a run made elsewhere."""
+    return sum(used[key] for key in keys) if all(key in used for key in keys) else None
 
 
 def html(sections: Sequence[Section]) -> str:

@@ -165,14 +165,13 @@ def _recorded(run: StoredRun) -> Rows | None:
 
 
 def _of_data_set(run: StoredRun) -> Rows:
-    from harness.config.schema import DatasetConfig
-    from harness.config.validation import part_of_run
+    from harness.config.validation import dataset_of_run
     from harness.datasets import load
 
     name = run.config["dataset"]["name"]
     try:
         with offline():
-            data = load(part_of_run(DatasetConfig, run.config["dataset"], str(run.path)))
+            data = load(dataset_of_run(run.config, str(run.path)))
     except UserError as e:
         return Rows(problem=f"the rows of {name} are not available: {e}")
     if data.fingerprint != facts.fingerprint(run):

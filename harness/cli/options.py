@@ -143,7 +143,11 @@ class TableOutput:
     ] = None
     convention: Convention = None
     by: Annotated[
-        str | None, setting("--by KIND", "A table for each kind of question: hops, type, level, length or answer.")
+        str | None,
+        setting(
+            "--by KIND",
+            "A table for each kind of question: hops, type, level, length, answer, or a column of the rows.",
+        ),
     ] = None
     average_seeds: Annotated[
         bool,

@@ -54,6 +54,10 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical(value).encode()).hexdigest()
 
 
+ELSEWHERE = "elsewhere"
+"""The implementation of the method of a run that another tool made (harness import)."""
+
+
 class _Frozen(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -7,11 +7,12 @@ unknown key 'method.chunk_token' (--set). Did you mean 'chunk_tokens'?
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from harness.config.schema import ELSEWHERE, DatasetConfig
 from harness.config.yaml_tree import Tree
 from harness.errors import ConfigError, UserError, close_matches, unknown
 
@@ -64,6 +65,16 @@ def part_of_run(model: type[M], values: Any, place: str) -> M:
         return model.model_validate(values)
     except ValidationError as e:
         raise UserError(f"{place}/run.yaml is not of this version: {explain(e, model, '', {})[0]}") from e
+
+
+def dataset_of_run(config: Mapping[str, Any], place: str) -> DatasetConfig:
+    """The data set of a run's configuration, to score answers or to find rows; `place` names the run. Raises UserError.
+
+    A run made elsewhere does not say how its questions were asked, which neither depends on.
+    """
+    elsewhere = config["method"].get("implementation") == ELSEWHERE
+    unknown = {"instruction": "", "max_answer_tokens": 1} if elsewhere else {}
+    return part_of_run(DatasetConfig, {**unknown, **config["dataset"]}, place)
 
 
 def _dotted(loc: tuple[int | str, ...]) -> str:

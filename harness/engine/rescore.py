@@ -19,10 +19,11 @@ from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
 from harness.storage.place import Place
 from harness.storage.run_folder import MANIFEST, RECORDS, SUMMARY, StreamedRecords, read_run
+from harness.storage.run_schema import LOGGED
 from harness.storage.run_store import RunStore
 
 if TYPE_CHECKING:
-    from harness.config.schema import DatasetConfig, RunConfig
+    from harness.config.schema import DatasetConfig
     from harness.datasets.base import Dataset
     from harness.storage.run_folder import StoredRun
     from harness.types import Gold
@@ -58,12 +59,12 @@ def rescore(
     stored = read_run(folder, hold="nothing")
     config = _config(stored, scorers, only, data)
     recorded = data is None and bool(stored.records) and all(row.get("gold") is not None for row in stored.records)
-    _check_code(folder, {"scorers": config.dataset.scorers} if recorded else config.dataset.model_dump())
-    if wrong := problems(config.dataset.scorers):
+    _check_code(folder, {"scorers": config.scorers} if recorded else config.model_dump())
+    if wrong := problems(config.scorers):
         raise ConfigError(wrong)
     if recorded:
         return _write(stored, config, None)
-    dataset = load(config.dataset, None)
+    dataset = load(config, None)
     _same_rows(stored, dataset)
     return _write(stored, config, dataset)
 
@@ -78,17 +79,16 @@ def _check_code(folder: Path, values: Mapping[str, Any]) -> None:
         )
 
 
-def _config(stored: StoredRun, scorers: Sequence[str], only: bool, data: str | None) -> RunConfig:
-    from harness.config.schema import RunConfig
-    from harness.config.validation import part_of_run
+def _config(stored: StoredRun, scorers: Sequence[str], only: bool, data: str | None) -> DatasetConfig:
+    """The run's data set with the scorers that are computed here. Raises UserError where there is none."""
+    from harness.config.validation import dataset_of_run
 
-    config = part_of_run(RunConfig, stored.config, str(stored.path))
-    update: dict[str, Any] = {}
-    if scorers:
-        update["scorers"] = tuple(dict.fromkeys([*(() if only else config.dataset.scorers), *scorers]))
-    if data is not None:
-        update["data"] = expanded(data)
-    return config.model_copy(update={"dataset": config.dataset.model_copy(update=update)})
+    config = dataset_of_run(stored.config, str(stored.path))
+    own = [name for name in config.scorers if not name.startswith(LOGGED)]
+    names = tuple(dict.fromkeys([*(() if only and scorers else own), *scorers]))
+    if not names:
+        raise UserError(f"{stored.path} has only scores of another tool; name some with --scorers")
+    return config.model_copy(update={"scorers": names, **({} if data is None else {"data": expanded(data)})})
 
 
 def _same_rows(stored: StoredRun, dataset: Dataset) -> None:
@@ -103,7 +103,7 @@ def _same_rows(stored: StoredRun, dataset: Dataset) -> None:
         )
 
 
-def _write(stored: StoredRun, config: RunConfig, dataset: Dataset | None) -> dict[str, Any]:
+def _write(stored: StoredRun, config: DatasetConfig, dataset: Dataset | None) -> dict[str, Any]:
     """Score every record, then replace them all: if a record cannot be scored, the folder stays as it was.
 
     dataset: None if it was not read; else the records get the texts of it that they lack.
@@ -116,21 +116,23 @@ def _write(stored: StoredRun, config: RunConfig, dataset: Dataset | None) -> dic
 
     rows_of = (stored.manifest.get("dataset") or {}).get("fingerprint")
     with RunStore.open(Place(stored.path), rows_of if dataset is None else dataset.fingerprint, note) as store:
-        store.replace(_scored_again(StreamedRecords(stored.path / RECORDS), config.dataset, dataset))
-        versions = {name: scorers.version(name) for name in config.dataset.scorers}
+        store.replace(_scored_again(StreamedRecords(stored.path / RECORDS), config, dataset))
+        before = {n: v for n, v in (stored.manifest.get("scorers") or {}).items() if n.startswith(LOGGED)}
+        versions = {**{name: scorers.version(name) for name in config.scorers}, **before}
         numbers = summarise(
             store.records(),
             store.documents(),
-            failed=config.failed,
-            seed=config.seed,
-            form=config.dataset.format,
+            failed=stored.config.get("failed", "zero"),
+            seed=stored.config["seed"],
+            form=config.format,
             unique=True,
         )
         summary = {**{k: v for k, v in stored.summary.items() if k in KEPT}, **numbers}
         if dataset is not None:
-            bring_up_to_date(store, dataset, config.dataset.keep_texts, note)
+            bring_up_to_date(store, dataset, config.keep_texts, note)
         store.write(MANIFEST, {**store.manifest(), "scorers": versions})
-        store.describe(config.model_dump(mode="json"), stored.origins)
+        changed = {"scorers": list(versions), "data": config.data}
+        store.describe({**stored.config, "dataset": {**stored.config["dataset"], **changed}}, stored.origins)
         store.write(SUMMARY, summary)
     return summary
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.datasets.answer_prefix import final
 from harness.storage.failures import SCORING, STOPS, failure, unscored
-from harness.storage.run_schema import COUNTS, JUDGES, MISSING, PREFIX
+from harness.storage.run_schema import COUNTS, JUDGES, LOGGED, MISSING, PREFIX
 from harness.types import Gold, Shown
 
 if TYPE_CHECKING:
@@ -134,10 +134,10 @@ def _failed(row: dict[str, Any], dataset: DatasetConfig, gold: Gold, error: dict
 
 
 def _scored(row: dict[str, Any], verdict: Verdict, error: dict[str, str] | None) -> dict[str, Any]:
-    """The record with the scores of `verdict`; those of models that judged the same answer stay."""
+    """The record with the scores of `verdict`; those of models that judged the answer and of other tools stay."""
     judges = row["notes"].get(JUDGES) or {}
     scores, flags = (
-        {name: value for name, value in held.items() if name in judges}
+        {name: value for name, value in held.items() if name in judges or name.startswith(LOGGED)}
         for held in (row["scores"], row["notes"].get("flags") or {})
     )
     notes = {**without_verdict(row["notes"]), **verdict.notes}

@@ -87,7 +87,7 @@ def read_zip(path: Path, damaged: list[str]) -> dict[str, bytes]:
     try:
         with open(path, "rb", opener=plain) as packed, zipfile.ZipFile(packed) as archive:
             entries = archive.infolist()
-            for problem in _problems(entries):
+            for problem in zip_problems(entries):
                 raise DataError(path, None, None, f"{problem}; such a bundle is not read")
             return {entry.filename: _bytes(archive, entry, damaged) for entry in entries if not entry.is_dir()}
     except FileNotFoundError:
@@ -96,7 +96,7 @@ def read_zip(path: Path, damaged: list[str]) -> dict[str, bytes]:
         raise DataError(path, None, None, f"no zip file that can be read ({error})") from None
 
 
-def _problems(entries: Iterable[zipfile.ZipInfo]) -> Iterable[str]:
+def zip_problems(entries: Iterable[zipfile.ZipInfo]) -> Iterable[str]:
     """Why these must not be read, from their heads alone."""
     seen: set[str] = set()
     total = 0

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from harness import scorers
 from harness.config import registry
 from harness.config.schema import DatasetConfig
-from harness.config.validation import part_of_run
+from harness.config.validation import dataset_of_run
 from harness.config.yaml_tree import flatten
 from harness.engine.record_texts import gold_of
 from harness.engine.scoring import scored_record
@@ -34,7 +34,7 @@ from harness.errors import UserError
 from harness.exchange.bundle import Bundle, answer_digest, answered, opened, table, texts_digest
 from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
-from harness.storage.run_schema import JUDGES
+from harness.storage.run_schema import JUDGES, LOGGED
 from harness.storage.serialize import plain
 from harness.storage.summary import KEPT, summarise
 
@@ -113,6 +113,12 @@ class _Check:
         self.rows = {str(row["question_id"]): row for row in run.records}
         self.others = {q for q, row in self.rows.items() if answer_digest(row) != entry["answers"].get(q)}
         report.answers += len(self.rows)
+        if imported := run.manifest.get("imported"):
+            files = ", ".join(f"{one['name']} (sha256 {one['sha256'][:12]})" for one in imported["files"])
+            report.unchecked.append(f"that {place} holds what {files} says")
+            self._note(
+                f"made elsewhere, by {imported['tool']}; whether its answers and costs are those of {files} is open"
+            )
         for question in sorted(entry["answers"].keys() - self.rows.keys()):
             self._differs("other answers", question, "its record is missing")
         report.differences += [Difference("other texts", place, None, note) for note in run.notes]
@@ -189,7 +195,7 @@ class _Check:
 
     def _config(self) -> DatasetConfig | None:
         try:
-            return part_of_run(DatasetConfig, self.run.config["dataset"], self.run.path.name)
+            return dataset_of_run(self.run.config, self.run.path.name)
         except UserError as error:
             self._unchecked(sorted({name for row in self.rows.values() for name in row["scores"]}), str(error))
             return None
@@ -199,7 +205,8 @@ class _Check:
         known, installed = [], set(scorers.names())
         judged = {j for row in self.rows.values() for j in (row.get("notes") or {}).get(JUDGES) or ()} - installed
         held = {name for row in self.rows.values() for name in row["scores"]} | self.entry["scorers"].keys()
-        for name in dict.fromkeys([*configured, *sorted(held - judged)]):
+        logged = {name for name in held if name.startswith(LOGGED)}
+        for name in dict.fromkeys([*(n for n in configured if n not in logged), *sorted(held - judged - logged)]):
             if name not in installed:
                 why = "code of its author's, which is not imported" if ":" in name else "not known to this installation"
                 self._unchecked([name], f"it is {why}")
@@ -212,6 +219,8 @@ class _Check:
                     self._note(f"'{name}' is version {here} here, and {before} in the bundle: scores may differ")
         if judged:
             self._unchecked(sorted(judged), "they are a model's")
+        if logged:
+            self._unchecked(sorted(logged), "another tool gave them")
         return known
 
     def _unchecked(self, names: Sequence[str], why: str) -> None:

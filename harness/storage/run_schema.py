@@ -20,6 +20,8 @@ from typing_extensions import TypedDict
 # Keys of a record's notes: whether the reply has the answer prefix, counts of a score over all answers, and what models
 # judged.
 PREFIX, MISSING, COUNTS, JUDGES = "answer_prefix", "missing", "counts", "judges"
+LOGGED = "logged."
+"""The start of the names of scores that another tool gave (harness import); nothing here can compute them."""
 
 # Half a character: JSON may hold one, the fast parser refuses it.
 _HALF = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")

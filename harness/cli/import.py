@@ -1,0 +1,102 @@
+# ruff: noqa: N999 - a command is in a module of its name, which is imported by that name
+"""`harness import FILE... --from TOOL`: results of other harnesses as run folders, which every other command reads."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.command import choice, setting
+from harness.cli.options import RESULTS, Out, split
+from harness.cli.output import columns, say
+from harness.config import registry
+from harness.errors import UnknownName, UserError, printable
+from harness.exchange.foreign import ForeignRun, checked
+from harness.storage.object_store import is_url
+from harness.storage.run_schema import LOGGED
+
+_PACKAGE = "harness.exchange"
+_READERS = {
+    "inspect": "read_inspect:read",
+    "lm-eval": "read_lm_eval:read",
+    **{name: f"read_predictions:{name}" for name in ("flashrag", "longbench", "infinitebench", "jsonl")},
+}
+_SHOWN = 10
+_SAME = 1e-9
+
+
+def import_(
+    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Logs or sample files; each becomes a run.")],
+    tool: Annotated[str, choice("--from NAME", f"Who wrote them: {', '.join(_READERS)}.")],
+    dataset: Annotated[
+        str | None,
+        choice(
+            "--dataset NAME",
+            "Data set whose questions these are; answers are matched with its rows.",
+            complete="datasets",
+        ),
+    ] = None,
+    data: Annotated[str | None, choice("--data PATH", "Local file or folder to load its rows from.")] = None,
+    model: Annotated[str | None, setting("--model NAME", "Name of the model.", "as the files say")] = None,
+    method: Annotated[str | None, setting("--method NAME", "Name of the method.", "as the files say")] = None,
+    scorers: Annotated[
+        str | None, setting("--scorers NAME,...", "Scorers to compute here.", "the data set's, if it is known")
+    ] = None,
+    out: Out = RESULTS,
+) -> int:
+    """Turn results of other harnesses into run folders.
+
+    Scores that the files hold become logged.NAME, beside those that are computed here. Costs that they do not tell
+    stay unknown. Nothing is written unless every file can be used. The exit code is 3 if answers were left out because
+    they match no question.
+    """
+    from harness.exchange.import_runs import Choice, prepare
+
+    if tool not in _READERS:
+        raise UnknownName("tool", tool, _READERS)
+    if is_url(out):
+        raise UserError("--out: runs are imported into a local folder")
+    names = tuple(split([scorers or ""]))
+    registry.trust(*names)
+    chosen = Choice(dataset, data, model, method, names)
+    ready = [prepare(_read(tool, Path(file)), chosen) for file in dict.fromkeys(files)]
+    places = [one.place for one in ready]
+    if twice := [place for place in places if places.count(place) > 1]:
+        raise UserError(f"two of the files would become the same run {twice[0]}; leave one out")
+    for one in ready:
+        folder = one.write(Path(out), say)
+        print(printable(f"{folder}: {len(one.records)} questions, made elsewhere by {one.run.tool}"))
+        print(columns(_means(one.means(), one.run)))
+        for sentence in one.lost[:_SHOWN]:
+            say(f"left out: {sentence}")
+        if len(one.lost) > _SHOWN:
+            say(f"left out: {len(one.lost) - _SHOWN} more (manifest.json lists all)")
+        for warning in one.manifest["warnings"]:
+            say(f"note: {warning}")
+    return 3 if any(one.lost for one in ready) else 0
+
+
+def _read(tool: str, path: Path) -> ForeignRun:
+    module, _, function = _READERS[tool].partition(":")
+    if not path.is_file():
+        raise UserError(f"there is no file '{path}'")
+    run: ForeignRun = getattr(importlib.import_module(f"{_PACKAGE}.{module}"), function)(path)
+    return checked(run)
+
+
+def _means(means: dict[str, tuple[float, float]], run: ForeignRun) -> list[tuple[str, ...]]:
+    """Of each score the mean and standard error of the answers, and whether the tool printed the same."""
+    rows = []
+    for name, (mean, stderr) in means.items():
+        told = run.told.get(name.removeprefix(LOGGED)) if name.startswith(LOGGED) else None
+        verdict = ""
+        if told is not None:
+            pairs = [(told.mean, mean), *([] if told.stderr is None else [(told.stderr, stderr)])]
+            same = all(math.isclose(a, b, rel_tol=0, abs_tol=_SAME) for a, b in pairs)
+            verdict = "as printed there" if same else f"printed there: {' ± '.join(f'{a:.6g}' for a, _ in pairs)}"
+        rows.append((f"  {name}", f"{mean:.6g} ± {stderr:.6g}", verdict))
+    return rows
