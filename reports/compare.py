@@ -391,9 +391,9 @@ def _row(pair: _Pair, name: str, seed: int, shared: float) -> dict[str, Any]:
     test = paired_test(a, b, groups, seed=seed)
     notes = [f"compared all the same: {problem}" for problem in _mismatches(pair, name, shared)]
     if pair.elsewhere:
-        both, sizes = _in_common(pair)
+        number, sizes = _in_common(pair)
         notes.append(
-            f"{_who(pair)} share {both} questions of {sizes[0]} and {sizes[1]}; prompt, seed and "
+            f"{_who(pair)} share {number} questions of {sizes[0]} and {sizes[1]}; prompt, seed and "
             "weights of a run made elsewhere are not compared"
         )
     both = (pair.run, pair.label), (pair.base, pair.base_label)

@@ -246,8 +246,8 @@ def notes(run: StoredRun) -> tuple[str, ...]:
         imported = run.manifest["imported"]
         files = ", ".join(str(file["name"]) for file in imported["files"])
         found.append(
-            f"made elsewhere, by {imported['tool']}: answers, logged scores and costs are those of {files}, not checked; "
-            "how questions were asked is not known"
+            f"made elsewhere, by {imported['tool']}: answers, logged scores and costs are those of {files} and not "
+            "checked; how questions were asked is not known"
         )
     state = run.summary.get("state", "running")
     if state != "finished":

@@ -67,10 +67,12 @@ def import_(
     places = [one.place for one in ready]
     if twice := [place for place in places if places.count(place) > 1]:
         raise UserError(f"two of the files would become the same run {twice[0]}; leave one out")
+    if there := [place for place in places if (Path(out) / place).exists()]:
+        raise UserError(f"{Path(out) / there[0]} is there already; delete it to import the file again")
     for one in ready:
         folder = one.write(Path(out), say)
         print(printable(f"{folder}: {len(one.records)} questions, made elsewhere by {one.run.tool}"))
-        print(columns(_means(one.means(), one.run)))
+        print(columns(_means(one.means(), one.run)) or "  no question was answered")
         for sentence in one.lost[:_SHOWN]:
             say(f"left out: {sentence}")
         if len(one.lost) > _SHOWN:
@@ -82,15 +84,14 @@ def import_(
 
 def _read(tool: str, path: Path) -> ForeignRun:
     module, _, function = _READERS[tool].partition(":")
-    if not path.is_file():
+    if not path.exists():
         raise UserError(f"there is no file '{path}'")
-    run: ForeignRun = getattr(importlib.import_module(f"{_PACKAGE}.{module}"), function)(path)
-    return checked(run)
+    return checked(getattr(importlib.import_module(f"{_PACKAGE}.{module}"), function), path)
 
 
 def _means(means: dict[str, tuple[float, float]], run: ForeignRun) -> list[tuple[str, ...]]:
     """Of each score the mean and standard error of the answers, and whether the tool printed the same."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for name, (mean, stderr) in means.items():
         told = run.told.get(name.removeprefix(LOGGED)) if name.startswith(LOGGED) else None
         verdict = ""
@@ -98,5 +99,5 @@ def _means(means: dict[str, tuple[float, float]], run: ForeignRun) -> list[tuple
             pairs = [(told.mean, mean), *([] if told.stderr is None else [(told.stderr, stderr)])]
             same = all(math.isclose(a, b, rel_tol=0, abs_tol=_SAME) for a, b in pairs)
             verdict = "as printed there" if same else f"printed there: {' ± '.join(f'{a:.6g}' for a, _ in pairs)}"
-        rows.append((f"  {name}", f"{mean:.6g} ± {stderr:.6g}", verdict))
+        rows.append((f"  {name}", f"{mean:.6g}" + ("" if math.isnan(stderr) else f" ± {stderr:.6g}"), verdict))
     return rows

@@ -78,7 +78,7 @@ def whole(place: Place, row: Mapping[str, Any] | Broken, needed: Sequence[str], 
     if isinstance(row, Broken):
         raise place.error(None, f"{row.problem}; is the file cut?")
     if lacking := [key for key in needed if key not in row]:
-        raise place.error(lacking[0], f"is missing; is this a file of {tool}, or of another version of it?")
+        raise place.error(lacking[0], f"is missing; this is no file of {tool}, or one of another version")
     return row
 
 
@@ -122,20 +122,26 @@ def one_of(places: Sequence[tuple[Place, str]], what: str) -> str:
     """The value that all lines share. Raises DataError, naming the first line with another one."""
     for place, value in places:
         if value != places[0][1]:
-            first = f"'{places[0][1]}' at {places[0][0]}"
-            raise place.error(None, f"the {what} is '{value}', and {first}; split the file, one {what} each")
+            raise place.error(None, f"the {what} is '{value}', and '{places[0][1]}' before; split the file by {what}")
     return places[0][1]
 
 
-def checked(run: ForeignRun) -> ForeignRun:
-    """The run, without scores that are not from 0 to 1. Raises DataError for one that must not be imported.
+def checked(read: Callable[[Path], ForeignRun], path: Path) -> ForeignRun:
+    """What `read` makes of a file, without scores that are not from 0 to 1.
 
-    That is one without questions, with a question that comes twice, and with answers to nobody knows what.
+    Raises DataError for what is of no form that is read, and for a run that must not be imported: without questions,
+    with a question that comes twice, with an answer to nobody knows what, with a cost that is none.
     """
+    try:
+        run = read(path)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise DataError(path, None, None, f"is not of the form that is read ({error}); another version?") from None
     if not run.answers:
-        raise DataError(run.files[0], None, None, "holds no answered question")
+        raise DataError(path, None, None, "holds no answered question")
     seen: dict[str, Place] = {}
     for answer in run.answers:
+        if wrong_costs := [name for name, cost in answer.costs.items() if not (math.isfinite(cost) and cost >= 0)]:
+            raise answer.place.error(wrong_costs[0], "should be a number from 0 on")
         if answer.id is None and not answer.question and not answer.answers:
             raise answer.place.error(None, "an answer without id, question and right answer: nobody knows to what")
         key = answer.id or answer.question

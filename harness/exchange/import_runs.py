@@ -93,10 +93,8 @@ class Imported:
         return found
 
     def write(self, results: Path, note: Callable[[str], None]) -> Path:
-        """Write the run folder and return it. Raises UserError where there is one already, SaveError."""
+        """Write the run folder, which must not be there yet, and return it. Raises SaveError."""
         folder = results / self.place
-        if folder.exists():
-            raise UserError(f"{folder} is there already; delete it to import the file again")
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             draft = Path(tempfile.mkdtemp(prefix=".import-", dir=folder.parent))
@@ -127,8 +125,9 @@ def prepare(run: ForeignRun, choice: Choice) -> Imported:
     if problems := scorers.problems(config.scorers):
         raise ConfigError(problems)
     dataset = load(config, None) if choice.dataset is not None else None
+    lost: list[str] = []
     if dataset is None:
-        pairs, lost = _own_questions(run.answers), []
+        pairs = _own_questions(run.answers)
         if unsure := [answer for answer, example in pairs if not example.gold.answers]:
             raise unsure[0].place.error(None, "has no right answer; name the data set with --dataset")
     else:
@@ -139,7 +138,8 @@ def prepare(run: ForeignRun, choice: Choice) -> Imported:
     config, records, unscored = _scored(config, [_record(*pair, known, dataset) for pair in pairs], pairs)
     logged = dict.fromkeys(LOGGED + name for answer in run.answers for name in answer.scores)
     if not (names := (*config.scorers, *logged)):
-        raise UserError(f"{run.files[0]} holds no score; name some with --scorers (harness list scorers)")
+        why = f" ({'; '.join(run.lost)})" if run.lost else ""
+        raise UserError(f"{run.files[0]} holds no score{why}; name some with --scorers (harness list scorers)")
     stored = {k: v for k, v in config.model_dump(mode="json").items() if k not in _NOT_KNOWN} | {"scorers": list(names)}
     partly = [name for name in COSTS if name not in known and any(name in a.costs for a in run.answers)]
     warnings = [*run.lost, *unscored, *(f"{name} is not known of all questions, so it is left out" for name in partly)]
@@ -164,8 +164,9 @@ def _dataset_config(run: ForeignRun, choice: Choice) -> DatasetConfig:
     if choice.data is not None and choice.dataset is None:
         raise UserError("--data holds the rows of a data set; name it with --dataset")
     if name is None:
-        values = {"name": run.dataset, "format": ELSEWHERE, "instruction": "", "max_answer_tokens": 1}
-        return DatasetConfig.model_construct(**{**values, "scorers": choice.scorers})
+        # As harness.config.validation.dataset_of_run reads it again; scorers may be none so far.
+        made = DatasetConfig(name=run.dataset, format=ELSEWHERE, instruction="", max_answer_tokens=1, scorers=(LOGGED,))
+        return made.model_copy(update={"scorers": choice.scorers})
     preset: DatasetConfig = part("datasets", dataset=name, **({"data": choice.data} if choice.data else {}))
     # What a reader was shown is not known.
     own = choice.scorers or [one for one in preset.scorers if scorers.lookup(one).kind != "shown"]

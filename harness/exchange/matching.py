@@ -39,7 +39,8 @@ def match(
             fitting = [e for e in near.values() if _fits(answer, e) and (answer.question or _same_length(answer, e))]
         if len(fitting) != 1:
             why = "fits several questions" if fitting else "is another question there" if named else "fits no question"
-            lost.append(f"{answer.place}: '{answer.id or (answer.question or '')[-60:]}' {why}")
+            told = answer.id or (answer.question or "")[-60:] or " / ".join(answer.answers)[:60]
+            lost.append(f"{answer.place}: '{told}' {why}")
             continue
         key = fitting[0].question.id
         if key in found:

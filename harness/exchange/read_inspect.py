@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.datasets.files import Place, json_value
+from harness.datasets.files import Place, json_value, parse_line
 from harness.errors import DataError
 from harness.exchange.bundle import zip_problems
 from harness.exchange.foreign import ForeignAnswer, ForeignRun, Told, columns, each, one_of, text, texts, whole
@@ -32,17 +32,17 @@ _NEEDED = ("id", "epoch", "input", "target", "output")
 
 def read(path: Path) -> ForeignRun:
     """The run in the log at `path`. Raises DataError for a damaged log, another version, and several models."""
-    header, samples = _packed(path) if zipfile.is_zipfile(path) else _plain(path)
+    header, samples = _packed(path) if path.suffix == ".eval" else _plain(path)
     if header.get("version") != _VERSION:
         raise DataError(
             path, None, "version", f"the log has version {header.get('version')}, and version {_VERSION} is read"
         )
-    start = Place(path.name, row=0)
+    start = Place(path.name)
     spec = whole(start, header.get("eval") or {}, ("model", "task", "dataset"), "Inspect")
     rows = [(place, whole(place, row, _NEEDED, "Inspect")) for place, row in samples]
     if epochs := {row["epoch"] for _, row in rows} - {1}:
         raise DataError(path, None, "epoch", f"asks each question {max(epochs)} times; run it with --epochs 1")
-    model = str(spec["model"])
+    model, answers = str(spec["model"]), each(rows, _answer)
     one_of([(start, model), *((p, str(used)) for p, row in rows for used in _writers(row, spec))], "model")
     steps = [str(step.get("solver")) for step in (header.get("plan") or {}).get("steps") or ()]
     version = (spec.get("packages") or {}).get("inspect_ai")
@@ -51,7 +51,7 @@ def read(path: Path) -> ForeignRun:
         model=model,
         method=str(spec.get("solver") or "+".join(steps) or "inspect"),
         dataset=str(spec["dataset"].get("name") or spec["task"]),
-        answers=each(rows, _answer),
+        answers=answers,
         files=[path],
         told=_told(header.get("results") or {}),
         asked=(header.get("results") or {}).get("total_samples") or spec["dataset"].get("samples"),
@@ -75,10 +75,10 @@ def _packed(path: Path) -> tuple[Mapping[str, Any], Iterator[tuple[Place, Any]]]
         if "header.json" not in data:
             raise DataError(path, None, None, "has no header.json, because its evaluation did not end; end it first")
         header = as_object(data["header.json"])
-        names = sorted(name for name in data if name.startswith("samples/"))
-        return header, iter([(Place(f"{path.name}, {name}"), as_object(data[name])) for name in names])
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise DataError(path, None, None, f"cannot be read ({error}); is the file cut?") from None
+    names = sorted(name for name in data if name.startswith("samples/"))
+    return header, ((Place(f"{path.name}, {name}"), parse_line(data[name])) for name in names)
 
 
 def _members(path: Path) -> dict[str, bytes]:

@@ -123,11 +123,11 @@ def infinitebench(path: Path) -> ForeignRun:
         gold = row.get("ground_truth", row.get("label"))
         if prediction is None or gold is None:
             raise place.error("prediction", "no answer (prediction, pred) or no right one (ground_truth, label)")
-        answers, label = texts(gold), {}
-        if len(answers) == 2 and answers[1] in tuple(_LETTERS) and "choice" in task:
-            answers, label = answers[:1], {"gold_label": _LETTERS.index(answers[1]) + 1}
+        right, label = list(texts(gold)), {}
+        if "choice" in task and right[-1] in tuple(_LETTERS):  # the option's text and its letter
+            label = {"gold_label": _LETTERS.index(right.pop()) + 1}
         key = None if row.get("id") is None else text(place, "id", row["id"])
-        return ForeignAnswer(place, key, None, answers, text(place, "prediction", prediction), extra=label)
+        return ForeignAnswer(place, key, None, tuple(right), text(place, "prediction", prediction), extra=label)
 
     answers, model = each(_rows(path, (), "InfiniteBench"), answer), path.resolve().parent.name
     return ForeignRun("InfiniteBench", model, "infinitebench", task, answers, [path], form="infinitebench")
@@ -141,8 +141,8 @@ def jsonl(path: Path) -> ForeignRun:
 
     def answer(place: Place, row: Mapping[str, Any]) -> ForeignAnswer:
         error = row.get("error")
-        if error is None:
-            whole(place, row, ("prediction",), "JSON lines for harness import")
+        if error is None and "prediction" not in row:
+            raise place.error("prediction", "is missing, and there is no 'error' that says why")
         question = row.get("question")
         return ForeignAnswer(
             place=place,
@@ -159,7 +159,7 @@ def jsonl(path: Path) -> ForeignRun:
 
     rows = _rows(path, (), "JSON lines")
     model, method = (
-        one_of([(place, str(row.get(key, "unknown"))) for place, row in rows] or [(Place(path.name), "unknown")], key)
+        one_of([(place, str(row.get(key, "unknown"))) for place, row in rows] or [(Place(path.name), "")], key)
         for key in ("model", "method")
     )
     return ForeignRun("jsonl", model, method, path.stem, each(rows, answer), [path])
