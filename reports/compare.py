@@ -45,7 +45,7 @@ from harness.config.registry import short
 from harness.config.yaml_tree import flatten
 from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError
-from harness.scorers.squad import normalize_answer
+from harness.scorers.squad import exact
 from harness.stats.clusters import linked
 from harness.stats.paired_tests import detectable_difference, holm, paired_test
 from harness.storage.paths import without_home
@@ -332,44 +332,39 @@ def _asked_otherwise(pair: _Pair, who: str) -> list[str]:
 
 def _too_few(pair: _Pair, shared: float) -> list[str]:
     """A sentence where a run made elsewhere has too few questions in common with the other run."""
-    both, sizes = _in_common(pair)
-    if both >= shared * max(sizes):
-        return []
-    problem = (
-        f"{_who(pair)} share {both} questions (same id, question and right answers) of {sizes[0]} and {sizes[1]}, "
-        f"less than the {shared:.0%} that --shared asks for"
-    )
-    return [problem]
+    number, most, told = _in_common(pair)
+    return [] if number >= shared * most else [f"{told}, less than the {shared:.0%} that --shared asks for"]
 
 
-def _who(pair: _Pair) -> str:
-    """Both runs with their models."""
-    runs = [(run.whole or run).config for run in (pair.run, pair.base)]
-    who = " and ".join(f"{config['method']['name']} with {config['model']['name']}" for config in runs)
-    return f"{runs[0]['dataset']['name']}: {who}"
+def _in_common(pair: _Pair) -> tuple[int, int, str]:
+    """How many questions the whole runs share, of how many at most, and both as a sentence.
 
-
-def _in_common(pair: _Pair) -> tuple[int, list[int]]:
-    """How many questions the whole runs share, and how many each was asked; those that an import left out count."""
+    Those that an import left out count.
+    """
     runs = [run.whole or run for run in (pair.run, pair.base)]
-    sizes = [int((run.manifest.get("imported") or {}).get("asked") or len(run.records)) for run in runs]
-    return len(_same_questions(*runs)), sizes
+    sizes = [run.manifest["dataset"]["questions"] if facts.elsewhere(run) else len(run.records) for run in runs]
+    number = len(_same_questions(*runs))
+    who = " and ".join(f"{run.config['method']['name']} with {run.config['model']['name']}" for run in runs)
+    told = f"{who} share {number} questions (id, question and a right answer) of {sizes[0]} and {sizes[1]}"
+    return number, max(sizes), f"{runs[0].config['dataset']['name']}: {told}"
 
 
 def _same_questions(run: StoredRun, base: StoredRun) -> set[str]:
-    """Ids that stand for the same question in both: it, and a right answer, agree as far as both runs hold them."""
-    theirs = {record["question_id"]: _texts(record) for record in base.records}
-    pairs = ((r["question_id"], _texts(r), theirs[r["question_id"]]) for r in run.records if r["question_id"] in theirs)
-    return {key for key, ours, other in pairs if all(not (a and b) or a & b for a, b in zip(ours, other, strict=True))}
+    """Ids that stand for the same question in both, as far as both hold question and right answers."""
+    theirs = {record["question_id"]: record for record in base.records}
+    pairs = [(record, theirs[record["question_id"]]) for record in run.records if record["question_id"] in theirs]
+    return {
+        ours["question_id"]
+        for ours, other in pairs
+        if _agree([ours.get("question")], [other.get("question")])
+        and _agree(*((one.get("gold") or {}).get("answers") for one in (ours, other)))
+    }
 
 
-def _texts(record: dict[str, Any]) -> tuple[set[str], set[str]]:
-    """Question and right answers, normalised; empty where the run holds none."""
-    question, gold = record.get("question"), record.get("gold") or {"answers": ()}
-    return (
-        {normalize_answer(question)} if question else set(),
-        {normalize_answer(answer) or answer for answer in gold["answers"]},
-    )
+def _agree(ours: Sequence[str | None] | None, theirs: Sequence[str | None] | None) -> bool:
+    """Whether two lists have a normalised text in common, or one of them is not known."""
+    known = [[text for text in texts or () if text] for texts in (ours, theirs)]
+    return not all(known) or any(exact(a, b) for a in known[0] for b in known[1])
 
 
 def _short(run: StoredRun) -> str:
@@ -391,11 +386,7 @@ def _row(pair: _Pair, name: str, seed: int, shared: float) -> dict[str, Any]:
     test = paired_test(a, b, groups, seed=seed)
     notes = [f"compared all the same: {problem}" for problem in _mismatches(pair, name, shared)]
     if pair.elsewhere:
-        number, sizes = _in_common(pair)
-        notes.append(
-            f"{_who(pair)} share {number} questions of {sizes[0]} and {sizes[1]}; prompt, seed and "
-            "weights of a run made elsewhere are not compared"
-        )
+        notes.append(f"{_in_common(pair)[2]}; prompt, seed and weights of a run made elsewhere are not compared")
     both = (pair.run, pair.label), (pair.base, pair.base_label)
     notes += [f"{label}: {note}" for run, label in both for note in facts.notes(run)]
     documents = {record["question_id"]: record["document_ids"] for record in pair.base.records}

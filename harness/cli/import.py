@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import importlib
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -16,22 +16,17 @@ from harness.cli.output import columns, say
 from harness.config import registry
 from harness.errors import UnknownName, UserError, printable
 from harness.exchange.foreign import ForeignRun, checked
+from harness.exchange.foreign_tools import READERS
 from harness.storage.object_store import is_url
 from harness.storage.run_schema import LOGGED
 
-_PACKAGE = "harness.exchange"
-_READERS = {
-    "inspect": "read_inspect:read",
-    "lm-eval": "read_lm_eval:read",
-    **{name: f"read_predictions:{name}" for name in ("flashrag", "longbench", "infinitebench", "jsonl")},
-}
 _SHOWN = 10
 _SAME = 1e-9
 
 
 def import_(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Logs or sample files; each becomes a run.")],
-    tool: Annotated[str, choice("--from NAME", f"Who wrote them: {', '.join(_READERS)}.")],
+    tool: Annotated[str, choice("--from NAME", f"Who wrote them: {', '.join(READERS)}.")],
     dataset: Annotated[
         str | None,
         choice(
@@ -54,16 +49,17 @@ def import_(
     stay unknown. Nothing is written unless every file can be used. The exit code is 3 if answers were left out because
     they match no question.
     """
-    from harness.exchange.import_runs import Choice, prepare
+    from harness.exchange.import_runs import prepare
 
-    if tool not in _READERS:
-        raise UnknownName("tool", tool, _READERS)
+    if tool not in READERS:
+        raise UnknownName("tool", tool, READERS)
     if is_url(out):
         raise UserError("--out: runs are imported into a local folder")
     names = tuple(split([scorers or ""]))
     registry.trust(*names)
-    chosen = Choice(dataset, data, model, method, names)
-    ready = [prepare(_read(tool, Path(file)), chosen) for file in dict.fromkeys(files)]
+    runs = [checked(READERS[tool](Path(file))) for file in dict.fromkeys(files)]
+    named = [replace(run, model=model or run.model, method=method or run.method) for run in runs]
+    ready = [prepare(run, dataset, data, names) for run in named]
     places = [one.place for one in ready]
     if twice := [place for place in places if places.count(place) > 1]:
         raise UserError(f"two of the files would become the same run {twice[0]}; leave one out")
@@ -82,13 +78,6 @@ def import_(
     return 3 if any(one.lost for one in ready) else 0
 
 
-def _read(tool: str, path: Path) -> ForeignRun:
-    module, _, function = _READERS[tool].partition(":")
-    if not path.exists():
-        raise UserError(f"there is no file '{path}'")
-    return checked(getattr(importlib.import_module(f"{_PACKAGE}.{module}"), function), path)
-
-
 def _means(means: dict[str, tuple[float, float]], run: ForeignRun) -> list[tuple[str, ...]]:
     """Of each score the mean and standard error of the answers, and whether the tool printed the same."""
     rows: list[tuple[str, ...]] = []
@@ -96,8 +85,8 @@ def _means(means: dict[str, tuple[float, float]], run: ForeignRun) -> list[tuple
         told = run.told.get(name.removeprefix(LOGGED)) if name.startswith(LOGGED) else None
         verdict = ""
         if told is not None:
-            pairs = [(told.mean, mean), *([] if told.stderr is None else [(told.stderr, stderr)])]
-            same = all(math.isclose(a, b, rel_tol=0, abs_tol=_SAME) for a, b in pairs)
+            pairs = [(there, here) for there, here in zip(told, (mean, stderr), strict=True) if there is not None]
+            same = all(math.isclose(*pair, rel_tol=0, abs_tol=_SAME) for pair in pairs)
             verdict = "as printed there" if same else f"printed there: {' ± '.join(f'{a:.6g}' for a, _ in pairs)}"
         rows.append((f"  {name}", f"{mean:.6g}" + ("" if math.isnan(stderr) else f" ± {stderr:.6g}"), verdict))
     return rows

@@ -1,62 +1,120 @@
-"""What every reader of another tool's files gives: the answers of one run as they stand there.
+"""Answers that another tool wrote: where each form of file has them, and the checks that all forms share.
 
-    run = read(Path("log.json"))       harness/exchange/read_*.py, one for each form of file
-    run.tool, run.model                "inspect_ai 0.3.285", "openai/gpt-4o"
-    run.answers[0].place.error(...)    an error that names the file and the line
+    answers(rows, FORMS["flashrag"])      the rows of a file as ForeignAnswer, or an error that names the line
+    checked(run)                          the run, if it may be imported
 
-A reader parses data; it never imports the other tool. What the file does not say is None or absent, never 0.
+A file is parsed as data; the other tool is never imported. What a file does not say is None or empty, never 0.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from harness.datasets.files import Broken, Place
 from harness.errors import DataError
 
-COSTS = {"tokens_in": int, "tokens_out": int, "tokens_cached": int, "seconds": float}
-"""The costs that a file may tell of a question, named as in a run's usage."""
+COSTS = ("tokens_in", "tokens_out", "tokens_cached", "seconds")
+_OWN = ("id", "question", "answers", "prediction", "scores", "options", "error", "model", *COSTS)
+_COLUMN = 100  # characters of a value that questions may be divided by
+
+# Field of ForeignAnswer -> where a row has it; of several places the first that the row has. "." is the row itself.
+FORMS: Mapping[str, Mapping[str, str]] = {
+    "inspect": {
+        "id": "id",
+        "question": "input",
+        "answers": "target",
+        "options": "choices",
+        "prediction": "output.choices.0.message.content",
+        "error": "error.message",
+        "extra": "metadata",
+        "seconds": "working_time",
+        "model": "output.model",
+    },
+    "lm-eval": {
+        "id": "doc._id doc.id doc.question_id doc_id",
+        "question": "doc.question doc.input doc.query arguments.gen_args_0.arg_0",
+        "answers": "doc.answers doc.golden_answers target",
+        "prediction": "resps.0.0",
+        "extra": "doc",
+    },
+    "flashrag": {
+        "id": "id",
+        "question": "question",
+        "answers": "golden_answers",
+        "options": "choices",
+        "prediction": "output.pred",
+        "scores": "output.metric_score",
+        "extra": "metadata",
+    },
+    "longbench": {"id": "_id", "question": "question", "answers": "answers", "prediction": "pred", "extra": "."},
+    "infinitebench": {"id": "id", "answers": "ground_truth label", "prediction": "prediction pred"},
+    "jsonl": {name: name for name in _OWN} | {"extra": "."},
+}
 
 
-@dataclass(frozen=True)
-class Told:
-    """A mean that the other tool printed, and its standard error where it printed one."""
+def _text(value: Any) -> Any:
+    """A number as text; of a message in parts the text, without reasoning."""
+    if isinstance(value, list):
+        return "\n".join(part["text"] for part in value if part.get("type") == "text")
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
-    mean: float
-    stderr: float | None = None
+
+def _texts(value: Any) -> Any:
+    """One text or several, those of {"text": [...]} too, without repeats and blanks."""
+    value = value.get("text") if isinstance(value, Mapping) else value
+    texts = map(_text, value if isinstance(value, list) else [value])
+    return tuple(dict.fromkeys(text for text in texts if not isinstance(text, str) or text.strip()))
 
 
-@dataclass(frozen=True)
-class ForeignAnswer:
-    """A question with its answer. id, question, answers: None, None and () where the file does not say.
+def _columns(row: Any) -> Any:
+    """The short values of a row, by which questions can be divided (harness compare --by), and lists of classes."""
+    told = {k: v for k, v in row.items() if k not in (*_OWN, "method") and isinstance(v, str | int)}
+    short = {key: value for key, value in told.items() if len(str(value)) <= _COLUMN}
+    return short | {key: row[key] for key in ("all_classes",) if row.get(key)}
+
+
+_Text = Annotated[str, BeforeValidator(_text)]
+_Texts = Annotated[tuple[str, ...], BeforeValidator(_texts)]
+_Count = Annotated[int, Field(ge=0)]
+
+
+class ForeignAnswer(BaseModel):
+    """A question with its answer. place: the file and the line.
 
     question may be a prompt that contains the question; scores: the tool's own, by its names; extra: further columns;
-    costs: of the whole question, by the names in COSTS; error: why it has no answer.
+    tokens and seconds: of the whole question; error: why it has no answer.
     """
 
+    model_config = ConfigDict(frozen=True)
+
     place: Place
-    id: str | None
-    question: str | None
-    answers: tuple[str, ...]
-    prediction: str
-    scores: Mapping[str, float] = field(default_factory=dict)
+    id: _Text | None = None
+    question: _Text | None = None
+    answers: _Texts = ()
+    prediction: _Text = ""
+    scores: dict[str, Annotated[float, Field(allow_inf_nan=False)]] = {}
     options: tuple[str, ...] | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    costs: Mapping[str, float] = field(default_factory=dict)
-    error: str | None = None
+    extra: Annotated[dict[str, Any], BeforeValidator(_columns)] = {}
+    error: _Text | None = None
+    model: str | None = None
+    tokens_in: _Count | None = None
+    tokens_out: _Count | None = None
+    tokens_cached: _Count | None = None
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
 
 
 @dataclass(frozen=True)
 class ForeignRun:
     """A file of another tool. tool: with its version, if the file says it; dataset: its name there.
 
-    files: all that were read; form: the format of the tool's own data sets, where one of ours may have the same name;
-    told: what the tool printed, by its names of scores; asked: questions that it was to ask; state: as in a run's
-    summary; lost: sentences on what cannot be taken over.
+    files: all that were read; form: the format of the tool's own data sets, of which one of ours may be the same; told:
+    mean and standard error that the tool printed, by its names of scores; asked: questions that it was to ask; state:
+    as in a run's summary; lost: sentences on what cannot be taken over.
     """
 
     tool: str
@@ -66,93 +124,77 @@ class ForeignRun:
     answers: Sequence[ForeignAnswer]
     files: Sequence[Path]
     form: str | None = None
-    told: Mapping[str, Told] = field(default_factory=dict)
+    told: Mapping[str, tuple[float, float | None]] = field(default_factory=dict)
     asked: int | None = None
     state: str = "finished"
     started: str | None = None
     lost: Sequence[str] = ()
 
 
-def whole(place: Place, row: Mapping[str, Any] | Broken, needed: Sequence[str], tool: str) -> Mapping[str, Any]:
-    """The row, checked to be one of `tool`'s. Raises DataError for a broken line and a missing key."""
-    if isinstance(row, Broken):
-        raise place.error(None, f"{row.problem}; is the file cut?")
-    if lacking := [key for key in needed if key not in row]:
-        raise place.error(lacking[0], f"is missing; this is no file of {tool}, or one of another version")
+def at(row: Any, path: str) -> Any:
+    """What stands at "output.choices.0.message" of a row; None where there is nothing."""
+    for key in filter(None, path.split(".")):
+        if isinstance(row, list) and key.isdigit():
+            row = row[int(key)] if int(key) < len(row) else None
+        else:
+            row = row.get(key) if isinstance(row, Mapping) else None
     return row
 
 
-def text(place: Place, name: str, value: Any) -> str:
-    """A text, or a number as one. Raises DataError for anything else."""
-    if not isinstance(value, str | int | float) or isinstance(value, bool):
-        raise place.error(name, f"should be a text, is {type(value).__name__}")
-    return str(value)
+def answers(
+    rows: Iterable[tuple[Place, Mapping[str, Any] | Broken]],
+    form: Mapping[str, str],
+    adjust: Callable[[Mapping[str, Any], dict[str, Any]], None] = lambda row, values: None,
+) -> list[ForeignAnswer]:
+    """The rows as answers. adjust: changes the values of a row before they are checked.
 
-
-def texts(value: Any) -> tuple[str, ...]:
-    """The answers in a text, a number or a list of such, without repeats and blanks; those of {"text": [...]} too."""
-    if isinstance(value, Mapping):
-        value = value.get("text") or value.get("aliases")
-    values = value if isinstance(value, list) else [value]
-    kept = (str(one) for one in values if isinstance(one, str | int | float))
-    return tuple(dict.fromkeys(one for one in kept if one.strip()))
-
-
-def each(rows: Iterable[tuple[Place, Any]], make: Callable[[Place, Any], ForeignAnswer]) -> list[ForeignAnswer]:
-    """`make` of every row. Raises DataError, naming the row, where it cannot be made of what stands there."""
+    Raises DataError, naming the line, for a row that is broken, has no prediction, or has a value of another type.
+    """
     found = []
     for place, row in rows:
+        if isinstance(row, Broken):
+            raise place.error(None, f"{row.problem}; is the file cut?")
+        told = {name: [at(row, path) for path in places.split()] for name, places in form.items()}
+        known = ((name, [value for value in found if value is not None]) for name, found in told.items())
+        values = {name: found[0] for name, found in known if found}
         try:
-            found.append(make(place, row))
+            adjust(row, values)
+            if "prediction" not in values and "error" not in values:
+                raise place.error(form["prediction"], "is missing; a file of another tool, or of another version?")
+            found.append(ForeignAnswer(place=place, **values))
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            key = str(first["loc"][0])
+            raise place.error(form.get(key, key), f"{first['msg'].lower()}; another version?") from None
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            raise place.error(None, f"a value is not of the form that is read ({error}); another version?") from None
+            raise place.error(None, f"is not of the form that is read ({error}); another version?") from None
     return found
 
 
-def columns(row: Mapping[str, Any], without: Sequence[str]) -> dict[str, Any]:
-    """The short values of a row by which questions can be divided (harness compare --by), but for some."""
-    return {
-        key: value
-        for key, value in row.items()
-        if key not in without and isinstance(value, str | int | bool) and len(str(value)) <= 100
-    }
+def checked(run: ForeignRun) -> ForeignRun:
+    """The run without scores that are not from 0 to 1.
 
-
-def one_of(places: Sequence[tuple[Place, str]], what: str) -> str:
-    """The value that all lines share. Raises DataError, naming the first line with another one."""
-    for place, value in places:
-        if value != places[0][1]:
-            raise place.error(None, f"the {what} is '{value}', and '{places[0][1]}' before; split the file by {what}")
-    return places[0][1]
-
-
-def checked(read: Callable[[Path], ForeignRun], path: Path) -> ForeignRun:
-    """What `read` makes of a file, without scores that are not from 0 to 1.
-
-    Raises DataError for what is of no form that is read, and for a run that must not be imported: without questions,
-    with a question that comes twice, with an answer to nobody knows what, with a cost that is none.
+    Raises DataError for one without questions, with several models, with a question that comes twice, or with an answer
+    to nobody knows what.
     """
-    try:
-        run = read(path)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise DataError(path, None, None, f"is not of the form that is read ({error}); another version?") from None
     if not run.answers:
-        raise DataError(path, None, None, "holds no answered question")
+        raise DataError(run.files[0], None, None, "holds no answered question")
     seen: dict[str, Place] = {}
+    model = next((answer.model for answer in run.answers if answer.model), None)
     for answer in run.answers:
-        if wrong_costs := [name for name, cost in answer.costs.items() if not (math.isfinite(cost) and cost >= 0)]:
-            raise answer.place.error(wrong_costs[0], "should be a number from 0 on")
-        if answer.id is None and not answer.question and not answer.answers:
-            raise answer.place.error(None, "an answer without id, question and right answer: nobody knows to what")
+        if answer.model not in (None, "", model):
+            raise answer.place.error(
+                None, f"the model is '{answer.model}', and '{model}' before; split the file by model"
+            )
         key = answer.id or answer.question
+        if key is None and not answer.answers:
+            raise answer.place.error(None, "an answer without id, question and right answer: nobody knows to what")
         if key is not None and (earlier := seen.setdefault(key, answer.place)) is not answer.place:
             raise answer.place.error(None, f"question '{key[:80]}' is answered at {earlier} too; keep one of them")
     names = dict.fromkeys(name for answer in run.answers for name in answer.scores)
-    wrong = {n for n in names for a in run.answers if n in a.scores and not _is_share(a.scores[n])}
-    lost = [*run.lost, *(f"{name} has values outside 0 to 1, so it is left out" for name in names if name in wrong)]
-    kept = [replace(a, scores={n: v for n, v in a.scores.items() if n not in wrong}) for a in run.answers]
-    return replace(run, answers=kept, lost=lost)
-
-
-def _is_share(value: float) -> bool:
-    return math.isfinite(value) and 0.0 <= value <= 1.0
+    wrong = [n for n in names if not all(0 <= answer.scores.get(n, 0) <= 1 for answer in run.answers)]
+    kept = [
+        answer.model_copy(update={"scores": {n: v for n, v in answer.scores.items() if n not in wrong}})
+        for answer in run.answers
+    ]
+    return replace(run, answers=kept, lost=[*run.lost, *(f"{n} is not from 0 to 1, so it is left out" for n in wrong)])

@@ -1,24 +1,21 @@
 """Answers that another tool has written, as an ordinary run folder.
 
-    imported = prepare(read(path), Choice(dataset="hotpotqa"))    all is matched and scored, nothing is written
-    folder = imported.write(Path("results"), note)                a temporary folder, moved into its place at the end
+    imported = prepare(run, dataset_name="hotpotqa")    all is matched and scored, nothing is written
+    folder = imported.write(Path("results"), note)  a temporary folder, moved into its place at the end
 
 Records hold what the file says. Its scores are "logged.NAME" beside those that are computed here. Its costs stand in
 the phase "answer", since other tools do not divide them; a cost that is not known of every answered question is left
-out, and FLOPs are not known. manifest.json has "imported": the tool, its files with their checksums, what it printed
-and what was left out.
+out, and FLOPs are not known.
 """
 
 from __future__ import annotations
 
 import math
 import os
-import shutil
 import statistics
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +23,7 @@ from harness import scorers
 from harness.config import presets
 from harness.config.resolve import part
 from harness.config.schema import ELSEWHERE, DatasetConfig, digest
-from harness.datasets import load
-from harness.datasets.base import Dataset
+from harness.datasets import Dataset, load
 from harness.datasets.rows import made_id
 from harness.engine.manifest import now
 from harness.engine.record_texts import with_texts
@@ -45,23 +41,13 @@ from harness.storage.run_store import RunStore
 from harness.storage.summary import summarise
 from harness.types import VERSION, Example, Gold, Question
 
-_NOT_KNOWN = ("instruction", "max_answer_tokens", "answer_prefix", "demonstration")  # how questions were asked there
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What a user chose: the data set whose questions these are, the file of its rows, names, further scorers."""
-
-    dataset: str | None = None
-    data: str | None = None
-    model: str | None = None
-    method: str | None = None
-    scorers: tuple[str, ...] = ()
+_NOT_KNOWN = {"instruction", "max_answer_tokens", "answer_prefix", "demonstration"}  # how questions were asked there
+_Pairs = Sequence[tuple[ForeignAnswer, Example]]
 
 
 @dataclass(frozen=True)
 class Imported:
-    """A run that can be written. lost: a sentence for everything that was left out."""
+    """A run that can be written. lost: a sentence for every answer that was left out."""
 
     run: ForeignRun
     config: dict[str, Any]
@@ -72,12 +58,8 @@ class Imported:
     @property
     def place(self) -> Path:
         """The run's folder below the results."""
-        names = [str(self.config[key]["name"]) for key in ("method", "model")]
-        return inside(
-            Path(),
-            str(self.config["dataset"]["name"]).replace("/", "~"),
-            "--".join([*names, self.manifest["hash"]]).replace("/", "~"),
-        )
+        names = self.config["dataset"]["name"], f"{self.run.method}--{self.run.model}--{self.manifest['hash']}"
+        return inside(Path(), *(name.replace("/", "~") for name in names))
 
     def means(self) -> dict[str, tuple[float, float]]:
         """Score -> mean and standard error (n - 1 in the denominator) over the questions that have it.
@@ -95,125 +77,122 @@ class Imported:
     def write(self, results: Path, note: Callable[[str], None]) -> Path:
         """Write the run folder, which must not be there yet, and return it. Raises SaveError."""
         folder = results / self.place
+        state = {"state": self.run.state, "n_asked": self.manifest["dataset"]["questions"]}
+        numbers = summarise(self.records, (), form=self.config["dataset"]["format"], unique=True)
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            draft = Path(tempfile.mkdtemp(prefix=".import-", dir=folder.parent))
+            with tempfile.TemporaryDirectory(prefix=".import-", dir=folder.parent) as draft:
+                with RunStore.open(Place(Path(draft, "run")), None, note) as store:
+                    store.replace(self.records)
+                    store.write(MANIFEST, self.manifest)
+                    store.write(
+                        SUMMARY, {"state": self.run.state, "n_asked": self.manifest["dataset"]["questions"], **numbers}
+                    )
+                    store.describe(self.config, {})  # last: a folder without it is no run
+                os.replace(Path(draft, "run"), folder)
         except OSError as error:
             raise save_error(folder, error) from error
-        try:
-            with RunStore.open(Place(draft), None, note) as store:
-                store.replace(self.records)
-                store.write(MANIFEST, self.manifest)
-                store.write(SUMMARY, self._summary())
-                store.describe(self.config, {})  # last: a folder without it is no run
-            os.replace(draft, folder)
-        except OSError as error:
-            raise save_error(folder, error) from error
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
         return folder
 
-    def _summary(self) -> dict[str, Any]:
-        numbers = summarise(self.records, (), form=self.config["dataset"]["format"], unique=True)
-        return {"state": self.run.state, "n_asked": self.manifest["imported"]["asked"], **numbers}
 
+def prepare(
+    run: ForeignRun, dataset_name: str | None = None, data: str | None = None, own: Sequence[str] = ()
+) -> Imported:
+    """Match and score the answers of `run`.
 
-def prepare(run: ForeignRun, choice: Choice) -> Imported:
-    """Match and score the answers of `run`. Raises UserError where that cannot be done, DataError naming the line."""
-    run = replace(run, model=choice.model or run.model, method=choice.method or run.method)
-    config = _dataset_config(run, choice)
+    dataset_name: the data set whose questions these are, data: the file of its rows; own: scorers in place of its own.
+    Raises UserError where that cannot be done, DataError naming the line.
+    """
+    asked = max(run.asked or 0, len(run.answers))
+    config = _dataset_config(run, dataset_name, data, own)
     if problems := scorers.problems(config.scorers):
         raise ConfigError(problems)
-    dataset = load(config, None) if choice.dataset is not None else None
-    lost: list[str] = []
-    if dataset is None:
-        pairs = _own_questions(run.answers)
-        if unsure := [answer for answer, example in pairs if not example.gold.answers]:
-            raise unsure[0].place.error(None, "has no right answer; name the data set with --dataset")
-    else:
-        pairs, lost = match(run.answers, dataset.examples)
-        if not pairs:
-            raise UserError(f"no answer in {run.files[0]} is to a question of {config.name}: {lost[0]}")
-    known = {name for name in COSTS if all(name in a.costs for a in run.answers if a.error is None)}
-    config, records, unscored = _scored(config, [_record(*pair, known, dataset) for pair in pairs], pairs)
-    logged = dict.fromkeys(LOGGED + name for answer in run.answers for name in answer.scores)
-    if not (names := (*config.scorers, *logged)):
-        why = f" ({'; '.join(run.lost)})" if run.lost else ""
-        raise UserError(f"{run.files[0]} holds no score{why}; name some with --scorers (harness list scorers)")
-    stored = {k: v for k, v in config.model_dump(mode="json").items() if k not in _NOT_KNOWN} | {"scorers": list(names)}
-    partly = [name for name in COSTS if name not in known and any(name in a.costs for a in run.answers)]
-    warnings = [*run.lost, *unscored, *(f"{name} is not known of all questions, so it is left out" for name in partly)]
+    dataset = load(config, None) if dataset_name is not None else None
+    pairs, lost = match(run.answers, dataset.examples) if dataset is not None else (_own_questions(run.answers), [])
+    if not pairs:
+        raise UserError(f"no answer in {run.files[0]} is to a question of {config.name}: {lost[0]}")
+    notes = list(run.lost)
     if lost:
-        warnings.append(f"{len(lost)} of {len(run.answers)} answers match no question and are left out")
+        notes.append(f"{len(lost)} of {len(run.answers)} answers match no question and are left out")
     if dataset is None:
-        warnings.append("documents are not known, so intervals take each question for a document of its own")
+        notes.append("documents are not known, so intervals take each question for a document of its own")
+    config, records = _scored(config, pairs, dataset, notes)
+    logged = list(dict.fromkeys(LOGGED + name for answer in run.answers for name in answer.scores))
+    if not (names := [*config.scorers, *logged]):
+        raise UserError(f"{run.files[0]} holds no score; name some with --scorers (harness list scorers)")
     settings = {
         "method": {"name": run.method, "implementation": ELSEWHERE, "mark": "made elsewhere"},
-        "dataset": stored if config.scorers else {**stored, "scorers": list(logged)},
+        "dataset": {**config.model_dump(mode="json", exclude=_NOT_KNOWN), "scorers": names},
         "model": {"name": run.model},
         "seed": 0,
-        "failed": "zero",
     }
-    manifest = _manifest(run, settings, dataset, list(logged), warnings, lost)
+    files = [{"name": path.name, "sha256": file_hash(path)} for path in run.files]
+    rows = {} if dataset is None else {"fingerprint": dataset.fingerprint, "source": dataset.source}
+    manifest = {
+        "started": run.started,
+        "method": run.method,
+        "hash": digest([settings, files, rows])[:8],
+        "dataset": {"name": config.name, "questions": asked, **rows},
+        "scorers": {**{name: scorers.version(name) for name in config.scorers}, **dict.fromkeys(logged, run.tool)},
+        "packages": {"longdoc-harness": VERSION},
+        "warnings": notes,
+        "imported": {"tool": run.tool, "files": files, "at": now(), "told": run.told, "left_out": lost},
+    }
     return Imported(run, settings, manifest, records, lost)
 
 
-def _dataset_config(run: ForeignRun, choice: Choice) -> DatasetConfig:
+def _dataset_config(run: ForeignRun, name: str | None, data: str | None, own: Sequence[str]) -> DatasetConfig:
     """The data set's preset with the scorers to use; one made up where none is named and the file's tool has none."""
-    name = choice.dataset or _preset_of(run)
-    if choice.data is not None and choice.dataset is None:
+    if data is not None and name is None:
         raise UserError("--data holds the rows of a data set; name it with --dataset")
-    if name is None:
-        # As harness.config.validation.dataset_of_run reads it again; scorers may be none so far.
-        made = DatasetConfig(name=run.dataset, format=ELSEWHERE, instruction="", max_answer_tokens=1, scorers=(LOGGED,))
-        return made.model_copy(update={"scorers": choice.scorers})
-    preset: DatasetConfig = part("datasets", dataset=name, **({"data": choice.data} if choice.data else {}))
+    if (name := name or _preset_of(run)) is None:
+        # As harness.config.validation.dataset_of_run reads it again; there may be no scorers.
+        made = DatasetConfig(name=run.dataset, format=ELSEWHERE, instruction="", max_answer_tokens=1, scorers=("",))
+        return made.model_copy(update={"scorers": tuple(own)})
+    preset: DatasetConfig = part("datasets", dataset=name, **({"data": data} if data else {}))
     # What a reader was shown is not known.
-    own = choice.scorers or [one for one in preset.scorers if scorers.lookup(one).kind != "shown"]
-    return preset.model_copy(update={"scorers": tuple(own), "answer_prefix": None, "demonstration": None})
+    chosen = own or [one for one in preset.scorers if scorers.lookup(one).kind != "shown"]
+    return preset.model_copy(update={"scorers": tuple(chosen), "answer_prefix": None})
 
 
 def _preset_of(run: ForeignRun) -> str | None:
     """The data set of this project that has the format and the name that the tool's own data set has there."""
     for name in presets.names("datasets") if run.form else ():
-        values: dict[str, Any] = {}
-        for _, layer in presets.read("datasets", name):
-            values |= layer
+        values = {key: value for _, layer in presets.read("datasets", name) for key, value in layer.items()}
         if values.get("format") == run.form and values.get("subset") in (None, run.dataset):
             return name
     return None
 
 
-def _own_questions(answers: Sequence[ForeignAnswer]) -> list[tuple[ForeignAnswer, Example]]:
-    """The answers with the questions that the file itself has.
+def _own_questions(answers: Sequence[ForeignAnswer]) -> _Pairs:
+    """The answers with the questions that the file has; an id that it lacks follows from question, answers, length.
 
-    Where it has no ids, an id follows from question, right answers and length, so that it is the same in another
-    order; questions that share all three are numbered.
+    Raises DataError for an answer without a right one.
     """
-    counts: Counter[str] = Counter()
-    pairs = []
+    pairs: dict[str, tuple[ForeignAnswer, Example]] = {}
     for answer in answers:
-        key = answer.id
-        if key is None:
-            key = made_id("q", digest([answer.question, answer.answers, answer.extra.get("length")]))
-            counts[key] += 1
-            key += f"-{counts[key]}" if counts[key] > 1 else ""
+        if not answer.answers:
+            raise answer.place.error(None, "has no right answer; name the data set with --dataset")
+        key = answer.id or made_id("q", digest([answer.question, answer.answers, answer.extra.get("length")]))
+        while key in pairs:  # other questions with the same right answers
+            key += "-again"
         question = Question(key, answer.question or "", (), answer.options)
-        pairs.append((answer, Example(question, Gold(answer.answers, extra=dict(answer.extra)))))
-    return pairs
+        pairs[key] = answer, Example(question, Gold(answer.answers, extra=answer.extra))
+    return list(pairs.values())
 
 
-def _record(answer: ForeignAnswer, example: Example, known: set[str], dataset: Dataset | None) -> dict[str, Any]:
-    question = example.question
+def _record(answer: ForeignAnswer, example: Example, known: Sequence[str], dataset: Dataset | None) -> dict[str, Any]:
+    """The record of an answer. known: the costs that are known of every answered question."""
+    question, costs = example.question, answer.model_dump(include=set(known), exclude_none=True)
     row: dict[str, Any] = {
         "question_id": question.id,
         "question": question.text or None,
-        "options": None if question.options is None else list(question.options),
-        "document_ids": list(question.document_ids),
+        "options": question.options,
+        "document_ids": question.document_ids,
         "gold": asdict(example.gold),
         "prediction": answer.prediction,
         "scores": {},
-        "usage": {"answer": {"uncounted": 1, **{name: answer.costs[name] for name in known if name in answer.costs}}},
+        "usage": {"answer": {"uncounted": 1, **costs}},
         "shown": [],
         "stop_reason": "",
         "steps": [],
@@ -225,49 +204,29 @@ def _record(answer: ForeignAnswer, example: Example, known: set[str], dataset: D
 
 
 def _scored(
-    config: DatasetConfig, rows: Sequence[dict[str, Any]], pairs: Sequence[tuple[ForeignAnswer, Example]]
-) -> tuple[DatasetConfig, list[dict[str, Any]], list[str]]:
-    """The records with their scores; a scorer that can score no answer is left out, with a sentence."""
-    scored = [scored_record(row, config, example.gold) for row, (_, example) in zip(rows, pairs, strict=True)]
-    flags = [row["notes"].get("flags") or {} for row in scored if row["error"] is None]
-    useless = {name: flags[0][name] for name in config.scorers if flags and all(name in one for one in flags)}
-    if useless:
-        config = config.model_copy(update={"scorers": tuple(n for n in config.scorers if n not in useless)})
-        scored = [scored_record(row, config, example.gold) for row, (_, example) in zip(rows, pairs, strict=True)]
-    names = dict.fromkeys(name for answer, _ in pairs for name in answer.scores)
-    for row, (answer, _) in zip(scored, pairs, strict=True):
-        told = dict.fromkeys(names, 0.0) if row["error"] is not None else answer.scores
-        row["scores"] = {**row["scores"], **{LOGGED + name: value for name, value in told.items()}}
-    return config, scored, [f"{name} scores none of these answers: {why}" for name, why in useless.items()]
+    config: DatasetConfig, pairs: _Pairs, dataset: Dataset | None, notes: list[str]
+) -> tuple[DatasetConfig, list[dict[str, Any]]]:
+    """The records with their scores, and the data set with the scorers that gave them. Adds sentences to `notes`."""
+    config = _usable(config, pairs, notes)
+    answered = [answer for answer, _ in pairs if answer.error is None]
+    known = [name for name in COSTS if all(getattr(answer, name) is not None for answer in answered)]
+    partly = [name for name in COSTS if name not in known and any(getattr(a, name) is not None for a in answered)]
+    notes += [f"{name} is not known of all questions, so it is left out" for name in partly]
+    logged = dict.fromkeys(name for answer in answered for name in answer.scores)
+    records = []
+    for answer, example in pairs:
+        row = scored_record(_record(answer, example, known, dataset), config, example.gold)
+        told = answer.scores if answer.error is None else dict.fromkeys(logged, 0.0)
+        records.append({**row, "scores": {**row["scores"], **{LOGGED + name: value for name, value in told.items()}}})
+    return config, records
 
 
-def _manifest(
-    run: ForeignRun,
-    settings: Mapping[str, Any],
-    dataset: Dataset | None,
-    logged: Sequence[str],
-    warnings: Sequence[str],
-    lost: Sequence[str],
-) -> dict[str, Any]:
-    files = [{"name": path.name, "sha256": file_hash(path)} for path in run.files]
-    own = [name for name in settings["dataset"]["scorers"] if not name.startswith(LOGGED)]
-    named = {"name": settings["dataset"]["name"], "questions": len(run.answers)}
-    rows = {} if dataset is None else {"fingerprint": dataset.fingerprint, "revision": dataset.revision}
-    return {
-        "started": run.started,
-        "method": run.method,
-        "hash": digest([settings, files, rows])[:8],
-        "models": {},
-        "dataset": {**named, **rows, "source": run.files[0].name if dataset is None else dataset.source},
-        "scorers": {**{name: scorers.version(name) for name in own}, **dict.fromkeys(logged, run.tool)},
-        "packages": {"longdoc-harness": VERSION},
-        "warnings": list(warnings),
-        "imported": {
-            "tool": run.tool,
-            "files": files,
-            "at": now(),
-            "asked": max(run.asked or 0, len(run.answers)),
-            "told": {name: asdict(told) for name, told in run.told.items()},
-            "left_out": list(lost),
-        },
-    }
+def _usable(config: DatasetConfig, pairs: _Pairs, notes: list[str]) -> DatasetConfig:
+    """The data set without the scorers that can score no answer, as what they need is not in the file."""
+
+    def flag(name: str, answer: ForeignAnswer, example: Example) -> str | None:
+        return scorers.score_record([name], answer.prediction, (), example.gold).flags.get(name)
+
+    useless = {name: flag(name, *pairs[0]) for name in config.scorers if all(flag(name, *pair) for pair in pairs)}
+    notes += [f"{name} scores none of these answers: {why}" for name, why in useless.items()]
+    return config.model_copy(update={"scorers": tuple(name for name in config.scorers if name not in useless)})

@@ -18,8 +18,9 @@ from harness.exchange.contents import Asked, contents, file_name, started, used
 from harness.storage.files import save_error, write_atomic
 from harness.storage.run_folder import StoredRun
 
-_VERSION = 2
-_STATES = {"finished": "success", "interrupted": "cancelled", "stopped": "error"}
+VERSION = 2
+STATES = {"finished": "success", "interrupted": "cancelled", "stopped": "error"}
+USED = {"tokens_in": "input_tokens", "tokens_out": "output_tokens", "tokens_cached": "input_tokens_cache_read"}
 
 
 def write(run: StoredRun, folder: Path) -> Path:
@@ -42,8 +43,8 @@ def log(run: StoredRun) -> dict[str, Any]:
     model, total = str(run.config["model"]["name"]), _usage([sample["output"]["usage"] for sample in samples])
     state = run.summary.get("state")
     return {
-        "version": _VERSION,
-        "status": _STATES.get(str(state), "started"),
+        "version": VERSION,
+        "status": STATES.get(str(state), "started"),
         "eval": _spec(run),
         "plan": {"steps": [{"solver": _method(run), "params": run.config["method"].get("params") or {}}]},
         "results": _results(run, samples),
@@ -129,10 +130,8 @@ def _sample(run: StoredRun, asked: Asked) -> dict[str, Any]:
     reply = {"id": f"{name}/answer", "role": "assistant", "source": "generate", "content": answer, "model": model}
     tokens = used(record)
     usage = {
-        "input_tokens": tokens["tokens_in"],
-        "output_tokens": tokens["tokens_out"],
-        "total_tokens": tokens["tokens_in"] + tokens["tokens_out"] + tokens["tokens_cached"],
-        "input_tokens_cache_read": tokens["tokens_cached"],
+        **{theirs: tokens[ours] for ours, theirs in USED.items()},
+        "total_tokens": sum(tokens[name] for name in USED),
         "reasoning_tokens": tokens["thinking"],
     }
     notes = record.get("notes") or {}

@@ -1,0 +1,202 @@
+"""Files of other tools as foreign runs: `READERS[tool](path)`. Each raises DataError for a file that cannot be used.
+
+inspect          .eval and .json logs of version 2, as inspect_ai 0.3.285 writes them
+lm-eval          samples_TASK_DATE.jsonl of lm_eval 0.4.13 (--log_samples), with results_DATE.json beside it if there
+flashrag         intermediate_data.json of FlashRAG; config.yaml beside it
+longbench        pred/MODEL/TASK.jsonl of LongBench, results/MODEL.jsonl of LongBench v2
+infinitebench    results/MODEL/preds_TASK.jsonl of InfiniteBench
+jsonl            lines as docs/guide.md#elsewhere says
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.datasets.files import Broken, Place, json_value, parse_line, read_rows
+from harness.errors import DataError
+from harness.exchange.foreign import FORMS, ForeignRun, answers, at
+from harness.exchange.inspect_logs import STATES, USED, VERSION
+from harness.storage.limits import limit
+from harness.storage.untrusted import parse_yaml, plain, read_plain
+
+_Row = Mapping[str, Any]
+_Rows = Iterable[tuple[Place, _Row | Broken]]
+_ZSTANDARD = 93  # a zip method that Python's zipfile reads from 3.14 on
+_CORRECT = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # Inspect's value_to_float
+_SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT.+)\.jsonl")
+_LETTERS = "ABCD"
+
+
+def _inspect(path: Path) -> ForeignRun:
+    log, rows = _packed(path) if path.suffix == ".eval" else _plain(path)
+    if log.get("version") != VERSION:
+        raise DataError(path, None, "version", f"is {log.get('version')}, and logs of version {VERSION} are read")
+    if not at(log, "eval.model") or not at(log, "eval.task"):
+        raise DataError(path, None, "eval", "says no model or no task; this is no log of Inspect, or a cut one")
+    rows = list(rows)
+    if repeated := [place for place, row in rows if at(row, "epoch") not in (None, 1)]:
+        raise repeated[0].error("epoch", "a question is asked several times; run it with --epochs 1")
+    steps = "+".join(str(at(step, "solver")) for step in at(log, "plan.steps") or ())
+    version, states = at(log, "eval.packages.inspect_ai"), {told: own for own, told in STATES.items()}
+    return ForeignRun(
+        tool=f"inspect_ai {version}" if version else "inspect_ai",
+        model=str(at(log, "eval.model")),
+        method=str(at(log, "eval.solver") or steps or "inspect"),
+        dataset=str(at(log, "eval.dataset.name") or at(log, "eval.task")),
+        answers=answers(rows, FORMS["inspect"], _of_sample),
+        files=[path],
+        told=dict(map(_mean, at(log, "results.scores") or ())),
+        asked=at(log, "results.total_samples") or at(log, "eval.dataset.samples"),
+        state=states.get(str(log.get("status")), "interrupted"),
+        started=at(log, "stats.started_at") or None,
+    )
+
+
+def _plain(path: Path) -> tuple[_Row, _Rows]:
+    log = json_value(path)
+    samples = enumerate(at(log, "samples") or (), start=1)
+    return log if isinstance(log, dict) else {}, ((Place(path.name, row=n), sample) for n, sample in samples)
+
+
+def _packed(path: Path) -> tuple[_Row, _Rows]:
+    """The header and samples of an .eval file, which is a zip file with header.json and samples/ID_epoch_1.json."""
+    try:
+        with open(path, "rb", opener=plain) as file, zipfile.ZipFile(file) as archive:
+            wanted = [e for e in archive.infolist() if e.filename == "header.json" or e.filename.startswith("samples/")]
+            data = {entry.filename: parse_line(_member(file, archive, entry)) for entry in wanted}
+    except (OSError, ValueError, EOFError, NotImplementedError, zipfile.BadZipFile) as error:
+        raise DataError(path, None, None, f"cannot be read ({error}); is the file cut?") from None
+    header = data.pop("header.json", None)
+    if not isinstance(header, dict):
+        raise DataError(path, None, None, "has no header.json that can be read; has the evaluation ended?")
+    return header, ((Place(f"{path.name}, {name}"), data[name]) for name in sorted(data))
+
+
+def _member(file: Any, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    """The bytes of an entry. Raises OSError and ValueError."""
+    if entry.file_size > limit("LINE_MIB") << 20:
+        raise ValueError(f"{entry.filename} is longer than {limit('LINE_MIB')} MiB")
+    if entry.compress_type != _ZSTANDARD:
+        return archive.read(entry)
+    import pyarrow
+
+    file.seek(entry.header_offset + 26)  # APPNOTE.TXT 4.3.7: lengths of the name and the extra field, which follow
+    lengths = file.read(4)
+    file.seek(int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little"), io.SEEK_CUR)
+    packed = pyarrow.BufferReader(file.read(entry.compress_size))
+    data: bytes = pyarrow.CompressedInputStream(packed, "zstd").read(entry.file_size)
+    return data
+
+
+def _of_sample(row: _Row, values: dict[str, Any]) -> None:
+    """Scores as numbers, of several values one each; tokens of all models that were called; the last message."""
+    values.setdefault("prediction", "")
+    if isinstance(values.get("question"), list):
+        values["question"] = at(values["question"], f"{len(values['question']) - 1}.content")
+    usages = list((row.get("model_usage") or {}).values())
+    for name, key in USED.items():
+        if usages and all(usage.get(key) is not None for usage in usages):
+            values[name] = sum(usage[key] for usage in usages)
+    scores: dict[str, Any] = {}
+    for name, score in (row.get("scores") or {}).items():
+        value = score["value"]
+        scores |= {f"{name}.{k}": v for k, v in value.items()} if isinstance(value, dict) else {name: value}
+    numbers = {name: _CORRECT.get(v, v) if isinstance(v, str) else v for name, v in scores.items()}
+    values["scores"] = {name: v for name, v in numbers.items() if isinstance(v, int | float)}
+
+
+def _mean(score: _Row) -> tuple[str, tuple[float, float | None]]:
+    """The name of a score with its printed mean, which Inspect calls accuracy where letters were given."""
+    name = str(score["name"] if score["name"] == score.get("scorer") else f"{score.get('scorer')}.{score['name']}")
+    mean = at(score, "metrics.mean.value")
+    return name, (at(score, "metrics.accuracy.value") if mean is None else mean, at(score, "metrics.stderr.value"))
+
+
+def _lm_eval(path: Path) -> ForeignRun:
+    if (named := _SAMPLES.fullmatch(path.name)) is None:
+        raise DataError(path, None, None, "should be named samples_TASK_DATE.jsonl, as lm-eval names it")
+    task, beside = named["task"], path.with_name(f"results_{named['date']}.json")
+    lost: set[str] = set()
+
+    def scored(row: _Row, values: dict[str, Any]) -> None:
+        numbers = {name: row[name] for name in row["metrics"] if isinstance(row[name], int | float)}
+        values["scores"] = numbers
+        lost.update(
+            f"{n} has no value for a single question, so it is left out" for n in row["metrics"] if n not in numbers
+        )
+
+    found = answers(read_rows(path), FORMS["lm-eval"], scored)
+    results = json_value(beside) if beside.exists() else {}
+    version, shots, told = (at(results, key) for key in ("lm_eval_version", f"n-shot.{task}", f"results.{task}"))
+    printed = {
+        key.partition(",")[::2]: v for key, v in (told or {}).items() if isinstance(v, int | float) and "," in key
+    }
+    return ForeignRun(
+        tool=f"lm_eval {version}" if version else "lm_eval",
+        model=str(at(results, "model_name") or path.resolve().parent.name),
+        method="lm-eval" if shots is None else f"{shots}-shot",
+        dataset=task,
+        answers=found,
+        files=[path, *([beside] if results else [])],
+        told={name: (mean, printed.get((f"{name}_stderr", mark))) for (name, mark), mean in printed.items()},
+        asked=at(results, f"n-samples.{task}.effective"),
+        lost=sorted(lost),
+    )
+
+
+def _flashrag(path: Path) -> ForeignRun:
+    found, beside = answers(read_rows(path), FORMS["flashrag"]), path.with_name("config.yaml")
+    told = parse_yaml(read_plain(beside)) if beside.exists() else {}
+    model, method, dataset = (str(at(told, k) or "unknown") for k in ("generator_model", "save_note", "dataset_name"))
+    return ForeignRun("FlashRAG", model, method, dataset, found, [path, *([beside] if told else [])])
+
+
+def _longbench(path: Path) -> ForeignRun:
+    found = answers(read_rows(path), FORMS["longbench"], _of_longbench)
+    if any(answer.id for answer in found):
+        return ForeignRun("LongBench v2", path.stem, "longbench-v2", path.stem, found, [path], "longbench_v2")
+    return ForeignRun("LongBench", path.resolve().parent.name, "longbench", path.stem, found, [path], "longbench")
+
+
+def _of_longbench(row: _Row, values: dict[str, Any]) -> None:
+    """Of version 2 the reply as it was written, the options, and the names that its scorers know."""
+    if "response" not in row:
+        return
+    options, label = [row[f"choice_{letter}"] for letter in _LETTERS], _LETTERS.index(row["answer"])
+    values |= {"prediction": row["response"], "options": options, "answers": options[label]}
+    named = {"level": row["difficulty"], "length_class": row["length"], "type": row["domain"]}
+    values["extra"] = {"gold_label": label + 1, "all_classes": options, **named}
+
+
+def _infinitebench(path: Path) -> ForeignRun:
+    def labelled(_: _Row, values: dict[str, Any]) -> None:
+        right = values.get("answers")
+        if "choice" in path.stem and isinstance(right, list) and right[-1] in tuple(_LETTERS):  # text and letter
+            values |= {"answers": right[:-1], "extra": {"gold_label": _LETTERS.index(right[-1]) + 1}}
+
+    if not path.stem.startswith("preds_"):
+        raise DataError(path, None, None, "should be named preds_TASK.jsonl, as InfiniteBench names it")
+    found, task = answers(read_rows(path), FORMS["infinitebench"], labelled), path.stem.removeprefix("preds_")
+    model = path.resolve().parent.name
+    return ForeignRun("InfiniteBench", model, "infinitebench", task, found, [path], "infinitebench")
+
+
+def _jsonl(path: Path) -> ForeignRun:
+    found = answers(read_rows(path), FORMS["jsonl"])
+    model = next((answer.model for answer in found if answer.model), "unknown")
+    return ForeignRun("jsonl", model, "unknown", path.stem, found, [path])
+
+
+READERS: Mapping[str, Callable[[Path], ForeignRun]] = {
+    "inspect": _inspect,
+    "lm-eval": _lm_eval,
+    "flashrag": _flashrag,
+    "longbench": _longbench,
+    "infinitebench": _infinitebench,
+    "jsonl": _jsonl,
+}
