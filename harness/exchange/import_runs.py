@@ -85,9 +85,7 @@ class Imported:
                 with RunStore.open(Place(Path(draft, "run")), None, note) as store:
                     store.replace(self.records)
                     store.write(MANIFEST, self.manifest)
-                    store.write(
-                        SUMMARY, {"state": self.run.state, "n_asked": self.manifest["dataset"]["questions"], **numbers}
-                    )
+                    store.write(SUMMARY, {**state, **numbers})
                     store.describe(self.config, {})  # last: a folder without it is no run
                 os.replace(Path(draft, "run"), folder)
         except OSError as error:
@@ -227,6 +225,7 @@ def _usable(config: DatasetConfig, pairs: _Pairs, notes: list[str]) -> DatasetCo
     def flag(name: str, answer: ForeignAnswer, example: Example) -> str | None:
         return scorers.score_record([name], answer.prediction, (), example.gold).flags.get(name)
 
-    useless = {name: flag(name, *pairs[0]) for name in config.scorers if all(flag(name, *pair) for pair in pairs)}
+    answered = [pair for pair in pairs if pair[0].error is None] or pairs
+    useless = {name: flag(name, *pairs[0]) for name in config.scorers if all(flag(name, *pair) for pair in answered)}
     notes += [f"{name} scores none of these answers: {why}" for name, why in useless.items()]
     return config.model_copy(update={"scorers": tuple(name for name in config.scorers if name not in useless)})
