@@ -159,7 +159,7 @@ def _flashrag(path: Path) -> ForeignRun:
 def _longbench(path: Path) -> ForeignRun:
     found = answers(read_rows(path), FORMS["longbench"], _of_longbench)
     if any(answer.id for answer in found):
-        return ForeignRun("LongBench v2", path.stem, "longbench-v2", path.stem, found, [path], "longbench_v2")
+        return ForeignRun("LongBench v2", path.stem, "longbench-v2", path.stem, found, [path], "longbench-v2")
     return ForeignRun("LongBench", path.resolve().parent.name, "longbench", path.stem, found, [path], "longbench")
 
 

@@ -1,0 +1,432 @@
+"""Files of other tools, made up in their forms, as run folders: `harness import`."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.exchange.foreign import checked
+from harness.exchange.foreign_tools import READERS
+from harness.exchange.import_runs import prepare
+from harness.storage.run_folder import StoredRun, find_runs, read_run
+from reports.compare import compare
+from reports.facts import notes
+from reports.frames import records
+from reports.tables import frame
+
+Command = Callable[..., tuple[int, str, str]]
+QUESTIONS = ["Who built the mill?", "Where is Oxmoor?", "When did Ann leave?", "Is Bo older than Cy?"]
+GOLD = ["Ada Marsh", "near Thornby", "in 1902", "yes"]
+REPLIES = ["Ada Marsh", "Thornby", "1911", "yes"]
+
+
+def rows(**fields: Any) -> list[dict[str, Any]]:
+    """The four questions; fields: key -> a list with a value for each, or one value for all."""
+    return [{k: v[n] if isinstance(v, list) else v for k, v in fields.items()} for n in range(len(QUESTIONS))]
+
+
+def lines(path: Path, values: list[dict[str, Any]]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(value) + "\n" for value in values))
+    return path
+
+
+def dataset(root: Path) -> Path:
+    """The questions as rows of HotpotQA."""
+    context = [["Mill", ["Ada Marsh built it."]], ["Oxmoor", ["It is near Thornby."]]]
+    facts = [["Mill", 0], ["Oxmoor", 0]]
+    made = rows(question=QUESTIONS, answer=GOLD, level="hard", _id=["a", "b", "c", "d"])
+    kinds = ["bridge", "bridge", "bridge", "comparison"]
+    values = [{**r, "type": k, "context": context, "supporting_facts": facts} for r, k in zip(made, kinds, strict=True)]
+    path = root / "dev.json"
+    path.write_text(json.dumps(values))
+    return path
+
+
+def sample(number: int, **changes: Any) -> dict[str, Any]:
+    output = {"model": "mock-1", "choices": [{"message": {"role": "assistant", "content": REPLIES[number]}}]}
+    f1 = [1.0, 2 / 3, 0.0, 1.0][number]
+    return {
+        "id": "abcd"[number],
+        "epoch": 1,
+        "input": [{"role": "user", "content": f"Ada Marsh built it.\n\n{QUESTIONS[number]}"}],
+        "target": GOLD[number],
+        "output": output,
+        "scores": {"f1": {"value": f1}, "match": {"value": "C" if f1 == 1 else "I"}, "parts": {"value": {"x": 0.5}}},
+        "metadata": {"source": "left" if number < 2 else "right", "long": "x" * 500},
+        "model_usage": {"mock/mock-1": {"input_tokens": 100 + number, "output_tokens": 5}},
+        "working_time": 0.25,
+    } | changes
+
+
+def log(samples: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
+    stderr = 0.2499999999999999  # of 1, 2/3, 0, 1: sqrt(1/4 * sum((x - 2/3)^2) / 3)
+    scores = [
+        {"name": "f1", "scorer": "f1", "metrics": {"mean": {"value": 2 / 3}, "stderr": {"value": 0.23570226039551584}}}
+    ]
+    scores += [
+        {"name": "match", "scorer": "match", "metrics": {"accuracy": {"value": 0.75}, "stderr": {"value": stderr}}}
+    ]
+    head = {"model": "mock/mock-1", "task": "mill", "dataset": {"name": "mills", "samples": 4}}
+    return {
+        "version": 2,
+        "status": "success",
+        "eval": head | {"packages": {"inspect_ai": "0.3.285"}},
+        "plan": {"steps": [{"solver": "generate"}]},
+        "results": {"total_samples": 4, "scores": scores},
+        "stats": {"started_at": "2026-01-02T03:04:05+00:00"},
+        "samples": samples,
+    } | changes
+
+
+def inspect(root: Path, samples: list[dict[str, Any]] | None = None, **changes: Any) -> Path:
+    root.mkdir(parents=True, exist_ok=True)
+    path = root / "log.json"
+    path.write_text(json.dumps(log([sample(n) for n in range(4)] if samples is None else samples, **changes)))
+    return path
+
+
+def packed(root: Path) -> Path:
+    """The log as an .eval file whose members are packed by zstandard, as Inspect writes them."""
+    pyarrow = pytest.importorskip("pyarrow")
+    made = log([sample(n) for n in range(4)])
+    samples = made.pop("samples")
+    files = {"header.json": made} | {f"samples/{s['id']}_epoch_1.json": s for s in samples}
+    held, path = io.BytesIO(), root / "log.eval"
+    with zipfile.ZipFile(held, "w") as archive:
+        for name, value in files.items():
+            data = json.dumps(value).encode()
+            squeezed = pyarrow.compress(data, codec="zstd", asbytes=True)
+            start = held.tell()
+            archive.writestr(name, squeezed)
+            entry = archive.getinfo(name)
+            entry.compress_type, entry.file_size, entry.CRC = 93, len(data), zlib.crc32(data)
+            end = held.tell()
+            held.seek(start + 8)
+            held.write(struct.pack("<H", 93))
+            held.seek(end)
+    path.write_bytes(held.getvalue())
+    return path
+
+
+def lm_eval(root: Path) -> Path:
+    f1 = [1.0, 2 / 3, 0.0, 1.0]
+    doc = rows(_id=["a", "b", "c", "d"], question=QUESTIONS, context="x" * 200, answers=[[gold] for gold in GOLD])
+    asked = [{"gen_args_0": {"arg_0": f"Q: {question}", "arg_1": {}}} for question in QUESTIONS]
+    values = rows(
+        doc_id=[0, 1, 2, 3], doc=doc, target=GOLD, arguments=asked, resps=[[[r]] for r in REPLIES], filter="none"
+    )
+    scored = [{**v, "metrics": ["qa_f1", "bleu"], "qa_f1": f1[n], "bleu": ["x", "y"]} for n, v in enumerate(values)]
+    date = "2026-01-02T03-04-05.123456"
+    told = {
+        "results": {"mills": {"alias": "mills", "qa_f1,none": 0.7, "qa_f1_stderr,none": 0.1}},
+        "n-shot": {"mills": 0},
+    }
+    lines(root / f"results_{date}.json", [{**told, "model_name": "mock", "lm_eval_version": "0.4.13"}])
+    return lines(root / f"samples_mills_{date}.jsonl", scored)
+
+
+def flashrag(root: Path) -> Path:
+    outputs = [{"pred": reply, "metric_score": {"em": float(reply == GOLD[n])}} for n, reply in enumerate(REPLIES)]
+    made = rows(
+        id=["t0", "t1", "t2", "t3"], question=QUESTIONS, golden_answers=[[gold] for gold in GOLD], output=outputs
+    )
+    root.mkdir(parents=True, exist_ok=True)
+    (root / "config.yaml").write_text("generator_model: mock\nsave_note: naive\ndataset_name: mills\n")
+    (root / "intermediate_data.json").write_text(json.dumps(made))
+    return root / "intermediate_data.json"
+
+
+def longbench(root: Path) -> Path:
+    made = rows(pred=REPLIES, answers=[[gold] for gold in GOLD], all_classes=None, length=[900, 1800, 5000, 9000])
+    return lines(root / "pred" / "mock" / "hotpotqa.jsonl", made)
+
+
+def longbench_v2(root: Path) -> Path:
+    options = {"choice_A": "one", "choice_B": "two", "choice_C": "three", "choice_D": "four"}
+    told = rows(
+        _id=["a", "b", "c", "d"], question=QUESTIONS, answer="B", difficulty="hard", length="short", domain="books"
+    )
+    reply = [f"The correct answer is ({letter})." for letter in "BBCA"]
+    made = [{**row, **options, "response": reply[n], "pred": "x", "judge": n < 2} for n, row in enumerate(told)]
+    return lines(root / "results" / "mock.jsonl", made)
+
+
+def infinitebench(root: Path) -> Path:
+    made = rows(id=[0, 1, 2, 3], pred=["B. Toren", "Toren", "C", ""], label=[["Toren", "B"]] * 4)
+    return lines(root / "results" / "mock" / "preds_longbook_choice_eng.jsonl", made)
+
+
+def jsonl(root: Path, **fields: Any) -> Path:
+    made = rows(id=["a", "b", "c", "d"], question=QUESTIONS, answers=[[gold] for gold in GOLD], prediction=REPLIES)
+    return lines(root / "mine.jsonl", [{**row, **fields} for row in made])
+
+
+def imported(tool: str, path: Path, root: Path, *arguments: Any) -> StoredRun:
+    return read_run(prepare(checked(READERS[tool](path)), *arguments).write(root, lambda note: None))
+
+
+FORMS = {
+    "inspect": ("inspect", inspect, "inspect_ai 0.3.285", "mock/mock-1", "mills"),
+    "packed": ("inspect", packed, "inspect_ai 0.3.285", "mock/mock-1", "mills"),
+    "lm-eval": ("lm-eval", lm_eval, "lm_eval 0.4.13", "mock", "mills"),
+    "flashrag": ("flashrag", flashrag, "FlashRAG", "mock", "mills"),
+    "longbench": ("longbench", longbench, "LongBench", "mock", "longbench/hotpotqa"),
+    "longbench v2": ("longbench", longbench_v2, "LongBench v2", "mock", "longbench-v2"),
+    "infinitebench": ("infinitebench", infinitebench, "InfiniteBench", "mock", "infinitebench/en_mc"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_file_of_each_tool_becomes_a_run_that_says_who_made_it(form: str, tmp_path: Path) -> None:
+    tool, make, made_by, model, name = FORMS[form]
+    run = imported(tool, make(tmp_path), tmp_path / "results")
+    assert len(run.records) == 4
+    assert (run.manifest["imported"]["tool"], run.config["model"]["name"]) == (made_by, model)
+    assert run.config["dataset"]["name"] == name
+    assert all(len(file["sha256"]) == 64 for file in run.manifest["imported"]["files"])
+    row = frame([run]).iloc[0]
+    assert row["method"].endswith("[made elsewhere]")
+    assert any(f"made elsewhere, by {made_by}" in note for note in notes(run))
+
+
+MEANS = {
+    "inspect": ("logged.f1", 2 / 3),
+    "packed": ("logged.match", 0.5),
+    "lm-eval": ("logged.qa_f1", 2 / 3),
+    "flashrag": ("logged.em", 0.5),
+    "longbench": ("longbench.qa_f1_score", (1 + 2 / 3 + 0 + 1) / 4),
+    "longbench v2": ("longbench_v2.accuracy", 0.5),
+    "infinitebench": ("infinitebench.choice", 0.5),
+}
+
+
+@pytest.mark.parametrize("form", MEANS)
+def test_means_are_those_of_the_file_or_of_the_tools_own_scorer(form: str, tmp_path: Path) -> None:
+    tool, make, *_ = FORMS[form]
+    name, mean = MEANS[form]
+    run = imported(tool, make(tmp_path), tmp_path / "results")
+    assert run.summary["scores"][name]["mean"] == pytest.approx(mean, abs=1e-12)
+
+
+def test_what_the_tool_printed_stands_beside_what_its_answers_give(command: Command, tmp_path: Path) -> None:
+    out = str(tmp_path / "results")
+    code, said, _ = command("import", str(inspect(tmp_path)), "--from", "inspect", "--out", out)
+    assert code == 0
+    assert "logged.f1       0.666667 ± 0.235702  as printed there" in said
+    assert "logged.match    0.5 ± 0.288675       printed there: 0.75 ± 0.25" in said
+
+
+def test_a_cost_that_the_file_does_not_tell_is_not_zero(tmp_path: Path) -> None:
+    known = imported("inspect", inspect(tmp_path), tmp_path / "results")
+    unknown = imported("flashrag", flashrag(tmp_path / "f"), tmp_path / "results")
+    table = frame([known, unknown]).set_index("model")
+    assert table.loc["mock/mock-1", "tokens"] == pytest.approx(106.5)
+    assert table.loc["mock/mock-1", "seconds"] == 0.25
+    names = ["tokens.search", "tokens.index", "tflops", "tflops.whole", "ratio", "truncated"]
+    assert table[names].isna().all().all()
+    assert table.loc["mock", ["tokens", "seconds"]].isna().all()
+    assert records(unknown)["tokens"].isna().all()
+
+
+def test_a_cost_of_some_questions_alone_is_left_out(tmp_path: Path) -> None:
+    samples = [sample(0), sample(1), sample(2), sample(3, model_usage={})]
+    run = imported("inspect", inspect(tmp_path, samples), tmp_path / "results")
+    assert all(record["usage"]["answer"] == {"uncounted": 1, "seconds": 0.25} for record in run.records)
+    assert "tokens_in is not known of all questions, so it is left out" in notes(run)
+
+
+def test_a_failed_sample_of_a_cancelled_log_scores_0_and_is_no_answer(tmp_path: Path) -> None:
+    broken = sample(1, output={"choices": []}, error={"message": "timeout"}, scores=None)
+    path = inspect(tmp_path, [sample(0), broken], status="cancelled")
+    run = imported("inspect", path, tmp_path / "results")
+    assert (run.summary["n_failed"], run.records[1]["scores"]["logged.f1"]) == (1, 0.0)
+    assert "the run is interrupted, not finished: 2 questions of 4" in notes(run)
+
+
+class TestMatching:
+    def test_by_id_and_else_by_question_and_answer(self, tmp_path: Path) -> None:
+        rows = dataset(tmp_path)
+        numbered = [sample(n, id=str(n)) for n in range(4)]
+        for samples in ([sample(n) for n in range(4)], numbered):
+            out = tmp_path / f"results{samples is numbered}"
+            run = imported("inspect", inspect(tmp_path, samples), out, "hotpotqa", str(rows))
+            assert [record["question_id"] for record in run.records] == ["a", "b", "c", "d"]
+            assert run.records[3]["gold"]["extra"]["type"] == "comparison"
+            assert run.records[0]["question"] == QUESTIONS[0]
+
+    @pytest.mark.parametrize("change", [{"target": "Bo Marsh"}, {"input": "Who built the barn?"}])
+    def test_the_same_id_of_another_question_is_listed_and_left_out(
+        self, change: dict[str, Any], command: Command, tmp_path: Path
+    ) -> None:
+        path = inspect(tmp_path, [sample(0, **change), sample(1)])
+        arguments = ["--dataset", "hotpotqa", "--data", str(dataset(tmp_path)), "--out", str(tmp_path / "results")]
+        code, _, said = command("import", str(path), "--from", "inspect", *arguments)
+        assert code == 3
+        assert "left out: log.json, row 1: 'a' fits no question" in said
+        (folder,) = find_runs(tmp_path / "results")
+        assert [record["question_id"] for record in read_run(folder).records] == ["b"]
+
+    def test_without_questions_the_length_must_fit_too(self, tmp_path: Path) -> None:
+        rows = [
+            {"input": QUESTIONS[n], "context": "Ada.", "answers": [gold], "length": length, "dataset": "hotpotqa"}
+            | {"language": "en", "all_classes": None, "_id": f"x{n}"}
+            for n, (gold, length) in enumerate(zip(GOLD, [900, 1800, 4999, 9000], strict=True))
+        ]
+        data = lines(tmp_path / "hotpotqa.jsonl", rows)
+        run = imported("longbench", longbench(tmp_path), tmp_path / "results", "longbench/hotpotqa", str(data))
+        assert [record["question_id"] for record in run.records] == ["x0", "x1", "x3"]
+        assert "1 of 4 answers match no question and are left out" in notes(run)
+
+
+def edited(make: Callable[[Path], Path], change: Callable[[str], str]) -> Callable[[Path], Path]:
+    def made(root: Path) -> Path:
+        path = make(root)
+        path.write_text(change(path.read_text()))
+        return path
+
+    return made
+
+
+def samples(*made: dict[str, Any]) -> Callable[[Path], Path]:
+    return lambda root: inspect(root, list(made))
+
+
+BAD: dict[str, tuple[str, Callable[[Path], Path], str]] = {
+    "another version": ("inspect", lambda root: inspect(root, version=1), "log.json, field 'version': is 1"),
+    "a cut log": ("inspect", edited(inspect, lambda text: text[:900]), "broken JSON"),
+    "a cut archive": ("inspect", lambda root: lines(root / "log.eval", [{}]), "is the file cut?"),
+    "no log": ("inspect", lambda root: lines(root / "log.json", [{"version": 2}]), "this is no log of Inspect"),
+    "epochs": ("inspect", samples(sample(0), sample(0, epoch=2)), "row 2, field 'epoch'"),
+    "several models": (
+        "inspect",
+        samples(sample(0), sample(1, output=sample(1)["output"] | {"model": "other"})),
+        "row 2",
+    ),
+    "a question twice": ("inspect", samples(sample(0), sample(1, id="a")), "row 2: question 'a' is answered at"),
+    "another shape": ("inspect", samples(sample(0), sample(1, scores={"f1": 1})), "log.json, row 2"),
+    "no answers": ("inspect", samples(), "holds no answered question"),
+    "a cut line": ("jsonl", edited(jsonl, lambda text: text[:-20]), "line 4: broken JSON"),
+    "no prediction": (
+        "jsonl",
+        edited(jsonl, lambda text: text.replace("prediction", "reply", 1)),
+        "line 1, field 'pred",
+    ),
+    "a text as score": ("jsonl", lambda root: jsonl(root, scores={"x": "high"}), "line 1, field 'scores'"),
+    "a negative cost": ("jsonl", lambda root: jsonl(root, tokens_in=-1), "line 1, field 'tokens_in'"),
+    "nothing to go by": ("jsonl", lambda root: lines(root / "m.jsonl", [{"prediction": "x"}]), "nobody knows to what"),
+    "no right answer": ("jsonl", lambda root: jsonl(root, answers=[]), "line 1: has no right answer"),
+    "no score": ("jsonl", jsonl, "holds no score"),
+    "another tool": ("flashrag", jsonl, "line 1, field 'output.pred': is missing"),
+    "a name without task": ("lm-eval", jsonl, "should be named samples_TASK_DATE.jsonl"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_named_and_nothing_is_imported(case: str, command: Command, tmp_path: Path) -> None:
+    tool, make, told = BAD[case]
+    good = inspect(tmp_path / "good")
+    files = [str(good), str(make(tmp_path))] if tool == "inspect" else [str(make(tmp_path))]
+    code, _, said = command("import", *files, "--from", tool, "--out", str(tmp_path / "results"))
+    assert code == 2
+    assert said.startswith("error: ")
+    assert told in said
+    assert not (tmp_path / "results").exists()
+
+
+def test_the_same_file_is_not_imported_over_a_run(command: Command, tmp_path: Path) -> None:
+    arguments = ("import", str(inspect(tmp_path)), "--from", "inspect", "--out", str(tmp_path / "results"))
+    assert command(*arguments)[0] == 0
+    code, _, said = command(*arguments)
+    assert (code, "is there already" in said) == (2, True)
+
+
+def test_scores_outside_0_to_1_are_left_out_with_a_note(tmp_path: Path) -> None:
+    run = imported("jsonl", jsonl(tmp_path, scores={"rating": 7.0, "half": 0.5}), tmp_path / "results")
+    assert set(run.records[0]["scores"]) == {"logged.half"}
+    assert "rating is not from 0 to 1, so it is left out" in notes(run)
+
+
+def test_a_scorer_that_lacks_its_input_is_left_out_instead_of_0(tmp_path: Path) -> None:
+    run = imported("jsonl", jsonl(tmp_path), tmp_path / "results", None, None, ["flashrag.em", "infinitebench.choice"])
+    assert run.config["dataset"]["scorers"] == ["flashrag.em"]
+    assert any(note.startswith("infinitebench.choice scores none of these answers") for note in notes(run))
+
+
+class TestCompare:
+    def test_a_run_beside_another_is_paired_by_the_questions_that_both_have(self, tmp_path: Path) -> None:
+        data = str(dataset(tmp_path))
+        ours = imported("inspect", inspect(tmp_path), tmp_path / "results", "hotpotqa", data)
+        other = imported("flashrag", flashrag(tmp_path / "f"), tmp_path / "results", "hotpotqa", data)
+        row = compare([ours, other], score="hotpotqa.f1").iloc[0]
+        assert (row["n"], row["difference"]) == (4, 0.0)
+        assert any("share 4 questions (id, question and a right answer) of 4 and 4" in note for note in row["notes"])
+
+    def test_the_same_ids_of_other_questions_are_refused(self, command: Command, tmp_path: Path) -> None:
+        for name, gold in (("one", [["x"], ["y"], ["z"], ["w"]]), ("two", [["x"], ["z"], ["y"], ["w"]])):
+            made = rows(id=[0, 1, 2, 3], prediction="x", ground_truth=gold)
+            lines(tmp_path / name / "preds_longbook_qa_eng.jsonl", made)
+        files = [str(tmp_path / name / "preds_longbook_qa_eng.jsonl") for name in ("one", "two")]
+        out = str(tmp_path / "results")
+        assert command("import", *files, "--from", "infinitebench", "--out", out)[0] == 0
+        code, _, said = command("compare", out)
+        assert code == 2
+        assert "share 2 questions (id, question and a right answer) of 4 and 4, less than the 90% " in said
+        code, said, _ = command("compare", out, "--shared", "0.5", "--format", "json")
+        assert (code, {row["paired.n"] for row in json.loads(said)}) == (0, {None, 2.0})
+
+    def test_by_a_column_of_the_rows(self, command: Command, tmp_path: Path) -> None:
+        imported("inspect", inspect(tmp_path), tmp_path / "results")
+        code, said, _ = command("compare", str(tmp_path / "results"), "--by", "source")
+        assert code == 0
+        assert "mills, source left" in said
+        assert "mills, source right" in said
+        code, _, said = command("compare", str(tmp_path / "results"), "--by", "long")
+        assert (code, "unknown way to divide questions 'long'" in said) == (2, True)
+
+
+class TestOtherCommands:
+    def test_score_adds_scorers_and_keeps_what_the_tool_gave(self, command: Command, tmp_path: Path) -> None:
+        run = imported("inspect", inspect(tmp_path), tmp_path / "results")
+        assert command("score", str(run.path))[0] == 2
+        assert command("score", str(run.path), "--scorers", "flashrag.em")[0] == 0
+        after = read_run(run.path)
+        assert after.config["dataset"]["scorers"] == ["flashrag.em", "logged.f1", "logged.match", "logged.parts.x"]
+        assert after.records[1]["scores"] == {"flashrag.em": 0.0, **run.records[1]["scores"]}
+
+    def test_verify_says_what_it_cannot_check(self, command: Command, tmp_path: Path) -> None:
+        run = imported("inspect", inspect(tmp_path), tmp_path / "results", None, None, ["flashrag.em"])
+        bundle = str(tmp_path / "b.zip")
+        assert command("export", str(run.path), bundle)[0] == 0
+        code, said, _ = command("verify", bundle)
+        assert code == 0
+        assert "computed again: 4 scores" in said
+        assert (
+            "scores of 'logged.f1', 'logged.match', 'logged.parts.x' are not computed again: another tool gave" in said
+        )
+        assert "made elsewhere, by inspect_ai 0.3.285; whether its answers and costs are those of log.json" in said
+        assert said.rstrip().splitlines()[-1].startswith("partly verified: not checked: ")
+
+    @pytest.mark.parametrize("words", [["report"], ["report", "bands"], ["trace", "a"], ["export"], ["page"]])
+    def test_it_is_read_like_any_run(self, words: list[str], command: Command, tmp_path: Path) -> None:
+        run = imported("inspect", inspect(tmp_path), tmp_path / "results", "hotpotqa", str(dataset(tmp_path)))
+        page, logs = str(tmp_path / "page.html"), str(tmp_path / "logs")
+        arguments = {
+            "page": ["report", str(tmp_path / "results"), "--html", page],
+            "trace": ["trace", str(run.path), "a"],
+            "export": ["export", str(run.path), "--to", "inspect", "--out", logs],
+        }.get(words[0], [*words, str(tmp_path / "results")])
+        code, said, _ = command(*arguments)
+        assert code == 0
+        if words[0] == "page":
+            assert "made elsewhere" in Path(page).read_text()
+        elif words[0] == "report":
+            assert "made elsewhere" in said
