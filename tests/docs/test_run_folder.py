@@ -128,7 +128,7 @@ def test_documents_and_summary(folder: Path) -> None:
 
 def test_manifest(folder: Path) -> None:
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    assert documented("manifest") == set(manifest) | {"servers", "shapes", "amounts", "first_prompts"}
+    assert documented("manifest") == set(manifest) | {"servers", "shapes", "amounts", "first_prompts", "imported"}
     assert documented("judges") == set(manifest["judges"]["judge.scripted"]) | {"server"}
     assert set(manifest["dataset"]) <= described("manifest")
     changed = begun(manifest, {**manifest, "python": "another"}, ["harness"])["starts"][-1]
