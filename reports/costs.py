@@ -84,6 +84,11 @@ def _sums(usages: Sequence[Mapping[str, Any]], *keys: str) -> list[float]:
     return [float(sum(usage.get(key, 0) for key in keys)) for usage in usages]
 
 
+def both(search: list[float], answer: list[float]) -> list[float]:
+    """Search and answer of each question; a run made elsewhere tells costs of the whole question as the answer's."""
+    return [s + a for s, a in zip(search or [0.0] * len(answer), answer, strict=True)]
+
+
 def part_costs(run: StoredRun, part: str, phases: Sequence[str], convention: str = DEFAULT) -> Costs:
     """What a part of `phases` ("probes", "thinking") cost for each answered question; nothing where no usage has it."""
     questions = [[r["usage"].get(phase, {}) for phase in phases] for r in run.records if r["error"] is None]

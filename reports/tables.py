@@ -10,7 +10,6 @@ Columns of `frame`, in order:
     method.k, seed, ...                 the settings, one column each (reports/settings.py)
     headline                            name of the data set's first score
     n failed truncated                  questions recorded, failed (scored 0 unless the run says skip), with cut context
-                                        (not known of a run made elsewhere)
     texts_cut                           texts that an encoder or reranker read only in part (notes: of how many)
     declined                            questions that a first request left to a second one over the whole document
     <score> <score>.low <score>.high    mean in [0, 1] and its 95 % interval, bootstrap by cluster (stats/clusters.py);
@@ -172,19 +171,14 @@ def _costs(run: StoredRun, convention: str, seed: int, by_question: _Spent) -> d
         own = costs.part_costs(run, part, within, convention)
         row[f"tokens.{part}"], row[f"tflops.{part}"] = _mean(own.tokens), _mean(own.tflops)
     search, answer = phases["search"], phases["answer"]
-    row["tokens"] = _mean(_both(search.tokens, answer.tokens))
+    row["tokens"] = _mean(costs.both(search.tokens, answer.tokens))
     answered = facts.answered_clusters(run)
     for name, whole in (("tflops", False), ("tflops.whole", True)):
         spent = list(by_question(run, convention, whole).values())
         row |= facts.mean_columns(name, spent, answered if spent else [], seed=seed, bounds=None)
     row["ratio"] = row["ratio.search"] = None  # their place among the columns; `frame` knows the reference
-    row["seconds"] = _mean(_both(search.seconds, answer.seconds))
+    row["seconds"] = _mean(costs.both(search.seconds, answer.seconds))
     return row
-
-
-def _both(search: list[float], answer: list[float]) -> list[float]:
-    """Search and answer of each question; a run made elsewhere tells costs of the whole question as the answer's."""
-    return [s + a for s, a in zip(search or [0.0] * len(answer), answer, strict=True)]
 
 
 def _mean(values: list[float] | None) -> float | None:
