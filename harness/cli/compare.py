@@ -35,6 +35,8 @@ def compare(
     from reports.compare import side_by_side
 
     stored_runs = read_runs(folders, hold="numbers" if table.by is None else "all")
+    if any("imported" in run.manifest for run in stored_runs):  # their questions are compared by their texts
+        stored_runs = read_runs(folders)
     stored_runs = joined(stored_runs) if table.average_seeds else stored_runs
     compared = side_by_side(
         stored_runs if table.by is None else parts(stored_runs, table.by),
