@@ -27,10 +27,13 @@ MEAN = "mean"
 _ENDS = (".low", ".high")
 
 
-def wide(means: pd.DataFrame, score: str | None = None, *, intervals: bool = False) -> pd.DataFrame:
+def wide(
+    means: pd.DataFrame, score: str | None = None, *, intervals: bool = False, differences: pd.DataFrame | None = None
+) -> pd.DataFrame:
     """Return the table above of `means` (reports.tables.frame), a row a method and model, best mean first.
 
-    score: by default each data set's headline. Raises UnknownName for a score that no run has.
+    score: by default each data set's headline; differences: to a reference (reports.compare.compare), whose p-values
+    become the columns `musique.p`. Raises UnknownName for a score that no run has.
     """
     known = _scores(means)
     if score is not None and score not in known:
@@ -40,7 +43,15 @@ def wide(means: pd.DataFrame, score: str | None = None, *, intervals: bool = Fal
     for row in facts.records(means):
         groups.setdefault((row["model"], row["method"]), {})[row["dataset"]] = row
     legend = _legend(means, score, datasets)
+    tested = {} if differences is None else {(d["dataset"], d["run"]): d["p_holm"] for d in facts.records(differences)}
+    if differences is not None:
+        against = ", ".join(dict.fromkeys(differences["reference"]))
+        legend.append(
+            f"†: differs from {against}, p < 0.05 (paired sign flips by document, Holm over {len(tested)} tests)"
+        )
     rows = [_row(method, model, own, score, datasets, legend) for (model, method), own in groups.items()]
+    for row, own in zip(rows, groups.values(), strict=True):
+        row |= {f"{name}.p": tested.get((name, run["run"])) for name, run in own.items()} if tested else {}
     rows.sort(key=lambda row: (row["model"], row[MEAN] is None, -(row[MEAN] or 0.0), row["method"]))
     ends = {f"{name}{end}" for name in (*datasets, MEAN) for end in _ENDS}
     table = pd.DataFrame(rows)
@@ -53,7 +64,7 @@ def sections(table: pd.DataFrame, score: str | None = None) -> list[tuple[str, p
     for model, rows in table.groupby("model", sort=False):
         title = " · ".join(filter(None, [score, str(model)]))
         rows = rows.drop(columns="model").reset_index(drop=True)
-        rows.attrs["gaps"] = [name for name in rows.columns if name not in ("method", "notes")]
+        rows.attrs["gaps"] = [name for name in rows.columns if name not in ("method", "notes", "ceiling")]
         found.append((title, rows))
     return found
 
@@ -87,7 +98,9 @@ def _row(
     lacks = [f"no run on {', '.join(missing)}"] if missing else []
     lacks += [f"no such score on {', '.join(unscored)}"] if unscored else []
     notes = [*legend, *([f"no mean: {' and '.join(lacks)}"] if lacks else []), *_notes(own)]
-    return {"method": method, "model": model, **cells, **_mean(cells, datasets), "notes": tuple(notes)}
+    ceiling = any(run["ceiling"] for run in own.values())
+    found = {"method": method, "model": model, **cells, **_mean(cells, datasets)}
+    return found | {"ceiling": ceiling, "notes": tuple(notes)}
 
 
 def _mean(cells: Mapping[str, float | None], datasets: Sequence[str]) -> dict[str, float | None]:

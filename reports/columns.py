@@ -27,7 +27,7 @@ _BLEU = "hf_bleu.corpus_bleu4"
 _SHORT = (_BLEU, "evidence_recall", "tokens", "tflops.index", "tflops.search", "tflops.answer", "ratio", "ratio.search")
 _COUNTS = ("n", "failed", "truncated")
 _WHERE_ANY = ("tokens.thinking", "texts_cut", "declined")  # shown where it is not 0 throughout
-_KEPT = ("base", "hash8", "headline", "convention", "scorers", "notes", "run", "changed")
+_KEPT = ("base", "hash8", "headline", "ceiling", "convention", "scorers", "notes", "run", "changed")
 PAIRED = ("method", "model", "n", "clusters", "mean", "reference mean", "difference", "p", "p_holm", "detectable")
 """Columns of a section of paired differences; its data set, score and reference stand in the title."""
 

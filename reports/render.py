@@ -16,6 +16,7 @@
 | csv, json       | as computed (scores in 0 to 1, low and high as columns)   | in their cell                  |
 
 Columns `x.low` and `x.high` are the interval of column `x`; one with an interval is a score, unless its name says more.
+Where `x.p` is below 0.05 its value has a dagger; rows whose `ceiling` is true are never called best.
 A column of tuples is footnotes. A column without any value is left out, unless frame.attrs["gaps"] names it as a score.
 """
 
@@ -35,6 +36,7 @@ import pandas as pd
 
 from harness.errors import UnknownName
 from harness.stats.bootstrap import with_interval
+from reports import latex
 from reports.settings import is_number, is_setting
 
 FORMATS = ("text", "markdown", "csv", "latex", "json")
@@ -42,8 +44,9 @@ _SHORT = {"txt": "text", "md": "markdown", "tex": "latex"}
 
 _MISSING = "–"
 _LONGEST = 150  # characters of a line below a text table
-_HIDDEN = ("base", "run", "reference_run", "hash8", "headline", "convention")
+_HIDDEN = ("base", "run", "reference_run", "hash8", "headline", "convention", "ceiling")
 _SCORES = ("mean", "reference mean", "difference", "detectable")
+_SIGNIFICANT = 0.05
 _FOOTNOTES = ("scorers", "changed", "notes")
 
 
@@ -78,11 +81,11 @@ def render_sections(
     heads: dict[str, Callable[[str], str]] = {
         "text": lambda title: _clean(title) + "\n",
         "markdown": lambda title: f"### {_markdown_escape(title)}\n\n",
-        # A comment ends with its line, and a title has one line only.
-        "latex": lambda title: f"% {_clean(title)}\n",
     }
+    if name == "latex":
+        return "\n".join(_latex(frame, title) for title, frame in sections)
     if name not in heads:
-        raise UnknownName("format", format, heads, "csv and json hold one table")
+        raise UnknownName("format", format, (*heads, "latex"), "csv and json hold one table")
     return "\n".join(heads[name](title) + render(frame, name, width) for title, frame in sections)
 
 
@@ -158,12 +161,14 @@ class Cells:
 
     def __init__(self, frame: pd.DataFrame) -> None:
         names = [str(c) for c in frame.columns]
-        bounds = {f"{n}.{end}" for n in names for end in ("low", "high")}
+        bounds = {f"{n}.{end}" for n in names for end in ("low", "high", "p")}
         plain = [n for n in names if n not in bounds and n not in _HIDDEN and n not in _FOOTNOTES]
         # A column without any value would be a column of dashes; csv and json keep it.
-        self._gaps = frame.attrs.get("gaps", ())
-        plain = [n for n in plain if n in self._gaps or not all(_absent(v) for v in frame[n])]
+        gaps = frame.attrs.get("gaps", ())
+        plain = [n for n in plain if n in gaps or not all(_absent(v) for v in frame[n])]
         self.numeric = [_is_numeric(frame[n]) for n in plain]
+        self._frame, self._plain = frame, plain
+        self._writers = {n: _formatter(n, f"{n}.low" in names or n in gaps) for n in plain}
         self.footnotes: list[str] = []
         # A parameter of a method is written as in labels, "k" for "method.k", if no other column has that name.
         short = [name.removeprefix("method.") if is_setting(name) else name for name in plain]
@@ -187,9 +192,28 @@ class Cells:
             return _MISSING
         if isinstance(value, str):
             return value
-        low, high = row.get(f"{name}.low"), row.get(f"{name}.high")
-        write = _formatter(name, f"{name}.low" in row or name in self._gaps)
-        return with_interval(write, value, low, high)
+        low, high, p = (row.get(f"{name}.{end}") for end in ("low", "high", "p"))
+        told, space, ends = with_interval(self._writers[name], value, low, high).partition(" ")
+        return f"{told}{'†' if p is not None and p < _SIGNIFICANT else ''}{space}{ends}"
+
+    def ranks(self) -> dict[tuple[int, int], int]:
+        """1 for the cells with a column's best score, 2 for the second best, by row and column; equal ones share it.
+
+        {} for a table of differences or of printed values, whose scores are not those of rivals.
+        """
+        if {"difference", "printed"} & {*self._plain} or len(self._frame) < 2:
+            return {}
+        ceilings = self._frame["ceiling"] if "ceiling" in self._frame else [False] * len(self._frame)
+        found: dict[tuple[int, int], int] = {}
+        for k, name in enumerate(self._plain):
+            if not self.numeric[k] or self._writers[name] is not _percent:
+                continue
+            values = [
+                None if c or _absent(v) else _percent(v) for v, c in zip(self._frame[name], ceilings, strict=True)
+            ]
+            best = sorted({float(v) for v in values if v is not None}, reverse=True)[:2]
+            found |= {(i, k): best.index(float(v)) + 1 for i, v in enumerate(values) if v and float(v) in best}
+        return found
 
     def _marks(self, notes: list[str]) -> str:
         for note in notes:
@@ -291,40 +315,12 @@ def _markdown(frame: pd.DataFrame) -> str:
     return "\n".join([*lines, *_apart([f"{line}  " for line in cells.below(_markdown_escape)])]) + "\n"
 
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
-    "–": "--",
-    **{c: "\\" + c for c in "&%$#_{}"},
-}
-
-
-def _latex_escape(text: str) -> str:
-    return "".join(_LATEX.get(c, c) for c in _clean(text))
-
-
-def _latex_start(line: str) -> str:
-    """Guard a line's start: "[" or "*" there would be read as an argument of the line break before it."""
-    return "{}" + line if line.startswith(("[", "*")) else line
-
-
-def _latex(frame: pd.DataFrame) -> str:
+def _latex(frame: pd.DataFrame, title: str = "") -> str:
     cells = Cells(frame)
-    columns = "".join("r" if n else "l" for n in cells.numeric)
-    body = []
-    for row in cells.rows:
-        told = [_latex_escape(c) for c in row]
-        told = [re.sub(r"(?<![\w-])-(?=\d)", "$-$", c) if n else c for c, n in zip(told, cells.numeric, strict=True)]
-        body.append(_latex_start(" & ".join(told)) + r" \\")
-    head = " & ".join(_latex_escape(h) for h in cells.heads) + r" \\"
-    lines = [f"\\begin{{tabular}}{{{columns}}}", r"\hline", head, r"\hline", *body, r"\hline", r"\end{tabular}"]
-    lines += _apart([_latex_start(line) + r"\\" for line in cells.below(_latex_escape)])
-    return "\n".join(lines) + "\n"
+    rows = [[_clean(cell) for cell in row] for row in cells.rows]
+    footnotes = [f"[{i}] {_clean(note)}" for i, note in enumerate(cells.footnotes, 1)]
+    told = [_clean(note) for note in cells.common], footnotes
+    return latex.table(_clean(title), [*map(_clean, cells.heads)], rows, cells.numeric, cells.ranks(), told)
 
 
 def _csv_cell(value: Any) -> Any:

@@ -9,6 +9,7 @@ Columns of `frame`, in order:
     base                                method without these settings; both this and the next only where some differ
     method.k, seed, ...                 the settings, one column each (reports/settings.py)
     headline                            name of the data set's first score
+    ceiling                             whether the method was shown the evidence alone
     n failed truncated                  questions recorded, failed (scored 0 unless the run says skip), with cut context
     texts_cut                           texts that an encoder or reranker read only in part (notes: of how many)
     declined                            questions that a first request left to a second one over the whole document
@@ -131,6 +132,7 @@ def _row(
         **facts.head(run, label),
         "hash8": facts.hash8(run),
         "headline": facts.headline(run),
+        "ceiling": facts.is_ceiling(run),
         "n": len(run.records),
         "failed": sum(r["error"] is not None for r in run.records),
         "truncated": None if facts.elsewhere(run) else sum(r["truncated"] is not None for r in run.records),

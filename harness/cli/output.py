@@ -50,7 +50,10 @@ def check_pandas() -> None:
 
 
 def write(content: str | bytes, out: str | None) -> None:
-    """Print `content`, or write it to the file `out`, making its folder; printed bytes are UTF-8. Raises SaveError."""
+    """Print `content`, or write it to the file `out`, making its folder, and say so; printed bytes are UTF-8.
+
+    Raises SaveError.
+    """
     if out is None:
         print((content.decode() if isinstance(content, bytes) else content).rstrip("\n"))
         return
@@ -64,6 +67,7 @@ def write(content: str | bytes, out: str | None) -> None:
     except OSError as e:
         raise save_error(target, e) from e
     write_atomic(target, content)
+    say(f"written to {out}")
 
 
 def screen(form: str, out: str | None) -> int | None:

@@ -58,7 +58,9 @@ class Page:
     questions: Annotated[
         int | None, output("--questions N", "Questions per data set with details on the page.", "all")
     ] = None
-    force: Annotated[bool, setting("--force", "With --html: compare runs that differ in more than the method.")] = False
+    force: Annotated[
+        bool, setting("--force", "With --html or --wide --reference: compare runs that differ in more than the method.")
+    ] = False
     paper: Annotated[
         bool, setting("--paper", "Show published numbers beside the measured ones: equivalent, differs or undecided.")
     ] = False
@@ -90,7 +92,7 @@ def report(table: TableOutput, page: Page, wide: Wide, folders: RunsFolders = No
     """
     form = format_of(table.form, table.out)
     columns = chosen_columns(table.columns, table.everything)
-    _check(table, page)
+    _check(table, page, wide)
     _check_wide(table, page, wide)
     folders = folders or [RESULTS]
     whole = page.html is not None or page.paper or table.by is not None
@@ -108,12 +110,12 @@ def report(table: TableOutput, page: Page, wide: Wide, folders: RunsFolders = No
     return 3 if damaged else 0
 
 
-def _check(table: TableOutput, page: Page) -> None:
+def _check(table: TableOutput, page: Page, wide: Wide) -> None:
     """Raise UserError for options that would have no effect."""
     if page.html is None and page.questions is not None:
         raise UserError("--questions is a setting of the page; add --html FILE")
-    if page.html is None and page.force:
-        raise UserError("--force is a setting of the page; add --html FILE, or use: harness compare RUN RUN --force")
+    if page.html is None and page.force and not (wide.wide and table.reference):
+        raise UserError("--force is a setting of --html FILE and --wide --reference; or use: harness compare --force")
     if page.questions is not None and page.questions < 0:
         raise UserError(f"--questions {page.questions}: should be 0 or more")
     if table.by is not None and (page.html is not None or page.paper):
@@ -144,7 +146,6 @@ def _check_wide(table: TableOutput, page: Page, wide: Wide) -> None:
         "--html": page.html,
         "--columns": table.columns,
         "--all": table.everything,
-        "--reference": table.reference,
         "--convention": table.convention,
     }
     for flag, given in others.items():
@@ -180,6 +181,7 @@ def _text(runs: list[StoredRun], form: str, columns: list[str] | None, options: 
     """
     from reports import by_dataset, paper
     from reports.columns import ordered, sections, select
+    from reports.compare import compare
     from reports.render import render, render_sections
     from reports.tables import REFERENCE, frame
 
@@ -188,7 +190,10 @@ def _text(runs: list[StoredRun], form: str, columns: list[str] | None, options: 
         return paper.text(runs, form, page.margin or paper.MARGIN, table.convention)
     whole, width = form in ("csv", "json"), screen(form, table.out)
     if wide.wide:
-        found = by_dataset.wide(frame(runs), wide.score, intervals=wide.intervals or whole)
+        tested = None
+        if table.reference is not None:
+            tested = compare(runs, reference=table.reference, score=wide.score, force=page.force)
+        found = by_dataset.wide(frame(runs), wide.score, intervals=wide.intervals or whole, differences=tested)
         return render(found, form) if whole else render_sections(by_dataset.sections(found, wide.score), form, width)
     means = ordered(frame(runs, convention=table.convention or DEFAULT, reference=table.reference or REFERENCE))
     if whole:

@@ -106,3 +106,20 @@ def test_what_rounds_to_nothing_is_noted_in_the_tables_of_the_data_sets_alone(tm
     (row,) = wide(frame(runs)).to_dict("records")
     told = " ".join(row["notes"])
     assert [share in told for share in shares] == [False, True]
+
+
+def test_a_reference_marks_what_differs_from_it(tmp_path: Path, command: Any) -> None:
+    ones = [1.0] * 24
+    for method, scores in (("bm25", ones), ("pecan", [0.0] * 24), ("raptor", [*ones[1:], 0.0])):
+        stored(tmp_path, scores, method=method)
+    code, out, _ = command("report", str(tmp_path), "--wide", "--reference", "bm25")
+    assert code == 0
+    assert [line.split()[:2] for line in out.splitlines()[2:5]] == [
+        ["bm25", "100.0"],
+        ["raptor", "95.8"],
+        ["pecan", "0.0†"],
+    ]
+    assert "†: differs from bm25, p < 0.05 (paired sign flips by document, Holm over 2 tests)" in out
+    rows = json.loads(command("report", str(tmp_path), "--wide", "--reference", "bm25", "--format", "json")[1])
+    assert {row["method"]: row["musique.p"] is not None and row["musique.p"] < 0.05 for row in rows} == {
+        "bm25": False, "raptor": False, "pecan": True}  # fmt: skip

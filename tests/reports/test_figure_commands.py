@@ -26,7 +26,7 @@ FILES = {
     "a.csv": b"dataset,method",
     "a.json": b"[",
     "a.md": b"### musique",
-    "a.tex": b"% musique",
+    "a.tex": b"% needs",
     "a.txt": b"musique",
 }
 
@@ -50,7 +50,7 @@ def mistake(ended: tuple[int, str, str]) -> str:
 
 @pytest.mark.parametrize("name", FILES)
 def test_to_a_file_by_its_ending(name: str, call: Any) -> None:
-    assert call("report", "curves", "results", "--out", f"drawn/{name}") == (0, "", "")
+    assert call("report", "curves", "results", "--out", f"drawn/{name}") == (0, "", f"written to drawn/{name}\n")
     content = Path("drawn", name).read_bytes()
     assert content.startswith(FILES[name])
     if name.endswith("html"):

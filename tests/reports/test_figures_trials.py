@@ -158,7 +158,7 @@ def test_the_command_scores_with_the_gold_of_the_rows(call: Call, tmp_path: Path
     code, text, _ = call("results", "--most", "1")
     assert code == 0
     assert text.startswith("mine · qrmem · tiny · over max trials\n")
-    assert call("results", "--out", "trials.svg") == (0, "", "")
+    assert call("results", "--out", "trials.svg") == (0, "", "written to trials.svg\n")
     words = [e.text for e in ET.parse(tmp_path / "trials.svg").iter("{http://www.w3.org/2000/svg}text")]
     assert words[:3] == ["0", "1", "2"], "a tick for each maximum"
     assert "requests a question" in words

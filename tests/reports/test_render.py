@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import UnknownName
+from reports import latex
 from reports import render as module
 from reports.render import FORMATS, render
 
@@ -85,7 +86,7 @@ class TestEscapes:
 
     def test_latex(self) -> None:
         out = render(table(name=[NASTY]), "latex")
-        row = out.splitlines()[4]
+        row = out.partition("\\midrule\n")[2].splitlines()[0]
         assert r"a\textbar{}b \textless{}script\textgreater{}" in row
         assert r"\& \$x\_1\$ 100\% \#1 \{y\} \textasciitilde{} \textasciicircum{} \textbackslash{}cmd" in row
         assert len(re.findall(r"(?<!\\)&", row)) == 2
@@ -131,8 +132,8 @@ class TestEscapes:
         markdown = render(frame, "markdown").split("\n")
         assert [len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) for line in markdown[:4]] == [4, 4, 4, 4]
         assert not re.search(r"<", render(frame, "markdown"))
-        latex = render(frame, "latex").split("\n")
-        assert len(re.findall(r"(?<!\\)&", latex[4])) == 2
+        (row, _) = render(frame, "latex").split("\\midrule\n")[1].split(" \\\\\n")[:2]
+        assert len(re.findall(r"(?<!\\)&", row)) == 2
         assert len(render(frame, "text").split("\n")) == 6
 
 
@@ -160,3 +161,45 @@ def test_text_for_a_narrow_terminal_folds_and_other_formats_do_not() -> None:
     )
     assert render(frame, "text", 3).count("method") == 3  # a column that is too wide has a block of its own
     assert render(frame, "markdown", 18) == render(frame, "markdown")
+
+
+def _papers(**columns: Any) -> str:
+    return render(pd.DataFrame({"method": ["a", "b", "c", "oracle"], **columns}), "latex")
+
+
+def test_a_table_for_a_paper_marks_the_best_and_the_second_of_each_score() -> None:
+    out = _papers(
+        **{"longbench.qa_f1_score": [0.5, 0.7, 0.50001, 0.9], "longbench.qa_f1_score.low": [None] * 4},
+        **{"x.low": [0.1] * 4, "x": [0.2, None, 0.1, 0.3]},
+        **{"tflops.search": [1.0, 2.0, 3.0, 4.0], "ceiling": [False, False, False, True]},
+    )
+    rows = out.partition("\\midrule\n")[2].splitlines()
+    assert "Method & F1 & X & TFLOPs search" in out
+    assert [row.split(" & ")[1] for row in rows[:4]] == [
+        r"\underline{50.0}",
+        r"\textbf{70.0}",
+        r"\underline{50.0}",
+        "90.0",
+    ]
+    assert [row.split(" & ")[2] for row in rows[:4]] == [r"\textbf{20.0}", "--", r"\underline{10.0}", "30.0"]
+    assert [row.split(" & ")[3] for row in rows[:2]] == [r"1.00 \\", r"2.00 \\"]
+
+
+def test_differences_have_no_best() -> None:
+    assert r"\textbf" not in _papers(difference=[0.1, 0.2, 0.3, 0.4], mean=[0.1, 0.2, 0.3, 0.4])
+
+
+def test_heads_that_would_be_the_same_stay_whole() -> None:
+    assert latex.short(["method", "musique.answer_f1", "longbench.qa_f1_score", "musique.answer_em", "a/b"]) == [
+        "Method", "musique.answer_f1", "longbench.qa_f1_score", "EM", "B"]  # fmt: skip
+
+
+def test_a_dagger_stands_at_the_value_where_p_is_small() -> None:
+    columns: dict[str, Any] = {
+        "musique": [0.5, 0.25, 0.4, 0.9],
+        "musique.p": [0.01, 0.2, None, None],
+        "musique.low": [None] * 4,
+    }
+    assert [line.split()[1] for line in render(pd.DataFrame({"method": list("abcd"), **columns})).splitlines()[1:]] == [
+        "50.0†", "25.0", "40.0", "90.0"]  # fmt: skip
+    assert r"& \underline{50.0$^{\dagger}$} \\" in _papers(**columns)

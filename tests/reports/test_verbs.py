@@ -59,11 +59,11 @@ class TestCompare:
     def test_to_a_file_by_its_ending(self, call: Call, tmp_path: Path) -> None:
         for name, start in (
             ("a.md", "### musique"),
-            ("b.tex", "% musique"),
+            ("b.tex", "% needs"),
             ("c.csv", "dataset,method"),
             ("d.txt", "mus"),
         ):
-            assert call("compare", "results", "--out", f"tables/{name}") == (0, "", "")
+            assert call("compare", "results", "--out", f"tables/{name}") == (0, "", f"written to tables/{name}\n")
             assert (tmp_path / "tables" / name).read_text().startswith(start)
 
     @pytest.mark.parametrize(

@@ -1,0 +1,128 @@
+r"""A table for a paper: booktabs, short heads, the best value of a column bold and the second underlined.
+
+    \begin{table}[t]
+      \caption{musique, Llama-3.1-8B. ...}  \label{tab:musique-llama-3-1-8b}     title and what holds for every row
+      \begin{tabular}{lrr} \toprule Method & F1 & Tokens \\ \midrule ... \bottomrule \end{tabular}
+      {\footnotesize [1] 2 of 20 questions failed\par}                           notes of single rows
+    \end{table}
+
+It needs the packages booktabs, graphicx (a table wider than the column is scaled to it) and fontenc with T1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+_ESCAPED = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "†": r"$^{\dagger}$",
+    "×": r"$\times$",
+    "·": r"$\cdot$",
+    "…": r"\dots{}",
+    **{c: "\\" + c for c in "&%$#_{}"},
+}
+_WORDS = {
+    "tflops": "TFLOPs",
+    "f1": "F1",
+    "em": "EM",
+    "acc": "Acc.",
+    "rougeL": "ROUGE-L",
+    "rouge": "ROUGE",
+    "n": "n",
+    "p": "p",
+}
+_PLAIN = ("score", "qa", "answer")  # words of a scorer's name that a head can do without
+_STYLES = {1: r"\textbf{%s}", 2: r"\underline{%s}"}
+
+
+def escaped(text: str) -> str:
+    """Text of one line as LaTeX shows it."""
+    dashes = "".join(_ESCAPED.get(c, c) for c in text).replace("--", "-{}-")  # not a ligature: "--set"
+    return dashes.replace("–", "--")
+
+
+def table(
+    title: str,
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    numeric: Sequence[bool],
+    ranks: Mapping[tuple[int, int], int],
+    notes: tuple[Sequence[str], Sequence[str]],
+) -> str:
+    """The table above. All texts are plain and of one line.
+
+    ranks: of the cell in this row and column, 1 for the best value and 2 for the second; notes: those of all rows, and
+    those with a mark in the last column.
+    """
+    style = ["Best values are bold, second ones underlined"] if ranks else []
+    told = [text.rstrip(".") for text in (title.replace(" · ", ", "), *notes[0], *style) if text]
+    label = re.sub("[^a-z0-9]+", "-", title.lower()).strip("-") or "runs"
+    body = [
+        " & ".join(
+            _cell(cell, number, ranks.get((i, k))) for k, (cell, number) in enumerate(zip(row, numeric, strict=True))
+        )
+        for i, row in enumerate(rows)
+    ]
+    columns = "".join("r" if number else "l" for number in numeric)
+    lines = [
+        r"% needs \usepackage{booktabs,graphicx} and \usepackage[T1]{fontenc}",
+        r"\begin{table}[t]",
+        r"\centering",
+        rf"\caption{{{'. '.join(map(escaped, told))}{'.' if told else ''}}}",
+        rf"\label{{tab:{label}}}",
+        r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        " & ".join(map(escaped, short(heads))) + r" \\",
+        r"\midrule",
+        *(_guarded(line) + r" \\" for line in body),
+        r"\bottomrule",
+        r"\end{tabular}}",
+        *(rf"{{\par\footnotesize\raggedright {_guarded(escaped(note))}\par}}" for note in notes[1]),
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def short(heads: Sequence[str]) -> list[str]:
+    """Heads as a paper has them: "F1" for "longbench.qa_f1_score", "TFLOPs search" for "tflops.search".
+
+    Two that would be the same stay as they are.
+    """
+    told = [_short(head) for head in heads]
+    count = Counter(told)
+    return [whole if count[one] > 1 else one for whole, one in zip(heads, told, strict=True)]
+
+
+def _short(head: str) -> str:
+    family, dot, part = head.partition(".")
+    if family in ("tflops", "tokens", "ratio"):
+        return f"{_word(family)} {part}".rstrip()
+    words = [word for word in re.split("[_ ]", part if dot else head.rpartition("/")[2]) if word not in _PLAIN]
+    return " ".join([*map(_word, words[:1]), *(_WORDS.get(word, word) for word in words[1:])]) or head
+
+
+def _word(word: str) -> str:
+    return _WORDS.get(word, word[:1].upper() + word[1:])
+
+
+def _cell(cell: str, number: bool, rank: int | None) -> str:
+    value, bracket, ends = cell.partition(" [") if number else (cell, "", "")
+    told, ends = (
+        re.sub(r"(?<![\w-])-(?=\d)", "$-$", escaped(text)) if number else escaped(text) for text in (value, ends)
+    )
+    told = _STYLES[rank] % told if rank else told
+    return told + (rf" {{\scriptsize [{ends}}}" if bracket else "")
+
+
+def _guarded(line: str) -> str:
+    """Guard a line's start: "[" or "*" there would be read as an argument of the line break before it."""
+    return "{}" + line if line.startswith(("[", "*")) else line
