@@ -8,8 +8,7 @@ Columns of `frame`, in order:
     dataset method model hash8          the run; method names the settings in which runs of it differ: "bm25 k=3"
     base                                method without these settings; both this and the next only where some differ
     method.k, seed, ...                 the settings, one column each (reports/settings.py)
-    headline                            name of the data set's first score
-    ceiling                             whether the method was shown the evidence alone
+    headline ceiling                    name of the data set's first score; whether the evidence alone was shown
     n failed truncated                  questions recorded, failed (scored 0 unless the run says skip), with cut context
     texts_cut                           texts that an encoder or reranker read only in part (notes: of how many)
     declined                            questions that a first request left to a second one over the whole document
