@@ -82,7 +82,7 @@ def _audit(name: str, group: Sequence[tuple[StoredRun, Rows]]) -> Audit:
     for question, example in examples.items():
         found = {
             "methods agree": _agreed(answers.get(question, ()), example.gold.answers, evidence[question]),
-            "not in the evidence": f"of {len(evidence[question])} characters" * (verbatim and question in absent),
+            "not in the evidence": _opening(evidence[question]) * (verbatim and question in absent),
             "gold contradicts": _contradiction(example.gold.answers),
             "duplicate": twice.get(question, ""),
         }
@@ -100,6 +100,10 @@ def evidence_of(rows: Rows, example: Example) -> str:
     return "\n".join(texts.values())
 
 
+def _opening(text: str) -> str:
+    return f"{len(text)} characters: {' '.join(text[: 2 * _AROUND].split())} ..."
+
+
 def differ(a: Sequence[str], b: Sequence[str]) -> bool:
     """Whether no answer of one list could be taken for one of the other."""
     return all(token_f1(x, y) < _WRONG and not holds(x, [y]) and not holds(y, [x]) for x in a for y in b)
@@ -111,8 +115,8 @@ def _agreed(answers: Sequence[str], gold: Sequence[str], text: str) -> str:
     if count < 2 or 2 * count <= len(answers) or not holds(text, [best]) or not differ([best], gold):
         return ""
     at = re.search(r"\W+".join(map(re.escape, best.split())), text, re.IGNORECASE)
-    around = text[max(at.start() - _AROUND, 0) : at.end() + _AROUND] if at else text[: 2 * _AROUND]
-    return f"{count} of {len(answers)} methods answer '{best}': ... {' '.join(around.split())} ..."
+    around = " ".join(text[max(at.start() - _AROUND, 0) : at.end() + _AROUND].split()) if at else _opening(text)
+    return f"{count} of {len(answers)} methods answer '{best}': ... {around} ..."
 
 
 def _contradiction(gold: Sequence[str]) -> str:

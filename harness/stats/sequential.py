@@ -183,13 +183,13 @@ def extend_ranking(better: NDArray[np.bool], evidence: Floats, alpha: float) -> 
     alpha; what follows from two of them (a above b above c) is added with them, and costs nothing.
 
     The probability that `better` ever holds a pair (i, j) whose true mean of i - j is 0 or less is at most alpha. For
-    consider the first such pair. Those before it are true, all k, so it does not follow from them; none of the k is a
-    tie, so at most M (M - 1) - k ordered pairs are false (both orders of a tie, one of any other pair), and a false
-    one has reached their number / alpha. Its capital is a nonnegative supermartingale from 1, which ever does so with
-    probability alpha / their number at most (Ville 1939), so one of them does with alpha at most. This is Holm's
-    procedure over ordered pairs as a sequential rejection (J. Goeman and A. Solari, "The sequential rejection principle
-    of familywise error control", Annals of Statistics 38(6), 2010, section 3). Over unordered pairs it would need
-    less, but no proof holds for the direction of a verdict then (J. Shaffer 1980).
+    consider the first such false pair. The k pairs before it are true, so it does not follow from them, and at most
+    M (M - 1) - k pairs are false; its own capital has reached their number / alpha. A false pair's capital is a
+    nonnegative supermartingale from 1, which ever does so with probability alpha / their number at most (Ville 1939);
+    so that any of them does has alpha at most. This is Holm's procedure over ordered pairs as a sequential rejection
+    (J. Goeman and A. Solari, "The sequential rejection principle of familywise error control", Annals of Statistics
+    38(6), 2010). Over unordered pairs it would need less, but it would not be proved for the direction of a verdict
+    (J. Shaffer, "Control of directional errors with stagewise multiple test procedures", Annals of Statistics 8, 1980).
     """
     itself = np.eye(len(better), dtype=bool)
     shown: list[tuple[int, int]] = []
