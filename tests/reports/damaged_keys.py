@@ -16,6 +16,7 @@ from dataclasses import replace
 from harness import scorers
 from harness.datasets.kinds import answer_kind
 from harness.entities.recogniser import recogniser
+from harness.scorers.squad import normalize_answer
 from harness.storage.run_folder import StoredRun
 from harness.types import Example
 from reports import answer_keys, facts
@@ -56,7 +57,7 @@ def damaged(pairs: Pairs, how: str, share: float, seed: int) -> tuple[Pairs, set
 
 def _names(rows: Rows, example: Example) -> list[tuple[str, ...]]:
     found = recogniser("rules").names(evidence_of(rows, example))
-    return [(name,) for name in sorted(set(found)) if not differ([name], [name])]
+    return [(name,) for name in found if normalize_answer(name)]
 
 
 def measured(pairs: Pairs, how: str, share: float, seeds: int) -> dict[str, tuple[int, int, int]]:

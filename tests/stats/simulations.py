@@ -47,6 +47,8 @@ def rankings(true: Floats, questions: int, trials: int, seed: int = 0, alpha: fl
     asked = 0
     for _ in range(questions):
         still = ~(better | better.transpose(0, 2, 1) | np.eye(methods, dtype=bool))
+        if not still.any():
+            break
         asked += int(still.any(axis=2).sum())
         alike = np.where(rng.random((trials, 1)) < 0.5, 1.0, 0.0)
         own = rng.random((trials, methods)) < chances
