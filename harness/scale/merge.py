@@ -232,12 +232,21 @@ class _Merge:
 
     def _copied(self, into: IO[bytes]) -> Iterator[dict[str, Any]]:
         """Copy the records, in the data set's order, and behind them those of questions that it has no more."""
-        places = {row["question_id"]: n for n, row in enumerate(order_of(self.folder))}
-        last = len(places)
-        for _, line in sorted(self.records.items(), key=lambda item: (places.get(item[0], last), *item[1][1:3])):
-            copy = self._line(RECORDS, line)
-            into.write(copy)
-            yield json.loads(copy)
+        copied = 0
+        for line in filter(None, (self.records.get(row["question_id"]) for row in order_of(self.folder))):
+            copied += 1
+            yield self._copy(line, into)
+        if copied < len(self.records):
+            known = {row["question_id"] for row in order_of(self.folder)}
+            others = (line for question, line in self.records.items() if question not in known)
+            for line in sorted(others, key=lambda line: line[1:3]):
+                yield self._copy(line, into)
+
+    def _copy(self, line: Line, into: IO[bytes]) -> dict[str, Any]:
+        copy = self._line(RECORDS, line)
+        into.write(copy)
+        row: dict[str, Any] = json.loads(copy)
+        return row
 
     def _unscored(self) -> int:
         """Gather the answers that no shard scored; the next start scores them. Returns how many there are."""
