@@ -1,3 +1,4 @@
+# ruff: noqa: F811 - fixtures of another file are imported by name
 """Deterministic mode: what a context says is the same to the bit, whatever else is in flight."""
 
 from __future__ import annotations
@@ -11,42 +12,24 @@ from harness.llm import batched_forward, trials
 from harness.llm.kv import Arena
 from harness.llm.load import load_model
 from harness.llm.model_info import model_facts
-from tests.llm.test_batched_forward import SCRIPTS, play, side_by_side
+from tests.llm.test_batched_forward import SCRIPTS, _no_early_pass, passes, play, side_by_side  # noqa: F401 - fixtures
 
 ROWS = 8
 
 
-@pytest.fixture(autouse=True)
-def _no_early_pass(monkeypatch):
-    monkeypatch.setattr("harness.parallel.scheduler.MAX_WAIT", 100.0)
-
-
-@pytest.fixture
-def sizes(monkeypatch):
-    """Tokens of each packed pass, and how many contexts it held."""
-    seen, real = [], batched_forward.together
-
-    def spy(net, device, asks, *more):
-        seen.append((sum(len(ask.ids) for ask in asks), len(asks)))
-        return real(net, device, asks, *more)
-
-    monkeypatch.setattr(batched_forward, "together", spy)
-    return seen
-
-
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_contexts_in_flight_equal_themselves_alone_to_the_bit(tiny_folder, sizes, dtype):
+def test_contexts_in_flight_equal_themselves_alone_to_the_bit(tiny_folder, passes, dtype):
     model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), dtype=dtype, deterministic=True))
     assert model.fixed_rows == ROWS
     alone = [play(model, actions, 9 + n) for n, actions in enumerate(SCRIPTS)]
-    del sizes[:]
+    passes.clear()
     for count in (2, 4):
         jobs = [lambda n=n, a=a: play(model, a, 9 + n) for n, a in enumerate(SCRIPTS)]
         together_ = [r for n in range(0, 4, count) for r in side_by_side(jobs[n : n + count])]
         for what in ("text", "events", "numbers"):
             assert [r[what] for r in together_] == [r[what] for r in alone]
-    assert {tokens for tokens, _ in sizes} == {ROWS}
-    assert max(contexts for _, contexts in sizes) > 3, "nothing was packed"
+    assert {sum(tokens) for tokens in passes} == {ROWS}
+    assert max(map(len, passes)) > 3, "nothing was packed"
 
 
 def test_it_does_not_matter_how_many_threads_another_library_left(tiny_folder):
@@ -77,11 +60,11 @@ def test_a_trial_finds_rows_that_depend_on_their_pass(tiny, by_place):
     assert not trials.rows_hold(Net(), tiny.device, tiny.layers, ROWS)
 
 
-def test_a_pass_that_cannot_be_shared_runs_alone(tiny_folder, sizes):
+def test_a_pass_that_cannot_be_shared_runs_alone(tiny_folder, passes):
     model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), attention="eager", deterministic=True))
     assert model.fixed_rows == 0
     assert model.forward(batched_forward.Ask([1, 2], Arena(model.layers).cache(), 1), None).shape[0] == 1
-    assert not sizes
+    assert not passes
 
 
 def test_the_option_is_part_of_what_identifies_a_run(tiny_folder):

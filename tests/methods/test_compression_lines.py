@@ -5,17 +5,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
-from harness.config import presets, registry
-from harness.config.layers import Choices
-from harness.config.resolve import resolve
 from harness.llm.scripted import Rule
-from harness.method import Method
 from harness.types import Document, Passage, Question
-from methods.compression import LLMLingua, LLMLingua2, LongLLMLingua, SelectiveContext, lingua2
+from methods.compression import LLMLingua2, LongLLMLingua, lingua2
 from methods.compression.classifier import Tokenized
-from methods.compression.config import LinguaConfig
 from methods.compression.ranking import titled_lines
 from tests.methods.conftest import FakeTools
 from tests.methods.table_model import Table
@@ -72,11 +66,6 @@ def test_a_line_that_the_compressors_window_does_not_hold_is_cut_there():
     assert rest == ["Toren\nw3 w4.", "w5 w6."]
 
 
-def test_a_size_that_would_cut_nothing_is_refused():
-    with pytest.raises(ValidationError, match="chunk_tokens cuts nothing with contexts=titled-lines"):
-        LinguaConfig(contexts="titled-lines", chunk_tokens=100)
-
-
 # --- LLMLingua-2 ------------------------------------------------------------------------------------------------------
 
 
@@ -127,27 +116,3 @@ def test_lines_of_the_lowest_mean_are_left_out_first(settings, wanted, requests,
     assert text.count("\n\n") == wanted.count("\n\n")
     assert index["tokens"] == [16, len(wanted.split())]
     assert classifier.requests == requests
-
-
-# --- the presets ------------------------------------------------------------------------------------------------------
-
-PRESETS = {
-    "llmlingua": (LLMLingua, {}),
-    "longllmlingua": (LongLLMLingua, {}),
-    "longllmlingua-2k": (LongLLMLingua, {"contexts": "titled-lines", "target_tokens": 2000}),
-    "longllmlingua-2k-chunks": (LongLLMLingua, {"contexts": "lines", "target_tokens": 2000}),
-    "llmlingua-2": (LLMLingua2, {"contexts": "titled-lines", "target_tokens": 2000}),
-    "llmlingua-2-longbench": (
-        LLMLingua2,
-        {"target_tokens": 2000, "force_tokens": ("\n", "?", "!", ".", ","), "drop_consecutive": True},
-    ),
-    "selective-context": (SelectiveContext, {"target_tokens": 2000}),
-}
-
-
-@pytest.mark.parametrize("name", [name for name in PRESETS if name in presets.names("methods")])
-def test_presets(name):
-    kind, changed = PRESETS[name]
-    found = resolve(Choices(method=name, dataset="musique")).config.method
-    assert registry.load(found.implementation, Method) is kind
-    assert kind.Config(**found.params) == kind.Config(**changed)

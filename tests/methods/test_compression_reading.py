@@ -7,7 +7,6 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from harness.errors import CannotRun, ModelOutputError, WindowExceeded
 from harness.llm.scripted import Rule, Script, ScriptedModel
@@ -108,31 +107,6 @@ def test_runs_of_the_joined_contexts_as_places_in_the_document():
     layout = [(10, 14), "\n\n", (3, 7)]
     assert placed(layout, [(0, 2), (3, 7), (9, 10)]) == [(10, 12), (13, 14), "\n\n", (3, 4), (6, 7)]
     assert placed(layout, []) == []
-
-
-@pytest.mark.parametrize(
-    ("kind", "bad", "told"),
-    [
-        (config.LinguaConfig, {"context_budget": "exit()"}, "an operator and a number"),
-        (config.LinguaConfig, {"context_budget": "/0"}, "an operator and a number"),
-        (config.LinguaConfig, {"rate": 1.5}, "less than or equal to 1"),
-        (config.LinguaConfig, {"target_tokens": 0}, "greater than 0"),
-        (config.LinguaConfig, {"add_instruction": True}, "changes nothing unless"),
-        (config.LLMLinguaConfig, {"rank_method": "bm25"}, "use method longllmlingua"),
-        (config.LLMLinguaConfig, {"condition_compare": True}, "use method longllmlingua"),
-        (config.SelectiveConfig, {"reduce_ratio": 1.0}, "less than 1"),
-        (config.SelectiveConfig, {"level": "phrase"}, "'token' or 'sentence'"),
-    ],
-)
-def test_bad_settings_are_refused(kind: type[MethodConfig], bad, told):
-    with pytest.raises(ValidationError, match=told):
-        kind(**bad)
-
-
-def test_what_the_package_does_not_offer_is_refused(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(config, "find_spec", lambda name: object())  # as if it were installed
-    with pytest.raises(ValidationError, match="engine=library does not offer credit, keep_split; use engine=own"):
-        config.LLMLinguaConfig(engine="library", credit="own", keep_split=True)
 
 
 # --- Selective-Context ------------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from harness.config import presets, suites
 from harness.config.layers import Choices
@@ -432,30 +431,6 @@ def test_fields_that_change_the_graph_are_in_its_key():
     searched = {"attention", "similarity", "verdict", "t_p", "t_n", "probe_wording", "progress_control", "record_stops"}
     assert not searched & set(INDEX_FIELDS)
     assert Pecan(PecanConfig(probe_wording="plain")).prompts() == Pecan(PecanConfig()).prompts()
-
-
-@pytest.mark.parametrize(
-    ("params", "key", "message"),
-    [
-        ({"attention": False, "similarity": False}, "similarity", "no node can be chosen; keep one of the two"),
-        ({"progress_control": False}, "progress_control", "say how many with method.max_nodes=N"),
-        (
-            {"progress_control": False, "max_nodes": 3, "record_stops": 2},
-            "record_stops",
-            "without progress control no probe is made",
-        ),
-        ({"record_t_p": 0.9}, "record_t_p", "add method.record_stops=N"),
-        ({"record_stops": 0}, "record_stops", "greater than or equal to 1"),
-        ({"record_stops": 1, "record_t_p": 1.5}, "record_t_p", "less than or equal to 1"),
-        ({"verdict": "sure"}, "verdict", "'threshold' or 'greedy'"),
-    ],
-)
-def test_parameters_that_do_not_go_together_are_refused_by_name(params, key, message):
-    with pytest.raises(ValidationError) as raised:
-        PecanConfig(**params)
-    (problem,) = raised.value.errors()
-    assert problem["loc"] == (key,)
-    assert message in problem["msg"]
 
 
 def test_the_plan_names_the_key_to_change():

@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 from rouge_score.rouge_scorer import RougeScorer
 
 from harness.errors import QuestionError
@@ -288,11 +287,6 @@ def test_a_text_without_entities_and_an_empty_one():
 def test_a_window_that_is_too_short_says_what_to_lower():
     with pytest.raises(QuestionError, match="lower the method's sizes of segments and replies"):
         build(window=100)
-
-
-def test_an_unknown_recogniser():
-    with pytest.raises(ValidationError, match="unknown named-entity tool 'rule'. Did you mean 'rules'"):
-        QRMeMConfig(recogniser="rule")
 
 
 def test_a_memory_without_a_question():

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from harness.llm import scripted
 from harness.llm.scripted import Rule
@@ -21,6 +20,7 @@ from methods.window import FullContext, SlidingWindow
 from tests.methods.conftest import FakeTools
 from tests.methods.raptor_tree import Vectors
 from tests.methods.table_model import Table
+from tests.methods.test_retrieval_rows import ByLength
 
 CHINESE = (
     "\u6821\u957f\u662f\u8c01\uff1f\u5b66\u6821\u5f88\u5927\u3002\u6cb3\u5f88\u957f\uff0c\u5c71\u5f88\u9ad8\u3002" * 30
@@ -37,11 +37,6 @@ PIECES = re.compile(r"\s*(?:[\u3000-\u9fff\uff00-\uffef]|[^\s\u3000-\u9fff\uff00
 @pytest.fixture(autouse=True)
 def _pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scripted, "_TOKEN", PIECES)
-
-
-class ByLength:
-    def score(self, query: str, passages: Any) -> np.ndarray:
-        return np.array([len(p) for p in passages], dtype=np.float32)
 
 
 class Tools(FakeTools):
@@ -109,18 +104,3 @@ def test_a_target_smaller_than_one_context_still_reads_some_of_it(row: str) -> N
     told, _ = answered(method, "one w3 three w9 five w1 seven. " * 40)
     assert told.text == "Mira"
     assert told.stop_reason in ("compressed", "nothing was kept of the text")
-
-
-REFUSED = [
-    ({"k": None}, "set exactly one of k and budget"),
-    ({"k": 3, "budget": 10}, "set exactly one of k and budget"),
-    ({"chunks": "sentences"}, "chunk_sentences goes with chunks=sentences"),
-    ({"chunk_sentences": 6}, "chunk_sentences goes with chunks=sentences"),
-    ({"chunks": "packed", "chunk_sentences": 1}, "chunk_sentences goes with chunks=sentences"),
-]
-
-
-@pytest.mark.parametrize(("bad", "told"), REFUSED)
-def test_settings_that_do_not_go_together_are_refused(bad: dict[str, Any], told: str) -> None:
-    with pytest.raises(ValidationError, match=told):
-        BM25.Config(**bad)

@@ -1,8 +1,5 @@
 """Self-Route: an answer from the nearest chunks, or a refusal and the whole document."""
 
-import pytest
-from pydantic import ValidationError
-
 from harness.llm.scripted import Rule
 from harness.method import Task
 from harness.types import Document, Question, Shown
@@ -55,9 +52,3 @@ def test_a_document_above_the_window_loses_its_middle():
 def test_an_instruction_that_has_a_refusal_stays_as_it_is():
     task = Task(instruction="Answer, or say 'unanswerable'.", max_answer_tokens=8)
     assert DECLINE not in routed("x", task=task)[1].reader.prompts[0]
-
-
-@pytest.mark.parametrize("bad", [{"chunks": "tokens"}, {"chunk_words": 300, "chunk_tokens": 100}])
-def test_a_size_that_would_cut_nothing_is_refused(bad):
-    with pytest.raises(ValidationError, match="cuts nothing with chunks="):
-        SelfRoute.Config(**{"chunk_words": 4, **bad})

@@ -4,12 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.config import registry
-from harness.config.layers import Choices
-from harness.config.resolve import resolve
 from harness.errors import WindowExceeded
 from harness.llm.scripted import Rule
-from harness.method import Method, Task
+from harness.method import Task
 from harness.types import Document, Question
 from methods.chunks import keep
 from methods.reading import room_for_text
@@ -189,25 +186,3 @@ def test_closed_book_sees_no_text_and_options_are_lettered():
     assert found.shown == ()
     assert "399" not in tools.reader.prompts[0]
     assert tools.reader.prompts[0].endswith("Question: who?\nOptions:\n(A) Ann\n(B) Bob\nAnswer:")
-
-
-# --- the presets ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("method", "params"),
-    [
-        ("full-context", {}),
-        ("full-context-8k", {"max_tokens": 8192}),
-        ("full-context-16k", {"max_tokens": 16384}),
-        ("full-context-32k", {"max_tokens": 32768}),
-        ("full-context-64k", {"max_tokens": 65536}),
-        ("full-context-100k", {"max_tokens": 100_000}),
-        ("keep-left", {"keep": "left", "window": 4096}),
-        ("keep-right", {"keep": "right", "window": 4096}),
-    ],
-)
-def test_presets(method, params):
-    found = resolve(Choices(method=method, dataset="musique")).config.method
-    assert registry.load(found.implementation, Method) is FullContext
-    assert FullContext.Config(**found.params) == FullContext.Config(**params)

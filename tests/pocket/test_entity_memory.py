@@ -6,35 +6,18 @@ from collections.abc import Iterator
 import pytest
 
 from harness.method.hooks import Scene
-from harness.stats.rng import Dice
 from methods.qrmem import replies
 from methods.retry import numbered
-from pocket.tasks import entity_memory as scenes_memory
+from pocket.tasks import entity_memory as memory
 from pocket.tasks.parts import Shown
-from pocket.tasks.recipes import SCHEMAS, Recipe
-from pocket.tasks.scenes import show
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import Path
+from tests.pocket import made_scenes
 from tests.pocket.reading import proves
 
-EVERY = {"one": 1.0, "two": 2.0, "compare": 1.0, "same": 1.0, "nothing": 0.5}
-KINDS = [*SCHEMAS]
 
-
-def told(
-    monkeypatch: pytest.MonkeyPatch, kind: str, count: int = 63, pieces: int = 3
-) -> Iterator[tuple[Shown, Asked | None, Scene]]:
-    """Scenes, each with the text and the question that it was made for."""
-    asked: list[Asked] = []
-    question = scenes_memory.question_of
-    monkeypatch.setattr(scenes_memory, "question_of", lambda a: (asked.append(a), question(a))[1])
-    for n in range(count):
-        size = {"facts": (3, 12)} if n % 2 else {"tokens": (200, 400)}
-        recipe = Recipe(skill="x", kinds=(KINDS[n % len(KINDS)],), ask=EVERY, questions=3, pieces=pieces, **size)
-        dice = Dice("memory", n)
-        shown = show(recipe, dice)
-        for scene in getattr(scenes_memory, kind)(recipe, shown, dice):
-            yield shown, asked[-1] if asked else None, scene
+def told(monkeypatch: pytest.MonkeyPatch, kind: str) -> Iterator[tuple[Shown, Asked | None, Scene]]:
+    return made_scenes.told(monkeypatch, memory, kind, made_scenes.shows("memory", 63, (3, 12), (200, 400), pieces=3))
 
 
 def test_entities_and_relations_stand_in_the_segment(monkeypatch: pytest.MonkeyPatch) -> None:

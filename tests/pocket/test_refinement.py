@@ -3,33 +3,25 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from harness.stats.rng import Dice
 from harness.training.lessons import is_open
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import parse, write
 from methods.longrefiner.tree import build
-from pocket.tasks import refinement as scenes_refine
-from pocket.tasks.parts import Shown
-from pocket.tasks.recipes import SCHEMAS, Recipe
-from pocket.tasks.scenes import show
+from pocket.tasks import refinement
 from tests.methods.conftest import FakeTools
+from tests.pocket import made_scenes
+from tests.pocket.made_scenes import Made
 
-EVERY = {"one": 2.0, "two": 2.0, "compare": 1.0, "same": 1.0, "nothing": 0.5}
-KINDS = [*SCHEMAS]
 
-
-def shows(count: int = 56) -> Iterator[tuple[Recipe, Shown, Dice]]:
-    for n in range(count):
-        size = {"facts": (3, 14)} if n % 2 else {"tokens": (400, 900)}
-        recipe = Recipe(skill="x", kinds=(KINDS[n % len(KINDS)],), ask=EVERY, questions=4, pieces=1 + n % 3, **size)
-        dice = Dice("refine", n)
-        yield recipe, show(recipe, dice), dice
+def shows() -> Iterator[Made]:
+    for pieces in (1, 2, 3):
+        yield from made_scenes.shows("refine", 21, (3, 14), (400, 900), pieces)
 
 
 def test_a_question_is_local_whose_answer_is_fixed_however_many_facts_it_takes() -> None:
     kinds = Counter()
     for recipe, shown, dice in shows():
-        for scene in scenes_refine.breadth(recipe, shown, dice):
+        for scene in refinement.breadth(recipe, shown, dice):
             assert scene.texts == scene.replies == ()
             assert scene.verdicts == (not is_open(scene.question.text),)
             kinds[scene.verdicts] += 1
@@ -41,7 +33,7 @@ def test_an_outline_places_every_paragraph() -> None:
     seen = Counter()
     config = LongRefinerConfig(scoring="bm25", paragraph_words=1)
     for recipe, shown, dice in shows():
-        for scene in scenes_refine.outline(recipe, shown, dice):
+        for scene in refinement.outline(recipe, shown, dice):
             (text,), (reply,) = scene.texts, scene.replies
             outline = parse(reply)
             assert write(outline) == reply

@@ -1,6 +1,8 @@
+# ruff: noqa: F811 - fixtures of other folders are imported by name
 """The reranker of the pocket world: what it learns from, how it is cut, trained and resumed, and what its card says."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from safetensors.torch import load_file
 from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
 from harness.embed.load import load_reranker
-from harness.errors import CannotRun, UserError
+from harness.errors import CannotRun
 from harness.types import Support
 from methods.chunks import fixed_chunks
 from pocket.card import EMBEDDED
@@ -25,6 +27,7 @@ from pocket.reranker.exam import write
 from pocket.reranker.train import Settings, offsets_of, train
 from pocket.train import llama
 from pocket.world.sample import sample
+from tests.cli.conftest import Cli, configs, environment, here  # noqa: F401 - fixtures
 from tests.pocket import tiny_model
 
 
@@ -207,8 +210,6 @@ def test_interrupted_it_ends_the_same(model: Path, tmp_path: Path, monkeypatch: 
     ]
     assert told[0] == told[1]
     assert [line["step"] for line in told[0]] == [2, 4, 6]
-    with pytest.raises(UserError, match=r"is of another training: seed \(0 there, 1 here\)"):
-        train(settings(tmp_path / "b", model, seed=1), said.append)
 
 
 def test_it_learns(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,3 +282,38 @@ def test_the_exam_and_its_card(model: Path, tmp_path: Path, monkeypatch: pytest.
     bm25 = next(r for r in rows if (r.kind, r.ranker, r.measure) == ("musique", "bm25", "facts"))
     assert f"| bm25 | {100 * (bm25.mean or 0):.1f} [" in page
     assert "first 1 layers" in page
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+TINY = ["--from", "model", "--layers", "1", "--steps", "2", "--questions", "2"]
+
+
+def test_it_trains_examines_and_knows_its_own_folder(
+    here: Cli, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reranker_exam, "KINDS", ("musique",))
+    monkeypatch.setattr(reranker_exam, "_minilm", lambda: None)
+    shutil.copytree(model, "model")
+    done = here("pocket", "train-reranker", "--out", "o", *TINY)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "o/model"
+    card = json.loads((tmp_path / "o" / "model" / "card.json").read_text())
+    assert (card["trained"]["steps"], card["trained"]["layers"], card["exam"]["questions"]) == (2, 1, 2)
+    assert {row["ranker"] for row in card["results"]} >= {"pocket-reranker", "bm25", "random"}
+    again = here("pocket", "train-reranker", "--out", "o", *TINY)
+    assert (again.returncode, again.stderr.splitlines()[0]) == (0, "going on from step 2")
+    other = here("pocket", "train-reranker", "--out", "o", *TINY, "--seed", "1")
+    assert other.returncode == 2
+    assert "is of another training: seed (0 there, 1 here); name another folder with --out" in other.stderr
+
+
+def test_an_interrupted_training_says_how_to_go_on(here: Cli, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stops(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reranker_training, "train", stops)
+    shutil.copytree(model, "model")
+    done = here("pocket", "train-reranker", "--out", "o", *TINY)
+    assert done.returncode == 130
+    assert done.stderr.splitlines()[-1] == "harness pocket train-reranker --out o " + " ".join(TINY)

@@ -71,10 +71,7 @@ GATES = [
 
 
 @pytest.mark.parametrize(("where", "recent", "steps", "mastered"), [g[1:] for g in GATES], ids=[g[0] for g in GATES])
-def test_a_gate(
-    tokenizer_folder: Path, course: Path, tmp_path: Path,
-    where: Stage, recent: dict[str, list[float]], steps: int, mastered: bool | None,
-) -> None:  # fmt: skip
+def test_a_gate(where: Stage, recent: dict[str, list[float]], steps: int, mastered: bool | None) -> None:
     trainer = Trainer.__new__(Trainer)
     trainer.tell = lambda _: None
     trainer.course = type("Course", (), {"stages": (where, where)})()  # type: ignore[assignment]

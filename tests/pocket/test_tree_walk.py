@@ -6,39 +6,18 @@ from collections.abc import Iterator
 import pytest
 
 from harness.method.hooks import Scene
-from harness.stats.rng import Dice
 from methods.memwalker.replies import choice, verdict
 from pocket.tasks import parts as scene_parts
-from pocket.tasks import tree_walk as scenes_walk
+from pocket.tasks import tree_walk
 from pocket.tasks.parts import Shown
-from pocket.tasks.recipes import SCHEMAS, Recipe
-from pocket.tasks.scenes import show
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import Fact
+from tests.pocket import made_scenes
 from tests.pocket.reading import proves
 
-EVERY = {"one": 1.0, "two": 2.0, "compare": 1.0, "same": 1.0, "nothing": 0.5}
-KINDS = [*SCHEMAS]
 
-
-def shows(pieces: int, count: int = 84) -> Iterator[tuple[Recipe, Shown, Dice]]:
-    for n in range(count):
-        size = {"facts": (2, 14)} if n % 2 else {"tokens": (200, 600)}
-        recipe = Recipe(skill="x", kinds=(KINDS[n % len(KINDS)],), ask=EVERY, questions=4, pieces=pieces, **size)
-        dice = Dice("walk", n)
-        yield recipe, show(recipe, dice), dice
-
-
-def told(monkeypatch: pytest.MonkeyPatch, kind: str, pieces: int) -> list[tuple[Shown, Asked | None, Scene]]:
-    """Scenes with the question each was made for."""
-    found: list[tuple[Shown, Asked | None, Scene]] = []
-    asked: list[Asked] = []
-    question = scenes_walk.question_of
-    monkeypatch.setattr(scenes_walk, "question_of", lambda a: (asked.append(a), question(a))[1])
-    for recipe, shown, dice in shows(pieces):
-        scenes = getattr(scenes_walk, kind)(recipe, shown, dice)
-        found += [(shown, asked.pop() if kind != "shortened" else None, scene) for scene in scenes]
-    return found
+def told(monkeypatch: pytest.MonkeyPatch, kind: str, pieces: int) -> Iterator[tuple[Shown, Asked | None, Scene]]:
+    return made_scenes.told(monkeypatch, tree_walk, kind, made_scenes.shows("walk", 84, (2, 14), (200, 600), pieces))
 
 
 def stated(text: str, shown: Shown) -> list[Fact]:
