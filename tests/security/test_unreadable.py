@@ -1,3 +1,4 @@
+# ruff: noqa: F811 - fixtures of other folders are imported by name
 """Data, configuration, models and folders that cannot be read: one sentence with what to do, exit 2, nothing is run.
 
 Root reads a file whatever its mode, so a folder, a file or a link to nowhere stands in place of what is expected.
@@ -14,8 +15,10 @@ from pathlib import Path
 import pytest
 
 from pocket.random_model import save
-from tests.cli.conftest import Ended, configs, environment, here  # noqa: F401
+from tests.cli.conftest import Ended, configs, environment, here  # noqa: F401 - fixtures
 from tests.made_up import musique_rows
+
+Run = Callable[..., Ended]
 
 BM25 = ["run", "--method", "bm25", "--mlflow", "off", "--limit", "1"]
 SAMPLE = [*BM25, "--dataset", "pocket/musique"]
@@ -96,14 +99,7 @@ DATA: list[tuple[str, str, Callable[[Path], object], str]] = [
 
 
 @pytest.mark.parametrize(("name", "write", "fix"), [row[1:] for row in DATA], ids=[row[0] for row in DATA])
-def test_data(
-    name: str,
-    write: Callable[[Path], object],
-    fix: str,
-    here: Callable[..., Ended],  # noqa: F811
-    model: Path,
-    tmp_path: Path,
-) -> None:
+def test_data(name: str, write: Callable[[Path], object], fix: str, here: Run, model: Path, tmp_path: Path) -> None:
     write(tmp_path / name)
     refused(here(*BM25, "--dataset", "musique", "--model", str(model), "--data", str(tmp_path / name)), fix)
 
@@ -129,7 +125,7 @@ def test_configuration(
     write: Callable[[Path], object],
     fix: str,
     flag: list[str],
-    here: Callable[..., Ended],  # noqa: F811
+    here: Run,
     model: Path,
     tmp_path: Path,
 ) -> None:
@@ -142,8 +138,8 @@ def test_configuration(
 def test_presets_of_the_users_folder(
     name: str,
     write: Callable[[Path], object],
-    here: Callable[..., Ended],  # noqa: F811
-    configs: Path,  # noqa: F811
+    here: Run,
+    configs: Path,
     tmp_path: Path,
 ) -> None:
     write(configs / "methods" / name)
@@ -207,13 +203,7 @@ MODELS: list[tuple[str, Callable[[Path], object], str]] = [
 
 
 @pytest.mark.parametrize(("spoil", "fix"), [row[1:] for row in MODELS], ids=[row[0] for row in MODELS])
-def test_model_folders(
-    spoil: Callable[[Path], object],
-    fix: str,
-    here: Callable[..., Ended],  # noqa: F811
-    model: Path,
-    tmp_path: Path,
-) -> None:
+def test_model_folders(spoil: Callable[[Path], object], fix: str, here: Run, model: Path, tmp_path: Path) -> None:
     spoil(shutil.copytree(model, tmp_path / "m"))
     ended = here(*SAMPLE, "--model", "m")
     assert ended.returncode == 2, ended.stderr
@@ -238,7 +228,7 @@ HOMES: list[tuple[str, str, str]] = [
 def test_folders_of_the_environment(
     name: str,
     value: str,
-    here: Callable[..., Ended],  # noqa: F811
+    here: Run,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -262,5 +252,5 @@ NAMES: list[list[str]] = [
 
 
 @pytest.mark.parametrize("arguments", NAMES, ids=lambda row: " ".join(row)[-340:][:40])
-def test_names_over_255_bytes(arguments: list[str], here: Callable[..., Ended]) -> None:  # noqa: F811
+def test_names_over_255_bytes(arguments: list[str], here: Run) -> None:
     refused(here(*arguments))
