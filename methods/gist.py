@@ -49,7 +49,7 @@ _WORD = re.compile(r"\S+")
 _CHARACTERS = 8  # of a word, in a text without white space
 
 
-def _words(text: str) -> int:
+def _word_count(text: str) -> int:
     return max(len(text.split()), len(text.strip()) // _CHARACTERS)
 
 
@@ -66,7 +66,7 @@ class Pages:
         self.text, self.most, self.least, self.last = text, most, least, last
         self.reply_tokens = reply_tokens
         self.units = list(self._units())
-        self.words = [_words(text[a:b]) for a, b in self.units]
+        self.words = [_word_count(text[a:b]) for a, b in self.units]
         self.notes: list[str] = []
 
     def spans(self, model: MeteredModel, tools: Tools, prompt: Prompt = PAUSE) -> list[Span]:
@@ -126,7 +126,7 @@ class Pages:
         longest = self.most - self.least
         for line in _LINE.finditer(self.text):
             a, b = line.span()
-            if _words(self.text[a:b]) <= longest:
+            if _word_count(self.text[a:b]) <= longest:
                 yield a, b
                 continue
             for c, d in sentences(self.text[a:b]):
@@ -183,7 +183,7 @@ class Gist(reading.ReadingMethod):
         temperature: float = Field(default=0.7, gt=0)
 
         @model_validator(mode="after")
-        def _ordered(self) -> Gist.Config:
+        def _check_page_words(self) -> Gist.Config:
             if self.least_words >= self.page_words:
                 raise ValueError("least_words must be below page_words, or no label is ever offered")
             return self

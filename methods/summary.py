@@ -145,10 +145,10 @@ def condense(
     limit = window_of(window, model)
     pieces = [Piece(text, i, i) for i, text in enumerate(segments)]
     level = 0
-    while pieces and (level == 0 or (len(pieces) > 1 and _tokens(pieces, model) > room)):
+    while pieces and (level == 0 or (len(pieces) > 1 and _token_count(pieces, model) > room)):
         level += 1
         groups = [[piece] for piece in pieces] if level == 1 else _groups(pieces, room, most, limit, model, prompt)
-        pieces = _written(level, groups, most, limit, tools, model, prompt)
+        pieces = _write_level(level, groups, most, limit, tools, model, prompt)
     return pieces
 
 
@@ -165,7 +165,7 @@ def one_summary(
     return pieces[0].text if pieces else ""
 
 
-def _tokens(pieces: Sequence[Piece], model: MeteredModel) -> int:
+def _token_count(pieces: Sequence[Piece], model: MeteredModel) -> int:
     newline = model.count("\n")
     return sum(model.count(piece.text) + newline for piece in pieces)
 
@@ -174,29 +174,29 @@ def _groups(
     pieces: Sequence[Piece], room: int, most: int, limit: int, model: MeteredModel, prompt: Prompt
 ) -> list[list[Piece]]:
     """Consecutive pieces, as many together as must be and as a request for their summary holds."""
-    size = -(-_tokens(pieces, model) // room) if room > 0 else len(pieces)
+    size = -(-_token_count(pieces, model) // room) if room > 0 else len(pieces)
     inside = limit - frame_tokens(model, prompt) - most
     groups: list[list[Piece]] = []
     for piece in pieces:
-        if groups and len(groups[-1]) < size and _tokens([*groups[-1], piece], model) <= inside:
+        if groups and len(groups[-1]) < size and _token_count([*groups[-1], piece], model) <= inside:
             groups[-1].append(piece)
         else:
             groups.append([piece])
     if len(groups) == len(pieces):
         raise QuestionError(
-            f"{_window(limit, model)} does not hold two summaries of {most} tokens beside the prompt and a third; "
+            f"{_window_name(limit, model)} does not hold two summaries of {most} tokens beside the prompt and a third; "
             "lower method.summary_tokens, or raise method.window or model.window"
         )
     return groups
 
 
-def _window(limit: int, model: MeteredModel) -> str:
+def _window_name(limit: int, model: MeteredModel) -> str:
     if limit < model.window:
         return f"method.window ({limit} tokens)"
     return f"the window of '{model.name}' ({model.window} tokens)"
 
 
-def _written(
+def _write_level(
     level: int,
     groups: list[list[Piece]],
     most: int,
@@ -213,8 +213,8 @@ def _written(
             return group[0]  # what is left over behind the last group is a summary already
         if level == 1 and model.count(texts[0]) + frame_tokens(model, prompt) + most > limit:
             raise QuestionError(
-                f"{_window(limit, model)} does not hold a segment of {model.count(texts[0])} tokens beside the prompt "
-                f"and a summary of {most}; lower method.segment_tokens or method.summary_tokens, or raise "
+                f"{_window_name(limit, model)} does not hold a segment of {model.count(texts[0])} tokens beside the "
+                f"prompt and a summary of {most}; lower method.segment_tokens or method.summary_tokens, or raise "
                 "method.window or model.window"
             )
         needs = {"texts": texts, "most": most, "prompts": texts_of([prompt]), "window": model.window, "version": 1}

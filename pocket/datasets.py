@@ -44,11 +44,11 @@ class Options(PlaceOptions):
 
     @field_validator("hops", mode="before")
     @classmethod
-    def _listed(cls, value: Any) -> Any:
+    def _as_tuple(cls, value: Any) -> Any:
         return (value,) if isinstance(value, int) else value
 
 
-def _checked(config: DatasetConfig) -> tuple[Options, world.Purpose]:
+def _checked_options(config: DatasetConfig) -> tuple[Options, world.Purpose]:
     fields = [name for name in _FILES if getattr(config, name) is not None]
     problems = [f"dataset.{name}: '{config.name}' is made up, not read; leave it out" for name in fields]
     if config.split not in _PURPOSES:
@@ -111,7 +111,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
 
     Raises ConfigError and UnknownName for options that make no sense, CannotRun where the memory does not suffice.
     """
-    options, purpose = _checked(config)
+    options, purpose = _checked_options(config)
     where = placement(options)
     kept = options.questions if limit is None else min(limit, options.questions)
     world.check_memory(options.tokens, math.ceil(kept / world.KINDS[options.kind].per_document))

@@ -199,7 +199,7 @@ def _answered(dice: random.Random, size: int, asked: Asked, paragraphs: Sequence
     return Made([f"Document {n}:\n{text}" for n, text in enumerate(texts, start=1)], marked, "\n\n", question, answers)
 
 
-def _squad(value: Any) -> list[Asked]:
+def _squad_questions(value: Any) -> list[Asked]:
     return [
         (qa["question"], [answer["text"] for answer in qa["answers"]], [p["context"]])
         for article in value["data"]
@@ -209,7 +209,7 @@ def _squad(value: Any) -> list[Asked]:
     ]
 
 
-def _hotpotqa(value: Any) -> list[Asked]:
+def _hotpotqa_questions(value: Any) -> list[Asked]:
     return [(r["question"], [r["answer"]], [f"{t}\n{''.join(s)}" for t, s in r["context"]]) for r in value]
 
 
@@ -217,10 +217,10 @@ def _rows(options: Options) -> list[Asked]:
     """The questions of the file, or made-up ones of HotpotQA's kind. Raises DataError."""
     if options.rows is None:
         made = [world.sample("hotpotqa", options.seed, tokens=400, purpose="evaluation", number=n) for n in range(200)]
-        return _hotpotqa([row for sample in made for row in sample.rows])
+        return _hotpotqa_questions([row for sample in made for row in sample.rows])
     try:
         value = json_value(Path(options.rows).expanduser())
-        return _squad(value) if options.task == "qa_1" else _hotpotqa(value)
+        return _squad_questions(value) if options.task == "qa_1" else _hotpotqa_questions(value)
     except (KeyError, TypeError, ValueError):
         form = "SQuAD" if options.task == "qa_1" else "HotpotQA"
         raise DataError(options.rows, None, None, f"not a file of {form}; name it with dataset.rows") from None
@@ -338,11 +338,13 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         text = made.text
         documents[document] = Document(document, text, passages=(Passage("", 0, len(text)),))
         hashed.update(canonical([asdict(examples[-1]), text]).encode())
-    made_up = [name for name in ("essays", "rows") if getattr(options, name) is None and _uses(options.task, name)]
+    made_up = [
+        name for name in ("essays", "rows") if getattr(options, name) is None and _reads_file(options.task, name)
+    ]
     tail = f", made-up {made_up[0]}" if made_up else ""
     source = f"made by RULER's recipe: {options.task}, {options.tokens} tokens, seed {options.seed}{tail}"
     return Dataset(config.name, tuple(examples), documents, hashed.hexdigest(), source, rows=options.questions)
 
 
-def _uses(task: Task, name: str) -> bool:
+def _reads_file(task: Task, name: str) -> bool:
     return task.startswith("qa_") if name == "rows" else task in _NIAH and _NIAH[task].hay == "essay"

@@ -127,7 +127,7 @@ class ForwardLane:
         rest = [_rest(ask) for ask in self._sharing(asks)]
         with self._model.adapter(self._adapter):
             for group in self._groups(rest):
-                results.update(zip(group, self._group([rest[n] for n in group]), strict=True))
+                results.update(zip(group, self._run_group([rest[n] for n in group]), strict=True))
         for n, ask in enumerate(rest):
             if not isinstance(results[n], Exception):
                 slot_of(ask.cache).names.extend(ask.blocks)
@@ -156,18 +156,18 @@ class ForwardLane:
             groups[-1].append(n)
         return groups
 
-    def _group(self, asks: list[Ask]) -> list[Any]:
+    def _run_group(self, asks: list[Ask]) -> list[Any]:
         if len(asks) > 1:
             undo = [_undo(ask) for ask in asks]
             try:
-                return self._shared(asks)
+                return self._run_together(asks)
             except Exception:  # noqa: BLE001 - whose error it is shows when each context runs alone
                 self._limit = max(sum(len(ask.ids) for ask in asks) // 2, 1)
                 for take_back in undo:
                     take_back()
-        return [caught(lambda ask=ask: self._alone(ask)) for ask in asks]  # type: ignore[misc]
+        return [caught(lambda ask=ask: self._run_alone(ask)) for ask in asks]  # type: ignore[misc]
 
-    def _shared(self, asks: Sequence[Ask]) -> list[torch.Tensor | None]:
+    def _run_together(self, asks: Sequence[Ask]) -> list[torch.Tensor | None]:
         model = self._model
         if model.fixed_rows is not None:
             return in_rows(model.net, model.device, asks, model.fixed_rows)
@@ -183,12 +183,12 @@ class ForwardLane:
     def _steps(self) -> Steps | None:
         return self._model.steps()
 
-    def _alone(self, ask: Ask) -> torch.Tensor | None:
+    def _run_alone(self, ask: Ask) -> torch.Tensor | None:
         if _by_query_head(ask):
             return together(self._model.net, self._model.device, [ask])[0]
         # The kernel gives the log-sum-exp of a single context too, which captures want.
         if len(ask.ids) <= (self._model.fixed_rows or 0) or self._model.kernel is not None:
-            return self._shared([ask])[0]
+            return self._run_together([ask])[0]
         return alone(self._model.net, self._model.device, ask)
 
 

@@ -174,7 +174,7 @@ class Server:
             self._wait(n)
             tries.made += 1
             try:
-                reply = self._once(path, content, self.policy.timeout, max_bytes)
+                reply = self._send_once(path, content, self.policy.timeout, max_bytes)
                 if problem := check(reply):
                     raise _Retryable(problem)
                 return dict(reply)
@@ -190,7 +190,7 @@ class Server:
         for n in range(self.policy.retries + 1):
             self._wait(n)
             try:
-                self._once("/models", None, min(timeout, self.policy.timeout), _MOST_BYTES)
+                self._send_once("/models", None, min(timeout, self.policy.timeout), _MOST_BYTES)
                 return
             except RequestFailed:
                 return
@@ -202,7 +202,7 @@ class Server:
 
     # -- one try -----------------------------------------------------------------------------------------------------
 
-    def _once(self, path: str, content: bytes | None, timeout: float, max_bytes: int) -> Any:
+    def _send_once(self, path: str, content: bytes | None, timeout: float, max_bytes: int) -> Any:
         headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "longdoc-harness"}
         if self.key:
             headers["Authorization"] = f"Bearer {self.key}"
@@ -217,7 +217,7 @@ class Server:
                 if not 200 <= reply.status < 300:
                     raise self._refused(reply, content)
                 kind = _header(reply, b"content-type").partition(";")[0].lower() or "text/plain"
-                return _parsed(" ".join(self.mask_key(kind).split())[:_SAID], _read(reply, max_bytes, timeout))
+                return _parse_reply(" ".join(self.mask_key(kind).split())[:_SAID], _read(reply, max_bytes, timeout))
         except httpcore2.TimeoutException:
             raise _Retryable(f"{_SILENT} within {timeout:g} seconds") from None
         except httpcore2.ConnectError as e:
@@ -253,7 +253,7 @@ class Server:
     def _offered(self) -> list[str]:
         """Names of the models that the server lists; none where it has no list."""
         try:
-            rows = self._once("/models", None, min(10.0, self.policy.timeout), _MOST_BYTES)["data"]
+            rows = self._send_once("/models", None, min(10.0, self.policy.timeout), _MOST_BYTES)["data"]
             names = [self.mask_key(row["id"]) for row in rows if isinstance(row["id"], str)]
         except (CannotRun, RequestFailed, _Retryable, LookupError, TypeError):
             return []
@@ -333,7 +333,7 @@ def _read(reply: httpcore2.Response, max_bytes: int, timeout: float) -> bytes:
     return b"".join(parts)
 
 
-def _parsed(kind: str, body: bytes) -> Any:
+def _parse_reply(kind: str, body: bytes) -> Any:
     if kind != "application/json" and not kind.endswith("+json"):
         raise _Retryable(f"the reply is {kind} instead of application/json")
     try:

@@ -52,15 +52,15 @@ def misplaced(config: ModelConfig) -> list[str]:
     if config.backend == "endpoint":
         return [
             f"model.{name} says how a model is loaded here, but '{config.name}' runs behind a server; leave it out"
-            for name in _said(config, (*_HERE, *_LOADED))
+            for name in _settings_given(config, (*_HERE, *_LOADED))
         ]
     return [
         f"model.{name} is for a model behind a server; leave it out, or set model.backend=endpoint"
-        for name in _said(config, _ASKED)
+        for name in _settings_given(config, _ASKED)
     ]
 
 
-def _said(config: ModelConfig, names: tuple[str, ...]) -> list[str]:
+def _settings_given(config: ModelConfig, names: tuple[str, ...]) -> list[str]:
     fields = ModelConfig.model_fields
     names_set = [n for n in names if getattr(config, n) != fields[n].get_default(call_default_factory=True)]
     # float32 was the default before "auto", and stands in the run.yaml of every older run.
@@ -76,8 +76,8 @@ def endpoint_facts(config: ModelConfig) -> ModelFacts:
     """
     problems = [*misplaced(config), *_address(config)]
     absent: dict[str, str] = {}
-    _tried(key_of, config, problems, absent)
-    tokenizer = _tried(tokenizer_folder, config, problems, absent)
+    _result_or_problem(key_of, config, problems, absent)
+    tokenizer = _result_or_problem(tokenizer_folder, config, problems, absent)
     window = config.window or (_positions(tokenizer[0]) if tokenizer else None)
     if tokenizer and not window:
         problems.append(f"nothing here says how long the window of '{config.name}' is; set model.window=TOKENS")
@@ -98,7 +98,7 @@ def endpoint_facts(config: ModelConfig) -> ModelFacts:
     return ModelFacts(config.name, frozenset(capabilities), room, identity, problems, _warnings(config), absent=absent)
 
 
-def _tried(
+def _result_or_problem(
     step: Callable[[ModelConfig], T], config: ModelConfig, problems: list[str], absent: dict[str, str]
 ) -> T | None:
     try:

@@ -161,7 +161,7 @@ class HFModel(LanguageModel):
         self.opens = self.text.trusted(self.pieces.thinks)
         self.closes = self.text.trusted(f"\n{think.close}\n\n") if think else []
         self.skips = self.text.trusted(f"{think.open}\n\n{think.close}\n\n") if think else []
-        self.stop_ids = self._stops(tokenizer)
+        self.stop_ids = self._find_stop_ids(tokenizer)
         added = [(t.content, t.special) for t in tokenizer.backend_tokenizer.get_added_tokens_decoder().values()]
         template = self.pieces.begin + self.pieces.mid + self.pieces.next
         self.endings = pattern(markers_of(added, template, self.pieces.next))
@@ -175,7 +175,7 @@ class HFModel(LanguageModel):
             raise CannotRun(f"the chat template of '{self.name}' begins with {begin.count(bos)} BOS tokens")
         return begin
 
-    def _stops(self, tokenizer: Any) -> frozenset[int]:
+    def _find_stop_ids(self, tokenizer: Any) -> frozenset[int]:
         generation = getattr(self.net, "generation_config", None)
         eos = getattr(generation, "eos_token_id", None)
         ids = set(eos if isinstance(eos, list) else [eos]) | {tokenizer.eos_token_id}
@@ -286,16 +286,16 @@ class HFModel(LanguageModel):
         free = _free_on(self.device)
         # What one of several devices has free says little.
         limit = None if free is None or self._several else int(free * self._fraction / self._token_size())
-        fit = self._fit()
+        fit = self._contexts_that_fit()
         return Arena(self.layers, limit, 0 if fit is not None and fit < 2 else self._positions)
 
     def contexts(self) -> int | None:
         """Contexts of a full window that fit into the memory that is free now; None where that is unknown."""
-        fit = self._fit()
+        fit = self._contexts_that_fit()
         # On a CPU one window is for contexts that ended; on a GPU they leave where others want their room.
         return fit if fit is None or fit < 2 or self.device.type == "cuda" else fit - 1
 
-    def _fit(self) -> int | None:
+    def _contexts_that_fit(self) -> int | None:
         free = _free_on(self.device) if self.device.type == "cuda" else available()
         return None if free is None else int(free * self._fraction / (self._token_size() * self._positions))
 

@@ -95,7 +95,7 @@ class VarlenKernel:
         """
         from torch.nn.attention.varlen import AuxRequest, varlen_attn
 
-        there = at if isinstance(at, OnDevice) else self._sent(at, query.device)
+        there = at if isinstance(at, OnDevice) else self._on_device(at, query.device)
         result = varlen_attn(
             query.contiguous(),
             key,
@@ -114,7 +114,7 @@ class VarlenKernel:
         assert isinstance(result, tuple)  # it is one with return_aux
         return result
 
-    def _sent(self, at: Lengths, device: torch.device) -> OnDevice:
+    def _on_device(self, at: Lengths, device: torch.device) -> OnDevice:
         if at is not self._at:
             self._at, self._on = at, {}
         if device not in self._on:

@@ -152,7 +152,7 @@ def local_folder(config: ModelConfig, kind: Kind = MODELS) -> tuple[Path, Any]:
         folder, identity = getattr(importlib.import_module(module), function)()
         return Path(folder), identity
     if config.package:
-        return _packaged(config)
+        return _packaged_folder(config)
     source = config.source or config.name
     folder = Path(source).expanduser()
     if folder.suffix == gguf.SUFFIX:
@@ -210,7 +210,7 @@ def _gguf_file(source: str, revision: str | None) -> Path:
     return download(MODELS, repo, commit, name)
 
 
-def _packaged(config: ModelConfig) -> tuple[Path, Any]:
+def _packaged_folder(config: ModelConfig) -> tuple[Path, Any]:
     package = _MOVED.get(config.package or "", config.package or "")
     root = package_folder(package)
     if root is None:

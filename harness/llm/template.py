@@ -95,7 +95,7 @@ def named(name: str) -> str:
     return f"the chat template of '{name}'"
 
 
-def _date(when: str) -> Callable[[str], str]:
+def _fixed_date(when: str) -> Callable[[str], str]:
     day = datetime.datetime.strptime(when, "%d %b %Y")
     return lambda form: day.strftime(form)
 
@@ -172,12 +172,12 @@ def _answer(step: Callable[[], Any], writing: int, limits: Limits) -> None:
     """The child's whole life: write ["value", ...], ["refused", why] or ["failed", why] and end."""
     try:
         # A parent that is killed leaves no child running for ever.
-        _lower(resource.RLIMIT_CPU, int(limits.seconds) + 1)
-        _lower(resource.RLIMIT_CORE, 0)
+        _lower_limit(resource.RLIMIT_CPU, int(limits.seconds) + 1)
+        _lower_limit(resource.RLIMIT_CORE, 0)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # libraries of other languages print what they panic about
         size = Path("/proc/self/statm")
         if size.exists():
-            _lower(resource.RLIMIT_AS, int(size.read_text().split()[0]) * resource.getpagesize() + limits.memory)
+            _lower_limit(resource.RLIMIT_AS, int(size.read_text().split()[0]) * resource.getpagesize() + limits.memory)
         try:
             answer = ["value", step()]
         except CannotRun as e:
@@ -192,14 +192,14 @@ def _answer(step: Callable[[], Any], writing: int, limits: Limits) -> None:
         os._exit(0)
 
 
-def _lower(which: int, most: int) -> None:
+def _lower_limit(which: int, most: int) -> None:
     hard = resource.getrlimit(which)[1]
     resource.setrlimit(which, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
 def _cut(render: Callable[..., str], name: str, date: str, thinking: bool) -> Pieces:
     """`cut`, in this process."""
-    variables: dict[str, Any] = {"date_string": date, "strftime_now": _date(date)}
+    variables: dict[str, Any] = {"date_string": date, "strftime_now": _fixed_date(date)}
 
     def rendered(*contents: str) -> str:
         roles = ("user", "assistant", "user")

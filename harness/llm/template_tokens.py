@@ -160,14 +160,14 @@ class Guard:
                 "turn, so a document could forge one; use another tokenizer (model.tokenizer=FOLDER)"
             )
         # Behind a newline, because the first token of a text may begin with a space that is not in the text.
-        text = self._text(encode("\n" + marker)).removeprefix(self._text(encode("\n")))
+        text = self._surface_text(encode("\n" + marker)).removeprefix(self._surface_text(encode("\n")))
         around = [encode(a + marker + b) for a, b in itertools.product(("", " ", "\n"), repeat=2)]
         whole = [
             list(self._backend.encode(p, add_special_tokens=False).ids) for p in (pieces.begin, pieces.mid, pieces.next)
         ]
         self._strings.setdefault(text, set())
         for ids in (own, *around, *whole):
-            self._strings[text].update(self._cut(ids, place) for place in self._spelled(ids, text))
+            self._strings[text].update(self._cut(ids, place) for place in self._places_of(ids, text))
 
     # -- tokens as text --------------------------------------------------------------------------------------------
 
@@ -183,7 +183,7 @@ class Guard:
                 surfaces[i] = raw.removeprefix(self._prefix).removesuffix(self._suffix)
         return surfaces
 
-    def _text(self, ids: Sequence[int]) -> str:
+    def _surface_text(self, ids: Sequence[int]) -> str:
         return "".join(map(self._surfaces.__getitem__, ids))
 
     def _cut(self, ids: Sequence[int], place: _Place) -> tuple[str, ...]:
@@ -192,8 +192,8 @@ class Guard:
         ends = [min(end - place.skip, len(place.marker)) for end in itertools.accumulate(lengths)]
         return tuple(place.marker[a:b] for a, b in itertools.pairwise([0, *ends]))
 
-    def _spelled(self, ids: Sequence[int], marker: str) -> Iterator[_Place]:
-        text = self._text(ids)
+    def _places_of(self, ids: Sequence[int], marker: str) -> Iterator[_Place]:
+        text = self._surface_text(ids)
         at = text.find(marker)
         if at < 0:
             return
@@ -214,7 +214,7 @@ class Guard:
         if not self.single.isdisjoint(ids):
             out = [_Place(i, i + 1, 0, "") for i, token in enumerate(ids) if token in self.single]
         for marker, cuts in self._strings.items():
-            out += [place for place in self._spelled(ids, marker) if self._cut(ids, place) in cuts]
+            out += [place for place in self._places_of(ids, marker) if self._cut(ids, place) in cuts]
         return sorted(out)
 
     # -- what is done about it ---------------------------------------------------------------------------------------
@@ -279,14 +279,14 @@ class Guard:
                 for a in range(cut if b > cut else 0, b):
                     head = best[a]
                     part = (begins if a == 0 else self._prefix) + text[a:b] + (ends if b == len(text) else "")
-                    new = None if head is None else self._token(part, text[a:b])
+                    new = None if head is None else self._ids_of_part(part, text[a:b])
                     if head is not None and new and (best[b] is None or len(head) + len(new) < len(best[b] or ())):
                         best[b] = [*head, *new]
             if best[-1]:
                 splits.append(best[-1])
         return sorted(splits, key=len)
 
-    def _token(self, part: str, character: str) -> list[int] | None:
+    def _ids_of_part(self, part: str, character: str) -> list[int] | None:
         i = self._backend.token_to_id(part)
         if i is not None and i not in self.single:
             return [i]

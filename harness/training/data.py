@@ -109,7 +109,7 @@ def world_scenes(
 
 def write_world(path: Path, task: TrainingTask, recipes: Sequence[Recipe], count: int, seed: int) -> None:
     """Write `count` scenes of training texts to `path`, unless it has them. Raises UserError, SaveError."""
-    about = {"source": "the synthetic world", "seed": seed, "scenes": count, "recipes": _mark(recipes)}
+    about = {"source": "the synthetic world", "seed": seed, "scenes": count, "recipes": _recipes_digest(recipes)}
     if begun(path, about):
         return
     lines, made = [json_line({"id": HEAD, **about})], 0
@@ -123,7 +123,7 @@ def write_world(path: Path, task: TrainingTask, recipes: Sequence[Recipe], count
     write_atomic(path, b"".join(lines))
 
 
-def _mark(recipes: Sequence[Recipe]) -> str:
+def _recipes_digest(recipes: Sequence[Recipe]) -> str:
     return digest([recipe.model_dump(mode="json") for recipe in recipes])[:16]
 
 

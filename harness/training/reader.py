@@ -86,10 +86,12 @@ class ReaderTraining:
         if progress.step < job.steps and not stop.is_set():
             export(base, job, self.folder)  # stopped by --steps: the adapter can be used, and training can resume
         if not stop.is_set():
-            self._card(base, job, progress, rows, skills)
+            self._write_card(base, job, progress, rows, skills)
         return progress.step >= job.steps
 
-    def _card(self, base: Base, job: Job, progress: Progress, rows: list[RealRow], skills: Mapping[str, int]) -> None:
+    def _write_card(
+        self, base: Base, job: Job, progress: Progress, rows: list[RealRow], skills: Mapping[str, int]
+    ) -> None:
         methods: Counter[str] = Counter()
         for skill, owner in owners().items():
             methods[owner] += skills.get(skill, 0)

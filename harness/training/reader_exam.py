@@ -40,7 +40,7 @@ def parts(
     for name in dict.fromkeys(recipe.skill for recipe in recipes):
         recipe = next(r for r in recipes if r.skill == name)
         made = list(islice(_of_world(recipe, skills[name], world, seed), world))
-        yield _part(
+        yield _exam_part(
             f"made-up world: {name}", "accuracy" if made and made[0].verdicts else "token F1", skills[name], made
         )
 
@@ -51,7 +51,7 @@ def _of_dataset(
     usable = [row for row in Dice("exam", seed, dataset).shuffled(rows) if row.questions[0].needs][:questions]
     for beside, text in ((0, "gold passages"), (_BESIDE, f"gold passages and {_BESIDE} others")):
         answers = [answer_scene(row, beside, Dice("exam", row.id, beside)) for row in usable]
-        yield _part(dataset, f"token F1, {text}", skills["answer"], answers)
+        yield _exam_part(dataset, f"token F1, {text}", skills["answer"], answers)
     several = [row for row in usable if len(row.questions[0].needs) > 1]
     pairs = [probe_scene(row, full, Dice("exam", row.id, "probe")) for row in several for full in (True, False)]
     if pairs:
@@ -59,7 +59,7 @@ def _of_dataset(
         yield Part("reader", skills[SKILLS["probe"]], pairs, lambda _, told: {name: _area(told)}, 0.5)
     for kind in ("choose", "unanswerable"):
         made = (KINDS[kind](row, rows, Dice("exam", row.id, kind)) for row in usable)
-        yield _part(dataset, f"token F1, {kind}", skills[SKILLS[kind]], [of_row[0] for of_row in made if of_row])
+        yield _exam_part(dataset, f"token F1, {kind}", skills[SKILLS[kind]], [of_row[0] for of_row in made if of_row])
 
 
 def _of_world(recipe: Recipe, skill: Skill, count: int, seed: int) -> Iterator[Scene]:
@@ -68,9 +68,9 @@ def _of_world(recipe: Recipe, skill: Skill, count: int, seed: int) -> Iterator[S
         yield from made[:1]
 
 
-def _part(about: str, name: str, skill: Skill, made: Sequence[Scene]) -> Part:
+def _exam_part(about: str, name: str, skill: Skill, made: Sequence[Scene]) -> Part:
     def measure(played: Sequence[Scene], outcomes: Sequence[SceneOutcome]) -> dict[str, Value]:
-        return {f"{about}: {name}": Value.of([_score(*pair) for pair in zip(played, outcomes, strict=True)])}
+        return {f"{about}: {name}": Value.of([_scene_score(*pair) for pair in zip(played, outcomes, strict=True)])}
 
     return Part("reader", skill, made, measure)
 
@@ -81,7 +81,7 @@ def _area(outcomes: Sequence[SceneOutcome]) -> Value:
     return replace(Value.area(probes), n=len(probes) // 2)
 
 
-def _score(scene: Scene, outcome: SceneOutcome) -> float:
+def _scene_score(scene: Scene, outcome: SceneOutcome) -> float:
     if scene.verdicts:
         return float(np.mean([(p > 0.5) == v for p, v in zip(outcome.p_first, scene.verdicts, strict=True)]))
     scores = [qa_f1_score(text, [right]) for text, right in zip(outcome.written, scene.replies, strict=True)]

@@ -86,12 +86,12 @@ def training_rows(sources: Sequence[Source], folder: Path) -> list[RealRow]:
 
     Raises UserError for a folder without such files or with a file of another split, DataError for bad rows.
     """
-    return _all(sources, folder, training=True)
+    return _rows_of_sources(sources, folder, training=True)
 
 
 def other_rows(sources: Sequence[Source], folder: Path) -> list[RealRow]:
     """Evaluation rows, likewise; a file that is named as a training split is refused."""
-    return _all(sources, folder, training=False)
+    return _rows_of_sources(sources, folder, training=False)
 
 
 def check_apart(training: Sequence[RealRow], others: Sequence[RealRow]) -> None:
@@ -102,14 +102,14 @@ def check_apart(training: Sequence[RealRow], others: Sequence[RealRow]) -> None:
             raise UserError(f"the row '{row.id}' is in the training and the evaluation files; remove it from one")
 
 
-def _all(sources: Sequence[Source], folder: Path, training: bool) -> list[RealRow]:
+def _rows_of_sources(sources: Sequence[Source], folder: Path, training: bool) -> list[RealRow]:
     rows: list[RealRow] = []
     for source in sources:
         for path in sorted(folder.rglob(source.files)):
             if training != is_training_name(path.name):
                 kind = "a" if training else "no"
                 raise UserError(f"'{path.name}' should be {kind} training file by its name; correct the pattern")
-            found = _rows(source.dataset, path)
+            found = _rows_of_file(source.dataset, path)
             if training:
                 refuse_evaluation((row.id for row in found), source.dataset, path.name)
             rows += found
@@ -119,7 +119,7 @@ def _all(sources: Sequence[Source], folder: Path, training: bool) -> list[RealRo
     return rows
 
 
-def _rows(dataset: str, path: Path) -> list[RealRow]:
+def _rows_of_file(dataset: str, path: Path) -> list[RealRow]:
     from harness.config.resolve import part
 
     config: DatasetConfig = part("datasets", dataset=dataset, data=str(path))

@@ -38,18 +38,18 @@ class Row:
     def positions(self) -> list[int]:
         """The position of each token in its context; a branch counts on from where it is attached."""
         positions = list(range(len(self.ids)))
-        for (start, at), end in zip(self.branches, self._ends(), strict=True):
+        for (start, at), end in zip(self.branches, self._branch_ends(), strict=True):
             positions[start:end] = range(at, at + end - start)
         return positions
 
-    def _ends(self) -> list[int]:
+    def _branch_ends(self) -> list[int]:
         return [*(start for start, _ in self.branches[1:]), len(self.ids)][: len(self.branches)]
 
     def hidden(self) -> list[tuple[int, int, int, int]]:
         """(row from, row to, column from, column to) of what is masked besides the causal mask."""
         trunk = self.branches[0][0] if self.branches else len(self.ids)
         blocks = []
-        for (start, at), end in zip(self.branches, self._ends(), strict=True):
+        for (start, at), end in zip(self.branches, self._branch_ends(), strict=True):
             blocks += [(start, end, at, trunk), (start, end, trunk, start)]
         return blocks
 
@@ -78,7 +78,7 @@ def rows(
     """One row for the replies of each scene, and one for each of its probes, of at most `length` tokens."""
     data = Rows()
     for scene in scenes:
-        for row in _of(teacher.play(skill, scene)):
+        for row in _rows_of(teacher.play(skill, scene)):
             if len(row.ids) <= length:
                 data.rows.append(row)
             elif overlong == "cut":
@@ -108,7 +108,7 @@ def shortened(row: Row, length: int) -> Row:
     return Row(ids, tuple(place for place in targets if place < len(ids)))
 
 
-def _of(transcript: Transcript) -> list[Row]:
+def _rows_of(transcript: Transcript) -> list[Row]:
     out = [Row(tuple(transcript.ids), tuple(transcript.targets))] if transcript.targets else []
     for probe in transcript.probes:
         ids = (*transcript.ids[: probe.at], *probe.ids)

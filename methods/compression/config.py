@@ -90,20 +90,20 @@ class LinguaConfig(MethodConfig):
 
     @field_validator("engine")
     @classmethod
-    def _installed(cls, value: str) -> str:
+    def _check_library(cls, value: str) -> str:
         if value == "library" and find_spec("llmlingua") is None:
             raise ValueError(NEEDS_LIBRARY)
         return value
 
     @field_validator("context_budget")
     @classmethod
-    def _understood(cls, value: str) -> str:
+    def _check_budget(cls, value: str) -> str:
         if _BUDGET.fullmatch(value.replace(" ", "")) is None or re.fullmatch(r"/\s*0+(\.0+)?", value.strip()):
             raise ValueError("should be an operator and a number, such as '+100' or '*2'")
         return value
 
     @model_validator(mode="after")
-    def _together(self) -> LinguaConfig:
+    def _check_combination(self) -> LinguaConfig:
         own = [k for k in ("credit", "last_window") if getattr(self, k) != type(self).model_fields[k].default]
         own += [k for k in ("keep_split", "use_sentence_level_filter", "add_instruction") if getattr(self, k)]
         own += ["force_context_number"] if self.force_context_number is not None else []

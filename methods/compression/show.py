@@ -24,7 +24,7 @@ from methods.compression.surprise import opened
 from methods.reading import Reading, ReadingMethod, ask, room_for_text
 
 
-def _text(scene: Scene, tools: Tools) -> None:
+def _score_text(scene: Scene, tools: Tools) -> None:
     text = scene.question.text
     with opened(tools.model("compressor")) as s:
         s.feed(text + SEPARATOR if text else "")
@@ -43,7 +43,7 @@ def ranking(restrictive: Prompt) -> Skill:
     return Skill("compressor ranking", "followed", play)
 
 
-TEXT = Skill("compressor text", "guessed", _text)
+TEXT = Skill("compressor text", "guessed", _score_text)
 
 
 SEPARATOR = "\n\n"  # between contexts
@@ -100,10 +100,10 @@ def read(question: Question, document: Document, compressed: Compressed, tools: 
     cut = stop < len(whole)
     after = {"side": "right", "tokens_before": tokens, "tokens_after": model.count(text)} if cut else None
     answer = ask(question, [text] if text.strip() else [], tools, model, request)
-    return Answer(answer, shown if text.strip() else (), _reason(document, text, cut, compressed), steps, after)
+    return Answer(answer, shown if text.strip() else (), _stop_reason(document, text, cut, compressed), steps, after)
 
 
-def _reason(document: Document, text: str, cut: bool, compressed: Compressed) -> str:
+def _stop_reason(document: Document, text: str, cut: bool, compressed: Compressed) -> str:
     if not document.text.strip():
         return "the text is empty"
     if not text.strip():

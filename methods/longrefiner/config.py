@@ -106,7 +106,7 @@ class LongRefinerConfig(MethodConfig):
         return task if task in model.identity.get("adapters", {}) else None
 
     @model_validator(mode="after")
-    def _together(self) -> LongRefinerConfig:
+    def _check_combination(self) -> LongRefinerConfig:
         if self.sigmoid and self.scoring != "reranker":
             raise ValueError("sigmoid is of a reranker's logits; leave it out with another method.scoring")
         if self.overflow == "skip" and self.selection_rule == "code":

@@ -89,7 +89,7 @@ def level(reply: str) -> str | None:
 
 def label_outline(_question: Question | None, documents: Sequence[Document], tools: Labelling) -> list[Scene]:
     """Scenes of kind "outline": the body of a page with headings, or the text as it is with the teacher's outline."""
-    return [scene for document in documents if (scene := _outlined(document, tools)) is not None]
+    return [scene for document in documents if (scene := _outline_scene(document, tools)) is not None]
 
 
 def most_outline(_question: Question | None, documents: Sequence[Document], count: Callable[[str], int]) -> LabelCost:
@@ -102,7 +102,7 @@ def _outline_tokens(text: int) -> int:
     return 2 * text + 64
 
 
-def _outlined(document: Document, tools: Labelling) -> Scene | None:
+def _outline_scene(document: Document, tools: Labelling) -> Scene | None:
     text, outline_text = document.text[body_start(document) :], None
     page = of_page(text, tools.offsets)
     if page is not None:
@@ -133,7 +133,7 @@ class Selection:
     def __call__(self, question: Question | None, documents: Sequence[Document], tools: Labelling) -> list[Scene]:
         """A scene for every document with titles."""
         assert question is not None  # this task has one request per question
-        return [s for d in documents if (s := self._one(question, d, tools)) is not None]
+        return [s for d in documents if (s := self._selection_scene(question, d, tools)) is not None]
 
     def most(self, question: Question | None, documents: Sequence[Document], count: Callable[[str], int]) -> LabelCost:
         """Each document's tree, and a request with its abstract, an outline no longer than it, and the question."""
@@ -143,7 +143,7 @@ class Selection:
         read = trees.read + sum(count(d.text) + asked for d in documents)
         return LabelCost(read, trees.written + _REPLY * len(documents), len(documents))
 
-    def _one(self, question: Question, document: Document, tools: Labelling) -> Scene | None:
+    def _selection_scene(self, question: Question, document: Document, tools: Labelling) -> Scene | None:
         building: Any = _Building(tools)
         tree: Tree = tools.once(document.text, lambda: structure(document, self.config, building))
         document = tree.view(document)
@@ -193,7 +193,7 @@ def tasks(config: LongRefinerConfig) -> list[TrainingTask]:
         lambda scene, outcome: {"accuracy": float((outcome.p_first[0] > 0.5) == scene.verdicts[0])},
         label_breadth,
         most_breadth,
-        floor=_commoner,
+        floor=_majority_share,
         asked=PROMPTS["analysis"],
         classes=prompts.LABELS,
     )
@@ -240,7 +240,7 @@ def pieces(outline: Part, under: str = "") -> list[Hashable]:
     return items
 
 
-def _commoner(scenes: Sequence[Scene]) -> float:
+def _majority_share(scenes: Sequence[Scene]) -> float:
     local = sum(scene.verdicts[0] for scene in scenes) / len(scenes)
     return max(local, 1 - local)
 

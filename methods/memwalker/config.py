@@ -40,7 +40,7 @@ class MemWalkerConfig(MethodConfig):
     max_calls: int = Field(default=30, ge=1)
     fallback: bool = False
 
-    def most(self) -> int:
+    def summary_limit(self) -> int:
         """Tokens of a summary at most."""
         return self.segment_tokens if self.summary_tokens is None else self.summary_tokens
 

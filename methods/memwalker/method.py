@@ -49,7 +49,7 @@ def build_tree(document: Document, config: MemWalkerConfig, tools: Tools) -> Gra
     Raises QuestionError where the builder's window is too short for a segment or for the summaries of one node.
     """
     model = tools.model("builder")
-    room, max_tokens = _room(config, model), config.most()
+    room, max_tokens = _room(config, model), config.summary_limit()
     graph = Graph()
     spans = packed(document.text, config.segment_tokens, model)
     segments = [document.text[a:b].strip() for a, b in spans]
@@ -80,15 +80,15 @@ def build_tree(document: Document, config: MemWalkerConfig, tools: Tools) -> Gra
 def _room(config: MemWalkerConfig, model: MeteredModel) -> int:
     """Tokens of summaries that the request for their parent may hold."""
     window = window_of(config.window, model)
-    segment = window - summary.frame_tokens(model, SEGMENT.of(config)) - config.most()
+    segment = window - summary.frame_tokens(model, SEGMENT.of(config)) - config.summary_limit()
     if segment < config.segment_tokens:
         raise QuestionError(
             f"the window of '{model.name}' ({window} tokens) leaves {max(segment, 0)} tokens for a segment of "
             f"{config.segment_tokens} beside its prompt and summary; lower method.segment_tokens or "
             "method.summary_tokens, or raise method.window or model.window"
         )
-    room = window - prompt_tokens(prompts.parents([], config), model) - config.most()
-    if room < config.most() or room // config.children <= model.count("\n"):
+    room = window - prompt_tokens(prompts.parents([], config), model) - config.summary_limit()
+    if room < config.summary_limit() or room // config.children <= model.count("\n"):
         raise QuestionError(
             f"the window of '{model.name}' ({window} tokens) is too short for the summaries of "
             f"{config.children} parts; lower method.summary_tokens or method.children, or raise method.window or "
@@ -104,9 +104,9 @@ def _parent(texts: list[str], room: int, model: MeteredModel, config: MemWalkerC
     """
     newline = model.count("\n")
     if sum(model.count(text) + newline for text in texts) > room:
-        share = min(config.most(), room // len(texts) - newline)
+        share = min(config.summary_limit(), room // len(texts) - newline)
         texts = [_short([text], share, model, config) for text in texts]
-    return _short(texts, config.most(), model, config)
+    return _short(texts, config.summary_limit(), model, config)
 
 
 def _short(texts: list[str], max_tokens: int, model: MeteredModel, config: MemWalkerConfig) -> str:

@@ -61,8 +61,8 @@ def parse_points(text: str, truncated: bool) -> Parsed:
     points = _bullets(text)
     how = "bullets" if points else "lines"
     if not points:
-        lines = _pieces(text, re.compile(r"[^\n]+"))
-        points = lines if len(lines) > 1 else _pieces(text, _SENTENCE)
+        lines = _points_matching(text, re.compile(r"[^\n]+"))
+        points = lines if len(lines) > 1 else _points_matching(text, _SENTENCE)
     if truncated and len(points) > 1:
         return Parsed(points[:-1], how + " cut")
     return Parsed(points, how)
@@ -79,7 +79,7 @@ def _bullets(text: str) -> list[Point]:
     return [p for a, b in spans if (p := _point(text, a, b))]
 
 
-def _pieces(text: str, pattern: re.Pattern[str]) -> list[Point]:
+def _points_matching(text: str, pattern: re.Pattern[str]) -> list[Point]:
     return [p for m in pattern.finditer(text) if (p := _point(text, m.start(), m.end()))]
 
 
@@ -132,7 +132,7 @@ def build_graph(document: Document, config: PecanConfig, tools: Tools) -> Graph:
     for level in range(2, config.max_levels + 1):
         if not nodes:
             break
-        written = _level(graph, _Layer(level, nodes, counts), room, config, tools)
+        written = _build_level(graph, _Layer(level, nodes, counts), room, config, tools)
         before, before_tokens = len(nodes), sum(counts)
         nodes = _append(graph, level, written)
         counts = [model.count(graph.text[i]) for i in nodes]
@@ -184,7 +184,7 @@ class _Batch:
     again: int
 
 
-def _level(graph: Graph, layer: _Layer, room: int, config: PecanConfig, tools: Tools) -> list[_Batch]:
+def _build_level(graph: Graph, layer: _Layer, room: int, config: PecanConfig, tools: Tools) -> list[_Batch]:
     model = tools.model("builder")
     counts, newline = layer.counts, model.count("\n")
     if layer.level > 2 and config.graph == "points":
@@ -279,7 +279,7 @@ def _points(texts: list[str], level: int, model: MeteredModel, config: PecanConf
     return [p.text for p in parsed.points], np.array(rows).reshape(len(rows), len(texts)), parsed.how, cut
 
 
-def _summary(texts: list[str], _level: int, model: MeteredModel, config: PecanConfig) -> _Written:
+def _summary(texts: list[str], _build_level: int, model: MeteredModel, config: PecanConfig) -> _Written:
     """One summary on one line, and its row; RAPTOR keeps a summary that was cut as it is.
 
     Source: docs/methods/raptor.md#raptor-defaults.

@@ -72,12 +72,12 @@ class Fusing:
         for number, (k, other) in enumerate(rest):
             first, second = Relation(self.segments[place], text), Relation(self.segments[k], other)
             key = f"fusion {pair[0]} {pair[1]} {number}"
-            merged = tools.keep(key, partial(self._one, first, second, model))
+            merged = tools.keep(key, partial(self._fuse_pair, first, second, model))
             understood &= merged is not None
             place, text = k, f"{text} {other}" if merged is None else str(merged)
         return text, understood
 
-    def _one(self, first: Relation, second: Relation, model: MeteredModel) -> str | None:
+    def _fuse_pair(self, first: Relation, second: Relation, model: MeteredModel) -> str | None:
         config = self.config
         asking = prompts.Asking(config, self.question, self.summary)
         pieces = asking.fuse(first, second, config.questions)

@@ -76,7 +76,7 @@ class QRMeMConfig(MethodConfig):
 
     @field_validator("recogniser")
     @classmethod
-    def _exists(cls, value: str) -> str:
+    def _check_recogniser(cls, value: str) -> str:
         try:
             return known(value)
         except UnknownName as error:

@@ -210,7 +210,7 @@ def graph_expansion(state: State) -> Answer:
     """Expand by similar edges, elaborate the question, retrieve, read."""
     config, memory = state.config, state.memory
     entities = set(state.entities)
-    state.step("start", None, {"entities": len(entities)}, note=_first(state))
+    state.step("start", None, {"entities": len(entities)}, note=_first_note(state))
     with state.searching():
         similarity = state.similar([state.question.text], memory.edge_vectors)
     least = float(np.quantile(similarity, config.quantile)) if len(similarity) else 0.0
@@ -234,7 +234,7 @@ def graph_expansion(state: State) -> Answer:
     return state.read(kept, "expanded")
 
 
-def _first(state: State) -> str:
+def _first_note(state: State) -> str:
     names = ", ".join(state.memory.names[e] for e in state.entities)
     note = f"entities of the question: {names}" if names else "the memory has no entity of the question"
     return "; ".join([*state.memory.notes, note])

@@ -51,7 +51,7 @@ class RaptorConfig(MethodConfig):
 
     @field_validator("reduction")
     @classmethod
-    def _installed(cls, value: str) -> str:
+    def _check_umap(cls, value: str) -> str:
         # The presets set the reduction, so the plan reports this. Pydantic does not check a default: the skills of the
         # method can be listed without the package.
         if value == "umap" and find_spec("umap") is None:

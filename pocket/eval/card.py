@@ -91,7 +91,9 @@ def _scenes(skill: Skill) -> list[Scene]:
     for number in range(_SCENES):
         narrowed = recipe.model_copy(update={"kinds": (recipe.kinds[number % len(recipe.kinds)],)})
         scene = None
-        for drawn in _drawn(narrowed, skill.scene, number):  # drawing all of them takes 30 ms, most first ones reply
+        for drawn in _fingerprint_scenes(
+            narrowed, skill.scene, number
+        ):  # drawing all of them takes 30 ms, most first ones reply
             scene = drawn if scene is None or drawn.replies else scene
             if scene.replies:
                 break
@@ -103,7 +105,7 @@ def _scenes(skill: Skill) -> list[Scene]:
     return scenes
 
 
-def _drawn(recipe: Recipe, scene: str, number: int) -> Iterator[Scene]:
+def _fingerprint_scenes(recipe: Recipe, scene: str, number: int) -> Iterator[Scene]:
     from harness.stats.rng import Dice
     from pocket.tasks.catalog import stage
 
@@ -207,7 +209,7 @@ def begin(
 
 def page(card: Card) -> str:
     """The card as Markdown."""
-    parts = [_HEAD.format(name=card.name), *_verdicts(card.results), *_training(card), *_results(card)]
+    parts = [_HEAD.format(name=card.name), *_verdict_lines(card.results), *_training_lines(card), *_result_lines(card)]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -242,7 +244,7 @@ def tables(results: Sequence[Result]) -> Iterator[tuple[str, list[list[str]]]]:
         yield f"{skill}: {measure}{by}", [["", *texts], *body]
 
 
-def _verdicts(results: Sequence[Result]) -> list[str]:
+def _verdict_lines(results: Sequence[Result]) -> list[str]:
     if not results:
         return ["It was not examined yet: `harness pocket eval` does that.\n"]
     can: dict[str, list[str]] = {}
@@ -272,7 +274,7 @@ def _listed(sections: Mapping[str, Sequence[str]]) -> list[str]:
     ]
 
 
-def _training(card: Card) -> list[str]:
+def _training_lines(card: Card) -> list[str]:
     training = card.trained
     if not training:
         return ["## Training\n", "Nothing is known of it.\n"]
@@ -291,7 +293,7 @@ def _training(card: Card) -> list[str]:
     return ["## Training\n", head, "".join(lines)]
 
 
-def _results(card: Card) -> list[str]:
+def _result_lines(card: Card) -> list[str]:
     if not card.results:
         return []
     exam = card.exam

@@ -229,20 +229,20 @@ def examine(
         for cell in cells(skill):
             count = max(_LEAST, round(questions * cell.share))
             sittings = [replace(s, outcome=record_scene(model, skill, s.scene)) for s in take(skill, cell, count, seed)]
-            new = _rows((skill.name, cell.asked, cell.text), sittings, measure(skill.scene, sittings))
+            new = _rows_of_cell((skill.name, cell.asked, cell.text), sittings, measure(skill.scene, sittings))
             rows += new
             mixed += [] if cell.needed else sittings
-            progress(f"{skill.name}, {cell.asked}, {cell.text}: " + ", ".join(map(_told, new)))
+            progress(f"{skill.name}, {cell.asked}, {cell.text}: " + ", ".join(map(_row_text, new)))
         if skill.scene == "question" and any(s.asked for s in mixed):
             for asked, text, sittings, measured in alike(mixed):
-                rows += _rows((skill.name, asked, text), sittings, measured)
+                rows += _rows_of_cell((skill.name, asked, text), sittings, measured)
     return rows
 
 
-def _rows(head: tuple[str, str, str], sittings: Sequence[Sitting], measured: Measured) -> list[Row]:
+def _rows_of_cell(head: tuple[str, str, str], sittings: Sequence[Sitting], measured: Measured) -> list[Row]:
     failed = sum(s.outcome.failed for s in sittings)
     return [Row(*head, name, v.mean, v.low, v.high, v.n, floor, failed) for name, (v, floor) in measured.items()]
 
 
-def _told(row: Row) -> str:
+def _row_text(row: Row) -> str:
     return f"{row.measure} {'-' if row.value is None else f'{100 * row.value:.0f} %'} of {row.n}"

@@ -68,7 +68,7 @@ def _replies(sittings: Sequence[Sitting]) -> Iterator[tuple[int, str, str]]:
             yield i, written, right
 
 
-def _exact(sittings: Sequence[Sitting]) -> list[tuple[int, bool]]:
+def _exact_replies(sittings: Sequence[Sitting]) -> list[tuple[int, bool]]:
     return [(i, written == right) for i, written, right in _replies(sittings)]
 
 
@@ -80,12 +80,12 @@ def _question(sittings: Sequence[Sitting]) -> Measured:
     elif kinds == {"same"}:
         yes = float(np.mean([s.scene.replies == ("yes",) for s in sittings]))
         floor = max(yes, 1 - yes)
-    return {EXACT: (_share(_exact(sittings)), floor)}
+    return {EXACT: (_share(_exact_replies(sittings)), floor)}
 
 
 def _choice(sittings: Sequence[Sitting]) -> Measured:
     options = [1 / len(s.scene.question.options or ("",)) for s in sittings]
-    return {EXACT: (_share(_exact(sittings)), float(np.mean(options)) if options else None)}
+    return {EXACT: (_share(_exact_replies(sittings)), float(np.mean(options)) if options else None)}
 
 
 def _sufficiency(sittings: Sequence[Sitting]) -> Measured:
@@ -101,7 +101,7 @@ def _sufficiency(sittings: Sequence[Sitting]) -> Measured:
     return {
         AREA: (Value.area(probes), Value.area(counted).mean),
         "accuracy at 0.5": (_share(accuracy), max(often, 1 - often)),
-        f"{EXACT} after yes": (_share(_exact(sittings)), None),
+        f"{EXACT} after yes": (_share(_exact_replies(sittings)), None),
     }
 
 
@@ -150,7 +150,7 @@ def _named(text: str) -> list[str]:
 def _chosen(sittings: Sequence[Sitting]) -> Measured:
     # The first text is the working memory.
     floor = float(np.mean([1 / max(1, len(s.scene.texts) - 1) for s in sittings])) if sittings else None
-    return {EXACT: (_share(_exact(sittings)), floor)}
+    return {EXACT: (_share(_exact_replies(sittings)), floor)}
 
 
 def _reflected(sittings: Sequence[Sitting]) -> Measured:
@@ -203,7 +203,7 @@ def alike(sittings: Sequence[Sitting]) -> Iterator[tuple[str, str, list[Sitting]
             inside = [(s, answers) for s, answers in counted if least <= len(answers) <= most]
             floor = float(np.mean([1 / len(set(answers)) for _, answers in inside])) if inside else None
             found = [s for s, _ in inside]
-            yield label, f"{name} alike", found, {EXACT: (_share(_exact(found)), floor)}
+            yield label, f"{name} alike", found, {EXACT: (_share(_exact_replies(found)), floor)}
 
 
 def _answers(s: Sitting) -> list[str]:

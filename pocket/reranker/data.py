@@ -66,7 +66,7 @@ def listed(texts: Texts, offsets: Offsets) -> Iterator[Listed]:
     made = sample(
         texts.kind, texts.seed, tokens=texts.tokens, purpose=texts.purpose, hops=texts.hops, number=texts.number
     )
-    chunks = tuple(Support(d.id, *span) for d in made.documents for span in _cut(d.text, texts.size, offsets))
+    chunks = tuple(Support(d.id, *span) for d in made.documents for span in _chunk_spans(d.text, texts.size, offsets))
     text = {d.id: d.text for d in made.documents}
     words = tuple(text[c.document_id][c.start : c.end] for c in chunks)
     for example, source in zip(made.examples, made.asked, strict=True):
@@ -74,7 +74,7 @@ def listed(texts: Texts, offsets: Offsets) -> Iterator[Listed]:
         if facts:
             passages = tuple(example.gold.supporting)
             question, first = example.question.text, made.documents[0].id
-            yield Listed(question, first, chunks, words, _stating(chunks, facts), facts, passages)
+            yield Listed(question, first, chunks, words, _states_a_fact(chunks, facts), facts, passages)
 
 
 def lists_of_step(seed: int, step: int, count: int, offsets: Offsets) -> list[Listed]:
@@ -93,7 +93,7 @@ def lists_of_step(seed: int, step: int, count: int, offsets: Offsets) -> list[Li
     raise CannotRun(f"{_TRIES * count} made-up texts have no {count} questions that something supports; name a --seed")
 
 
-def _cut(text: str, size: int, offsets: Offsets) -> list[tuple[int, int]]:
+def _chunk_spans(text: str, size: int, offsets: Offsets) -> list[tuple[int, int]]:
     starts = [start for start, _ in offsets(text)]
     cuts = list(dict.fromkeys([0, *starts[size::size]])) if starts else []
     return list(zip(cuts, [*cuts[1:], len(text)], strict=True))
@@ -110,7 +110,7 @@ def _sentences(made: Sample, facts: Sequence[object]) -> tuple[Support, ...]:
     )
 
 
-def _stating(chunks: Sequence[Support], facts: Sequence[Support]) -> np.ndarray:
+def _states_a_fact(chunks: Sequence[Support], facts: Sequence[Support]) -> np.ndarray:
     mask = np.zeros(len(chunks), dtype=bool)
     for fact in facts:
         shared = [

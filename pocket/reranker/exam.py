@@ -74,14 +74,14 @@ def examine(folder: Path, *, questions: int, seed: int = SEED, tell: Callable[[s
     rankers, offsets = _rankers(folder)
     rows: list[Row] = []
     for kind in KINDS:
-        lists = _lists(kind, seed, questions, offsets)
-        new = [row for name, rank in rankers.items() for row in _rows(kind, name, lists, rank)]
+        lists = _evaluation_lists(kind, seed, questions, offsets)
+        new = [row for name, rank in rankers.items() for row in _ranker_rows(kind, name, lists, rank)]
         tell(f"{kind}: " + ", ".join(f"{r.ranker} {_percent(r.mean)}" for r in new if r.measure == "facts"))
         rows += new
     return rows
 
 
-def _lists(kind: str, seed: int, count: int, offsets: Offsets) -> list[Listed]:
+def _evaluation_lists(kind: str, seed: int, count: int, offsets: Offsets) -> list[Listed]:
     lists: list[Listed] = []
     number = 0
     while len(lists) < count:
@@ -90,7 +90,7 @@ def _lists(kind: str, seed: int, count: int, offsets: Offsets) -> list[Listed]:
     return lists[:count]
 
 
-def _rows(kind: str, name: str, lists: Sequence[Listed], rank: Rank) -> list[Row]:
+def _ranker_rows(kind: str, name: str, lists: Sequence[Listed], rank: Rank) -> list[Row]:
     best = [np.argsort(-rank(item.question, item.texts), kind="stable")[:_TOP] for item in lists]
     shown = [[item.chunks[int(i)] for i in order] for item, order in zip(lists, best, strict=True)]
     documents = [item.document for item in lists]
@@ -124,8 +124,8 @@ def _rankers(folder: Path) -> tuple[dict[str, Rank], Offsets]:
 
     rankers: dict[str, Rank] = {"pocket-reranker": reranker.score, "bm25": bm25}
     if (encoder := _minilm()) is not None:
-        rankers["minilm"] = _similar(encoder)
-    rankers["random"] = _chance
+        rankers["minilm"] = _similarity_rank(encoder)
+    rankers["random"] = _random_rank
     return rankers, offsets_of(AutoTokenizer.from_pretrained(str(folder)))
 
 
@@ -138,7 +138,7 @@ def _minilm() -> Any:
     return None if encoder_facts(config).problems else load_encoder(config, Meter(), "encoder")
 
 
-def _similar(encoder: Any) -> Rank:
+def _similarity_rank(encoder: Any) -> Rank:
     @lru_cache(maxsize=1)  # questions about one text follow each other
     def passages(texts: tuple[str, ...]) -> Any:
         return encoder.encode(texts, "passage")
@@ -150,7 +150,7 @@ def _similar(encoder: Any) -> Rank:
     return rank
 
 
-def _chance(question: str, texts: Sequence[str]) -> np.ndarray:
+def _random_rank(question: str, texts: Sequence[str]) -> np.ndarray:
     draw = random.Random(question)
     return np.array([draw.random() for _ in texts])
 

@@ -52,8 +52,8 @@ class Drill:
         self.colon, self.action = teacher.plain(": "), teacher.plain("\n\nAction: 0")[:-1]  # as a reply begins
 
 
-def _some(dice: Dice, items: Sequence[Sequence[int]], most: int) -> list[int]:
-    return [token for _ in range(dice.below(most + 1)) for token in dice.pick(items)]
+def _drawn_tokens(dice: Dice, items: Sequence[Sequence[int]], max_count: int) -> list[int]:
+    return [token for _ in range(dice.below(max_count + 1)) for token in dice.pick(items)]
 
 
 def _distinct(dice: Dice, items: Sequence[T], count: int) -> list[T]:
@@ -74,15 +74,15 @@ def drill(tokens: Drill, dice: Dice, pairs: tuple[int, int], between: int = 0) -
     trunk: list[int] = []
     branches: list[tuple[int, int]] = []
     for key, value in zip(things[::2], things[1::2], strict=True):
-        link = _some(dice, tokens.between, between)
+        link = _drawn_tokens(dice, tokens.between, between)
         if between > 2:
-            around = [_some(dice, tokens.between, between // 2) for _ in range(2)]
+            around = [_drawn_tokens(dice, tokens.between, between // 2) for _ in range(2)]
             trunk += [*around[0], key, *link, value, *around[1], *dice.pick(tokens.ends)]
             branches.append((key, value) if dice.chance(0.5) else (value, key))
         else:
-            trunk += [key, *link, value, *_some(dice, tokens.after, min(1, between))]
+            trunk += [key, *link, value, *_drawn_tokens(dice, tokens.after, min(1, between))]
             branches.append((key, value))
-    return Tree(trunk, [], [_question(tokens, dice, len(trunk), pair, between) for pair in branches])
+    return Tree(trunk, [], [_question_branch(tokens, dice, len(trunk), pair, between) for pair in branches])
 
 
 def parts(tokens: Drill, dice: Dice, count: tuple[int, int], between: int = 0) -> Tree:
@@ -98,22 +98,27 @@ def parts(tokens: Drill, dice: Dice, count: tuple[int, int], between: int = 0) -
         trunk += [*head, *tokens.numbers[number], *tokens.colon]
         for _ in range(dice.between(1, most)):
             name = next(left)
-            trunk += [name, *_some(dice, tokens.between, 3)]
+            trunk += [name, *_drawn_tokens(dice, tokens.between, 3)]
             places.append((name, number))
     chosen = dice.shuffled(places)[:_ASKED]
-    return Tree(trunk, [], [_place(tokens, dice, len(trunk), *place) for place in chosen])
+    return Tree(trunk, [], [_place_branch(tokens, dice, len(trunk), *place) for place in chosen])
 
 
-def _place(tokens: Drill, dice: Dice, at: int, name: int, number: int) -> Branch:
-    around = [_some(dice, tokens.between, 3) for _ in range(2)]
+def _place_branch(tokens: Drill, dice: Dice, at: int, name: int, number: int) -> Branch:
+    around = [_drawn_tokens(dice, tokens.between, 3) for _ in range(2)]
     ids = [*dice.pick(tokens.after), *around[0], name, *around[1], *tokens.action, *tokens.numbers[number]]
     return Branch(at, ids, [len(ids) - 1])
 
 
-def _question(tokens: Drill, dice: Dice, at: int, pair: tuple[int, int], between: int) -> Branch:
+def _question_branch(tokens: Drill, dice: Dice, at: int, pair: tuple[int, int], between: int) -> Branch:
     key, value = pair
     more = between if between > 2 else min(1, between)
-    ids = [*_some(dice, tokens.after, min(1, between)), key, *_some(dice, tokens.between, more), value]
+    ids = [
+        *_drawn_tokens(dice, tokens.after, min(1, between)),
+        key,
+        *_drawn_tokens(dice, tokens.between, more),
+        value,
+    ]
     return Branch(at, ids, [len(ids) - 1])
 
 
@@ -125,11 +130,11 @@ def scenes(tokens: Drill, dice: Dice, pairs: tuple[int, int], between: int) -> I
     count = dice.between(*pairs)
     things, lines, lookups = _distinct(dice, tokens.names, 2 * count), [], []
     for first, second in zip(things[::2], things[1::2], strict=True):
-        lines.append(f"{_words(dice, 2)}{first} {_words(dice, between)}{second} {_words(dice, 2)}".strip() + ".")
+        lines.append(f"{_filler(dice, 2)}{first} {_filler(dice, between)}{second} {_filler(dice, 2)}".strip() + ".")
         lookups.append((first, second) if dice.chance(0.5) else (second, first))
     text = dice.pick((" ", "\n", "\n\n")).join(lines)
     for key, value in lookups:
-        question = f"{_words(dice, between)}{key} {_words(dice, between)}".strip() + "?"
+        question = f"{_filler(dice, between)}{key} {_filler(dice, between)}".strip() + "?"
         yield Scene(Question("scene", question, ("scene",)), (text,), task_of("musique"), (value,))
 
 
@@ -139,15 +144,15 @@ def choices(tokens: Drill, dice: Dice, count: tuple[int, int], between: int) -> 
     drawn = dict.fromkeys(dice.pick(tokens.names) for _ in range(number * most))
     left = list(drawn)
     groups = [[left.pop() for _ in range(dice.between(1, most)) if left] for _ in range(number)]
-    texts = [" ".join(f"{name} {_words(dice, 3)}".strip() for name in part) for part in groups]
+    texts = [" ".join(f"{name} {_filler(dice, 3)}".strip() for name in part) for part in groups]
     places = [(name, i) for i, part in enumerate(groups) for name in part]
     for name, right in dice.shuffled(places)[:_CHOICES]:
-        question = f"{_words(dice, 3)}{name} {_words(dice, 3)}".strip() + "?"
+        question = f"{_filler(dice, 3)}{name} {_filler(dice, 3)}".strip() + "?"
         yield Scene(Question("scene", question, ("scene",)), ("", *texts), task_of("musique"), (f"Action: {right}",))
 
 
-def _words(dice: Dice, most: int) -> str:
-    return "".join(f"{dice.pick(_BETWEEN).strip()} " for _ in range(dice.below(most + 1)))
+def _filler(dice: Dice, max_count: int) -> str:
+    return "".join(f"{dice.pick(_BETWEEN).strip()} " for _ in range(dice.below(max_count + 1)))
 
 
 DRILLS = {"recall": drill, "parts": parts}

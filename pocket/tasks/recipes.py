@@ -28,24 +28,24 @@ _ASKS = ("one", "two", "compare", "same", "nothing")
 _READ = ("musique", "narrativeqa", "qasper")
 
 
-def _some(items: tuple[T, ...]) -> tuple[T, ...]:
+def _not_empty(items: tuple[T, ...]) -> tuple[T, ...]:
     # Not Field(min_length=1): a mistake in an item would be reported again as a list that is too short.
     if not items:
         raise ValueError("should have at least one item")
     return items
 
 
-def _range(bounds: tuple[int, int] | None, least: int) -> tuple[int, int] | None:
+def _check_range(bounds: tuple[int, int] | None, least: int) -> tuple[int, int] | None:
     if bounds is not None and not least <= bounds[0] <= bounds[1]:
         raise ValueError(f"should be the lowest and the highest number, {least} or more")
     return bounds
 
 
-def _from(least: int) -> AfterValidator:
-    return AfterValidator(lambda bounds: _range(bounds, least))
+def _range_from(least: int) -> AfterValidator:
+    return AfterValidator(lambda bounds: _check_range(bounds, least))
 
 
-def _weights(ask: dict[str, float]) -> dict[str, float]:
+def _check_weights(ask: dict[str, float]) -> dict[str, float]:
     unknown = [name for name in ask if name not in _ASKS]
     if unknown:
         raise ValueError(f"unknown '{unknown[0]}'; known: {', '.join(_ASKS)}")
@@ -54,7 +54,7 @@ def _weights(ask: dict[str, float]) -> dict[str, float]:
     return ask
 
 
-def _known(kinds: tuple[str, ...]) -> tuple[str, ...]:
+def _check_kinds(kinds: tuple[str, ...]) -> tuple[str, ...]:
     unknown = [kind for kind in kinds if kind not in SCHEMAS]
     if unknown:
         raise ValueError(f"unknown '{unknown[0]}'; known: {', '.join(SCHEMAS)}")
@@ -74,12 +74,12 @@ class Recipe(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     skill: str
-    kinds: Annotated[tuple[str, ...], AfterValidator(_some), AfterValidator(_known)] = _READ
-    facts: Annotated[tuple[int, int] | None, _from(1)] = None
-    tokens: Annotated[tuple[int, int] | None, _from(LEAST_TOKENS)] = None
-    pairs: Annotated[tuple[int, int] | None, _from(1)] = None
+    kinds: Annotated[tuple[str, ...], AfterValidator(_not_empty), AfterValidator(_check_kinds)] = _READ
+    facts: Annotated[tuple[int, int] | None, _range_from(1)] = None
+    tokens: Annotated[tuple[int, int] | None, _range_from(LEAST_TOKENS)] = None
+    pairs: Annotated[tuple[int, int] | None, _range_from(1)] = None
     between: int = Field(default=0, ge=0)
-    ask: Annotated[dict[str, float], AfterValidator(_weights)] = {"one": 1.0}
+    ask: Annotated[dict[str, float], AfterValidator(_check_weights)] = {"one": 1.0}
     questions: int = Field(default=1, ge=1)
     pieces: int = Field(default=1, ge=1)
     some: bool = False
@@ -105,7 +105,7 @@ class Stage(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     name: str = Field(min_length=1)
-    recipes: Annotated[tuple[Recipe, ...], AfterValidator(_some)]
+    recipes: Annotated[tuple[Recipe, ...], AfterValidator(_not_empty)]
     gate: float = Field(default=0.95, gt=0, le=1.01)
     over: int = Field(default=50, ge=1)
     steps: int = Field(ge=1)
@@ -118,4 +118,4 @@ class Curriculum(BaseModel):
     """All stages."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    stages: Annotated[tuple[Stage, ...], AfterValidator(_some)]
+    stages: Annotated[tuple[Stage, ...], AfterValidator(_not_empty)]

@@ -67,15 +67,15 @@ def titles(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """An abstract and the titles of a document; those that the question names and that state what it needs."""
     documents = [document for document in _documents(shown, dice) if len(document) > 1]
     for question in distinct(recipe, shown, dice) if documents else ():
-        helping = [document for document in documents if any(_helps(p, question) for p in document)]
+        helping = [document for document in documents if any(_title_helps(p, question) for p in document)]
         first, *others = dice.pick(helping if helping and dice.chance(_HELPING) else documents)
         lines = "".join(f"\nSection{i}: {p.title}" for i, p in enumerate(others, 1))
-        named = ["abstract"] * _helps(first, question) + [p.title for p in others if _helps(p, question)]
+        named = ["abstract"] * _title_helps(first, question) + [p.title for p in others if _title_helps(p, question)]
         texts = (first.title, " ".join(first.text.split()), lines)
         yield Scene(question_of(question), texts, scenes.task_of(shown.kind), (str(named),))
 
 
-def _helps(paragraph: _Paragraph, question: Asked) -> bool:
+def _title_helps(paragraph: _Paragraph, question: Asked) -> bool:
     starts = starts_of(question.query)
     return paragraph.title in starts and any(fact in paragraph.facts for fact in question.supports)
 

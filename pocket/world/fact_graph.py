@@ -72,7 +72,7 @@ class Growth:
         name = self._namer.fresh(kind)
         return f"the {self.dice.pick(NOUNS)} {name}" if kind == "keepsake" else name
 
-    def _meet(self, kind: str, name: str, waiting: bool) -> None:
+    def _make_known(self, kind: str, name: str, waiting: bool) -> None:
         if kind not in VALUES:
             self.known.setdefault(kind, []).append(name)
             if waiting and kind in self.schema.of:
@@ -81,7 +81,7 @@ class Growth:
     def fresh(self, kind: str, waiting: bool = False) -> str:
         """A new thing that the text may name again; one that waits may get facts of its own later."""
         name = self.thing(kind)
-        self._meet(kind, name, waiting)
+        self._make_known(kind, name, waiting)
         return name
 
     def state(self, fact: Fact, must: bool = True) -> bool:
@@ -108,7 +108,7 @@ class Growth:
         steps = tuple(route or self.dice.pick(self.schema.routes(hops)))
         start = self.fresh(self.schema.ends(steps[0])[0])
         self._walk(start, steps)
-        return self._asked(Path(start, steps), "path")
+        return self._ask(Path(start, steps), "path")
 
     def _walk(self, start: str, steps: Sequence[str], end: str | None = None) -> str:
         """State the facts of a path through new things, or to the given end."""
@@ -140,7 +140,7 @@ class Growth:
         for path, end in zip(paths, (first, second), strict=True):
             self._walk(path.start, steps, end)
         smaller = "<" in relation.lines and (">" not in relation.lines or dice.chance(0.5))
-        return self._asked(Compare(paths[0], paths[1], smaller), "comparison")
+        return self._ask(Compare(paths[0], paths[1], smaller), "comparison")
 
     def ask_same(self) -> Asked:
         """Whether two things have the same object: as often yes as no."""
@@ -153,7 +153,7 @@ class Growth:
                 second = self.fresh(relation.object)
         for path, end in zip(paths, (first, second), strict=True):
             self.state(Fact(path.start, relation.name, end))
-        return self._asked(Same(paths[0], paths[1]), "same")
+        return self._ask(Same(paths[0], paths[1]), "same")
 
     def ask_nothing(self) -> Asked:
         """A question whose answer the text never gives, though it gives it for others."""
@@ -167,7 +167,7 @@ class Growth:
         query = Path(start, (relation.name,))
         return Asked(self.schema.ask(query, self.dice), query, UNANSWERABLE, (), "unanswerable")
 
-    def _asked(self, query: Query, kind: str) -> Asked:
+    def _ask(self, query: Query, kind: str) -> Asked:
         (answer,) = prove(query, self.base)
         question = Asked(self.schema.ask(query, self.dice), query, answer, supports(query, self.base), kind)
         self._echo(question)

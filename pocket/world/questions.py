@@ -33,14 +33,14 @@ class Asker:
             self._touching.setdefault(fact.subject, []).append(fact)
             self._touching.setdefault(fact.object, []).append(fact)
 
-    def _asked(self, query: Query, kind: str) -> Asked | None:
+    def _ask_unique(self, query: Query, kind: str) -> Asked | None:
         ends = prove(query, self.base)
         if len(ends) != 1:
             return None
         (answer,) = ends
         return Asked(self.schema.ask(query, self.dice), query, answer, supports(query, self.base), kind)
 
-    def _step(self, fact: Fact, start: str) -> str:
+    def _step_from(self, fact: Fact, start: str) -> str:
         return fact.relation if fact.subject == start else INVERSE + fact.relation
 
     def one(self, about: Fact | None = None) -> Asked | None:
@@ -50,7 +50,7 @@ class Asker:
             relation = self.schema.relations[fact.relation]
             back = "!" in relation.lines and ("?" not in relation.lines or self.dice.chance(0.3))
             path = Path(fact.object, (INVERSE + fact.relation,)) if back else Path(fact.subject, (fact.relation,))
-            question = self._asked(path, "path") if back or "?" in relation.lines else None
+            question = self._ask_unique(path, "path") if back or "?" in relation.lines else None
             if question is not None:
                 return question
         return None
@@ -64,14 +64,14 @@ class Asker:
             second = self.dice.pick(self._touching[middle])
             if second == first:
                 continue
-            steps = (self._step(first, start), self._step(second, middle))
-            question = self._asked(Path(start, steps), "path") if steps in routes else None
+            steps = (self._step_from(first, start), self._step_from(second, middle))
+            question = self._ask_unique(Path(start, steps), "path") if steps in routes else None
             # More than two supports: one of the steps leads to several things, though all lead to one answer.
             if question is not None and question.answer != start and len(question.supports) == 2:
                 return question
         return None
 
-    def _pair(self, marks: Sequence[str]) -> tuple[str, Fact, Fact] | None:
+    def _comparable_facts(self, marks: Sequence[str]) -> tuple[str, Fact, Fact] | None:
         candidates = [f for f in self.facts if any(m in self.schema.relations[f.relation].lines for m in marks)]
         for _ in range(_TRIES if len(candidates) > 1 else 0):
             first = self.dice.pick(candidates)
@@ -82,24 +82,26 @@ class Asker:
 
     def compare(self) -> Asked | None:
         """Which of two has the smaller or larger number."""
-        pair = self._pair("<>")
+        pair = self._comparable_facts("<>")
         if pair is None or number(pair[1].object) == number(pair[2].object):
             return None
         relation, first, second = pair
         marks = [m for m in "<>" if m in self.schema.relations[relation].lines]
         paths = (Path(first.subject, (relation,)), Path(second.subject, (relation,)))
-        return self._asked(Compare(*paths, smaller=self.dice.pick(marks) == "<"), "comparison")
+        return self._ask_unique(Compare(*paths, smaller=self.dice.pick(marks) == "<"), "comparison")
 
     def same(self) -> Asked | None:
         """Whether two things have the same object: as often yes as no, where the facts allow it."""
         answer = "yes" if self.dice.chance(0.5) else "no"
         question = None
         for _ in range(_TRIES):
-            pair = self._pair("&")
+            pair = self._comparable_facts("&")
             if pair is None:
                 return None
             relation, first, second = pair
-            question = self._asked(Same(Path(first.subject, (relation,)), Path(second.subject, (relation,))), "same")
+            question = self._ask_unique(
+                Same(Path(first.subject, (relation,)), Path(second.subject, (relation,))), "same"
+            )
             if question is not None and question.answer == answer:
                 return question
         return question

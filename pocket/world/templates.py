@@ -134,9 +134,9 @@ class Schema:
         if isinstance(query, Same):
             first, second = (self.phrase(Path(p.start, p.steps[:-1]), dice) for p in (query.first, query.second))
             return _capital(dice.pick(relation.lines["&"]).format(a=first, b=second))
-        return self._which(query, relation, dice)
+        return self._which_question(query, relation, dice)
 
-    def _which(self, query: Compare, relation: Relation, dice: Dice) -> str:
+    def _which_question(self, query: Compare, relation: Relation, dice: Dice) -> str:
         clause = dice.pick(relation.lines["<" if query.smaller else ">"])
         if len(query.first.steps) == 2:
             role = self.relations[query.first.steps[0]].lines["@"][0]

@@ -90,7 +90,7 @@ def test_chunks_are_those_of_the_rows_and_the_stating_ones_hold_the_facts(kind: 
 )
 def test_a_fact_belongs_to_the_chunk_with_most_of_it(fact: tuple[str, int, int], chunk: int) -> None:
     chunks = [Support("a", 0, 10), Support("a", 10, 20), Support("a", 20, 31), Support("b", 0, 10)]
-    assert np.flatnonzero(reranker_lists._stating(chunks, [Support(*fact)])).tolist() == [chunk]
+    assert np.flatnonzero(reranker_lists._states_a_fact(chunks, [Support(*fact)])).tolist() == [chunk]
 
 
 def test_a_step_is_a_function_of_seed_and_number_and_reads_training_texts(
@@ -252,7 +252,7 @@ def test_recall_and_its_interval_by_hand(monkeypatch: pytest.MonkeyPatch, offset
         replace(one, document="e", facts=(Support("d", 54, 60),)),
         replace(one, document="f", facts=(Support("d", 1, 3),)),
     ]
-    rows = reranker_exam._rows("musique", "knows", [replace(o, passages=o.facts) for o in (one, *others)], knows)
+    rows = reranker_exam._ranker_rows("musique", "knows", [replace(o, passages=o.facts) for o in (one, *others)], knows)
     # Shown: chunks 0, 7, then 1, 2, 3. Of the first two facts both count (10 of 14 characters); then 0 of 1; then 1 of 1.
     assert [(r.measure, r.mean, r.n, r.texts) for r in rows] == [
         ("facts", pytest.approx(2 / 3), 3, 3),
