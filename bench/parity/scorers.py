@@ -1,4 +1,4 @@
-"""Official scorers: LongBench, MuSiQue, HotpotQA."""
+"""Official scorers: LongBench, MuSiQue, HotpotQA, 2WikiMultihopQA, Qasper, KILT."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from bench.parity.rows import Rows
 from harness import scorers
 from harness.types import Gold
 
-PROGRAM = "THUDM/LongBench, StonyBrookNLP/musique, hotpotqa/hotpot"
+PROGRAM = (
+    "THUDM/LongBench, StonyBrookNLP/musique, hotpotqa/hotpot, Alab-NII/2wikimultihop, allenai/qasper-led-baseline, "
+    "facebookresearch/KILT"
+)
 METHODS = "the scorers of their data sets"
 ANSWERS = 2000
 WORDS = [
@@ -43,6 +46,11 @@ OFFICIAL: list[tuple[str, str, str, str]] = [
     ("musique", "metrics.answer", "compute_exact", "musique.answer_em"),
     ("hotpot", "hotpot_evaluate_v1", "f1_score", "hotpotqa.f1"),
     ("hotpot", "hotpot_evaluate_v1", "exact_match_score", "hotpotqa.em"),
+    ("2wikimultihop", "2wikimultihop_evaluate", "f1_score", "2wikimultihopqa.f1"),
+    ("2wikimultihop", "2wikimultihop_evaluate", "exact_match_score", "2wikimultihopqa.em"),
+    ("qasper-led-baseline/scripts", "evaluator", "token_f1_score", "qasper.token_f1_score"),
+    ("KILT", "kilt.eval_downstream", "_f1_score", "longbench.qa_f1_score"),
+    ("KILT", "kilt.eval_downstream", "_exact_match_score", "flashrag.em"),
 ]
 
 

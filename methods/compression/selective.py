@@ -11,6 +11,7 @@ loses the space of a sentence's first token).
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -19,10 +20,12 @@ from harness.errors import QuestionError
 from harness.method import Index, Tools
 from harness.models import MeteredModel
 from harness.types import Document
-from methods.chunks import sentences
 from methods.compression.config import SelectiveConfig
 from methods.compression.show import Compressed, CompressedMethod, Piece
 from methods.compression.surprise import SLACK, Units, kept, opened, surprise, units_of
+
+# A sentence ends at white space behind "." or "?", but not behind "e.g." or "Dr.", as in the released code.
+_SENTENCE_END = re.compile(r"(?<=[.?])(?<!\w\.\w.)(?<![A-Z][a-z]\.)\s")
 
 
 class SelectiveContext(CompressedMethod):
@@ -31,7 +34,7 @@ class SelectiveContext(CompressedMethod):
     Config = SelectiveConfig
     summary = "tokens of low self-information are left out (Selective-Context)"
     draws = False
-    index_version = "2"
+    index_version = "3"
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The compressed document."""
@@ -66,7 +69,7 @@ class SelectiveContext(CompressedMethod):
 def _groups(units: Units, max_tokens: int) -> list[tuple[int, int]]:
     """Sentences as ranges of units, longer ones in parts of at most `max_tokens`; together all units."""
     # A token that begins with the space before a sentence is the sentence's.
-    starts = [0, *(units.at(max(a - 1, 0)) for a, _ in sentences(units.text)[1:]), len(units)]
+    starts = [0, *(units.at(end.start()) for end in _SENTENCE_END.finditer(units.text)), len(units)]
     groups: list[tuple[int, int]] = []
     for first, last in pairwise(starts):
         begin, used = first, 0

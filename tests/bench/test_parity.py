@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from bench.parity import Stage, same, stage
+from bench.parity import Stage, pecan, same, stage
 from bench.parity.__main__ import page
+from bench.parity.rows import Rows
 from tests.docs.pages import ROOT
 
 
@@ -24,3 +25,9 @@ def test_values_that_differ_are_not_the_same(a: object, b: object) -> None:
 def test_sequences_of_different_lengths_are_not_compared() -> None:
     with pytest.raises(ValueError):
         stage("ranks", [1, 2], [1])
+
+
+def test_pecan_builds_and_searches_as_a_second_reading_of_the_paper_does() -> None:
+    stages = list(pecan.run(None, Rows(), documents=1, questions=3, tokens=200))
+    assert [s.equal for s in stages] == [s.compared for s in stages]
+    assert [s.compared > 0 for s in stages] == [True] * 5

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from methods.compression.selective import _groups
+from methods.compression.surprise import units_of
 from methods.hipporag import HippoRAG, walk
+from methods.in_context import _weighed
 from methods.longrefiner.select import global_scores, local_scores, normalised
 from methods.longrefiner.tree import Node, Tree
 from methods.raptor.config import RaptorConfig
 from methods.raptor.tree import _mixture
+from tests.methods.conftest import FakeTools
 
 
 def test_hipporag_ranks_passages_as_its_program_does() -> None:
@@ -46,3 +50,19 @@ def test_longrefiner_scores_nodes_as_its_program_does() -> None:
     theirs = {1: 0.666667, 2: 0.166667, 4: 0.683333, 6: 1.1, 7: 0.433333, 9: 0.833333, 11: 0.5, 12: 0.0}
     theirs |= {0: 0.716667, 5: 1.066667, 8: 0.933333, 3: 0.994444, 10: 0.25}
     assert np.allclose([scores[i] for i in theirs], list(theirs.values()), atol=1e-6)
+
+
+def test_selective_context_ends_sentences_as_its_program_does() -> None:
+    """liyucheng09/Selective_Context at 3074343: not behind titles and abbreviations, not behind "!"."""
+    text = "Mr. Abel took his Ph.D. at Kelford (est. 1719). It was e.g. a mill! Was it? U.S. rivers fell. He left."
+    units = units_of(text, FakeTools().model())
+    found = [text[units.cuts[a] : units.cuts[b]].strip() for a, b in _groups(units, 1024)]
+    theirs = ["Mr. Abel took his Ph.D. at Kelford (est.", "1719).", "It was e.g. a mill! Was it?", "U.S. rivers fell."]
+    assert found == [*theirs, "He left."]
+
+
+def test_qrhead_scores_a_chunk_as_its_program_does() -> None:
+    """princeton-pli/QRHead at 7a668e7: two heads, summed; the token far below the others is left out."""
+    asked = np.array([[[0.1, 0.2, 0.1, 0.15, 0.1, 0.2, 0.1, 0.0]], [[0.3, 0.1, 0.2, 0.2, 0.1, 0.1, 0.1, 0.2]]])
+    null = np.array([[[0.0] * 7 + [2.0]], [[0.1] * 8]])
+    assert np.allclose(_weighed([(asked, null)], [(0, 0), (1, 0)], True), [1.35])

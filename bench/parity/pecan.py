@@ -1,0 +1,89 @@
+"""PECAN: a second reading of the paper, move by move.
+
+The authors' program cannot be had, so `pecan_paper` stands in: written from the paper alone, before ours was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import zip_longest
+from pathlib import Path
+
+import numpy as np
+
+from bench.parity import Stage, stage
+from bench.parity.pecan_paper import Model, build, search
+from bench.parity.rows import Rows
+from harness.config.resolve import part
+from harness.llm.load import load_model
+from harness.llm.model_info import local_folder
+from harness.types import Document, Question
+from methods.graph import Graph
+from methods.pecan.build import build_graph
+from methods.pecan.config import PecanConfig
+from methods.pecan.search import Search
+from methods.retrieval import words
+from pocket.world.sample import sample
+from tests.methods.conftest import FakeTools
+
+PROGRAM = "transformers"
+METHODS = "`pecan` with the small model of this project, float32; made-up papers and stories"
+DOCUMENTS, QUESTIONS, TOKENS = 10, 20, 500
+PARAMS = {"chunk_tokens": 60, "window": 640, "reserve": 160}
+SETTINGS = {"t_p": 0.6, "window": PARAMS["window"]}
+SPACES = "the reading kept runs of spaces, ours makes one; now written down (docs/methods/pecan.md#pecan-newlines)"
+NEAR = 1e-4  # between two attentions, shares or probabilities, relative: another order of float32 sums
+
+
+def run(
+    _code: Path | None, _rows: Rows, documents: int = DOCUMENTS, questions: int = QUESTIONS, tokens: int = TOKENS
+) -> Iterator[Stage]:
+    """Graphs of made-up documents, then searches: a document's own questions and those of the others."""
+    config = part("models", model="default", sets={"model.dtype": "float32"})
+    model = load_model(config)
+    reading, tools = Model(local_folder(config)[0]), FakeTools(reader=model, builder=model, searcher=model)
+    made = [sample(("qasper", "narrativeqa")[n % 2], n, tokens=tokens, purpose="evaluation") for n in range(documents)]
+    asked = [example.question.text for one in made for example in one.examples]
+    settings = PecanConfig(**PARAMS, t_p=SETTINGS["t_p"])
+    nodes, edges, found, own = ([], []), ([], []), [], []
+    for n, one in enumerate(made):
+        theirs = build(reading, one.documents[0].text, PARAMS["chunk_tokens"], PARAMS["window"], PARAMS["reserve"])
+        ours = build_graph(one.documents[0], settings, tools)
+        nodes[0].append([(node.level, node.text) for node in theirs])
+        nodes[1].append(list(zip(ours.level, ours.text, strict=True)))
+        edges[0].extend((i, j, w) for i, node in enumerate(theirs) for j, w in node.edges.items())
+        edges[1].extend(ours.edges)
+        for question in (asked[(n * 5 + k) % len(asked)] for k in range(questions)):
+            found.append(search(reading, theirs, question, _alike, most=tools.task.max_answer_tokens, **SETTINGS))
+            own.append(_ours(ours, one.documents[0], question, settings, tools))
+    graphs = stage("graphs: levels and texts of all nodes (documents)", *nodes)
+    yield replace(graphs, settled=SPACES)
+    yield Stage("edges: higher, lower, weight within 1e-4", len(edges[0]), sum(map(_near, *edges)))
+    yield stage(
+        "nodes visited, in order (searches)",
+        [[move[0] for move in f.moves] for f in found],
+        [[move[0] for move in moves] for _, moves in own],
+    )
+    pairs = [pair for f, (_, moves) in zip(found, own, strict=True) for pair in zip_longest(f.moves, moves)]
+    yield Stage("moves: node, score and P(Yes) within 1e-4", len(pairs), sum(_near(*pair) for pair in pairs))
+    yield stage("answers (searches)", [f.answer for f in found], [answer for answer, _ in own])
+
+
+def _alike(question: str, text: str) -> float:
+    """The share of the question's words that a text has, in place of an encoder."""
+    asked = set(words(question))
+    return len(asked & set(words(text))) / len(asked)
+
+
+def _ours(
+    graph: Graph, document: Document, question: str, config: PecanConfig, tools: FakeTools
+) -> tuple[str, list[tuple[float, ...]]]:
+    """Our answer, and its moves as `pecan_paper.Found` has them."""
+    cosine = np.array([_alike(question, text) for text in graph.text])
+    answer = Search(graph, cosine, document, config, tools, tools.model()).run(Question("q", question, (document.id,)))
+    return answer.text, [(s.node or 0, s.scores.get("total", 0.0), s.p_yes or 0.0) for s in answer.steps]
+
+
+def _near(a: Sequence[float] | None, b: Sequence[float] | None) -> bool:
+    return a is not None and b is not None and bool(np.allclose(a, b, rtol=NEAR, atol=1e-7))
