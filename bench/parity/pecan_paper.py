@@ -65,22 +65,17 @@ class Model:
         """Token ids of a piece of a prompt; markers of the template in it are their own tokens."""
         return list(self.tokenizer.encode(text, add_special_tokens=False))
 
-    def logits(self, ids: list[int]) -> torch.Tensor:
-        """[vocabulary] of the token behind `ids`."""
+    def read(self, ids: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Logits [vocabulary] behind `ids`; attention [token, token], the mean of heads and layers (3.1)."""
         with torch.no_grad():
-            return self.network(torch.tensor([ids]), use_cache=False, logits_to_keep=1).logits[0, -1]
-
-    def attention(self, ids: list[int]) -> torch.Tensor:
-        """[token, token] averaged over heads and layers (3.1)."""
-        with torch.no_grad():
-            layers = self.network(torch.tensor([ids]), use_cache=False, output_attentions=True).attentions
-        return torch.stack([layer[0].mean(0) for layer in layers]).mean(0)
+            out = self.network(torch.tensor([ids]), use_cache=False, output_attentions=True, logits_to_keep=1)
+        return out.logits[0, -1], torch.stack([layer[0].mean(0) for layer in out.attentions]).mean(0)
 
     def write(self, ids: list[int], most: int) -> tuple[list[int], bool]:
         """The greedy reply of at most `most` tokens, and whether it came to its end."""
         written: list[int] = []
         while len(written) < most:
-            token = int(self.logits(ids + written).argmax())
+            token = int(self.read(ids + written)[0].argmax())
             if token == self.tokenizer.eos_token_id:
                 return written, True
             written.append(token)
@@ -117,10 +112,14 @@ def build(model: Model, text: str, size: int, window: int, reserve: int, levels:
     below = list(range(len(nodes)))
     for level in range(2, 8):
         batches: list[list[int]] = [[]]
+        used = frame = len(model.ids(_prompt(model, nodes, [])))
         for number in below:
-            if batches[-1] and len(model.ids(_prompt(model, nodes, [*batches[-1], number]))) + reserve > window:
+            size = len(model.ids(_line(nodes[number]))) + len(model.ids("\n"))
+            if batches[-1] and used + size + reserve > window:
                 batches.append([])
+                used = frame
             batches[-1].append(number)
+            used += size
         first = len(nodes)
         for batch in batches:
             nodes += _summarised(model, nodes, batch, level, reserve)
@@ -159,7 +158,7 @@ def _summarised(model: Model, nodes: list[Node], batch: list[int], level: int, r
     written, ended = model.write(ids, reserve)
     reply = model.tokenizer.decode(written)
     ends = [len(model.tokenizer.decode(written[: t + 1])) for t in range(len(written))]
-    attention = model.attention(ids + written)
+    _, attention = model.read(ids + written)
     made = []
     for begin, end in points(reply, ended):
         rows = [len(ids) + t for t, b in enumerate(ends) if b > begin and (ends[t - 1] if t else 0) < end]
@@ -191,14 +190,17 @@ def search(
     moves: list[tuple[int, float, float]] = []
     queue = [i for i, node in enumerate(nodes) if node.level == nodes[-1].level]
     while True:
+        rows = {}
         for number in queue:
             mark, text = model.ids("\n*"), model.ids(" " + nodes[number].text)
-            rows = list(range(len(context) + len(mark), len(context) + len(mark) + len(text)))
+            rows[number] = list(range(len(context) + len(mark), len(context) + len(mark) + len(text)))
             context += mark + text
+        logits, attention = model.read(context + probe)
+        for number in queue:
             # The question is at position 1 (appendix C).
-            relevance[number] = (len(moves) + 2) * float(model.attention(context)[rows][:, asked].mean())
+            relevance[number] = (len(moves) + 2) * float(attention[rows[number]][:, asked].mean())
             moves.append((number, scores[number], 0.0))
-        yes, no = model.logits(context + probe)[labels].softmax(0).tolist()
+        yes, no = logits[labels].softmax(0).tolist()
         moves[-1] = (*moves[-1][:2], yes / (yes + no))
         unvisited = [j for j in range(len(nodes)) if j not in [number for number, _, _ in moves]]
         if moves[-1][2] > t_p or not unvisited:
