@@ -288,7 +288,11 @@ def _mismatches(pair: _Pair, name: str, shared: float) -> list[str]:
     run, base = pair.run, pair.base
     who = f"{run.config['dataset']['name']}: {pair.label} and {pair.base_label}"
     failed, failed_base = (x.config.get("failed", "zero") for x in (run, base))
-    found = _too_few(pair, shared) if pair.elsewhere else _asked_otherwise(pair, who)
+    if pair.elsewhere:
+        number, most, told = _in_common(pair)
+        found = [] if number >= shared * most else [f"{told}, less than the {shared:.0%} that --shared asks for"]
+    else:
+        found = _asked_otherwise(pair, who)
     versions = [facts.scorer_version(x, name) for x in (run, base)]
     if versions[0] != versions[1]:
         told = " and ".join(v or "not recorded" for v in versions)
@@ -328,12 +332,6 @@ def _asked_otherwise(pair: _Pair, who: str) -> list[str]:
         told = f"{readers[0]} and {readers[1]}" if readers[0] != readers[1] else f"both named {readers[0]}"
         found.append(f"{who} have different readers ({told})")
     return found
-
-
-def _too_few(pair: _Pair, shared: float) -> list[str]:
-    """A sentence where a run made elsewhere has too few questions in common with the other run."""
-    number, most, told = _in_common(pair)
-    return [] if number >= shared * most else [f"{told}, less than the {shared:.0%} that --shared asks for"]
 
 
 def _in_common(pair: _Pair) -> tuple[int, int, str]:

@@ -134,10 +134,11 @@ def _row(
         "ceiling": facts.is_ceiling(run),
         "n": len(run.records),
         "failed": sum(r["error"] is not None for r in run.records),
-        "truncated": None if facts.elsewhere(run) else sum(r["truncated"] is not None for r in run.records),
+        "truncated": sum(r["truncated"] is not None for r in run.records),
         "texts_cut": facts.texts_cut(run)[1],
         "declined": declined(run.records),
     }
+    row |= dict.fromkeys(("truncated", "texts_cut", "declined")) if facts.elsewhere(run) else {}
     row.update(_scores(run, names, seed, notes))
     row.update(_costs(run, convention, seed, spent))
     if row["tflops"] is not None and row["tflops.whole"] is None:

@@ -93,7 +93,11 @@ def started(run: StoredRun) -> str:
 
 
 def used(record: Mapping[str, Any]) -> dict[str, int]:
-    """Tokens of a question's search and answer: tokens_in, tokens_out, tokens_cached, thinking."""
+    """Tokens of a question's search and answer: tokens_in, tokens_out, tokens_cached, thinking.
+
+    Without those that a run made elsewhere does not tell.
+    """
     phases = [usage for phase, usage in (record.get("usage") or {}).items() if phase != "study"]
-    total = {key: sum(int(u.get(key) or 0) for u in phases) for key in ("tokens_in", "tokens_out", "tokens_cached")}
-    return {**total, "thinking": sum(int((u.get("thinking") or {}).get("tokens") or 0) for u in phases)}
+    names = [n for n in ("tokens_in", "tokens_out", "tokens_cached") if all(n in usage for usage in phases)]
+    thinking = sum(int((u.get("thinking") or {}).get("tokens") or 0) for u in phases)
+    return {**{name: sum(int(u[name]) for u in phases) for name in names}, "thinking": thinking}

@@ -38,8 +38,9 @@ from harness.storage.place import Place
 from harness.storage.run_folder import MANIFEST, SUMMARY
 from harness.storage.run_schema import LOGGED
 from harness.storage.run_store import RunStore
+from harness.storage.serialize import plain
 from harness.storage.summary import summarise
-from harness.types import VERSION, Example, Gold, Question
+from harness.types import VERSION, Example, Gold, Question, Record
 
 _NOT_KNOWN = {"instruction", "max_answer_tokens", "answer_prefix", "demonstration"}  # how questions were asked there
 _Pairs = Sequence[tuple[ForeignAnswer, Example]]
@@ -182,22 +183,18 @@ def _own_questions(answers: Sequence[ForeignAnswer]) -> _Pairs:
 def _record(answer: ForeignAnswer, example: Example, known: Sequence[str], dataset: Dataset | None) -> dict[str, Any]:
     """The record of an answer. known: the costs that are known of every answered question."""
     question, costs = example.question, answer.model_dump(include=set(known), exclude_none=True)
-    row: dict[str, Any] = {
-        "question_id": question.id,
-        "question": question.text or None,
-        "options": question.options,
-        "document_ids": question.document_ids,
-        "gold": asdict(example.gold),
-        "prediction": answer.prediction,
-        "scores": {},
-        "usage": {"answer": {"uncounted": 1, **costs}},
-        "shown": [],
-        "stop_reason": "",
-        "steps": [],
-        "truncated": None,
-        "error": None if answer.error is None else {"type": "Elsewhere", "message": answer.error},
-        "notes": {},
-    }
+    record = Record(
+        question_id=question.id,
+        question=question.text or None,
+        options=question.options,
+        document_ids=question.document_ids,
+        gold=example.gold,
+        prediction=answer.prediction,
+        scores={},
+        usage={"answer": {"uncounted": 1, **costs}},
+        error=None if answer.error is None else {"type": "Elsewhere", "message": answer.error},
+    )
+    row: dict[str, Any] = plain(asdict(record), lost=[])
     return row if dataset is None else with_texts(row, example, dataset.documents)[0]
 
 

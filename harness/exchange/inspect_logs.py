@@ -40,7 +40,7 @@ def write(run: StoredRun, folder: Path) -> Path:
 def log(run: StoredRun) -> dict[str, Any]:
     """The log as JSON values."""
     samples = [_sample(run, question) for question in contents(run)]
-    model, total = str(run.config["model"]["name"]), _usage([sample["output"]["usage"] for sample in samples])
+    model, usages = str(run.config["model"]["name"]), [sample["output"]["usage"] for sample in samples]
     state = run.summary.get("state")
     return {
         "version": VERSION,
@@ -51,7 +51,7 @@ def log(run: StoredRun) -> dict[str, Any]:
         "stats": {
             "started_at": run.manifest.get("started") or "",
             "completed_at": run.manifest.get("finished") or "",
-            "model_usage": {model: total},
+            "model_usage": {} if None in usages else {model: _usage(usages)},
         },
         **({"error": _error({"type": "Stopped", "message": "the run stopped early"})} if state == "stopped" else {}),
         "samples": samples,
@@ -129,11 +129,9 @@ def _sample(run: StoredRun, asked: Asked) -> dict[str, Any]:
     name, answer = str(record["question_id"]), str(record["prediction"])
     reply = {"id": f"{name}/answer", "role": "assistant", "source": "generate", "content": answer, "model": model}
     tokens = used(record)
-    usage = {
-        **{theirs: tokens[ours] for ours, theirs in USED.items()},
-        "total_tokens": sum(tokens[name] for name in USED),
-        "reasoning_tokens": tokens["thinking"],
-    }
+    known = {theirs: tokens[ours] for ours, theirs in USED.items() if ours in tokens}
+    total = {"total_tokens": sum(known.values()), "reasoning_tokens": tokens["thinking"]}
+    usage = known | total if known else None
     notes = record.get("notes") or {}
     sample = {
         "id": name,
@@ -144,7 +142,7 @@ def _sample(run: StoredRun, asked: Asked) -> dict[str, Any]:
         "messages": [{"id": f"{name}/prompt", "role": "user", "source": "input", "content": asked.prompt}, reply],
         "output": {"model": model, "choices": [{"message": reply, "stop_reason": "stop"}], "usage": usage},
         "scores": {} if record["error"] else _scores(record, answer),
-        "model_usage": {model: usage},
+        "model_usage": {} if usage is None else {model: usage},
         "events": [_event(run, asked, n, step) for n, step in enumerate(record["steps"])],
         "metadata": {
             "documents": list(record["document_ids"]),
@@ -191,5 +189,4 @@ def _error(error: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _usage(usages: list[dict[str, int]]) -> dict[str, int]:
-    keys = ("input_tokens", "output_tokens", "total_tokens", "input_tokens_cache_read", "reasoning_tokens")
-    return {key: sum(usage[key] for usage in usages) for key in keys}
+    return {key: sum(usage.get(key, 0) for usage in usages) for key in (usages[0] if usages else ())}

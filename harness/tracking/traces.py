@@ -134,7 +134,7 @@ class _Question:
         told = {
             "method": self.run.config["method"]["name"],  # as of runs: MLflow shows the first tag in its list
             "model": self.run.config["model"]["name"],
-            "TFLOPs": f"{sum(_tflops(u) for u in spent):.4g}",
+            "TFLOPs": "" if any(u.get("uncounted") for u in spent) else f"{sum(_tflops(u) for u in spent):.4g}",
             "stop_reason": record["stop_reason"],
             "error": (error or {}).get("type", ""),
             "truncated": "true" if record["truncated"] else "",
@@ -149,7 +149,7 @@ class _Question:
             answer=record["prediction"],
             error=error,
             tokens={"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
-            if any(spent)
+            if any("tokens_in" in usage for usage in spent)
             else {},
             tags={name: value for name, value in told.items() if value},
             scores=scores(record),
@@ -325,7 +325,9 @@ def _costs(usage: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _chat(usage: Mapping[str, Any]) -> dict[str, int]:
-    """The tokens of a phase under MLflow's names."""
+    """The tokens of a phase under MLflow's names; none where a run made elsewhere tells none."""
+    if "tokens_in" not in usage:
+        return {}
     read, written = int(usage.get("tokens_in") or 0), int(usage.get("tokens_out") or 0)
     return {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from harness.exchange import inspect_logs
 from harness.exchange.foreign import checked
 from harness.exchange.foreign_tools import READERS
 from harness.exchange.import_runs import prepare
@@ -231,10 +232,16 @@ def test_a_cost_that_the_file_does_not_tell_is_not_zero(tmp_path: Path) -> None:
     table = frame([known, unknown]).set_index("model")
     assert table.loc["mock/mock-1", "tokens"] == pytest.approx(106.5)
     assert table.loc["mock/mock-1", "seconds"] == 0.25
-    names = ["tokens.search", "tokens.index", "tflops", "tflops.whole", "ratio", "truncated"]
+    names = ["tokens.search", "tokens.index", "tflops", "tflops.whole", "ratio", "truncated", "texts_cut", "declined"]
     assert table[names].isna().all().all()
     assert table.loc["mock", ["tokens", "seconds"]].isna().all()
     assert records(unknown)["tokens"].isna().all()
+    exported = [inspect_logs.log(run) for run in (known, unknown)]
+    assert [one["samples"][0]["output"]["usage"] for one in exported] == [
+        {"input_tokens": 100, "output_tokens": 5, "total_tokens": 105, "reasoning_tokens": 0},
+        None,
+    ]
+    assert exported[1]["stats"]["model_usage"] == {}
 
 
 def test_a_cost_of_some_questions_alone_is_left_out(tmp_path: Path) -> None:
