@@ -139,8 +139,7 @@ def _row(
         "declined": declined(run.records),
     }
     row |= dict.fromkeys(("truncated", "texts_cut", "declined")) if facts.elsewhere(run) else {}
-    row.update(_scores(run, names, seed, notes))
-    row.update(_costs(run, convention, seed, spent))
+    row |= _scores(run, names, seed, notes) | _costs(run, convention, seed, spent)
     if row["tflops"] is not None and row["tflops.whole"] is None:
         notes.append("what an index cost is not known, so ratio is not")
     row.update(convention=convention, scorers=(facts.versions(run),), notes=notes, run=run.path.name)
