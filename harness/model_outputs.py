@@ -63,13 +63,16 @@ class Probe:
 
 @dataclass(frozen=True)
 class Decoding:
-    """How a reply is written: at most `max_tokens` tokens, up to the first of `stop`; temperature 0 is greedy."""
+    """How a reply is written: at most `max_tokens` tokens, up to the first of `stop`; temperature 0 is greedy.
+
+    seed: of a sampled reply; None is 0 that nobody chose, and such a reply is not kept across runs.
+    """
 
     max_tokens: int
     stop: tuple[str, ...] = ()
     temperature: float = 0.0
     top_p: float = 1.0
-    seed: int = 0
+    seed: int | None = None
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ from harness.model_outputs import CacheLimit, Decoding, Kept, Probe, Sampling, S
 if TYPE_CHECKING:
     from harness.cost.flops import ModelShape
     from harness.cost.meter import Meter
+    from harness.storage.reply_cache import Replies
 
 __all__ = [
     "CAPABILITIES",
@@ -65,7 +66,8 @@ class Session(abc.ABC):
     """Whether a reply may be begun for the model (`begin` of `write`, `after` of `probe`)."""
 
     sampling: Sampling | None = None
-    """How replies are drawn that are asked for greedily; None: greedily."""
+    replies: Replies | None = None
+    """How replies are drawn that are asked for greedily; those that earlier runs were given (harness/llm/recall.py)."""
 
     def __init__(self, name: str, window: int, meter: Meter, role: str) -> None:
         """name: of the model, for messages; window: tokens of context, output included; role: as it is booked."""
@@ -189,7 +191,7 @@ class Session(abc.ABC):
         *,
         temperature: float = 0.0,
         top_p: float = 1.0,
-        seed: int = 0,
+        seed: int | None = None,
         watch: Sequence[Span] = (),
         begin: str = "",
     ) -> Written:
@@ -374,7 +376,7 @@ class LanguageModel(abc.ABC):
 
 
 class MeteredModel:
-    """A LanguageModel bound to one meter and role: what `tools.model(role)` returns. sampling: of its sessions."""
+    """A LanguageModel bound to one meter and role, as `tools.model(role)` returns it; the rest is its sessions'."""
 
     def __init__(
         self,
@@ -383,8 +385,10 @@ class MeteredModel:
         role: str,
         adapter: str | None = None,
         sampling: Sampling | None = None,
+        replies: Replies | None = None,
     ) -> None:
-        self._model, self._meter, self.role, self._adapter, self._sampling = model, meter, role, adapter, sampling
+        self._model, self._meter, self.role, self._adapter = model, meter, role, adapter
+        self._sampling, self._replies = sampling, replies
         self.name, self.window, self.identity = model.name, model.window, model.identity
         self.capabilities, self.shape, self.system_tokens = model.capabilities, model.shape, model.system_tokens
         self.offsets, self.count, self.turn_tokens = model.offsets, model.count, model.turn_tokens
@@ -392,5 +396,5 @@ class MeteredModel:
     def session(self, adapter: str | None = None) -> Session:
         """Open a metered session."""
         session = self._model.session(self._meter, self.role, adapter or self._adapter)
-        session.sampling = self._sampling
+        session.sampling, session.replies = self._sampling, self._replies
         return session

@@ -282,6 +282,9 @@ def notes(run: StoredRun) -> tuple[str, ...]:
     recounted = sum(u.get("recounted", 0) for r in [*run.records, *run.documents] for u in r["usage"].values())
     if recounted:
         found.append(f"{recounted} token counts of the server cannot be true; the local tokenizer's are used instead")
+    recalled = sum(u.get("recalled", 0) for r in [*run.records, *run.documents] for u in r["usage"].values())
+    if recalled:
+        found.append(f"{recalled} replies came from earlier runs (--cache replies); costs are those of sending them")
     if uncounted:
         found.append("FLOPs unknown: a model of this run has no known sizes")
     found += [f"{n} values of {name} could not be scored as they are and count 0" for name, n in _flagged(run).items()]

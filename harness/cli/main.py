@@ -44,6 +44,7 @@ COMMANDS = {
         "list": "List methods, data sets, models, encoders, scorers, suites and profiles",
         "show": "Show a configuration: each value with its origin, and a method's prompts",
         "doctor": "Check what is installed and what can be run here",
+        "cache": "List or delete the replies that run --cache replies has kept",
     },
     "Report stored runs": {
         "watch": "Serve the page of stored runs and follow them while they are written",

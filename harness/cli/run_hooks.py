@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.cli.output import say
 from harness.cost.flops import CONVENTIONS
@@ -112,7 +112,7 @@ class _Heading(Hook):
         return plan
 
 
-def _with_settings(row: Choices, kept: dict[str, bool]) -> Choices:
+def _with_settings(row: Choices, kept: dict[str, Any]) -> Choices:
     """The row with the settings of what its run folder holds. Raises UserError for one that --set names too."""
     if twice := sorted(kept.keys() & row.sets.keys()):
         raise UserError(f"'{twice[0]}' is given twice: by --set and by the flag of that name; keep one")

@@ -47,6 +47,10 @@ class Execution:
     debug: Annotated[bool, execution("--debug -v", "Print the traceback of the first question that fails.")] = False
     quiet: Annotated[bool, output("--quiet -q", "Print no progress; warnings, errors and results are printed.")] = False
     plan: Annotated[bool, execution("--plan", "Run nothing; print what would be run and its expected cost.")] = False
+    cache: Annotated[
+        str | None,
+        execution("--cache replies", "Send no request that a run with this option has sent to the same model."),
+    ] = None
     out: Out = "results"
     keep_texts: Annotated[
         str | None,
@@ -88,10 +92,12 @@ class Execution:
         return {name: value for name, value in given.items() if value is not None}
 
     @property
-    def settings(self) -> dict[str, bool]:
+    def settings(self) -> dict[str, Any]:
         """Options that are settings of every row, {"keep_prompts": True}. Raises UserError."""
         if self.keep_texts not in (None, "yes", "no"):
             raise UserError(f"--keep-texts {self.keep_texts}: should be yes or no")
+        if self.cache not in (None, "replies"):
+            raise UserError(f"--cache {self.cache}: should be replies; indexes are always cached")
         texts = {} if self.keep_texts is None else {"dataset.keep_texts": self.keep_texts == "yes"}
-        prompts = {"keep_prompts": True} if self.keep_prompts else {}
+        prompts = ({"keep_prompts": True} if self.keep_prompts else {}) | ({"cache": self.cache} if self.cache else {})
         return texts | prompts | ({"model.deterministic": True} if self.deterministic else {})

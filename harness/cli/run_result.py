@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json as json_
 import shlex
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from harness.cli.output import mean_texts
 
@@ -53,8 +53,19 @@ def print_result(result: RunResult, json: bool) -> None:
     kinds = ", ".join(f"{n} {kind}" for kind, n in summary.get("errors", {}).items())
     bare = summary.get("n_without_prefix")
     note = f", {bare} replies without the answer prefix, scored whole" if bare else ""
+    note += _recalled(summary)
     lines.append(f"  {total} question{'s' * (total != 1)}, {failed} failed" + (f" ({kinds})" if failed else "") + note)
     print("\n".join(lines), flush=True)
+
+
+def _recalled(summary: Mapping[str, Any]) -> str:
+    """How many of the requests to language models were not sent, the indexes' included."""
+    answered = summary.get("n_total", 0) - summary.get("n_failed", 0)
+    phases = [(phase, answered) for phase in summary.get("usage", {}).values()]
+    phases += [(phase, 1) for phase in summary.get("index", {}).get("usage", {}).values()]
+    recalled = sum(times * phase.get("recalled", 0) for phase, times in phases)
+    sent = sum(times * (phase["requests"] - phase.get("encoder_requests", 0)) for phase, times in phases)
+    return f", {recalled:.0f} of {sent:.0f} requests answered by the cache of replies" if recalled else ""
 
 
 def closing(total: int, lost: Sequence[Lost]) -> str:

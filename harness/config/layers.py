@@ -24,7 +24,7 @@ from harness.storage.paths import with_home
 Layer = tuple[str, dict[str, Any]]
 
 PARTS = ("method", "dataset", "model", "encoder", "reranker")
-SCALARS = ("seed", "limit", "sample", "sample_seed", "failed", "keep_prompts")
+SCALARS = ("seed", "limit", "sample", "sample_seed", "failed", "keep_prompts", "cache")
 _FILE_KEYS = (*PARTS, "roles", "methods", "datasets", "profile", *SCALARS)
 
 

@@ -6,7 +6,7 @@ RunConfig
 ├── model     ModelConfig    the reader
 ├── roles     {role: ModelConfig}     builder, searcher, compressor, refiner: default the reader
 ├── encoder / reranker  EncoderConfig
-└── seed, limit, failed, keep_prompts, profile
+└── seed, limit, failed, keep_prompts, cache, profile
 """
 
 from __future__ import annotations
@@ -240,9 +240,9 @@ class EncoderConfig(_Frozen):
 class RunConfig(_Frozen):
     """One method over one data set with its models: the complete configuration of a run.
 
-    limit, sample, failed and keep_prompts do not change a prediction and are left out of the hash. limit: the first
+    limit, sample, failed, keep_prompts, cache change no prediction and are left out of the hash. limit: the first
     questions; sample: about so many drawn by sample_seed (harness.datasets.kinds); keep_prompts: whether the run folder
-    holds every request as it was sent.
+    holds every request as it was sent; cache: whether requests that earlier runs have sent are sent again.
     """
 
     method: MethodChoice
@@ -257,4 +257,5 @@ class RunConfig(_Frozen):
     sample_seed: int = Field(default=0, ge=0)
     failed: Literal["zero", "skip"] = "zero"
     keep_prompts: bool = False
+    cache: Literal["replies"] | None = None
     profile: str | None = None

@@ -24,7 +24,7 @@ class Event:
     (harness/llm/endings.py); recounted: token counts of a server that cannot be true, so that the local tokenizer's
     stand here; markers: markers of turns that were broken up in what a request sends to a server; thinking: of `out`,
     tokens of a reasoning model's thinking, which an event of its own reports; unclosed: 1 where the thinking did not
-    end by itself.
+    end by itself; recalled: 1 for a request that was not sent, as an earlier run had its reply (--cache replies).
     """
 
     role: str
@@ -48,6 +48,7 @@ class Event:
     markers: int = 0
     thinking: int = 0
     unclosed: int = 0
+    recalled: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,8 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
     endings_cut the replies that lost a marker of the end of a turn at their end, recounted the server's token counts
     that cannot be true and were replaced, encoder_requests those of the requests that went to an encoder or reranker.
     markers_broken, where it is not 0, counts the markers of turns that were broken up in the texts that requests sent
-    to a server (docs/security.md#forged-turns). `roles` splits FLOPs (convention "all-params") by role. A phase with
+    to a server (docs/security.md#forged-turns), and recalled those of the requests that the cache of replies answered.
+    `roles` splits FLOPs (convention "all-params") by role. A phase with
     probes also has `probes`: their part of it, {requests, tokens, flops}; a probe reads what closes the turn, and its
     tokens and FLOPs count in the phase too. `thinking`, where a reasoning model thought: {tokens, unclosed, flops}, the
     part of what was written that is thinking and how often it was ended at its limit.
@@ -63,8 +64,9 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
         u["endings_cut"] += e.endings
         u["recounted"] += e.recounted
         u["encoder_requests"] += e.requests if e.kind in ("embed", "rerank") else 0
-        if e.markers:
-            u["markers_broken"] = u.get("markers_broken", 0) + e.markers
+        for name, count in (("markers_broken", e.markers), ("recalled", e.recalled)):
+            if count:
+                u[name] = u.get(name, 0) + count
         parts = [u]
         if e.kind == "probe":
             probes = u.setdefault("probes", {"requests": 0, "tokens": 0, "flops": dict.fromkeys(CONVENTIONS, 0.0)})

@@ -42,6 +42,7 @@ def models_of(r: Resolution, method: Method, identities: dict[str, dict[str, Any
         identities[role] = known[key].identity
         _check_pair(r, method, role, known[key])
     _check_sampling(r)
+    _check_cache(r, models)
     for path in parts:
         role = path.removeprefix("roles.")
         shared = r.origins.get(f"{path}.name", "").startswith(("suite ", "profile "))  # for those rows that use it
@@ -52,6 +53,22 @@ def models_of(r: Resolution, method: Method, identities: dict[str, dict[str, Any
             )
     _check_compressor(r, method)
     return models
+
+
+def _check_cache(r: Resolution, models: Mapping[str, ModelConfig]) -> None:
+    """Replies reveal the texts that they are about; a server says of its model no more than a name."""
+    if r.parts.get("cache") is None:
+        return
+    dataset: DatasetConfig | None = r.parts.get("dataset")
+    if dataset is not None and not dataset.keep_texts:
+        r.add_problem("--cache replies would keep replies about texts that dataset.keep_texts forbids; leave it out")
+    for name in dict.fromkeys(model.name for model in models.values() if model.backend == "endpoint"):
+        r.warnings.append(
+            f"--cache replies knows '{name}' by its address, name and model.revision, as a server shows no weights; "
+            "set another model.revision when they change"
+        )
+    if scripted := [model.name for model in models.values() if model.backend == "scripted"]:
+        r.add_problem(f"--cache replies keeps no replies of a table ('{scripted[0]}'); leave it out")
 
 
 def _check_sampling(r: Resolution) -> None:

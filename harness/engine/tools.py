@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from harness.engine.plan import Plan
     from harness.method import Encoder, Reranker
     from harness.storage.index_cache import Parts
+    from harness.storage.reply_cache import Replies
     from harness.types import Question
 
 
@@ -122,6 +123,15 @@ class Models:
                     self._loaded[key] = load_model(config)
         return self._loaded[key]
 
+    def replies(self, role: str) -> Replies | None:
+        """Replies that earlier runs were given by the model of `role`, None unless they are asked for."""
+        if self._plan.config.cache is None:
+            return None
+        from harness.storage.index_cache import cache_root
+        from harness.storage.reply_cache import Replies
+
+        return Replies(cache_root(), self._plan.models[role].name, self.model(role).identity)
+
     def sampling(self, role: str) -> dict[str, Any]:
         """How the replies of `role` are drawn, {} for greedily; a setting of the reader."""
         return self._plan.config.model.sampling if role == "reader" else {}
@@ -205,7 +215,8 @@ class EngineTools:
     def model(self, role: str = "reader") -> MeteredModel:
         """The language model of `role`, metered. Raises LookupError for an undeclared role."""
         self._allow(role)
-        return MeteredModel(self._models.model(role), self.meter, role, sampling=self._sampling(role))
+        sampling, replies = self._sampling(role), self._models.replies(role)
+        return MeteredModel(self._models.model(role), self.meter, role, sampling=sampling, replies=replies)
 
     def _sampling(self, role: str) -> Sampling | None:
         """How the reader draws its replies to a question; other roles, and all roles in an index, are greedy."""

@@ -25,6 +25,8 @@ A reply without a message is invalid: the request is repeated (see endpoint_http
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import re
 import time
@@ -41,6 +43,7 @@ from harness.llm.endpoint_http import RetryPolicy, Server, Tries
 from harness.llm.endpoint_info import key_of, sizes, tokenizer_folder
 from harness.llm.endpoint_tokens import Tokens
 from harness.llm.model_facts import ModelFacts
+from harness.llm.recall import recalled_probe, recalled_reply
 from harness.llm.thinking import split
 from harness.models import Decoding, LanguageModel, Probe, Session, Span, Written
 
@@ -308,9 +311,24 @@ class EndpointSession(Session):
                 self._meter.record(wrote, self._model.shape)
                 read, first = read + new, 0
 
+    def _request(self) -> Any:
+        """The conversation as it is sent, by its hash, and to which server."""
+        messages = json.dumps(self._messages()[0])
+        return [self._model.server.base_url, hashlib.sha256(messages.encode()).hexdigest(), self._length]
+
+    def _added(self, before: int) -> dict[str, Any]:
+        return {}
+
+    def _add(self, told: Mapping[str, Any]) -> None:
+        self._model.remember_first_prompt(self._role, self._messages()[0])
+        if "text" in told:
+            self._turns[-1] = "assistant", told["text"]
+            self._length += told["size"]
+
     def _first_token(self, label: str) -> str | None:
         return self._model.tokens.first(label) or None
 
+    @recalled_probe
     def _probe(self, labels: Sequence[str], firsts: Sequence[str], after: str) -> Probe:
         """The labels' part of the tokens that the server lists; 0 for a label that is not among them."""
         body = {"max_tokens": 1, "temperature": 0.0, "logprobs": True, "top_logprobs": self._model.logprobs}
@@ -327,13 +345,14 @@ class EndpointSession(Session):
         best = max(weights, key=lambda token: weights[token])
         return Probe.of(mass, labels[firsts.index(best)] if best in firsts else None)
 
+    @recalled_reply
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
         """Raises RequestFailed if the server gives no usable reply."""
         thinking = self._model.thinking
         body: dict[str, Any] = {
             "max_tokens": decoding.max_tokens + (thinking.tokens if thinking else 0),
             "temperature": decoding.temperature,
-            "seed": decoding.seed % 2**31,
+            "seed": (decoding.seed or 0) % 2**31,
             **({"top_p": decoding.top_p} if decoding.temperature > 0 else {}),
             # A stop string would end the thinking of a reasoning model too; its answer is cut here.
             **({"stop": list(decoding.stop)} if decoding.stop and not thinking else {}),

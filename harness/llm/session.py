@@ -28,81 +28,28 @@ from harness.llm.attention_weights import BLOCK
 from harness.llm.batched_forward import Ask
 from harness.llm.cache_limit import cut
 from harness.llm.capture import FeedCapture, HeadCapture, WriteCapture
+from harness.llm.context import Context
 from harness.llm.endings import reply_end
 from harness.llm.kv import kept_tail, rewind, slot_of
 from harness.llm.loaded import Loaded, PassCost
 from harness.llm.prefixes import names
+from harness.llm.recall import recalled_probe, recalled_reply, recalled_score
 from harness.llm.sampling import Sampler
-from harness.llm.template import opening
 from harness.llm.thinking import begins
-from harness.models import CacheLimit, Decoding, Kept, Probe, Session, Span, Written
+from harness.models import CacheLimit, Decoding, Kept, Probe, Span, Written
 from harness.parallel.scheduler import in_forward_thread
 
 
-class HFSession(Session):
+class HFSession(Context):
     """One context on a transformers model; see harness.models for what each call means."""
 
     def __init__(self, model: Loaded, meter: Meter, role: str, adapter: str | None = None) -> None:
-        super().__init__(model.name, model.window, meter, role)
-        self._model, self._adapter = model, adapter
+        super().__init__(model, meter, role, adapter)
         self._cache = model.arena.cache()
-        self.ids: list[int] = []
-        self._cached = 0
         self._watched: list[tuple[Span, tuple[tuple[int, int], ...]]] = []
         self._first: torch.Tensor | None = None  # logits where the reply begins, if the cache was bounded there
-        self._answering = False  # whether the reply that is open is past its thinking
-        self._content = 0  # where the content of the turn begins: behind the last piece of the template
 
-    # -- building the context ------------------------------------------------------------------------------------
-
-    def _queue(self, ids: Sequence[int]) -> Span:
-        self._check_window(len(ids))
-        span = Span(len(self.ids), len(self.ids) + len(ids))
-        self.ids.extend(ids)
-        return span
-
-    def _frame(self, piece: Sequence[int]) -> None:
-        """Queue a piece of the template."""
-        if self._content < len(self.ids):
-            self._model.text.guard.closing(self.ids, piece)
-        self._queue(piece)
-        self._content = len(self.ids)
-
-    def _open(self, turn: str) -> None:
-        self._frame(opening(self._model, self._turn, turn))
-        self._answering = self._model.thinking is None
-
-    def _skip_thinking(self) -> None:
-        if self._model.thinking:
-            self._frame(self._model.skips)
-            self._answering = True
-
-    def _append(self, text: str) -> Span:
-        return self._queue(self._model.text.behind(self.ids, text))
-
-    def _text(self) -> str:
-        return self._model.text.context(self.ids)
-
-    def _require(self, capability: str) -> None:
-        self._model.require(capability)
-
-    def begin_text(self) -> None:
-        """Begin with BOS, else EOS, where neither template nor tokenizer begins a context (GPT-2, Phi-2)."""
-        if self.ids:
-            raise ValueError("begin_text() comes before everything else in a context")
-        tokenizer = self._model.text.tokenizer
-        token = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
-        if not self._model.begin and token is not None:
-            self._frame([token])
-
-    def system(self, text: str) -> Span:
-        """Begin the context with a system turn. Raises CannotRun if the chat template has no system role."""
-        return super().system(text.strip() if self._model.pieces.trims else text)
-
-    def user(self, text: str = "") -> Span:
-        """Open a user turn and put `text` in it."""
-        # A template that trims contents would not show white space at the start of a turn either.
-        return super().user(text.lstrip() if self._model.pieces.trims else text)
+    # -- attention to what was fed -------------------------------------------------------------------------------
 
     def _watch(self, span: Span, text: str, watch: Sequence[Span]) -> Span:
         columns = tuple((w.start, w.end) for w in watch)
@@ -153,7 +100,21 @@ class HFSession(Session):
         """Run what is queued, in pieces of the model's prefill_chunk tokens."""
         self._flush(0)
 
+    def _catch_up(self) -> None:
+        """Run what replies from the cache have booked already, without booking it again."""
+        owed, self._owed = self._owed, 0
+        if owed > self._cached:
+            later = [watched for watched in self._watched if watched[0].end > owed]
+            kept = self.ids, self._meter
+            self._watched = [watched for watched in self._watched if watched not in later]
+            self.ids, self._meter = self.ids[:owed], Meter()
+            try:
+                self._flush(0)
+            finally:
+                (self.ids, self._meter), self._watched = kept, later
+
     def _flush(self, logits: int, requests: int = 0) -> torch.Tensor | None:
+        self._catch_up()
         start, rows, step = self._cached, None, self._model.prefill_chunk
         if start == len(self.ids):
             return None
@@ -179,6 +140,7 @@ class HFSession(Session):
         return [] if slot.dropped or slot.copies > 1 else names(slot, self.ids[:end], self._adapter)
 
     def _bound(self, limit: CacheLimit) -> Kept:
+        self._catch_up()
         shape = self._model.shape
         if limit.by_query_head and shape.heads > shape.kv_heads and (problem := self._model.pack_problem):
             raise CannotRun(
@@ -234,12 +196,13 @@ class HFSession(Session):
     def _restore(self, state: tuple[int, int]) -> None:
         self._cached, self._content = state
         del self.ids[self._cached :]
-        self._watched = []
+        self._watched, self._owed = [], 0
         rewind(self._cache, self._cached)
 
     def _first_token(self, label: str) -> int | None:
         return next(iter(self._model.text.plain(label)), None)
 
+    @recalled_probe
     def _probe(self, labels: Sequence[str], firsts: Sequence[int], after: str) -> Probe:
         with self.branch():
             self._open("reply")
@@ -251,6 +214,7 @@ class HFSession(Session):
             best = int(logits[-1].argmax())
         return Probe.of(dict(zip(labels, mass, strict=True)), labels[firsts.index(best)] if best in firsts else None)
 
+    @recalled_score
     def _score(self, text: str) -> list[float]:
         ids = self._model.text.behind(self.ids, text)
         if not ids or not self.ids:
@@ -272,13 +236,14 @@ class HFSession(Session):
 
     # -- writing -------------------------------------------------------------------------------------------------
 
+    @recalled_reply
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
         start, thinks = len(self.ids), not self._answering
         if thinks:
             self.ids += self._model.opens
         logits = self._flush(1, requests=1) if self._first is None else self._first
         self._first = None
-        sampler, thinking = Sampler(decoding.temperature, decoding.top_p, decoding.seed), ""
+        sampler, thinking = Sampler(decoding.temperature, decoding.top_p, decoding.seed or 0), ""
         if thinks and logits is not None and self._model.thinking:
             logits, thinking = self._think(logits, sampler, self._model.thinking)
         answer = len(self.ids)
@@ -387,12 +352,6 @@ class HFSession(Session):
             attention=attention[:kept] if attention is not None else None,
             ending=ending,
         )
-
-    # -- bookkeeping ---------------------------------------------------------------------------------------------
-
-    def length(self) -> int:
-        """Tokens in the context, queued ones included."""
-        return len(self.ids)
 
     def close(self) -> None:
         """Free keys and values."""

@@ -1,0 +1,94 @@
+"""The context of a session with a loaded model, as tokens: turns of the template, texts, replies of the cache."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness.cost.meter import Meter
+from harness.llm.loaded import Loaded
+from harness.llm.template import opening
+from harness.models import Session, Span
+
+
+class Context(Session):
+    """Tokens that were fed or written, those of them that the model has run, and where the content of a turn begins."""
+
+    def __init__(self, model: Loaded, meter: Meter, role: str, adapter: str | None) -> None:
+        super().__init__(model.name, model.window, meter, role)
+        self._model, self._adapter = model, adapter
+        self.ids: list[int] = []
+        self._cached = 0  # tokens that the model has run
+        self._owed = 0  # tokens that replies of the cache have booked, so that running them is not booked
+        self._answering = False  # whether the reply that is open is past its thinking
+        self._content = 0  # where the content of the turn begins: behind the last piece of the template
+
+    def _queue(self, ids: Sequence[int]) -> Span:
+        self._check_window(len(ids))
+        span = Span(len(self.ids), len(self.ids) + len(ids))
+        self.ids.extend(ids)
+        return span
+
+    def _frame(self, piece: Sequence[int]) -> None:
+        """Queue a piece of the template."""
+        if self._content < len(self.ids):
+            self._model.text.guard.closing(self.ids, piece)
+        self._queue(piece)
+        self._content = len(self.ids)
+
+    def _open(self, turn: str) -> None:
+        self._frame(opening(self._model, self._turn, turn))
+        self._answering = self._model.thinking is None
+
+    def _skip_thinking(self) -> None:
+        if self._model.thinking:
+            self._frame(self._model.skips)
+            self._answering = True
+
+    def _append(self, text: str) -> Span:
+        return self._queue(self._model.text.behind(self.ids, text))
+
+    def _text(self) -> str:
+        return self._model.text.context(self.ids)
+
+    def _require(self, capability: str) -> None:
+        self._model.require(capability)
+
+    def begin_text(self) -> None:
+        """Begin with BOS, else EOS, where neither template nor tokenizer begins a context (GPT-2, Phi-2)."""
+        if self.ids:
+            raise ValueError("begin_text() comes before everything else in a context")
+        tokenizer = self._model.text.tokenizer
+        token = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
+        if not self._model.begin and token is not None:
+            self._frame([token])
+
+    def system(self, text: str) -> Span:
+        """Begin the context with a system turn. Raises CannotRun if the chat template has no system role."""
+        return super().system(text.strip() if self._model.pieces.trims else text)
+
+    def user(self, text: str = "") -> Span:
+        """Open a user turn and put `text` in it."""
+        # A template that trims contents would not show white space at the start of a turn either.
+        return super().user(text.lstrip() if self._model.pieces.trims else text)
+
+    def length(self) -> int:
+        """Tokens in the context, queued ones included."""
+        return len(self.ids)
+
+    # -- replies of the cache (recall.py) ------------------------------------------------------------------------
+
+    def _request(self) -> Any:
+        """The tokens, and how many of them are booked: what the request costs depends on it."""
+        tokens = hashlib.sha256(json.dumps(self.ids).encode()).hexdigest()
+        return [tokens, max(self._cached, self._owed), self._answering, self._adapter]
+
+    def _added(self, before: int) -> dict[str, Any]:
+        return {"ids": self.ids[before:], "ran": self._cached - before}
+
+    def _add(self, told: Mapping[str, Any]) -> None:
+        self._model.remember_first_prompt(self._role, self.ids)
+        self._owed = len(self.ids) + int(told.get("ran", 0))
+        self.ids.extend(told.get("ids", ()))

@@ -1,0 +1,102 @@
+"""Replies of models across runs (--cache replies): a file each, named by all that the reply depends on.
+
+    <cache>/replies/<model>/model.json               the model's name, and all that changes its output
+    <cache>/replies/<model>/<first 2>/<digest>.json  {"key", "value", "events", "sha256"}
+
+    replies = Replies(cache_root(), "llama", identity)
+    value, again = replies.once(key, send, meter, "reader", shape)
+
+A model is known by its identity (hashes of weights, tokenizer, template and adapters, dtype, window), not by its name;
+one behind a server by what it is called there. A damaged file counts as missing.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from harness.cost.events import Event
+from harness.cost.flops import ModelShape
+from harness.cost.meter import Meter
+from harness.storage.files import json_line, save_error, write_atomic
+from harness.storage.index_cache import cache_root, key_digest
+from harness.storage.untrusted import read_object
+
+_VERSION = "1"  # of what sessions do with a reply: raise it when an old one would not do any more
+_FOLDER = "replies"
+
+
+class Kept(NamedTuple):
+    """The replies of one model: its folder, its name, how many replies, and their bytes."""
+
+    folder: Path
+    model: str
+    replies: int
+    size: int
+
+
+class Replies:
+    """The replies of one model below `root`; identity: all that changes its output."""
+
+    def __init__(self, root: Path, model: str, identity: Mapping[str, Any]) -> None:
+        self._about = {"version": _VERSION, "identity": dict(identity)}
+        self._model = model
+        self.folder = root / _FOLDER / key_digest(self._about)[:16]
+
+    def once(
+        self, key: dict[str, Any], send: Callable[[], dict[str, Any]], meter: Meter, role: str, shape: ModelShape | None
+    ) -> tuple[dict[str, Any], bool]:
+        """(what `send` tells, False), or (what it told for the same key before, True), its cost booked in both cases.
+
+        Raises SaveError where a reply cannot be kept.
+        """
+        key = {**self._about, **key}
+        digest = key_digest(key)
+        path = self.folder / digest[:2] / f"{digest}.json"
+        if (found := _read(path, digest)) is not None:
+            for row in found["events"]:
+                event = {**row, "role": role, "phase": meter.current_phase, "recalled": row["requests"]}
+                meter.record(Event(**event), shape)
+            return dict(found["value"]), True
+        before = len(meter.events)
+        value = send()
+        held = {"key": digest, "value": value, "events": [asdict(event) for event in meter.events[before:]]}
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if not (about := self.folder / "model.json").exists():
+                write_atomic(about, json_line({"name": self._model, **self._about}), sync_folder=False)
+            write_atomic(path, json_line({**held, "sha256": key_digest(held)}), sync_folder=False)
+        except OSError as error:
+            raise save_error(path, error, "HARNESS_CACHE") from error
+        return value, False
+
+
+def _read(path: Path, digest: str) -> dict[str, Any] | None:
+    try:
+        held = read_object(path)
+    except (OSError, ValueError):
+        return None
+    whole = held.get("key") == digest and held.pop("sha256", None) == key_digest(held)
+    return held if whole else None
+
+
+def kept() -> list[Kept]:
+    """The replies of every model in this machine's cache."""
+    found = []
+    for folder in sorted((cache_root() / _FOLDER).glob("*")):
+        try:
+            name = str(read_object(folder / "model.json")["name"])
+        except (OSError, ValueError, KeyError):
+            name = "unknown"
+        sizes = [path.stat().st_size for path in folder.glob("*/*.json")]
+        found.append(Kept(folder, name, len(sizes), sum(sizes)))
+    return found
+
+
+def clear(models: list[Kept]) -> None:
+    """Delete the replies of these models."""
+    for model in models:
+        shutil.rmtree(model.folder)

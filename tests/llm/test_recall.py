@@ -1,0 +1,167 @@
+"""Replies across runs: a request is sent once, its cost is booked each time, and whatever changes a reply sends it again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cost.meter import Meter
+from harness.models import CacheLimit
+from harness.storage.reply_cache import Replies
+
+Talk = Callable[[Any], list[Any]]
+
+
+def talk(session: Any) -> list[Any]:
+    """Requests of every kind in one context."""
+    session.user("The river town of Abel lies north.")
+    first = session.write(6)
+    session.user("Who founded the school?")
+    probe = session.probe(["Yes", "No"])
+    scores = session.score("Mira Tal")
+    second = session.write(4, ("1902",))
+    return [first, probe, scores, second, session.length()]
+
+
+def ask(model: Any, what: Talk, root: Path | None, **changed: Any) -> tuple[list[Any], list[dict[str, Any]]]:
+    """What `what` gives, and the events that it costs, without their seconds."""
+    meter = Meter()
+    with model.session(meter, **{k: v for k, v in changed.items() if k == "adapter"}) as session:
+        if root is not None:
+            session.replies = Replies(root, "tiny", changed.get("identity", model.identity))
+        told = [asdict(one) if is_dataclass(one) else one for one in what(session)]
+    return told, [{k: v for k, v in asdict(event).items() if k != "seconds"} for event in meter.events]
+
+
+def sent(events: list[dict[str, Any]]) -> int:
+    return sum(event["requests"] - event["recalled"] for event in events)
+
+
+def costs(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{k: v for k, v in event.items() if k != "recalled"} for event in events]
+
+
+def test_a_second_run_sends_nothing_and_costs_the_same(tiny: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    plain, paid = ask(tiny, talk, None)
+    first, cold = ask(tiny, talk, tmp_path)
+    monkeypatch.setattr(tiny, "forward", lambda *_: pytest.fail("the model was run"))
+    second, warm = ask(tiny, talk, tmp_path)
+    assert first == second == plain
+    assert costs(warm) == costs(cold) == costs(paid)
+    assert (sent(cold), sent(warm)) == (4, 0)
+
+
+def test_what_follows_kept_replies_is_as_without_them(tiny: Any, tiny_pieces: Any, tmp_path: Path) -> None:
+    def longer(session: Any) -> list[Any]:
+        told = talk(session)
+        session.user("Given the above, where is the bridge?")
+        told.append(session.write(5))
+        with session.branch():
+            session.user("Information")
+            span = session.feed("north", watch=[told[0].span])
+            told.append([round(value, 6) for value in span.attention])
+        return [*told, session.length()]
+
+    for model in (tiny, tiny_pieces):
+        root = tmp_path / str(model.prefill_chunk)
+        plain, paid = ask(model, longer, None)
+        ask(model, talk, root)
+        after, events = ask(model, longer, root)
+        assert plain == after
+        assert costs(events) == costs(paid)
+        assert sent(events) == 1
+
+
+def simple(text: str = "Abel", most: int = 4, **how: Any) -> Talk:
+    def told(session: Any) -> list[Any]:
+        session.user(text)
+        return [session.write(most, **how)]
+
+    return told
+
+
+def probe(*labels: str) -> Talk:
+    def told(session: Any) -> list[Any]:
+        session.user("Abel")
+        return [session.probe(labels)]
+
+    return told
+
+
+WARM = {"temperature": 0.7, "top_p": 0.9, "seed": 3}
+
+
+@pytest.mark.parametrize(
+    ("before", "then"),
+    [
+        (simple(), simple("Abe")),
+        (simple(), simple(most=5)),
+        (simple(), simple(stop=("town",))),
+        (simple(), simple(begin="The")),
+        (simple(), simple(**WARM)),
+        (simple(**WARM), simple(**{**WARM, "temperature": 0.8})),
+        (simple(**WARM), simple(**{**WARM, "top_p": 0.8})),
+        (simple(**WARM), simple(**{**WARM, "seed": 4})),
+        (probe("Yes", "No"), probe("Yes", "Question")),
+    ],
+)
+def test_another_request_is_sent(tiny: Any, tmp_path: Path, before: Talk, then: Talk) -> None:
+    ask(tiny, before, tmp_path)
+    assert sent(ask(tiny, before, tmp_path)[1]) == 0
+    assert sent(ask(tiny, then, tmp_path)[1]) == 1
+
+
+def test_what_changes_the_model_sends_again(tiny: Any, tmp_path: Path) -> None:
+    ask(tiny, simple(), tmp_path)
+    for part in tiny.identity:
+        other = {**tiny.identity, part: "another"}
+        assert sent(ask(tiny, simple(), tmp_path, identity=other)[1]) == 1, part
+    assert {"weights", "template", "adapters", "tokenizer", "dtype"} <= tiny.identity.keys()
+    assert sent(ask(tiny, simple(), tmp_path)[1]) == 0
+
+
+def test_an_adapter_is_part_of_a_request(tiny: Any) -> None:
+    requests = []
+    for adapter in (None, "one", "two"):
+        session = tiny.session(Meter())
+        session._adapter = adapter
+        session.user("Abel")
+        requests.append(str(session._request()))
+    assert len(set(requests)) == 3
+
+
+def unseeded(session: Any) -> list[Any]:
+    return simple(temperature=0.7)(session)
+
+
+def watched(session: Any) -> list[Any]:
+    span = session.user("The river town")
+    return [session.write(3, watch=[span]).text]
+
+
+def bounded(session: Any) -> list[Any]:
+    session.user("The river town of Abel lies north of the old bridge.")
+    session.bound(CacheLimit(8))
+    return [session.write(3).text]
+
+
+@pytest.mark.parametrize("what", [unseeded, watched, bounded])
+def test_what_is_never_kept_is_sent_each_time(tiny: Any, tmp_path: Path, what: Talk) -> None:
+    ask(tiny, what, tmp_path)
+    assert sent(ask(tiny, what, tmp_path)[1]) == 1
+
+
+@pytest.mark.parametrize(("old", "new"), [('"finish"', '"finis"'), ('"value"', '{"value"'), ('"new": ', '"new": 1')])
+def test_a_damaged_reply_is_sent_again(tiny: Any, tmp_path: Path, old: str, new: str) -> None:
+    first, _ = ask(tiny, simple(), tmp_path)
+    (path,) = tmp_path.glob("replies/*/*/*.json")
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    again, events = ask(tiny, simple(), tmp_path)
+    assert (again, sent(events)) == (first, 1)
+    assert sent(ask(tiny, simple(), tmp_path)[1]) == 0
