@@ -46,6 +46,7 @@ class Settings(TypedDict, total=False):
     fail_fast: bool
     keep_texts: bool | None
     keep_prompts: bool
+    cache: str | None
     out: PathLike
     mlflow: str | None
     traces: int | None
@@ -88,6 +89,7 @@ def run(
     fail_fast: bool = False,
     keep_texts: bool | None = None,
     keep_prompts: bool = False,
+    cache: str | None = None,
     out: PathLike = "results",
     mlflow: str | None = None,
     traces: int | None = None,
@@ -117,6 +119,7 @@ def run(
     )
     kept = {} if keep_texts is None else {"dataset.keep_texts": keep_texts}
     kept |= {"keep_prompts": True} if keep_prompts else {}
+    kept |= {"cache": cache} if cache else {}
     kept |= {"model.deterministic": True} if deterministic else {}
     shared = Choices(
         model=None if model is None else os.fspath(model),
