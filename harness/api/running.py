@@ -117,7 +117,7 @@ def run(
     single = (
         isinstance(method, str | type) and isinstance(dataset, str) and suite is None and not sweep and repeat is None
     )
-    kept = {} if keep_texts is None else {"dataset.keep_texts": keep_texts}
+    kept: dict[str, Any] = {} if keep_texts is None else {"dataset.keep_texts": keep_texts}
     kept |= {"keep_prompts": True} if keep_prompts else {}
     kept |= {"cache": cache} if cache else {}
     kept |= {"model.deterministic": True} if deterministic else {}
