@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import CannotRun
-from harness.llm.adapters import marks
+from harness.llm.adapters import prompt_digests
 from harness.method import Method
 from harness.storage.file_hash import file_hash
 from harness.storage.untrusted import read_object
@@ -36,8 +36,8 @@ class Card:
 
     trained: seed, steps, tokens, seconds, stages passed, hardware, weights it began from, and what these went through
     ("before", the first training first); sha256: of weights and tokenizer; skills: name -> fingerprint at training
-    time; prompts: marks of the prompts that these skills use (harness.llm.adapters.marks); exam: questions a cell and
-    seed; results: rows of the exam.
+    time; prompts: digests of the prompts that these skills use (harness.llm.adapters.prompt_digests); exam: questions
+    a cell and seed; results: rows of the exam.
     """
 
     folder: Path
@@ -98,5 +98,5 @@ def stale_skills(folder: Path, method: Method) -> list[str] | None:
         return None
     skills = method.skills()
     never = [f"{skill.name}: {UNTRAINED}" for skill in skills if skill.name not in card.skills]
-    prompts = marks(method.prompts()).items() if skills else ()
-    return never + [f"prompt '{name}': {CHANGED}" for name, mark in prompts if mark not in card.prompts]
+    prompts = prompt_digests(method.prompts()).items() if skills else ()
+    return never + [f"prompt '{name}': {CHANGED}" for name, digest in prompts if digest not in card.prompts]

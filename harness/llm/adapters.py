@@ -83,7 +83,7 @@ def read_card(folder: Path) -> dict[str, Any] | None:
         raise CannotRun(f"the adapter's card {path} cannot be read ({e}); train it again, or delete the card") from e
 
 
-def marks(prompts: Mapping[str, str]) -> dict[str, str]:
+def prompt_digests(prompts: Mapping[str, str]) -> dict[str, str]:
     """Name of a prompt -> 16 hex digits that identify its text, as an adapter's card keeps them."""
     return {name: digest(text)[:16] for name, text in prompts.items()}
 
@@ -95,7 +95,7 @@ def other_prompts(name: str, folder: str | Path, task: str, prompts: Mapping[str
     nothing is known. Raises CannotRun for a card that cannot be read.
     """
     card = read_card(Path(folder)) or {}
-    theirs, ours = card.get("prompts"), marks(prompts)
+    theirs, ours = card.get("prompts"), prompt_digests(prompts)
     if not isinstance(theirs, dict):
         return None
     if theirs and not any(prompt in ours and prompt.removesuffix(", system") == task for prompt in theirs):
@@ -103,8 +103,8 @@ def other_prompts(name: str, folder: str | Path, task: str, prompts: Mapping[str
             f"the adapter '{name}' in '{folder}' was trained for {', '.join(theirs)}, and is switched on for {task}; "
             f"name the adapter of {task}"
         )
-    for prompt, mark in theirs.items():
-        if ours.get(prompt) != mark:
+    for prompt, trained in theirs.items():
+        if ours.get(prompt) != trained:
             return (
                 f"the adapter '{name}' was trained on another prompt '{prompt}' than the one in use; put that prompt "
                 f"back, train the adapter again (harness train {card.get('method')}), or run the method without it"

@@ -43,11 +43,11 @@ def converted(file: Path, sha256: str | None = None) -> tuple[Path, dict[str, An
     the folder cannot be written.
     """
     _check_header(file)
-    mark = file_hash(file)
-    if sha256 is not None and mark != sha256:
-        raise CannotRun(f"the GGUF file {file.name} is not the one that is expected (sha256 {mark[:12]}... instead of "
-                        f"{sha256[:12]}...); install or download it again")  # fmt: skip
-    folder = _folder(mark)
+    digest = file_hash(file)
+    if sha256 is not None and digest != sha256:
+        raise CannotRun(f"the GGUF file {file.name} is not the one that is expected (sha256 {digest[:12]}... instead "
+                        f"of {sha256[:12]}...); install or download it again")  # fmt: skip
+    folder = _folder(digest)
     if not folder.is_dir():
         from filelock import FileLock
 
@@ -59,7 +59,7 @@ def converted(file: Path, sha256: str | None = None) -> tuple[Path, dict[str, An
                     _convert(file, folder)
         except OSError as error:
             raise save_error(folder, error, "the environment variable HARNESS_HOME") from error
-    return folder, {"gguf": mark, "conversion": CONVERSION}
+    return folder, {"gguf": digest, "conversion": CONVERSION}
 
 
 def is_converted(file: Path) -> bool:

@@ -113,7 +113,7 @@ def courses(folder: Path) -> list[dict[str, Any]]:
     return [*trained.get("before", []), *([own] if own else [])]
 
 
-def adapter_mark(folder: Path) -> str:
+def adapter_digest(folder: Path) -> str:
     """The first 16 hex digits that identify an adapter's weights. Raises CannotRun where there is none."""
     return hash_files(folder)[:16]
 

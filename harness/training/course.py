@@ -19,7 +19,7 @@ from pathlib import Path
 from harness.config.schema import ModelConfig, digest
 from harness.datasets import answer_prefix
 from harness.errors import CannotRun, UserError
-from harness.llm.adapters import WEIGHTS, marks
+from harness.llm.adapters import WEIGHTS, prompt_digests
 from harness.llm.load import load_model, unload
 from harness.method import Method, Task
 from harness.method.hooks import Scene, TrainingTask
@@ -149,10 +149,10 @@ class Course:
         merged = self._questions(tell)
         about = {
             "source": f"labels of {self.labels.teacher.name} over {self.labels.names}",
-            "rows": ", ".join(f"{name} {mark}" for name, mark in merged.marks.items()),
+            "rows": ", ".join(f"{name} {start}" for name, start in merged.digests.items()),
             "questions": own.scenes,
             "asked": digest(self.asked(task) or task.asked)[:16],
-            "after": [cards.adapter_mark(self.out / "adapters" / name) for name in task.after],
+            "after": [cards.adapter_digest(self.out / "adapters" / name) for name in task.after],
         }
         if self.labels.pages is not None and task.per == "document":
             about["pages"] = self.labels.pages.name
@@ -237,8 +237,8 @@ class Course:
         token_rows = self.rows(task, scenes)
         if not token_rows.rows:
             raise UserError(f"no row of '{task.name}' has {own.length} tokens or fewer; raise --set {task.name}.length")
-        mark = file_hash(self.file(task))
-        about = identity(base, self.settings, task.name, self.seed, data=mark, prompts=self.prompts(task))
+        data = file_hash(self.file(task))
+        about = identity(base, self.settings, task.name, self.seed, data=data, prompts=self.prompts(task))
         return Job(task.name, self.out, token_rows, self.settings, self.seed, about, before, most)
 
     def rows(self, task: TrainingTask, scenes: Sequence[Scene]) -> Rows:
@@ -251,8 +251,8 @@ class Course:
 
     def prompts(self, task: TrainingTask) -> dict[str, str]:
         """Name -> hash of each prompt that `task` learns; of all prompts if the method has no prompt of that name."""
-        every = marks(self.method.prompts())
-        return {name: mark for name, mark in every.items() if name.removesuffix(", system") == task.name} or every
+        every = prompt_digests(self.method.prompts())
+        return {name: found for name, found in every.items() if name.removesuffix(", system") == task.name} or every
 
 
 def examine(course: Course, tell: Callable[[str], None]) -> list[exam.Measure]:

@@ -108,11 +108,11 @@ def _asked(config: DatasetConfig) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Merged:
-    """Training questions by data set; documents: by data set and id; marks: the first 16 digits of fingerprints."""
+    """Training questions by data set; documents: by data set and id; digests: the first 16 digits of fingerprints."""
 
     examples: Mapping[str, Sequence[Example]]
     documents: Mapping[str, Mapping[str, Document]]
-    marks: Mapping[str, str]
+    digests: Mapping[str, str]
 
     def items(self, per: Literal["question", "document"], most: int) -> Iterator[Item]:
         """The first `most` questions of each set with their documents, a question of each set in turn.
@@ -147,7 +147,7 @@ def gather(sets: Sequence[QuestionSet], most: int, tell: Callable[[str], None]) 
 
     examples: dict[str, list[Example]] = {}
     documents: dict[str, Mapping[str, Document]] = {}
-    marks: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for one in sets:
         name = one.training.name
         check_training(one.training)
@@ -161,7 +161,7 @@ def gather(sets: Sequence[QuestionSet], most: int, tell: Callable[[str], None]) 
             if not (_OTHER_ID.fullmatch(key := example.question.id) or key in ids)
             and folded(example.question.text) not in texts
         ]
-        documents[name], marks[name] = dataset.documents, dataset.fingerprint[:16]
+        documents[name], digests[name] = dataset.documents, dataset.fingerprint[:16]
         refused = len(dataset) - len(examples[name])
         if refused > _MOST_REFUSED * len(dataset):
             raise UserError(
@@ -175,4 +175,4 @@ def gather(sets: Sequence[QuestionSet], most: int, tell: Callable[[str], None]) 
                 f"warning: {name}: there are no evaluation questions to compare with; name them with --exclude FILE, "
                 "so that none of them is trained on"
             )
-    return Merged(examples, documents, marks)
+    return Merged(examples, documents, digests)

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from harness.config.schema import ModelConfig
 from harness.errors import UserError
-from harness.llm.adapters import WEIGHTS, marks
+from harness.llm.adapters import WEIGHTS, prompt_digests
 from harness.training import cards
 from harness.training.base import Base, fits, teacher_of
 from harness.training.checkpoint import Progress
@@ -78,7 +78,7 @@ class ReaderTraining:
         data, skills = self._token_rows(base, rows)
         tell(f"{len(rows)} training questions; {len(data.rows)} rows, {data.tokens} tokens: {_listed(skills)}")
         start = None if self.settings.start is None else Path(self.settings.start)
-        from_adapter = {} if start is None else {"start": cards.adapter_mark(start)}
+        from_adapter = {} if start is None else {"start": cards.adapter_digest(start)}
         ids = sorted(row.id for row in rows)
         about = identity(base, self.settings, NAME, self.seed, data=ids, prompts=prompts(), **from_adapter)
         job = Job(NAME, self.out, data, self.settings, self.seed, about, 0, most, start)
@@ -98,12 +98,12 @@ class ReaderTraining:
         continued: dict[str, Any] = {}
         if self.settings.start is not None:  # the adapter that was continued, and how it was trained
             start = Path(self.settings.start)
-            continued = {"start": cards.adapter_mark(start), "before": cards.courses(start)}
+            continued = {"start": cards.adapter_digest(start), "before": cards.courses(start)}
         cards.write(
             self.folder,
             NAME,
             base,
-            marks(prompts()),
+            prompt_digests(prompts()),
             job,
             progress,
             data=dict(Counter(row.dataset for row in rows)),

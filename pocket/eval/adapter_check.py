@@ -73,15 +73,15 @@ def _wrong(name: str, folder: Path, base: adapters.Base) -> Iterator[str]:
         return
     preset, theirs = str(card.get("method")), card.get("prompts")
     try:
-        marked = mark(preset)
+        ours = preset_digests(preset)
     except UserError as error:
         yield f"the method that the adapter '{name}' was trained for cannot be made: {error}"
         return
-    if not isinstance(theirs, dict) or name not in theirs or not theirs.items() <= marked.items():
+    if not isinstance(theirs, dict) or name not in theirs or not theirs.items() <= ours.items():
         yield f"the adapter '{name}' was trained on other prompts of '{preset}'"
 
 
-def mark(preset: str) -> dict[str, str]:
-    """Name -> mark of a method's prompts under the embedded model's profile. Raises UserError for an unknown one."""
+def preset_digests(preset: str) -> dict[str, str]:
+    """Name -> digest of a method's prompts under the embedded model's profile. Raises UserError for an unknown one."""
     made = make_method(resolve_part("methods", Choices(method=preset, profile="pocket")))
-    return adapters.marks(made.prompts())
+    return adapters.prompt_digests(made.prompts())

@@ -6,7 +6,7 @@
     tables(results)                         (heading, rows) for each skill and measure: questions down, texts across
 
 A skill's fingerprint is a hash of what the teacher writes down for it: token ids, targets and probes on three fixed
-scenes. A changed prompt, order or label changes it. A run compares the prompts' marks alone (pocket/card.py).
+scenes. A changed prompt, order or label changes it. A run compares the prompts' digests alone (pocket/card.py).
 """
 
 from __future__ import annotations
@@ -129,13 +129,13 @@ def trained_prompts(card: Card) -> list[str]:
 
     Methods are the first of each implementation, with their defaults and with the values of profile pocket.
     """
-    from harness.llm.adapters import marks
+    from harness.llm.adapters import prompt_digests
     from harness.training.skills import methods
     from pocket.tasks.catalog import profile_methods
 
     every = [method for parameters in ({}, profile_methods()) for method in methods(parameters).values()]
     unchanged = (m for m in every if m.skills() and all(why == UNTRAINED for _, why in stale(card, m.skills())))
-    return sorted({mark for method in unchanged for mark in marks(method.prompts()).values()})
+    return sorted({digest for method in unchanged for digest in prompt_digests(method.prompts()).values()})
 
 
 # --- training ---------------------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from harness.training.exam import Value
 from harness.types import Shown, Support
 from methods.retrieval import bm25
 from pocket.reranker.data import HOPS, Listed, Offsets, Texts, listed
-from pocket.train.llama import weights_mark
+from pocket.train.llama import weights_digest
 
 if TYPE_CHECKING:
     from pocket.reranker.train import Settings
@@ -162,7 +162,7 @@ def write(folder: Path, settings: Settings, rows: Sequence[Row]) -> None:
     """Write both files into the model's folder. Raises OSError."""
     state = read_object(settings.out / "checkpoint" / "state.json")
     trained = {name: getattr(settings, name) for name in ("layers", "seed", "steps", "questions")}
-    trained |= {"begin": weights_mark(settings.begin), "tokens": state["tokens"]}
+    trained |= {"begin": weights_digest(settings.begin), "tokens": state["tokens"]}
     trained["processor_minutes"] = round(state["seconds"] / 60, 1)
     card = {
         "name": "pocket-reranker",

@@ -80,7 +80,7 @@ class _Trainer(Loop["list[Listed]"]):
 
         llama.check(settings.begin, settings.out / "none")
         about = {name: getattr(settings, name) for name in ("layers", "seed", "steps", "questions")}
-        super().__init__(settings.out, {**about, "begin": llama.weights_mark(settings.begin)})
+        super().__init__(settings.out, {**about, "begin": llama.weights_digest(settings.begin)})
         self.settings, self.tell = settings, tell
         self.log_every, self.save_every = _SAY, _SAVE
         self.net = cut(settings.begin, settings.layers, settings.seed)

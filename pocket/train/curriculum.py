@@ -2,7 +2,7 @@
 
 curriculum(None)            the project's own, curriculum.yaml
 curriculum(path)            another file
-stage_marks(course)         a hash of each stage, saved in the checkpoint
+stage_digests(course)       a hash of each stage, saved in the checkpoint
 course_notes(...)           notes on changes since a checkpoint; refuses a stage that was begun and has changed
 """
 
@@ -128,10 +128,10 @@ def _idle(recipe: Recipe, scene: str) -> Iterator[str]:
 # --- changes behind a checkpoint --------------------------------------------------------------------------------------
 
 
-def stage_marks(course: Curriculum) -> list[str]:
+def stage_digests(course: Curriculum) -> list[str]:
     """For each stage 16 hex digits of the sha256 of its values, without its name.
 
-    Defaults are left out, so that a new key of recipes changes no mark. The order of keys counts: questions are drawn
+    Defaults are left out, so that a new key of recipes changes no digest. The order of keys counts: questions are drawn
     in the order of `ask`.
     """
     stages = [stage.model_dump(mode="json", exclude={"name"}, exclude_defaults=True) for stage in course.stages]
@@ -143,7 +143,7 @@ def course_notes(saved: Checkpoint, course: Curriculum, out: Path) -> list[str]:
 
     Raises UserError if a stage that was begun has changed.
     """
-    p, now = saved.progress, stage_marks(course)
+    p, now = saved.progress, stage_digests(course)
     begun = p.stage + (p.step > p.since)
     then = saved.about["course"]
     wrong = next((n for n in range(begun) if now[n : n + 1] != then[n : n + 1]), None)

@@ -73,7 +73,7 @@ def copy_tokenizer(folder: Path, to: Path) -> None:
             shutil.copyfile(folder / name, to / name)
 
 
-def weights_mark(folder: Path) -> str:
+def weights_digest(folder: Path) -> str:
     """The first 16 hex digits of the sha256 of its weights."""
     return file_hash(folder / "model.safetensors")[:16]
 

@@ -34,7 +34,7 @@ from pocket.tasks.recall import Drill
 from pocket.tasks.recipes import Curriculum, Stage
 from pocket.train import llama, tokenizer
 from pocket.train.batches import Batch, make_batch, share_right
-from pocket.train.curriculum import course_notes, curriculum, stage_marks
+from pocket.train.curriculum import course_notes, curriculum, stage_digests
 
 _SAY = 50  # steps between lines of the log
 _LOST = 0.05  # share of a recipe's replies that may be left out without a warning
@@ -81,8 +81,8 @@ class Trainer(Loop[tuple[int, Batch]]):
         self.tokenizer = _tokenizer(folder, settings.seed)
         self.teacher = Teacher(self.tokenizer, "pocket-llama", window)
         self.drills = Drill(self.teacher)
-        mark = file_hash(folder / "tokenizer.json")[:16]
-        self.about = {"seed": settings.seed, "tokenizer": mark, "sizes": sizes}
+        words = file_hash(folder / "tokenizer.json")[:16]
+        self.about = {"seed": settings.seed, "tokenizer": words, "sizes": sizes}
         ends = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
         self.net = llama.new(len(self.tokenizer), settings.seed, ends, **sizes).to(self.device)
         if self.device == "cpu":
@@ -101,9 +101,9 @@ class Trainer(Loop[tuple[int, Batch]]):
             notes = [*course_notes(saved, self.course, out), *start_notes(saved, begin, out)]
             self._origin = {key: saved.about[key] for key in ("begin", "history") if key in saved.about}
         elif begin is not None:
-            self._origin = {"begin": llama.weights_mark(begin), "history": card.history(begin)}
+            self._origin = {"begin": llama.weights_digest(begin), "history": card.history(begin)}
             llama.load(self.net, begin)
-        self.about |= {**self._origin, "course": stage_marks(self.course)}
+        self.about |= {**self._origin, "course": stage_digests(self.course)}
         self.weights = dict(self.net.named_parameters())
         # Norms and embeddings, whose sizes set how sharp the logits can be, do not decay.
         still = [name for name in self.weights if any(part in name for part in ("norm", "embed_tokens", "lm_head"))]
@@ -250,7 +250,7 @@ def start_notes(saved: Checkpoint, begin: Path | None, out: Path) -> list[str]:
     if begin is None:
         return []
     then = saved.about["begin"]
-    if then != llama.weights_mark(begin):
+    if then != llama.weights_digest(begin):
         raise UserError(
             f"the training in {out} began from {'other weights than those' if then else 'no weights, not from those'} "
             f"in '{begin}'; leave --from out to go on with it, or name another folder with --out"

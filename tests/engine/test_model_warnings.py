@@ -12,7 +12,7 @@ from harness.config.layers import Choices
 from harness.config.schema import ModelConfig
 from harness.engine import model_warnings as embedded
 from harness.engine.plan import Plan, plan_choices
-from harness.llm.adapters import marks
+from harness.llm.adapters import prompt_digests
 from harness.method.hooks import Skill
 from methods.reading import SKILLS as READING
 from pocket import card as hooks
@@ -107,7 +107,7 @@ def model(weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mod
     for file in weights.iterdir():
         (folder / file.name).write_bytes(file.read_bytes())
     card = cards.new(folder)
-    cards.write(replace(card, skills={"answer": "0"}, prompts=[*marks({"answer": "Answer."}).values()]))
+    cards.write(replace(card, skills={"answer": "0"}, prompts=[*prompt_digests({"answer": "Answer."}).values()]))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "carrier", raising=False)
     monkeypatch.setattr(registry, "hooks", lambda package: hooks if package == "carrier" else None)

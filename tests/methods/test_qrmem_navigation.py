@@ -167,7 +167,7 @@ def test_segments_that_no_longer_fit_leave_by_their_score():
     # With all four segments the request of 20 + 8 tokens of reply is at the edge of the window; one token less, and one
     # of the segments that Toren brought (score of its edge) goes for the one that Kelford brings.
     replies = (no("birthplace?"), no("river?"), yes("the Une"))
-    whole = next(w for w in range(100, 400) if "fits" in tried(replies, w))
+    whole = next(w for w in range(100, 400) if shown_at(w, *replies) == 4)
     answer, asked, *_ = go(*replies, window=whole)
     assert answer.shown == spans(0, 1, 2, 3)
     answer, asked, *_ = go(*replies, window=whole - 1)
@@ -178,12 +178,12 @@ def test_segments_that_no_longer_fit_leave_by_their_score():
     assert SEGMENTS[left] not in asked[2]
 
 
-def tried(replies, window):
+def shown_at(window, *replies, **params):
+    """How many segments are shown in a window of this size; 0 where it is too short."""
     try:
-        answer, *_ = go(*replies, window=window)
+        return len(go(*replies, window=window, **params)[0].shown)
     except WindowExceeded:
-        return "too short"
-    return "fits" if len(answer.shown) == 4 else "cut"
+        return 0
 
 
 def test_an_entity_in_every_segment():
@@ -191,17 +191,10 @@ def test_an_entity_in_every_segment():
     everywhere = [[0], [0, 1, 2, 3], [1], [2], [3]]
     answer, *_ = go(yes("x"), question=question, places=everywhere)
     assert len(answer.shown) == 4
-    frame = next(w for w in range(100, 400) if w > 100 and shown_at(w, question, everywhere) == 4)
+    frame = next(w for w in range(101, 400) if shown_at(w, yes("x"), question=question, places=everywhere) == 4)
     answer, *_ = go(yes("x"), question=question, places=everywhere, window=frame - 1)
     assert 1 <= len(answer.shown) < 4
     assert "of 4 segments fit" in answer.steps[0].note
-
-
-def shown_at(window, question, places):
-    try:
-        return len(go(yes("x"), question=question, places=places, window=window)[0].shown)
-    except WindowExceeded:
-        return 0
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------

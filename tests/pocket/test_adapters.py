@@ -10,7 +10,7 @@ from harness.config import presets
 from harness.config.schema import ModelConfig
 from harness.llm.adapters import furnished
 from harness.llm.model_info import model_facts
-from pocket.eval.adapter_check import mark
+from pocket.eval.adapter_check import preset_digests
 
 TASKS = ("analysis", "structuring", "selection")
 
@@ -31,7 +31,7 @@ def card(task: str) -> dict[str, Any]:
 @pytest.mark.parametrize("task", TASKS)
 def test_the_shipped_adapter_is_of_the_shipped_weights_and_prompts(task: str) -> None:
     told = card(task)
-    assert told["prompts"] == {task: mark("longrefiner")[task]}, "prompts changed: make adapters"
+    assert told["prompts"] == {task: preset_digests("longrefiner")[task]}, "prompts changed: make adapters"
     facts = model_facts(model())
     assert (facts.problems, facts.warnings) == ([], []), "make adapters trains them again"
     assert set(facts.identity["adapters"]) == {*TASKS}

@@ -8,8 +8,7 @@ import pytest
 from harness.errors import UserError
 from harness.training.checkpoint import Checkpoint, Progress
 from pocket.tasks.recipes import Curriculum
-from pocket.train.curriculum import course_notes
-from pocket.train.curriculum import stage_marks as marks
+from pocket.train.curriculum import course_notes, stage_digests
 
 RECALL: dict[str, Any] = {"skill": "recall", "pairs": [2, 3]}
 ANSWER: dict[str, Any] = {"skill": "answer", "facts": [1, 2], "ask": {"one": 1, "two": 2}}
@@ -28,7 +27,7 @@ def course(*stages: dict[str, Any]) -> Curriculum:
 def found(stage: int, steps: int, *, about: dict[str, Any] | None = None, recipes: int = 0) -> Checkpoint:
     """A checkpoint `steps` into a stage of STAGES, with shares for so many recipes."""
     recent = {str(n): [0.5] for n in range(recipes)}
-    told = {"course": marks(course())} if about is None else about
+    told = {"course": stage_digests(course())} if about is None else about
     return Checkpoint(Progress(step=100 + steps, stage=stage, since=100, recent=recent), {}, told)
 
 
@@ -36,7 +35,7 @@ def with_(at: int, **more: Any) -> list[dict[str, Any]]:
     return [{**stage, **more} if n == at else stage for n, stage in enumerate(STAGES)]
 
 
-# --- marks ------------------------------------------------------------------------------------------------------------
+# --- digests ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -55,13 +54,13 @@ def with_(at: int, **more: Any) -> list[dict[str, Any]]:
     ],
 )
 def test_a_mark_changes_with_what_a_stage_trains(change: dict[str, Any], same: bool) -> None:
-    before, after = marks(course()), marks(course(*with_(1, **change)))
+    before, after = stage_digests(course()), stage_digests(course(*with_(1, **change)))
     assert [a == b for a, b in zip(before, after, strict=True)] == [True, same, True]
 
 
 def test_marks_are_those_that_checkpoints_hold() -> None:
     """Another value here means that no training goes on from a checkpoint of before."""
-    assert marks(course())[0] == "f499d83afca37246"
+    assert stage_digests(course())[0] == "f499d83afca37246"
 
 
 # --- the course -------------------------------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ def test_a_start_is_kept_and_only_the_same_may_be_told_again(
     begin, out = undisturbed[0] / "model", tmp_path / "out"
     train(settings(out, course, begin=begin, steps=2), lambda _: None)
     mark = json.loads((out / "checkpoint" / "state.json").read_text())["about"]["begin"]
-    assert mark == llama.weights_mark(begin)
+    assert mark == llama.weights_digest(begin)
     first, told = (json.loads((folder / "card.json").read_text())["trained"] for folder in (begin, out / "model"))
     assert told["began"] == mark
     assert told["before"] == [first]
