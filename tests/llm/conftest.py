@@ -7,6 +7,7 @@ import pytest
 from harness.config.schema import ModelConfig
 from harness.llm.load import load_model
 from pocket.random_model import save
+from tests.datasets.fake_hub import FakeHub
 
 WORDS = (
     "The river town of Abel lies north of the old bridge. Mira Tal founded the school in 1902. "
@@ -31,3 +32,18 @@ def tiny(tiny_folder):
 def tiny_pieces(tiny_folder):
     """The same model, prefilling 7 tokens at a time."""
     return load_model(ModelConfig(name="tiny", source=str(tiny_folder), prefill_chunk=7))
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    """A hub that this process asks, with a home and a cache of the test's own."""
+    import huggingface_hub.constants as constants
+
+    found = FakeHub()
+    for name, value in {"HF_ENDPOINT": found.endpoint, "HARNESS_HOME": str(tmp_path / "home"), "NO_PROXY": "*"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    yield found
+    found.close()

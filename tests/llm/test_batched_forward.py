@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from dataclasses import asdict, replace
 from types import SimpleNamespace
 
@@ -300,8 +301,7 @@ def test_a_trial_finds_out_what_cannot_be_packed(tiny, change, why):
     if why is None:
         assert found is None
     else:
-        with pytest.raises(AssertionError, match=why):
-            raise AssertionError(found)
+        assert re.search(why, found)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import pytest
@@ -12,7 +13,6 @@ from harness.cost.meter import Meter
 from harness.errors import CannotRun
 from harness.llm.load import load_model
 from harness.llm.model_info import memory_problem, model_facts
-from tests.datasets.fake_hub import FakeHub
 
 
 def config(folder, **more):
@@ -56,10 +56,8 @@ def test_a_spoilt_folder_is_named(copy, spoil, message):
     ],
 )
 def test_wrong_settings_are_found_without_loading(tiny_folder, more, message):
-    facts = model_facts(config(tiny_folder, **more))
-    assert len(facts.problems) == 1
-    with pytest.raises(AssertionError, match=message):
-        raise AssertionError(facts.problems[0])
+    (problem,) = model_facts(config(tiny_folder, **more)).problems
+    assert re.search(message, problem)
 
 
 def test_missing_folder_and_unreachable_hub(monkeypatch, tmp_path):
@@ -134,37 +132,27 @@ def test_no_template_asks_in_plain_text(tiny_folder):
     assert model.text.decode(model.mid)[0] == "\n"
 
 
-def test_a_hub_model_is_pinned_loaded_and_kept(tiny_folder, tmp_path, monkeypatch):
-    import huggingface_hub.constants as constants
-
+def test_a_hub_model_is_pinned_loaded_and_kept(tiny_folder, tmp_path, hub):
     commit, other = "a" * 40, "b" * 40
     files = {p.name: p.read_bytes() for p in tiny_folder.iterdir()}
     files |= {"pytorch_model.bin": b"never fetched", "modeling.py": b"never fetched", "onnx/model.onnx": b"no"}
-    hub = FakeHub()
     hub.add("me/tiny", commit, files)
     hub.add("me/pickled", commit, {"config.json": b"{}", "pytorch_model.bin": b"x"})
-    for name, value in {"HF_ENDPOINT": hub.endpoint, "HARNESS_HOME": str(tmp_path / "home"), "NO_PROXY": "*"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-    try:
-        asked = ModelConfig(name="me/tiny")
-        assert model_facts(asked).identity["weights"] == {"hub": "me/tiny", "commit": commit}
-        with load_model(asked).session(Meter()) as s:
-            s.user("Where is the school?")
-            first = s.write(5).text
-        lock = json.loads((tmp_path / "home" / "model-lock.json").read_text())
-        assert lock["me/tiny"]["revision"] == commit
-        assert not [path for path in hub.asked if "pytorch_model" in path or ".py" in path or "onnx" in path]
-        # The branch moves on; the lock does not.
-        hub.add("me/tiny", other, files)
-        assert model_facts(asked).identity["weights"]["commit"] == commit
-        assert model_facts(ModelConfig(name="me/tiny", revision=other)).identity["weights"]["commit"] == other
-        assert "no *.safetensors" in model_facts(ModelConfig(name="me/pickled")).problems[0]
-        assert "there is no model 'me/absent'" in model_facts(ModelConfig(name="me/absent")).problems[0]
-    finally:
-        hub.close()
+    asked = ModelConfig(name="me/tiny")
+    assert model_facts(asked).identity["weights"] == {"hub": "me/tiny", "commit": commit}
+    with load_model(asked).session(Meter()) as s:
+        s.user("Where is the school?")
+        first = s.write(5).text
+    lock = json.loads((tmp_path / "home" / "model-lock.json").read_text())
+    assert lock["me/tiny"]["revision"] == commit
+    assert not [path for path in hub.asked if "pytorch_model" in path or ".py" in path or "onnx" in path]
+    # The branch moves on; the lock does not.
+    hub.add("me/tiny", other, files)
+    assert model_facts(asked).identity["weights"]["commit"] == commit
+    assert model_facts(ModelConfig(name="me/tiny", revision=other)).identity["weights"]["commit"] == other
+    assert "no *.safetensors" in model_facts(ModelConfig(name="me/pickled")).problems[0]
+    assert "there is no model 'me/absent'" in model_facts(ModelConfig(name="me/absent")).problems[0]
+    hub.close()
     # With the hub gone, the lock and the cache are enough.
     assert model_facts(asked).identity["weights"]["commit"] == commit
     with load_model(asked).session(Meter()) as s:

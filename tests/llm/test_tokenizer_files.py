@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,20 +33,6 @@ def own(tiny_folder: Path, tmp_path: Path) -> Path:
     for name in FILES:
         shutil.copy(tiny_folder / name, folder)
     return folder
-
-
-@pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeHub]:
-    import huggingface_hub.constants as constants
-
-    found = FakeHub()
-    for name, value in {"HF_ENDPOINT": found.endpoint, "HARNESS_HOME": str(tmp_path / "home"), "NO_PROXY": "*"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-    yield found
-    found.close()
 
 
 def identity(model: Path, tokenizer: str | Path | None = None, **more: Any) -> dict[str, Any]:
@@ -136,10 +122,8 @@ def test_a_tokenizer_that_is_not_there_is_one_sentence(
     hub.add("me/weights", "a" * 40, {"model.safetensors": b"x", "config.json": b"{}"})
     (tmp_path / "empty").mkdir()
     named = named.replace("EMPTY", str(tmp_path / "empty"))
-    problems = model_facts(ModelConfig(name="m", source=str(tiny_folder), tokenizer=named)).problems
-    assert len(problems) == 1
-    with pytest.raises(AssertionError, match=sentence):
-        raise AssertionError(problems[0])
+    (problem,) = model_facts(ModelConfig(name="m", source=str(tiny_folder), tokenizer=named)).problems
+    assert re.search(sentence, problem)
 
 
 def test_a_vocabulary_without_tokenizer_json_is_part_of_the_files(tiny_folder: Path, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelConfig:
     for task in TASKS:
         told = card(root, task)
         told["base"] = {"name": cards.NAME, "where": {"files": hash_files(EMBEDDED)}}
-        told["prompts"] = shipped.mark(told["method"])
+        told["prompts"] = shipped.preset_digests(told["method"])
         write(root, task, told)
     return shipped.embedded().model_copy(update={"package": "made_up_package"})
 
