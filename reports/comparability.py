@@ -3,6 +3,7 @@
 asked(run)           what its numbers are over: (fingerprint of the rows, ids of the questions)
 main(keys)           the one of several such keys that most runs share
 strangers(runs)      for each run None, or a sentence on how it differs from most runs of its data set
+in_common(run, base) how many questions a run made elsewhere shares with another one
 
 A score over other questions ranks questions, not methods: such a run stays in the table with a footnote, has no ratio
 to a reference that was asked something else, and dominates nothing.
@@ -14,6 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from harness.scorers.squad import exact
 from reports import facts
 
 if TYPE_CHECKING:
@@ -64,3 +66,34 @@ def _reasons(own: Asked, usual: Asked) -> list[str]:
     if own[1] != usual[1]:
         found.append(f"other questions ({len(own[1])} and {len(usual[1])}, {len(own[1] & usual[1])} in common)")
     return found
+
+
+def in_common(run: StoredRun, base: StoredRun) -> tuple[int, int, str]:
+    """How many questions the whole runs share, of how many at most, and both as a sentence.
+
+    Those that an import left out count.
+    """
+    runs = [one.whole or one for one in (run, base)]
+    sizes = [one.manifest["dataset"]["questions"] if facts.elsewhere(one) else len(one.records) for one in runs]
+    number = len(same_questions(*runs))
+    who = " and ".join(f"{one.config['method']['name']} with {one.config['model']['name']}" for one in runs)
+    told = f"{who} share {number} questions (id, question and a right answer) of {sizes[0]} and {sizes[1]}"
+    return number, max(sizes), f"{runs[0].config['dataset']['name']}: {told}"
+
+
+def same_questions(run: StoredRun, base: StoredRun) -> set[str]:
+    """Ids that stand for the same question in both, as far as both hold question and right answers."""
+    theirs = {record["question_id"]: record for record in base.records}
+    pairs = [(record, theirs[record["question_id"]]) for record in run.records if record["question_id"] in theirs]
+    return {
+        ours["question_id"]
+        for ours, other in pairs
+        if _agree([ours.get("question")], [other.get("question")])
+        and _agree(*((one.get("gold") or {}).get("answers") for one in (ours, other)))
+    }
+
+
+def _agree(ours: Sequence[str | None] | None, theirs: Sequence[str | None] | None) -> bool:
+    """Whether two lists have a normalised text in common, or one of them is not known."""
+    known = [[text for text in texts or () if text] for texts in (ours, theirs)]
+    return not all(known) or any(exact(a, b) for a in known[0] for b in known[1])

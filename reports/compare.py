@@ -45,12 +45,12 @@ from harness.config.registry import short
 from harness.config.yaml_tree import flatten
 from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError
-from harness.scorers.squad import exact
 from harness.stats.clusters import linked
 from harness.stats.paired_tests import detectable_difference, holm, paired_test
 from harness.storage.paths import without_home
 from reports import facts
 from reports.columns import PAIRED, Section, ordered, sections, select
+from reports.comparability import in_common, same_questions
 from reports.render import render, render_sections
 from reports.tables import REFERENCE, frame
 
@@ -289,7 +289,7 @@ def _mismatches(pair: _Pair, name: str, shared: float) -> list[str]:
     who = f"{run.config['dataset']['name']}: {pair.label} and {pair.base_label}"
     failed, failed_base = (x.config.get("failed", "zero") for x in (run, base))
     if pair.elsewhere:
-        number, most, told = _in_common(pair)
+        number, most, told = in_common(pair.run, pair.base)
         found = [] if number >= shared * most else [f"{told}, less than the {shared:.0%} that --shared asks for"]
     else:
         found = _asked_otherwise(pair, who)
@@ -334,37 +334,6 @@ def _asked_otherwise(pair: _Pair, who: str) -> list[str]:
     return found
 
 
-def _in_common(pair: _Pair) -> tuple[int, int, str]:
-    """How many questions the whole runs share, of how many at most, and both as a sentence.
-
-    Those that an import left out count.
-    """
-    runs = [run.whole or run for run in (pair.run, pair.base)]
-    sizes = [run.manifest["dataset"]["questions"] if facts.elsewhere(run) else len(run.records) for run in runs]
-    number = len(_same_questions(*runs))
-    who = " and ".join(f"{run.config['method']['name']} with {run.config['model']['name']}" for run in runs)
-    told = f"{who} share {number} questions (id, question and a right answer) of {sizes[0]} and {sizes[1]}"
-    return number, max(sizes), f"{runs[0].config['dataset']['name']}: {told}"
-
-
-def _same_questions(run: StoredRun, base: StoredRun) -> set[str]:
-    """Ids that stand for the same question in both, as far as both hold question and right answers."""
-    theirs = {record["question_id"]: record for record in base.records}
-    pairs = [(record, theirs[record["question_id"]]) for record in run.records if record["question_id"] in theirs]
-    return {
-        ours["question_id"]
-        for ours, other in pairs
-        if _agree([ours.get("question")], [other.get("question")])
-        and _agree(*((one.get("gold") or {}).get("answers") for one in (ours, other)))
-    }
-
-
-def _agree(ours: Sequence[str | None] | None, theirs: Sequence[str | None] | None) -> bool:
-    """Whether two lists have a normalised text in common, or one of them is not known."""
-    known = [[text for text in texts or () if text] for texts in (ours, theirs)]
-    return not all(known) or any(exact(a, b) for a in known[0] for b in known[1])
-
-
 def _short(run: StoredRun) -> str:
     return (facts.fingerprint(run) or "not recorded")[:12]
 
@@ -374,7 +343,7 @@ def _row(pair: _Pair, name: str, seed: int, shared: float) -> dict[str, Any]:
     values, other = dict(zip(ours.ids, ours.values, strict=True)), dict(zip(theirs.ids, theirs.values, strict=True))
     # The reference's documents say which questions belong together; both runs saw the same ones unless forced.
     clusters = dict(zip(theirs.ids, theirs.clusters, strict=True))
-    same = _same_questions(pair.run, pair.base) if pair.elsewhere else set(values)
+    same = same_questions(pair.run, pair.base) if pair.elsewhere else set(values)
     common = [i for i in theirs.ids if i in values and i in same]
     who = f"{pair.label} and {pair.base_label} on {pair.run.config['dataset']['name']}"
     if not common:
@@ -384,7 +353,9 @@ def _row(pair: _Pair, name: str, seed: int, shared: float) -> dict[str, Any]:
     test = paired_test(a, b, groups, seed=seed)
     notes = [f"compared all the same: {problem}" for problem in _mismatches(pair, name, shared)]
     if pair.elsewhere:
-        notes.append(f"{_in_common(pair)[2]}; prompt, seed and weights of a run made elsewhere are not compared")
+        notes.append(
+            f"{in_common(pair.run, pair.base)[2]}; prompt, seed and weights of a run made elsewhere are not compared"
+        )
     both = (pair.run, pair.label), (pair.base, pair.base_label)
     notes += [f"{label}: {note}" for run, label in both for note in facts.notes(run)]
     documents = {record["question_id"]: record["document_ids"] for record in pair.base.records}

@@ -17,6 +17,7 @@ from harness.config import registry
 from harness.errors import UnknownName, UserError, printable
 from harness.exchange.foreign import ForeignRun, checked
 from harness.exchange.foreign_tools import READERS
+from harness.exchange.import_runs import Imported, prepare
 from harness.storage.object_store import is_url
 from harness.storage.run_schema import LOGGED
 
@@ -49,8 +50,6 @@ def import_(
     stay unknown. Nothing is written unless every file can be used. The exit code is 3 if answers were left out because
     they match no question.
     """
-    from harness.exchange.import_runs import prepare
-
     if tool not in READERS:
         raise UnknownName("tool", tool, READERS)
     if is_url(out):
@@ -66,16 +65,20 @@ def import_(
     if there := [place for place in places if (Path(out) / place).exists()]:
         raise UserError(f"{Path(out) / there[0]} is there already; delete it to import the file again")
     for one in ready:
-        folder = one.write(Path(out), say)
-        print(printable(f"{folder}: {len(one.records)} questions, made elsewhere by {one.run.tool}"))
-        print(columns(_means(one.means(), one.run)) or "  no question was answered")
-        for sentence in one.lost[:_SHOWN]:
-            say(f"left out: {sentence}")
-        if len(one.lost) > _SHOWN:
-            say(f"left out: {len(one.lost) - _SHOWN} more (manifest.json lists all)")
-        for warning in one.manifest["warnings"]:
-            say(f"note: {warning}")
+        _show(one, one.write(Path(out), say))
     return 3 if any(one.lost for one in ready) else 0
+
+
+def _show(one: Imported, folder: Path) -> None:
+    """Print the means of a run that was written, and on stderr what was left out."""
+    print(printable(f"{folder}: {len(one.records)} questions, made elsewhere by {one.run.tool}"))
+    print(columns(_means(one.means(), one.run)) or "  no question was answered")
+    for sentence in one.lost[:_SHOWN]:
+        say(printable(f"left out: {sentence}"))
+    if len(one.lost) > _SHOWN:
+        say(f"left out: {len(one.lost) - _SHOWN} more (manifest.json lists all)")
+    for warning in one.manifest["warnings"]:
+        say(printable(f"note: {warning}"))
 
 
 def _means(means: dict[str, tuple[float, float]], run: ForeignRun) -> list[tuple[str, ...]]:
@@ -88,5 +91,7 @@ def _means(means: dict[str, tuple[float, float]], run: ForeignRun) -> list[tuple
             pairs = [(there, here) for there, here in zip(told, (mean, stderr), strict=True) if there is not None]
             same = all(math.isclose(*pair, rel_tol=0, abs_tol=_SAME) for pair in pairs)
             verdict = "as printed there" if same else f"printed there: {' ± '.join(f'{a:.6g}' for a, _ in pairs)}"
-        rows.append((f"  {name}", f"{mean:.6g}" + ("" if math.isnan(stderr) else f" ± {stderr:.6g}"), verdict))
+        rows.append(
+            (f"  {printable(name)}", f"{mean:.6g}" + ("" if math.isnan(stderr) else f" ± {stderr:.6g}"), verdict)
+        )
     return rows

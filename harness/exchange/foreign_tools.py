@@ -138,7 +138,7 @@ def _lm_eval(path: Path) -> ForeignRun:
     }
     return ForeignRun(
         tool=f"lm_eval {version}" if version else "lm_eval",
-        model=str(at(results, "model_name") or path.resolve().parent.name),
+        model=str(at(results, "model_name") or at(results, "model_source") or path.resolve().parent.name),
         method="lm-eval" if shots is None else f"{shots}-shot",
         dataset=task,
         answers=found,
