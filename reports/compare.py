@@ -28,7 +28,7 @@ be the method's.
 
 Of a run made elsewhere (`harness import`) reader, seed and what was asked are not known, so these are not compared, and
 a note says so. The questions in common are then those with the same id, question and right answers; they must be at
-least the share SHARED of the larger run.
+least 90 % of those of the larger run.
 """
 
 from __future__ import annotations
@@ -58,8 +58,7 @@ if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
 
-SHARED = 0.9
-"""The smallest share of the larger run's questions that a run made elsewhere must have in common with another run."""
+_SHARED = 0.9  # of the larger run's questions, at least, a run made elsewhere must share with another run
 _UNSET = object()
 # Neither changes a prediction: a larger limit continues the same folder, origins tell where a value came from.
 _NOT_COMPARED = ("origins", "limit", "sample", "sample_seed", "keep_prompts")
@@ -89,25 +88,23 @@ def compare(
     score: str | None = None,
     force: bool = False,
     seed: int = 0,
-    shared: float = SHARED,
 ) -> pd.DataFrame:
     """Return the table described above: one row for each run that is not its data set's reference.
 
     reference: a preset's name, or a run folder's name or hash; by default full-context where it was run, else the
-    first run of each data set. score: by default the data set's headline. Differences are run minus reference. shared:
-    in place of SHARED.
+    first run of each data set. score: by default the data set's headline. Differences are run minus reference.
     Raises UserError where nothing can be compared or (without `force`) must not be, UnknownName for a name.
     """
     facts.check_runs(runs)
     pairs = _pairs(runs, reference)
-    found = [p for pair in pairs for p in _mismatches(pair, _score_name(pair, score), shared)]
+    found = [p for pair in pairs for p in _mismatches(pair, _score_name(pair, score))]
     if (problems := list(dict.fromkeys(found))) and not force:
         raise UserError(
             "these runs differ in more than the method:\n"
             + "\n".join(f"  - {p}" for p in problems)
             + "\nRun them alike, or compare them as they are with --force."
         )
-    rows = [_row(pair, _score_name(pair, score), seed, shared) for pair in pairs]
+    rows = [_row(pair, _score_name(pair, score), seed) for pair in pairs]
     for row, adjusted in zip(rows, holm([row["p"] for row in rows]), strict=True):
         row["p_holm"] = adjusted
     return facts.numbers(pd.DataFrame(rows))
@@ -187,7 +184,6 @@ def side_by_side(
     score: str | None = None,
     force: bool = False,
     convention: str = DEFAULT,
-    shared: float = SHARED,
 ) -> SideBySide:
     """Compare `runs`; arguments and errors are those of `compare`, `convention` is of the means' FLOPs.
 
@@ -203,7 +199,7 @@ def side_by_side(
     datasets = {run.config["dataset"]["name"] for run in runs}
     differences = None
     if reference is not None or len(datasets) < len(runs):
-        differences = compare(runs, reference=reference, score=score, force=force, shared=shared)
+        differences = compare(runs, reference=reference, score=score, force=force)
     means = frame(runs, convention=convention, reference=reference or REFERENCE)
     return SideBySide(ordered(means, score), differences, score, tuple(runs))
 
@@ -283,14 +279,14 @@ def _score_name(pair: _Pair, score: str | None) -> str:
     return name
 
 
-def _mismatches(pair: _Pair, name: str, shared: float) -> list[str]:
+def _mismatches(pair: _Pair, name: str) -> list[str]:
     """Why the difference of two runs would not be the method's, a sentence each."""
     run, base = pair.run, pair.base
     who = f"{run.config['dataset']['name']}: {pair.label} and {pair.base_label}"
     failed, failed_base = (x.config.get("failed", "zero") for x in (run, base))
     if pair.elsewhere:
         number, most, told = in_common(pair.run, pair.base)
-        found = [] if number >= shared * most else [f"{told}, less than the {shared:.0%} that --shared asks for"]
+        found = [] if number >= _SHARED * most else [f"{told}, less than {_SHARED:.0%}"]
     else:
         found = _asked_otherwise(pair, who)
     versions = [facts.scorer_version(x, name) for x in (run, base)]
@@ -338,7 +334,7 @@ def _short(run: StoredRun) -> str:
     return (facts.fingerprint(run) or "not recorded")[:12]
 
 
-def _row(pair: _Pair, name: str, seed: int, shared: float) -> dict[str, Any]:
+def _row(pair: _Pair, name: str, seed: int) -> dict[str, Any]:
     ours, theirs = facts.scored(pair.run, name), facts.scored(pair.base, name)
     values, other = dict(zip(ours.ids, ours.values, strict=True)), dict(zip(theirs.ids, theirs.values, strict=True))
     # The reference's documents say which questions belong together; both runs saw the same ones unless forced.
@@ -351,7 +347,7 @@ def _row(pair: _Pair, name: str, seed: int, shared: float) -> dict[str, Any]:
     a, b = [values[i] for i in common], [other[i] for i in common]
     groups = [clusters[i] for i in common]
     test = paired_test(a, b, groups, seed=seed)
-    notes = [f"compared all the same: {problem}" for problem in _mismatches(pair, name, shared)]
+    notes = [f"compared all the same: {problem}" for problem in _mismatches(pair, name)]
     if pair.elsewhere:
         notes.append(
             f"{in_common(pair.run, pair.base)[2]}; prompt, seed and weights of a run made elsewhere are not compared"

@@ -18,10 +18,6 @@ def compare(
     table: TableOutput,
     score: Score = None,
     force: Annotated[bool, setting("--force", "Compare runs that differ in more than the method.")] = False,
-    shared: Annotated[
-        float,
-        setting("--shared SHARE", "Questions that a run made elsewhere must share with the other.", min=0.0, max=1.0),
-    ] = 0.9,
 ) -> int:
     """Compare runs, with paired tests against a reference.
 
@@ -43,7 +39,6 @@ def compare(
         reference=table.reference,
         score=score,
         force=force,
-        shared=shared,
         convention=table.convention or DEFAULT,
     )
     write(compared.render(form, columns, screen(form, table.out)), table.out)

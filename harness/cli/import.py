@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -37,8 +36,6 @@ def import_(
         ),
     ] = None,
     data: Annotated[str | None, choice("--data PATH", "Local file or folder to load its rows from.")] = None,
-    model: Annotated[str | None, setting("--model NAME", "Name of the model.", "as the files say")] = None,
-    method: Annotated[str | None, setting("--method NAME", "Name of the method.", "as the files say")] = None,
     scorers: Annotated[
         str | None, setting("--scorers NAME,...", "Scorers to compute here.", "the data set's, if it is known")
     ] = None,
@@ -57,8 +54,7 @@ def import_(
     names = tuple(split([scorers or ""]))
     registry.trust(*names)
     runs = [checked(READERS[tool](Path(file))) for file in dict.fromkeys(files)]
-    named = [replace(run, model=model or run.model, method=method or run.method) for run in runs]
-    ready = [prepare(run, dataset, data, names) for run in named]
+    ready = [prepare(run, dataset, data, names) for run in runs]
     places = [one.place for one in ready]
     if twice := [place for place in places if places.count(place) > 1]:
         raise UserError(f"two of the files would become the same run {twice[0]}; leave one out")

@@ -19,7 +19,7 @@ from harness.datasets.files import Broken, Place
 from harness.errors import DataError
 
 COSTS = ("tokens_in", "tokens_out", "tokens_cached", "seconds")
-_OWN = ("id", "question", "answers", "prediction", "scores", "options", "error", "model", *COSTS)
+_OWN = ("id", "question", "answers", "prediction", "scores", "options", "error", "model", "method", *COSTS)
 _COLUMN = 100  # characters of a value that questions may be divided by
 
 # Field of ForeignAnswer -> where a row has it; of several places the first that the row has. "." is the row itself.
@@ -73,7 +73,7 @@ def _texts(value: Any) -> Any:
 
 def _columns(row: Any) -> Any:
     """The short values of a row, by which questions can be divided (harness compare --by), and lists of classes."""
-    told = {k: v for k, v in row.items() if k not in (*_OWN, "method") and isinstance(v, str | int)}
+    told = {k: v for k, v in row.items() if k not in _OWN and isinstance(v, str | int)}
     short = {key: value for key, value in told.items() if len(str(value)) <= _COLUMN}
     return short | {key: row[key] for key in ("all_classes",) if row.get(key)}
 
@@ -102,6 +102,7 @@ class ForeignAnswer(BaseModel):
     extra: Annotated[dict[str, Any], BeforeValidator(_columns)] = {}
     error: _Text | None = None
     model: str | None = None
+    method: str | None = None
     tokens_in: _Count | None = None
     tokens_out: _Count | None = None
     tokens_cached: _Count | None = None

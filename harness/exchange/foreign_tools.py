@@ -188,8 +188,9 @@ def _infinitebench(path: Path) -> ForeignRun:
 
 def _jsonl(path: Path) -> ForeignRun:
     found = answers(read_rows(path), FORMS["jsonl"])
-    model = next((answer.model for answer in found if answer.model), "unknown")
-    return ForeignRun("jsonl", model, "unknown", path.stem, found, [path])
+    first = found[0] if found else None
+    model, method = (str(getattr(first, name, None) or "unknown") for name in ("model", "method"))
+    return ForeignRun("jsonl", model, method, path.stem, found, [path])
 
 
 READERS: Mapping[str, Callable[[Path], ForeignRun]] = {

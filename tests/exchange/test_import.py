@@ -356,6 +356,11 @@ def test_the_same_file_is_not_imported_over_a_run(command: Command, tmp_path: Pa
     assert (code, "is there already" in said) == (2, True)
 
 
+def test_lines_name_model_and_method(tmp_path: Path) -> None:
+    run = imported("jsonl", jsonl(tmp_path, model="m", method="tree", scores={"x": 1.0}), tmp_path / "results")
+    assert run.path.name.startswith("tree--m--")
+
+
 def test_scores_outside_0_to_1_are_left_out_with_a_note(tmp_path: Path) -> None:
     run = imported("jsonl", jsonl(tmp_path, scores={"rating": 7.0, "half": 0.5}), tmp_path / "results")
     assert set(run.records[0]["scores"]) == {"logged.half"}
@@ -386,8 +391,8 @@ class TestCompare:
         assert command("import", *files, "--from", "infinitebench", "--out", out)[0] == 0
         code, _, said = command("compare", out)
         assert code == 2
-        assert "share 2 questions (id, question and a right answer) of 4 and 4, less than the 90% " in said
-        code, said, _ = command("compare", out, "--shared", "0.5", "--format", "json")
+        assert "share 2 questions (id, question and a right answer) of 4 and 4, less than 90%" in said
+        code, said, _ = command("compare", out, "--force", "--format", "json")
         assert (code, {row["paired.n"] for row in json.loads(said)}) == (0, {None, 2.0})
 
     def test_by_a_column_of_the_rows(self, command: Command, tmp_path: Path) -> None:
