@@ -161,20 +161,6 @@ def corpus_interval(
     return Interval(value, min(low, value), max(high, value), len(rows), count)
 
 
-def bootstrap_means(
-    values: Sequence[float] | Floats, clusters: Sequence[str], *, seed: int = 0, resamples: int = RESAMPLES
-) -> Floats:
-    """The means of `resamples` resamples of whole clusters, shape (resamples,).
-
-    Their standard deviation is the bootstrap standard error: about s / sqrt(n) for clusters of one, whatever the
-    number of resamples. Raises ValueError as `interval` does, or where there is no value.
-    """
-    sums, sizes = by_cluster(values, clusters)
-    if not len(sizes):
-        raise ValueError("no values to resample")
-    return _replicates(sums, sizes, seed, resamples)
-
-
 def standard_error(values: Sequence[float] | Floats, clusters: Sequence[str]) -> float | None:
     """Clustered standard error of the mean of `values`; None with fewer than two clusters.
 

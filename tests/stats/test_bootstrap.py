@@ -12,7 +12,7 @@ from scipy import stats as scipy_stats
 
 from harness.stats import bootstrap as stats
 from harness.stats import paired_tests
-from harness.stats.bootstrap import Floats, bootstrap_means, document_clusters, interval, standard_error
+from harness.stats.bootstrap import Floats, _replicates, by_cluster, document_clusters, interval, standard_error
 from harness.stats.paired_tests import detectable_difference, holm, paired_test
 
 TRUE_RATE = 0.3
@@ -54,7 +54,7 @@ class TestInterval:
         clusters = [f"d{i}" for i in range(200)]
         expected = values.std(ddof=1) / math.sqrt(200)
         for resamples in (500, 2000, 8000):
-            assert bootstrap_means(values, clusters, resamples=resamples).std() == pytest.approx(expected, rel=0.08)
+            assert _replicates(*by_cluster(values, clusters), 0, resamples).std() == pytest.approx(expected, rel=0.08)
         assert standard_error(values, clusters) == pytest.approx(expected, rel=1e-12)
 
     def test_doubled_questions_of_a_document_add_no_certainty(self) -> None:
@@ -80,7 +80,7 @@ class TestInterval:
 
     def test_merging_many_clusters_keeps_the_error(self) -> None:
         values = np.random.default_rng(6).uniform(size=20_000)
-        spread = bootstrap_means(values, [f"d{i}" for i in range(20_000)]).std()
+        spread = _replicates(*by_cluster(values, [f"d{i}" for i in range(20_000)]), 0, 2000).std()
         assert spread == pytest.approx(values.std() / math.sqrt(20_000), rel=0.08)
 
     def test_a_hundred_thousand_values_take_well_under_a_second(self) -> None:
