@@ -215,7 +215,7 @@ def _trimmed(text: str, start: int, end: int) -> Span:
     return end - len(inside.lstrip()), start + len(inside.rstrip())
 
 
-def keep(text: str, max_tokens: int, model: MeteredModel, side: Side = "ends") -> tuple[list[Span], int]:
+def kept_spans(text: str, max_tokens: int, model: MeteredModel, side: Side = "ends") -> tuple[list[Span], int]:
     """Spans that keep `max_tokens` of the text, and the number of tokens of the whole text; one span if all fits.
 
     "ends" is LongBench's truncation: int(most / 2) tokens at each end; "left" and "right" keep one end

@@ -19,7 +19,7 @@ from harness.method.hooks import Reads, Skill
 from harness.models import MeteredModel
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
-from methods.chunks import Side, Span, fixed_chunks, keep, shown_spans
+from methods.chunks import Side, Span, fixed_chunks, kept_spans, shown_spans
 from methods.reading import PROMPTS, Reading, ReadingMethod, ask, room_for_text
 
 
@@ -81,12 +81,12 @@ def _joined(text: str, spans: Sequence[Span]) -> str:
 
 
 def _kept(text: str, max_tokens: int, model: MeteredModel, side: Side) -> tuple[list[Span], int]:
-    """As `keep`, with parts that have at most `max_tokens` where they are joined: a seam can take some more."""
-    spans, tokens = keep(text, max_tokens, model, side)
+    """As `kept_spans`, with parts that have at most `max_tokens` where they are joined: a seam can take some more."""
+    spans, tokens = kept_spans(text, max_tokens, model, side)
     limit = max_tokens
     while len(spans) > 1 and (over := model.count(_joined(text, spans)) - max_tokens) > 0:
         limit -= over
-        spans, _ = keep(text, limit, model, side)
+        spans, _ = kept_spans(text, limit, model, side)
     return spans, tokens
 
 

@@ -31,7 +31,7 @@ from harness.llm.capture import Capture, Pack, Part, WriteCapture, active, packe
 from harness.llm.graphs import Steps
 from harness.llm.kernels import Lengths, VarlenKernel
 from harness.llm.kv import Slot, packed_cache, rewind, slot_of
-from harness.llm.prefixes import Held, copy, held
+from harness.llm.prefixes import Held, copy_shared, held_by_others
 from harness.parallel.scheduler import caught
 
 # An ask of at most this many tokens writes, probes or reads a little; many of them cost little more than one.
@@ -43,7 +43,7 @@ THREADS = torch.get_num_threads()  # what torch chose: one a core, or OMP_NUM_TH
 class Ask:
     """Run `ids` behind `cache` and return the last `logits` rows of logits; attention goes to `capture`.
 
-    blocks: names of the blocks that `ids` complete (harness.llm.prefixes.names), where other contexts may copy them;
+    blocks: names of the blocks that `ids` complete (harness.llm.prefixes.block_names), which other contexts may copy;
     labels: tokens of a probe, whose logits are computed in float32.
     """
 
@@ -101,7 +101,7 @@ class ForwardLane:
 
         Together at most `prefill_chunk` tokens; the oldest of either kind is taken in any case.
         """
-        copies = [held(*_beginning(ask)) if ask.blocks else Held() for ask in self._sharing(asks)]
+        copies = [held_by_others(*_beginning(ask)) if ask.blocks else Held() for ask in self._sharing(asks)]
         sizes = [len(ask.ids) - there.tokens for ask, there in zip(asks, copies, strict=True)]
         taken: list[int] = []
         begun: set[bytes] = set()
@@ -210,7 +210,7 @@ def _rest(ask: Ask) -> Ask:
     """What is left of an ask when what another context holds of it is copied to its cache."""
     if not ask.blocks:
         return ask
-    done = copy(*_beginning(ask))
+    done = copy_shared(*_beginning(ask))
     return replace(ask, ids=ask.ids[done.tokens :], blocks=ask.blocks[done.blocks :])
 
 

@@ -44,7 +44,7 @@ from harness.llm.endpoint_info import key_of, sizes, tokenizer_folder
 from harness.llm.endpoint_tokens import Tokens
 from harness.llm.model_facts import ModelFacts
 from harness.llm.recall import recalled_probe, recalled_reply
-from harness.llm.thinking import split
+from harness.llm.thinking import split_thinking
 from harness.models import Decoding, LanguageModel, Probe, Session, Span, Written
 
 _TOKEN_BYTES = 1024  # more than the longest token of any vocabulary, and than one logged alternative takes as JSON
@@ -78,7 +78,7 @@ class Reply:
         """The reply without the thinking that stands in its text. A server may send it apart, as `thinking`."""
         if markers is None:
             return self
-        thinking, text, closed = split(self.text, markers)
+        thinking, text, closed = split_thinking(self.text, markers)
         apart = bool(self.thinking) and not text and self.finish == "length"  # all of the limit went into thinking
         return replace(self, text=text, thinking=self.thinking + thinking, unclosed=not closed or apart)
 

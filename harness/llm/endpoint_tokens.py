@@ -19,7 +19,7 @@ from harness.config.schema import ModelConfig
 from harness.errors import CannotRun
 from harness.llm.endings import KNOWN, OPENING, markers_of
 from harness.llm.fast_tokenizer import FastTokenizer
-from harness.llm.template import PLAIN, cut
+from harness.llm.template import PLAIN, cut_template
 from harness.llm.template_tokens import break_in_text, spelled
 from harness.llm.text import Text
 from harness.llm.tokenizer_files import try_tokenizer
@@ -42,7 +42,9 @@ class Tokens:
         with contextlib.suppress(CannotRun):  # templates call functions of their servers' own; the count is a budget's
             date = ModelConfig.model_fields["template_date"].default
             key = ("plain", template, str(tokenizer.named_tokens))
-            pieces = cut(tokenizer.apply_chat_template, name, date, thinking=True, key=key) if template else None
+            pieces = (
+                cut_template(tokenizer.apply_chat_template, name, date, thinking=True, key=key) if template else None
+            )
         frame = (pieces.begin, pieces.mid, pieces.thinks) if pieces else ()
         self.turn = sum(len(self._text.trusted(piece)) for piece in frame) or ALLOWANCE
         """Tokens that the template adds to one user turn, the head of the reply and the BOS included."""

@@ -33,7 +33,7 @@ from harness.llm.kv import Arena
 from harness.llm.model_facts import ModelFacts
 from harness.llm.model_info import memory_problem
 from harness.llm.session import HFSession
-from harness.llm.template import PLAIN, Pieces, cut, no_system
+from harness.llm.template import PLAIN, Pieces, cut_template, no_system
 from harness.llm.text import Text
 from harness.llm.tokenizer_files import place
 from harness.llm.trials import TOLERANCE, cache_problem, pack_problem, rows_hold
@@ -370,7 +370,7 @@ def _pieces(config: ModelConfig, tokenizer: Any, name: str) -> Pieces:
     if not tokenizer.chat_template:
         raise CannotRun(f"'{name}' has no chat template; set --set model.template=none or a template file")
     key = (type(tokenizer), str(tokenizer.chat_template), str(tokenizer.special_tokens_map))
-    return cut(tokenizer.apply_chat_template, name, config.template_date, config.thinking is not None, key=key)
+    return cut_template(tokenizer.apply_chat_template, name, config.template_date, config.thinking is not None, key=key)
 
 
 def _set_threads(width: int, deterministic: bool = False) -> None:

@@ -17,7 +17,7 @@ from hashlib import blake2b
 from harness.llm.kv import BLOCK, Slot
 
 
-def names(slot: Slot, ids: Sequence[int], adapter: str | None) -> list[bytes]:
+def block_names(slot: Slot, ids: Sequence[int], adapter: str | None) -> list[bytes]:
     """The names of the whole blocks of the context `ids` that `slot` has no names for yet."""
     found: list[bytes] = []
     key = slot.names[-1] if slot.names else blake2b((adapter or "").encode()).digest()
@@ -41,7 +41,7 @@ class Held:
     missing: bytes | None = None
 
 
-def held(slot: Slot, new: int, logits: int, blocks: Sequence[bytes]) -> Held:
+def held_by_others(slot: Slot, new: int, logits: int, blocks: Sequence[bytes]) -> Held:
     """What others hold of the `new` tokens behind `slot`, which complete `blocks`; the rows of the logits are not."""
     # Rows with logits must be computed.
     most = max((slot.used[0] + new - logits) // BLOCK - len(slot.names), 0)
@@ -50,10 +50,10 @@ def held(slot: Slot, new: int, logits: int, blocks: Sequence[bytes]) -> Held:
     return Held(source, same, tokens, next(iter(blocks[same:most]), None))
 
 
-def copy(slot: Slot, new: int, logits: int, blocks: Sequence[bytes]) -> Held:
+def copy_shared(slot: Slot, new: int, logits: int, blocks: Sequence[bytes]) -> Held:
     """Copy that to `slot`; returns what was copied, an empty Held where nothing is there or it does not fit."""
     with slot.arena.lock:  # the source may be rolled back, or end
-        there = held(slot, new, logits, blocks)
+        there = held_by_others(slot, new, logits, blocks)
         if there.source is None:
             return Held()
         used = slot.used[0]

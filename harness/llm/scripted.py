@@ -31,7 +31,7 @@ from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError
 from harness.llm.endings import reply_end
 from harness.llm.model_facts import ModelFacts
-from harness.llm.thinking import split, thinking_room
+from harness.llm.thinking import split_thinking, thinking_room
 from harness.models import CacheLimit, Decoding, Kept, LanguageModel, Probe, Session, Span, Written
 from harness.storage.untrusted import parse_yaml, read_plain
 
@@ -145,7 +145,9 @@ class ScriptedSession(Session):
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
         self._flush(requests=1)
         reply = self._model.pick("replies", self._asked).reply or ""
-        thinking, reply, closed = split(reply, self._model.thinking) if self._model.thinking else ("", reply, True)
+        thinking, reply, closed = (
+            split_thinking(reply, self._model.thinking) if self._model.thinking else ("", reply, True)
+        )
         if thought := len(_TOKEN.findall(thinking)):
             self._event("decode", thought, self.length(), out=thought, thinking=thought, unclosed=int(not closed))
         tokens = _TOKEN.findall(reply[: reply_end(reply, decoding.stop, None)[0]])

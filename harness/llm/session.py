@@ -32,10 +32,10 @@ from harness.llm.context import Context
 from harness.llm.endings import reply_end
 from harness.llm.kv import kept_tail, rewind, slot_of
 from harness.llm.loaded import Loaded, PassCost
-from harness.llm.prefixes import names
+from harness.llm.prefixes import block_names
 from harness.llm.recall import recalled_probe, recalled_reply, recalled_score
 from harness.llm.sampling import Sampler
-from harness.llm.thinking import begins
+from harness.llm.thinking import begins_thinking
 from harness.models import CacheLimit, Decoding, Kept, Probe, Span, Written
 from harness.parallel.scheduler import in_forward_thread
 
@@ -137,7 +137,7 @@ class HFSession(Context):
     def _blocks(self, end: int) -> list[bytes]:
         """Names of the blocks that are complete at token `end`; none of a context that has dropped tokens."""
         slot = slot_of(self._cache)
-        return [] if slot.dropped or slot.copies > 1 else names(slot, self.ids[:end], self._adapter)
+        return [] if slot.dropped or slot.copies > 1 else block_names(slot, self.ids[:end], self._adapter)
 
     def _bound(self, limit: CacheLimit) -> Kept:
         self._catch_up()
@@ -279,7 +279,7 @@ class HFSession(Context):
                 self.ids.append(token)
                 cost.out += 1
                 if not opened:
-                    opened = begins(model.text.context(self.ids[start:]), thinking)
+                    opened = begins_thinking(model.text.context(self.ids[start:]), thinking)
                     if opened is False:
                         break
                 elif not closed:

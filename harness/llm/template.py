@@ -100,7 +100,7 @@ def _fixed_date(when: str) -> Callable[[str], str]:
     return lambda form: day.strftime(form)
 
 
-def cut(
+def cut_template(
     render: Callable[..., str], name: str, date: str, thinking: bool = False, *, key: Hashable | None = None
 ) -> Pieces:
     """Cut the template that `render(messages, **variables)` applies; `date` ("26 Jul 2024") is shown where it asks.
@@ -198,7 +198,7 @@ def _lower_limit(which: int, most: int) -> None:
 
 
 def _cut(render: Callable[..., str], name: str, date: str, thinking: bool) -> Pieces:
-    """`cut`, in this process."""
+    """`cut_template`, in this process."""
     variables: dict[str, Any] = {"date_string": date, "strftime_now": _fixed_date(date)}
 
     def rendered(*contents: str) -> str:

@@ -1,6 +1,6 @@
 """Reasoning models: the thinking in front of an answer is cut off the reply, and its cost is reported apart.
 
-    split("<think>A city.</think>\\n\\nParis", Thinking())     ("<think>A city.</think>\\n\\n", "Paris", True)
+    split_thinking("<think>A city.</think>\\n\\nParis", Thinking())     ("<think>A city.</think>\\n\\n", "Paris", True)
 
 `model.thinking` names the markers and how many tokens the model may think, beyond those that a method allows for the
 answer. The thinking is not part of the answer, of what scorers see, or of the context behind the reply: chat templates
@@ -12,7 +12,7 @@ from __future__ import annotations
 from harness.config.schema import ModelConfig, Thinking
 
 
-def split(text: str, thinking: Thinking, opened: bool = False) -> tuple[str, str, bool]:
+def split_thinking(text: str, thinking: Thinking, opened: bool = False) -> tuple[str, str, bool]:
     """(thinking with its markers and the white space behind it, answer, whether the thinking ended) of a reply.
 
     opened: the prompt already holds the opening marker. A reply that does not begin with the marker is all answer; one
@@ -30,7 +30,7 @@ def split(text: str, thinking: Thinking, opened: bool = False) -> tuple[str, str
     return text[: len(text) - len(kept)], kept, True
 
 
-def begins(text: str, thinking: Thinking) -> bool | None:
+def begins_thinking(text: str, thinking: Thinking) -> bool | None:
     """Whether a reply that begins with `text` begins with the opening marker; None where more text is needed."""
     start = text.lstrip()
     if start.startswith(thinking.open):

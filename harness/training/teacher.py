@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from harness.cost.meter import Meter
 from harness.errors import UserError
-from harness.llm.template import cut, no_system, opening
+from harness.llm.template import cut_template, no_system, opening
 from harness.llm.text import Text
 from harness.method import Task
 from harness.method.hooks import Scene, Skill
@@ -57,7 +57,7 @@ class Teacher(LanguageModel):
         self.name, self.window, self.shape = name, window, None
         self.capabilities = frozenset({"attention", "probe", "score", "sampling"})
         self.identity, self.first_prompts = {}, {}
-        pieces = cut(tokenizer.apply_chat_template, name, "26 Jul 2024")
+        pieces = cut_template(tokenizer.apply_chat_template, name, "26 Jul 2024")
         self.text = Text(tokenizer, name, pieces)
         self.plain: Callable[[str], tuple[int, ...]] = lru_cache(maxsize=4096)(lambda t: tuple(self.text.plain(t)))
         self.begin, self.mid = self.text.trusted(pieces.begin), self.text.trusted(pieces.mid)

@@ -19,7 +19,7 @@ from harness.method import Index, MethodConfig, Tools
 from harness.method.hooks import Scene, Skill
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
-from methods.chunks import Span, keep
+from methods.chunks import Span, kept_spans
 from methods.compression.surprise import opened
 from methods.reading import Reading, ReadingMethod, ask, room_for_text
 
@@ -87,7 +87,7 @@ def read(question: Question, document: Document, compressed: Compressed, tools: 
         length += len(pieces[-1])
         ends.append(length)
     whole = "".join(pieces)
-    spans, tokens = keep(whole, max(room_for_text(question, tools, model, request), 0), model, "left")
+    spans, tokens = kept_spans(whole, max(room_for_text(question, tools, model, request), 0), model, "left")
     stop = spans[0][1] if spans else 0
     shown = tuple(
         Shown("span", document.id, piece[0], piece[1] - max(end - stop, 0))

@@ -20,7 +20,7 @@ from harness.method.hooks import Scene, Skill
 from harness.models import MeteredModel
 from harness.prompts import feed, prompt_tokens
 from harness.types import Document, Question, Step
-from methods.chunks import Span, keep
+from methods.chunks import Span, kept_spans
 from methods.longrefiner import prompts
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import Part, parse
@@ -74,7 +74,7 @@ def _structured(text: str, config: LongRefinerConfig, tools: Tools) -> Tree:
             f"the window of '{model.name}' ({model.window} tokens) has no room for a document beside the prompt of "
             f"{frame} tokens that asks for its outline; raise model.window or set method.structuring=false"
         )
-    spans, tokens = keep(text, min(config.document_tokens, room - outline), model)
+    spans, tokens = kept_spans(text, min(config.document_tokens, room - outline), model)
     seen = [text[a:b] for a, b in spans]
     max_tokens = min(config.outline_tokens, 2 * tokens + _SPARE)
     written, finish = tools.keep("outline", lambda: _written(seen, max_tokens, config, model))
@@ -180,7 +180,7 @@ def _beside(selected: frozenset[str], known: frozenset[str], reply: str) -> str:
 
 
 def _beginning(text: str, max_tokens: int, model: MeteredModel) -> str:
-    spans: Sequence[tuple[int, int]] = keep(text, max_tokens, model, "left")[0]
+    spans: Sequence[tuple[int, int]] = kept_spans(text, max_tokens, model, "left")[0]
     return "".join(text[a:b] for a, b in spans)
 
 

@@ -37,7 +37,7 @@ from methods.memwalker.walk import Walk
 from methods.retry import window_of
 
 
-def even(nodes: list[int], size: int) -> list[list[int]]:
+def even_groups(nodes: list[int], size: int) -> list[list[int]]:
     """Consecutive groups of `size` nodes at most, as few as can be, of about equal size."""
     count = -(-len(nodes) // size)
     return [nodes[len(nodes) * i // count : len(nodes) * (i + 1) // count] for i in range(count)]
@@ -61,7 +61,7 @@ def build_tree(document: Document, config: MemWalkerConfig, tools: Tools) -> Gra
     level = 1
     while len(nodes) > 1:
         level += 1
-        groups = even(nodes, config.children)
+        groups = even_groups(nodes, config.children)
         texts = [[graph.text[i] for i in group] for group in groups]
         summaries = summary.of_groups(level, texts, lambda t: _parent(t, room, model, config), tools)
         nodes = [graph.add(text, level) for text in summaries]

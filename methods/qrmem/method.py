@@ -46,7 +46,7 @@ from methods.qrmem.build import build_memory
 from methods.qrmem.config import INDEX_FIELDS, QRMeMConfig
 from methods.qrmem.memory import Memory, normal
 from methods.qrmem.prompts import PROMPTS, Asking, Relation
-from methods.qrmem.search import NOT_PARSED, End, Moves, State, drive, fit, fit_start, replay
+from methods.qrmem.search import NOT_PARSED, End, Moves, State, drive, fit_added, fit_start, replay
 from methods.retrieval import best_first
 from methods.retry import fitting, window_of
 from methods.summary import SUMMARY
@@ -128,7 +128,7 @@ def _moves(state: State) -> Moves:
         entity = b if a in entities else a
         entities.append(entity)
         new = {k: score for k in memory.places[entity] if k not in mix}
-        added = fit(start, added | new, state.lengths, state.room)
+        added = fit_added(start, added | new, state.lengths, state.room)
         before, mix = mix, sorted({*start, *added})
         fresh = mix != before
         note = memory.edge_text(edge) + ("" if fresh else " (nothing new to read)")

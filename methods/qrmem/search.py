@@ -68,7 +68,7 @@ def fit_start(segments: Sequence[int], lengths: Lengths, room: int, share: float
     return sorted(kept)
 
 
-def fit(start: Sequence[int], added: Mapping[int, float], lengths: Lengths, room: int) -> dict[int, float]:
+def fit_added(start: Sequence[int], added: Mapping[int, float], lengths: Lengths, room: int) -> dict[int, float]:
     """Drop the lowest scores of `added` (segment -> score) until all fit `room`; of equal scores the later segment."""
     kept = dict(added)
     used = sum(lengths[k] for k in {*start, *kept})

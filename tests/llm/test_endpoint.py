@@ -20,7 +20,7 @@ from harness.llm.endpoint_info import sizes
 from harness.llm.endpoint_tokens import ALLOWANCE, Tokens
 from harness.llm.fast_tokenizer import FastTokenizer
 from harness.llm.model_info import model_facts
-from harness.llm.template import cut
+from harness.llm.template import cut_template
 from harness.llm.text import Text
 from tests.llm.endpoints import POCKET, config, loaded
 from tests.llm.loopback import Loopback, completion
@@ -66,7 +66,7 @@ def test_a_stop_string_that_the_server_did_not_heed_is_cut_here() -> None:
 
 def test_counts_are_those_of_the_model_loaded_here() -> None:
     light = FastTokenizer(POCKET)
-    text, pieces = Text(light, "m"), cut(light.apply_chat_template, "m", "26 Jul 2024")
+    text, pieces = Text(light, "m"), cut_template(light.apply_chat_template, "m", "26 Jul 2024")
     with Loopback() as loopback:
         model = loaded(loopback)
     words = "The river town of Abel lies north of the old bridge in 1902."

@@ -14,7 +14,7 @@ from harness.cost.meter import Meter
 from harness.llm.batched_forward import Ask, ForwardLane
 from harness.llm.kv import BLOCK, Arena, kept_tail, packed_cache, rewind, slot_of
 from harness.llm.load import load_model
-from harness.llm.prefixes import names
+from harness.llm.prefixes import block_names
 from tests.llm.conftest import WORDS
 from tests.llm.test_batched_forward import SCRIPTS, play, same, side_by_side
 
@@ -247,7 +247,7 @@ def test_too_little_memory_for_a_copy_is_the_error_of_its_context_alone(counted,
     lane = ForwardLane(model, None)
     small, large = model.arena.cache(), model.arena.cache()
     first, second = lane.run(
-        [Ask([1, 2], small, 1), Ask(ids, large, 1, blocks=names(slot_of(model.arena.cache()), ids, None))]
+        [Ask([1, 2], small, 1), Ask(ids, large, 1, blocks=block_names(slot_of(model.arena.cache()), ids, None))]
     )
     assert first.shape[0] == 1
     assert isinstance(second, MemoryError)
@@ -283,14 +283,18 @@ def test_prompts_of_whole_blocks_share_a_pass(counted):
     """The last block holds the logits' row, so nobody copies it and nobody need wait for it."""
     model, _ = counted
     ids = [n % 50 for n in range(BLOCK)]
-    asks = [Ask(ids, model.arena.cache(), 1, blocks=names(slot_of(model.arena.cache()), ids, None)) for _ in range(3)]
+    asks = [
+        Ask(ids, model.arena.cache(), 1, blocks=block_names(slot_of(model.arena.cache()), ids, None)) for _ in range(3)
+    ]
     assert ForwardLane(model, None).take(asks) == [0, 1, 2]
 
 
 def test_logits_are_computed_where_all_blocks_are_there(counted):
     model, sizes = counted
     ids = [n % 50 for n in range(2 * BLOCK)]
-    asks = [Ask(ids, model.arena.cache(), 1, blocks=names(slot_of(model.arena.cache()), ids, None)) for _ in range(2)]
+    asks = [
+        Ask(ids, model.arena.cache(), 1, blocks=block_names(slot_of(model.arena.cache()), ids, None)) for _ in range(2)
+    ]
     first, second = (model.forward(ask, None) for ask in asks)
     assert torch.allclose(first, second, atol=1e-5)
     assert sizes == [2 * BLOCK, BLOCK]
@@ -311,9 +315,9 @@ def test_what_is_watched_is_read_and_not_copied(counted):
 def test_adapters_and_deterministic_mode_share_nothing(tiny_folder):
     ids = list(range(2 * BLOCK))
     slot = slot_of(Arena(LAYERS).cache())
-    own = names(slot, ids, None)
-    assert not set(own) & set(names(slot, ids, "reader"))
+    own = block_names(slot, ids, None)
+    assert not set(own) & set(block_names(slot, ids, "reader"))
     slot.names = own[:1]
-    assert names(slot, ids, None) == own[1:]
+    assert block_names(slot, ids, None) == own[1:]
     deterministic = load_model(ModelConfig(name="tiny", source=str(tiny_folder), deterministic=True))
     assert not deterministic.shares

@@ -10,7 +10,7 @@ from harness.llm.load import load_model
 from harness.method import Task
 from harness.models import MeteredModel
 from harness.types import Document, Question
-from methods.chunks import fixed_chunks, keep
+from methods.chunks import fixed_chunks, kept_spans
 from methods.reading import room_for_text
 from methods.window import FullContext
 
@@ -22,7 +22,7 @@ TEXT = st.text("ab The bridge.\n\u00e9\u6771\u6f22\U0001f98a", min_size=1, max_s
 @given(text=TEXT, most=st.integers(0, 40), size=st.integers(1, 9))
 def test_what_is_kept_has_no_more_tokens_than_allowed(tiny, text, most, size):
     model = MeteredModel(tiny, Meter(), "reader")
-    spans, tokens = keep(text, most, model)
+    spans, tokens = kept_spans(text, most, model)
     assert tokens == model.count(text)
     assert sum(model.count(text[a:b]) for a, b in spans) <= most
     assert (spans == [(0, len(text))]) == (tokens <= most)

@@ -6,7 +6,7 @@ import pytest
 from jinja2 import Environment
 
 from harness.errors import CannotRun
-from harness.llm.template import cut
+from harness.llm.template import cut_template
 
 
 def renderer(template):
@@ -50,7 +50,7 @@ CLOCK = "<B>Today: {{ strftime_now('%Y-%m-%d') }}. " + LINES
     ],
 )
 def test_cut(template, begin, mid, then, trims):
-    pieces = cut(renderer(template), "m", "26 Jul 2024")
+    pieces = cut_template(renderer(template), "m", "26 Jul 2024")
     assert (pieces.begin, pieces.mid, pieces.next, pieces.trims) == (begin, mid, then, trims)
 
 
@@ -70,11 +70,11 @@ def test_cut(template, begin, mid, then, trims):
 )
 def test_refused_by_name(template, why):
     with pytest.raises(CannotRun, match=f"chat template of 'm'.*{why}"):
-        cut(renderer(template), "m", "26 Jul 2024")
+        cut_template(renderer(template), "m", "26 Jul 2024")
 
 
 def test_the_template_of_an_equal_key_is_cut_once(monkeypatch):
-    first = cut(renderer(LINES), "m", "26 Jul 2024", key="lines")
-    assert cut(renderer(DATED), "m", "27 Jul 2024", key="lines").begin == "<B>Today: 27 Jul 2024. <S>user\n"
+    first = cut_template(renderer(LINES), "m", "26 Jul 2024", key="lines")
+    assert cut_template(renderer(DATED), "m", "27 Jul 2024", key="lines").begin == "<B>Today: 27 Jul 2024. <S>user\n"
     monkeypatch.setattr("os.fork", lambda: pytest.fail("it was cut before"))
-    assert cut(renderer(LINES), "other", "26 Jul 2024", key="lines") == first
+    assert cut_template(renderer(LINES), "other", "26 Jul 2024", key="lines") == first

@@ -15,7 +15,7 @@ from harness.llm import session as sessions
 from harness.llm.load import load_model
 from harness.llm.model_info import model_facts
 from harness.llm.scripted import Rule, Script, ScriptedModel
-from harness.llm.thinking import begins, split
+from harness.llm.thinking import begins_thinking, split_thinking
 from tests.llm.endpoints import config, loaded
 from tests.llm.loopback import Loopback, completion
 
@@ -37,15 +37,15 @@ HOW = Thinking(tokens=12)
     ],
 )
 def test_a_reply_in_two_parts(text: str, opened: bool, parts: tuple[str, str, bool]) -> None:
-    assert split(text, HOW, opened) == parts
+    assert split_thinking(text, HOW, opened) == parts
 
 
 @given(st.text(alphabet="<think>/ \na", max_size=30), st.booleans())
 def test_nothing_is_lost(text: str, opened: bool) -> None:
-    thinking, answer, closed = split(text, HOW, opened)
+    thinking, answer, closed = split_thinking(text, HOW, opened)
     assert thinking + answer == text
     assert closed or not answer
-    assert (begins(text, HOW) is True) == text.lstrip().startswith("<think>")
+    assert (begins_thinking(text, HOW) is True) == text.lstrip().startswith("<think>")
 
 
 def _server(text: str, finish: str = "stop", reasoning: str | None = None, tokens: int | None = None) -> Any:
@@ -155,7 +155,7 @@ def test_a_thinking_at_its_limit_is_closed_for_the_model(thinker, monkeypatch):
 def test_an_answer_without_thinking_is_an_answer(thinker, tiny, monkeypatch):
     meter = Meter()
     ids = thinker.text.plain("<the north>")
-    looked = next(n for n in range(1, len(ids) + 1) if begins(thinker.text.context(ids[:n]), HOW) is False)
+    looked = next(n for n in range(1, len(ids) + 1) if begins_thinking(thinker.text.context(ids[:n]), HOW) is False)
     s, written = _ask(thinker, [*ids[:looked], *ids], monkeypatch, meter)
     with s:
         assert (written.text, written.thinking) == ("<the north>", "")

@@ -11,7 +11,7 @@ from harness.types import Document, Question, Shown
 from methods.graph import Graph
 from methods.memwalker import MemWalker
 from methods.memwalker.config import MemWalkerConfig
-from methods.memwalker.method import even
+from methods.memwalker.method import even_groups
 from methods.memwalker.replies import BACK, Verdict, choice, verdict
 from tests.methods.conftest import FakeTools
 
@@ -68,7 +68,7 @@ def test_tree_of_four_segments():
 
 @given(st.integers(1, 200), st.integers(2, 9))
 def test_groups_are_consecutive_few_and_even(count, most):
-    groups = even(list(range(count)), most)
+    groups = even_groups(list(range(count)), most)
     assert [i for group in groups for i in group] == list(range(count))
     assert len(groups) == -(-count // most)
     assert max(map(len, groups)) <= most

@@ -8,7 +8,7 @@ from harness.errors import WindowExceeded
 from harness.llm.scripted import Rule
 from harness.method import Task
 from harness.types import Document, Question
-from methods.chunks import keep
+from methods.chunks import kept_spans
 from methods.reading import room_for_text
 from methods.window import ClosedBook, FullContext, SlidingWindow, _kept
 from tests.methods.conftest import FakeTools
@@ -87,7 +87,7 @@ def test_a_question_that_a_small_window_cannot_hold():
 @given(st.text(alphabet="ab \n.\u00e9", max_size=60), st.integers(0, 15), st.sampled_from(["left", "right", "ends"]))
 def test_keep(text, most, side):
     model = FakeTools(REPLY).model()
-    spans, tokens = keep(text, most, model, side)
+    spans, tokens = kept_spans(text, most, model, side)
     assert tokens == model.count(text)
     kept = sum(model.count(text[a:b]) for a, b in spans)
     assert kept <= max(most, 0)

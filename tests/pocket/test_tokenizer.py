@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.llm.template import cut
+from harness.llm.template import cut_template
 from harness.llm.text import Text
 from pocket.train.tokenizer import _MOST, BEGIN, END
 from pocket.world.names import ENDINGS, core
@@ -92,7 +92,7 @@ def test_a_name_is_the_same_token_in_all_places_but_before_capitals(data: Text) 
 
 
 def test_the_template_can_be_cut(own: Any, data: Text) -> None:
-    found = cut(own.apply_chat_template, "own", "26 Jul 2024")
+    found = cut_template(own.apply_chat_template, "own", "26 Jul 2024")
     assert (found.begin, found.mid, found.next) == (f"{BEGIN}<|user|>", f"{END}<|assistant|>", f"{END}<|user|>")
     assert not found.trims
     ids = {piece: data.trusted(piece) for piece in (found.begin, found.mid, found.next)}

@@ -311,7 +311,7 @@ def test_a_template_of_a_hostile_model_ends(attack: str, tmp_path: Path, monkeyp
 
     began = time.monotonic()
     with pytest.raises(CannotRun, match="the chat template of 'm' .*model.template=none"):
-        template.cut(render, "m", "26 Jul 2024")
+        template.cut_template(render, "m", "26 Jul 2024")
     (tmp_path / "tokenizer.json").write_bytes((POCKET / "tokenizer.json").read_bytes())
     (tmp_path / "chat_template.jinja").write_text(TEMPLATES[attack])
     assert Tokens(tmp_path, "m").turn == ALLOWANCE
@@ -326,5 +326,5 @@ def test_a_template_changes_nothing_here() -> None:
         seen.append("here")
         return "".join(f"[{m['role']}]{m['content']}" for m in messages) + "[assistant]"
 
-    assert template.cut(render, "m", "26 Jul 2024").begin == "[user]"
+    assert template.cut_template(render, "m", "26 Jul 2024").begin == "[user]"
     assert seen == []
