@@ -72,6 +72,7 @@ COMMANDS = {
     "Share runs": {
         "export": "Write runs into one file that others can verify, or for Inspect and lm-eval",
         "import": "Turn results of other harnesses into run folders",
+        "push": "Push a bundle to the Hugging Face hub as a data set repository",
         "verify": "Check a bundle without a model",
         "parity": "Score stored answers with the scorers of lm-eval, and print where they differ",
     },

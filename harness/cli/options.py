@@ -41,7 +41,11 @@ TableFile = Annotated[str | None, output("--out FILE", "Write to a file: .txt, .
 MovedData = Annotated[str | None, setting("--data PATH", "Where the data set's rows are now.")]
 MlflowUri = Annotated[
     str | None,
-    setting("--uri URI", "MLflow server or database.", "$MLFLOW_TRACKING_URI, else mlflow.db in the results folder"),
+    setting(
+        "--uri URI",
+        "MLflow server or database; wandb:PROJECT for Weights & Biases.",
+        "$MLFLOW_TRACKING_URI, else mlflow.db in the results folder",
+    ),
 ]
 Traces = Annotated[int, output("--traces N", "Questions of a run that MLflow shows as traces, 0 for none.", min=0)]
 TrainingOut = Annotated[str, output("--out DIR", "Training folder; training resumes from it.")]

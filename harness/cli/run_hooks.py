@@ -24,6 +24,7 @@ from harness.engine.numbers_from_rows import NumbersFromRows
 from harness.engine.rows_in_turn import Hook
 from harness.errors import UnknownName, UserError
 from harness.tracking.background import BackgroundTracking
+from harness.tracking.wandb_run import SCHEME
 
 if TYPE_CHECKING:
     from harness.cli.run_options import Execution
@@ -73,6 +74,11 @@ class Attached:
             options.folder, options.mlflow, self._suite, options.traces, note=say, shared=self._scaling.divided
         )
         self.hooks = [self._numbers, trackers]
+        if options.track is not None:
+            uri = _address(options.track)
+            self.hooks.append(
+                BackgroundTracking(options.folder, uri, self._suite, 0, note=say, shared=self._scaling.divided)
+            )
         self._unlogged = [f"not logged to MLflow: {problem}" for problem in trackers.unusable]
 
     def begin(self, plans: Sequence[Plan]) -> None:
@@ -110,6 +116,14 @@ class _Heading(Hook):
         """Print the name."""
         say(f"--- {plan.row_name}")
         return plan
+
+
+def _address(track: str) -> str:
+    """wandb:PROJECT for what --track names. Raises UnknownName."""
+    name, _, project = track.partition(":")
+    if name != "wandb":
+        raise UnknownName("tracker", name, ["wandb"], "MLflow has --mlflow")
+    return f"{SCHEME}{project}"
 
 
 def _with_settings(row: Choices, kept: dict[str, Any]) -> Choices:

@@ -71,6 +71,9 @@ class Execution:
             "$MLFLOW_TRACKING_URI, else mlflow.db in the results folder",
         ),
     ] = None
+    track: Annotated[
+        str | None, output("--track wandb[:PROJECT]", "Log to Weights & Biases too; WANDB_MODE=offline works.")
+    ] = None
     traces: Traces = MOST_TRACES
     json: Annotated[bool, output("--json", 'End with a line {"run": folder, "summary": {...}}.')] = False
     convention: Convention = None

@@ -22,6 +22,7 @@ import json
 import math
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -101,6 +102,12 @@ def guide(name: str, experiment: str) -> str:
 
 
 _RUN, _STARTED, _SUITE, _PARENT = "harness.run", "harness.started", "harness.suite", "mlflow.parentRunId"
+_COLOUR = "mlflow.runColor"
+# Okabe and Ito's eight, which differ to colour-blind eyes too, then darker and lighter ones.
+_COLOURS = (
+    *("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#b8a900"),
+    *("#5f5f5f", "#004a75", "#8f3f00", "#00634a", "#8a4d70", "#9c6b00", "#1f7ba8"),
+)
 _NUMBERS = "harness.numbers"  # a tag: which final metrics are there
 _NOTE = "mlflow.note.content"
 _MOST_METRICS = 1000  # of one log_batch call, and 100 params or tags: MLflow's limits
@@ -241,7 +248,11 @@ class MlflowRun:
 
     def _make_run(self, own: Mapping[str, str], name: str) -> str:
         start = _milliseconds(self.run.manifest.get("started"))
-        own = {key: _quotable(value) for key, value in own.items()} | {"mlflow.user": _user()}
+        # Left to itself MLflow hashes a run's id to one of its colours, so that charts of few runs repeat some.
+        others = self.client.search_runs([self.experiment], max_results=len(_COLOURS))
+        used = Counter(other.data.tags.get(_COLOUR) for other in others)
+        free = min(_COLOURS, key=lambda colour: used[colour])
+        own = {key: _quotable(value) for key, value in own.items()} | {"mlflow.user": _user(), _COLOUR: free}
         return str(self.client.create_run(self.experiment, start, tags=own, run_name=name).info.run_id)
 
     # ---- describing ----------------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """MLflow, filled from run folders and never by the run itself: a dead server cannot stop or slow it.
 
+Weights & Biases (wandb_run.py) is filled by the same functions, where the address is wandb:PROJECT.
+
 problems(uri)          what stands in the way, before anything runs (cheap, imports no MLflow)
 track(folder, uri)     fill, refill or bring up to date one run, as often as wanted
 background.BackgroundTracking   a child process that repeats `track` over the runs of a command while they go on
@@ -36,6 +38,7 @@ from harness.storage.home import read_lock
 from harness.storage.paths import masked
 from harness.storage.run_folder import RUN, read_run
 from harness.storage.untrusted import read_plain
+from harness.tracking import wandb_run
 from harness.tracking.store import sqlite_path, sqlite_uri, unreachable
 
 if TYPE_CHECKING:
@@ -67,7 +70,8 @@ class StoreError(SaveError):
         self.reason = (self.reason[:200] + " ...") if len(self.reason) > 200 else self.reason
         where = os.path.commonpath([str(folder) for folder in folders])
         runs = "The run itself is" if len(folders) == 1 else f"The {len(folders)} runs themselves are"
-        rest = f"{runs} on disk; fill MLflow from there with: harness track {shlex.quote(where)} --uri {masked(uri)}"
+        store = "W&B" if uri.startswith(wandb_run.SCHEME) else "MLflow"
+        rest = f"{runs} on disk; fill {store} from there with: harness track {shlex.quote(where)} --uri {masked(uri)}"
         if (folders[0] / TRAINING).exists():
             rest = f"The numbers of the training are in {where}/log.jsonl; the same command logs them"
         super().__init__(f"tracking failed at {masked(uri)} ({self.reason}). {rest}")
@@ -80,6 +84,8 @@ def default_uri(out: Path) -> str:
 
 def problems(uri: str) -> list[str]:
     """Sentences about why `uri` cannot be used at all; [] when only the attempt can tell."""
+    if uri.startswith(wandb_run.SCHEME):
+        return wandb_run.missing()
     sentences = [] if importlib.util.find_spec("mlflow") else [_INSTALL]
     scheme, separator, _ = uri.partition("://")
     kind = scheme.split("+")[0] if separator else ("databricks" if uri == "databricks" else "")
@@ -124,6 +130,10 @@ def track(
     if sentences := problems(uri):
         raise CannotRun(". ".join(sentences))
     run = read_run(folder)
+    if uri.startswith(wandb_run.SCHEME):
+        if not running:
+            _to_wandb(run, uri, suite)
+        return 0
     with attempt([folder], uri):
         from harness.tracking.metrics import STATUS, run_state, running_points
         from harness.tracking.mlflow_run import MlflowRun
@@ -139,6 +149,16 @@ def track(
         return logged.log_traces(traces, until)
 
 
+def _to_wandb(run: StoredRun, uri: str, suite: str | None) -> None:
+    """Log a run to W&B. Raises StoreError."""
+    from wandb.errors import Error
+
+    try:
+        wandb_run.log(run, uri, suite)
+    except (Error, OSError) as error:
+        raise StoreError([run.path], uri, f"{type(error).__name__}: {error}") from error
+
+
 def track_suites(folders: Sequence[Path], uri: str | None = None, *, suite: str | None = None) -> None:
     """Put one page of all these runs beside the parent run of each suite and data set; call it after `track`.
 
@@ -149,8 +169,8 @@ def track_suites(folders: Sequence[Path], uri: str | None = None, *, suite: str 
     groups: dict[tuple[str, str, str], list[StoredRun]] = {}
     for folder in folders:
         run = read_run(folder)
-        if (name := suite or suite_of(run)) and run.records:
-            place = uri or default_uri(folder.parent.parent)
+        place = uri or default_uri(folder.parent.parent)
+        if (name := suite or suite_of(run)) and run.records and not place.startswith(wandb_run.SCHEME):
             groups.setdefault((place, str(run.config["dataset"]["name"]), name), []).append(run)
     for (place, _, name), runs in groups.items():
         with attempt([run.path for run in runs], place):

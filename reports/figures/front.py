@@ -27,7 +27,7 @@ from harness.errors import UnknownName, UserError
 from reports import facts
 from reports.comparability import Asked, asked, main
 from reports.figures.figure import Figure
-from reports.figures.plot import Axis, cut, inline, legend_below, paper_style, set_axis, written
+from reports.figures.plot import Axis, inline, legend_below, paper_style, set_axis, whole, written
 from reports.markup import Html, el, joined
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ def _labels(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
     several = len({point["model"] for point in rows}) > 1
     named = [p for p in rows if len(rows) <= _LABELLED or kind_of(p) != "dominated"]
     names = [f"{p['method']} ({p['model']})" if several else str(p["method"]) for p in named]
-    names = [cut(name, 40) for name in names]
+    names = [whole(name, 40) for name in names]
     backing = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.3}  # error bars cross labels
     artists = [ax.text(0, 0, name, fontsize=7, bbox=backing) for name in names]
     at = ax.transData.transform

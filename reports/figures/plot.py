@@ -135,7 +135,8 @@ def draw(panels: Sequence[Panel], title: str, form: str = "svg") -> bytes:
     columns = min(2, len(panels))
     rows = math.ceil(len(panels) / columns)
     legends = [[line.name for line in panel.lines] for panel in panels if len(panel.lines) > 1]
-    entries = max((math.ceil(len(names) / _columns(names, _ROOM)) for names in legends), default=0)
+    lines = [[whole(name, _ROOM).count("\n") + 1 for name in names] for names in legends]
+    entries = max((math.ceil(sum(n) / _columns(own, _ROOM)) for n, own in zip(lines, legends, strict=True)), default=0)
     with paper_style():
         from matplotlib.figure import Figure
 
@@ -249,10 +250,9 @@ def _line(ax: Axes, line: Line, style: dict[str, Any], places: Sequence[float]) 
     return drawn.lines[0]
 
 
-def cut(name: str, longest: int) -> str:
-    """A name as text of a figure, of at most `longest` characters; its end stays, which may hold the run's hash."""
-    name = " ".join(printable(name).split())
-    return name if len(name) <= longest else f"{name[: longest - 13]}…{name[-12:]}"
+def whole(name: str, longest: int) -> str:
+    """A name as text of a figure, whole, on lines of at most `longest` characters."""
+    return textwrap.fill(printable(name), longest)
 
 
 def set_axis(axis: XAxis | YAxis, wanted: Axis) -> None:
@@ -281,7 +281,7 @@ def set_axis(axis: XAxis | YAxis, wanted: Axis) -> None:
     else:
         axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     axis.set_minor_locator(NullLocator())
-    texts = [cut(label, 16) for label in wanted.labels]
+    texts = [whole(label.replace("/", "/ ") if len(label) > 16 else label, 16) for label in wanted.labels]
     axis.set_major_formatter(FixedFormatter(texts) if texts else FuncFormatter(lambda value, _: f"{value:,.10g}"))
 
 
@@ -291,12 +291,13 @@ def legend_below(ax: Axes, handles: Sequence[Any], names: Sequence[str], room: i
 
     figure = ax.get_figure(root=True)
     assert figure is not None
-    lower = ax.transAxes + ScaledTranslation(0, -30 / 72, figure.dpi_scale_trans)
+    ticks = max((label.get_text().count("\n") for label in ax.get_xticklabels()), default=0)
+    lower = ax.transAxes + ScaledTranslation(0, -(30 + 9 * ticks) / 72, figure.dpi_scale_trans)
     place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, 0), "bbox_transform": lower}
     # A name with "_" in front would be left out, so the names come after the legend is made.
     made = ax.legend(handles, [str(i) for i in range(len(names))], ncols=_columns(names, room), **place)
     for label, name in zip(made.get_texts(), names, strict=True):
-        label.set_text(cut(name, room))
+        label.set_text(whole(name, room))
 
 
 def _columns(names: Sequence[str], room: int) -> int:

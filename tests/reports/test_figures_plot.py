@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from reports.figures.figure import formatted
-from reports.figures.plot import FORMS, KINDS, Axis, Bar, Line, Panel, Point, cut, draw, inline, panels, paper_style
+from reports.figures.plot import FORMS, KINDS, Axis, Bar, Line, Panel, Point, draw, inline, panels, paper_style, whole
 from reports.render import render
 from reports.sheet import page
 from tests.reports.figure_searches import searched, searched_run, settings
@@ -56,7 +56,7 @@ def test_text_of_the_data_prints_as_it_is(name: str) -> None:
 def test_a_drawing_is_valid_and_escaped_alone_and_in_a_page() -> None:
     source = draw([panel(EVIL, EVIL)] * 3, EVIL)
     root = ET.fromstring(source)
-    assert [float(v) for v in root.attrib["viewBox"].split()] == [0, 0, 504, 410.4], "two panels in a row, in points"
+    assert [float(v) for v in root.attrib["viewBox"].split()] == [0, 0, 504, 432], "two panels in a row, in points"
     assert not [e for e in root.iter() if e.tag.endswith("script")]
     html = page(EVIL, inline(source), [(EVIL, pd.DataFrame({"method": [EVIL], "n": [3]}))])
     assert "<script" not in html
@@ -110,8 +110,10 @@ def test_lines_differ_in_colour_mark_and_dash() -> None:
 
 
 def test_a_long_name_keeps_the_hash_at_its_end() -> None:
-    assert cut("qrmem[minilm] [pocket] (8284357e)", 40) == "qrmem[minilm] [pocket] (8284357e)"
-    assert cut("qrmem[minilm] [pocket, recogniser=rules] (8284357e)", 40) == "qrmem[minilm] [pocket, reco…] (8284357e)"
+    assert whole("qrmem[minilm] [pocket] (8284357e)", 40) == "qrmem[minilm] [pocket] (8284357e)"
+    long = "qrmem[minilm] [pocket, recogniser=rules] (8284357e)"
+    assert whole(long, 40).split("\n") == ["qrmem[minilm] [pocket, recogniser=rules]", "(8284357e)"]
+    assert whole("longbench/multifieldqa_en", 16).replace("\n", "") == "longbench/multifieldqa_en"
 
 
 def test_numbers_of_the_figures_are_written_as_what_they_are() -> None:

@@ -228,3 +228,11 @@ def test_port_nine_is_closed() -> None:
     """The tests above need an address where nobody listens."""
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", 9)) != 0
+
+
+def test_runs_of_an_experiment_have_colours_of_their_own(uri: str, tmp_path: Path) -> None:
+    for n in range(3):
+        track(run_folder(tmp_path, hash8=f"0123abc{n}"), uri, traces=0)
+    (experiment,) = (e for e in client(uri).search_experiments() if e.name != "Default")
+    runs = client(uri).search_runs([experiment.experiment_id])
+    assert len({run.data.tags["mlflow.runColor"] for run in runs}) == 3

@@ -1,0 +1,78 @@
+"""A bundle as a data set repository of the Hugging Face hub: the file as it is, beside a card with the runs' tables.
+
+    push(Path("bundle.zip"), "owner/name", private=True) -> "https://huggingface.co/datasets/owner/name"
+
+Where the hub is, and as whom one pushes, huggingface_hub reads from HF_ENDPOINT, HF_TOKEN and its login. Others fetch
+the file and run `harness verify bundle.zip`; the card names the checksum that this prints.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.errors import SaveError, UserError
+from harness.exchange.bundle import opened
+from reports.columns import ordered, sections
+from reports.render import render_sections
+from reports.tables import frame
+
+if TYPE_CHECKING:
+    from harness.exchange.bundle import Bundle
+
+NAME = "bundle.zip"
+_HEAD = """---
+pretty_name: {title}
+license: other
+task_categories: [question-answering]
+tags: [longdoc-harness]
+viewer: false
+---
+
+# {title}
+
+Stored runs of [longdoc-harness]: answers, gold answers, shown texts, costs, settings and environment of {runs} runs.
+Check them without a model: `harness verify {file}` should print the contents sha256
+
+    {digest}
+
+Texts come from {licences}.
+
+"""
+
+
+def push(path: Path, repository: str, *, private: bool = True) -> str:
+    """Push the bundle at `path` and return the repository's address; made where there is none.
+
+    private: of a repository that is made now; one that exists stays as it is. Raises UserError for a bundle that is
+    damaged or no bundle, or a name that the hub does not take, and SaveError where the hub did not take it.
+    """
+    from huggingface_hub import CommitOperationAdd, HfApi
+    from huggingface_hub.errors import HFValidationError
+
+    with opened(path) as bundle:
+        if bundle.damaged or bundle.lost:
+            raise UserError(f"{path} is damaged ({', '.join([*bundle.damaged, *bundle.lost])}); export it again")
+        files = {"README.md": card(bundle, repository).encode(), NAME: path.read_bytes()}
+    added = [CommitOperationAdd(path_in_repo=name, path_or_fileobj=data) for name, data in files.items()]
+    api = HfApi()
+    try:
+        made = api.create_repo(repository, repo_type="dataset", private=private, exist_ok=True)
+        told = f"Runs of longdoc-harness, contents sha256 {bundle.sha256}"
+        api.create_commit(repository, added, commit_message=told, repo_type="dataset")
+    except HFValidationError as error:
+        raise UserError(f"'{repository}' is no name of a repository ({error}); use OWNER/NAME") from error
+    except Exception as error:  # the client has changed its HTTP library twice: whatever is raised, nothing was taken
+        why = " ".join(str(error).split())[:300]
+        raise SaveError(f"the hub did not take {path} ({why}); log in with: hf auth login, or set HF_TOKEN") from error
+    return str(made)
+
+
+def card(bundle: Bundle, repository: str) -> str:
+    """README.md of the repository: what it holds, its checksum, licences and tables."""
+    runs = list(bundle.runs.values())
+    sets = {str(run.config["dataset"]["name"]): run.config["dataset"].get("licence") for run in runs}
+    licences = ", ".join(f"{name} ({licence or 'licence not recorded'})" for name, licence in sorted(sets.items()))
+    title = repository.rpartition("/")[2]
+    head = _HEAD.format(title=title, runs=len(runs), file=NAME, digest=bundle.sha256, licences=licences)
+    return head + render_sections(sections(ordered(frame(runs))), "markdown")

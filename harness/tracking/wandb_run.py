@@ -1,0 +1,82 @@
+"""Weights & Biases, filled from run folders as MLflow is: `wandb:PROJECT` is an address like that of an MLflow store.
+
+    log(run, "wandb:qa")     config: short settings by their names for --set · history: means over 1, 2, ... questions
+                             summary: the numbers of the tables · group: the suite, else the data set
+
+Where it logs to, and as whom, W&B reads from WANDB_MODE, WANDB_API_KEY, WANDB_BASE_URL and its own files; those of runs
+are in wandb/ of the results folder. No text, code or path is sent. A run is logged once it ends: one that goes on later
+is the same run of W&B, which then keeps the points it has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+from typing import TYPE_CHECKING, Any
+
+from harness.tracking.metrics import numbers, params, run_state, running_points, suite_of, tags
+
+if TYPE_CHECKING:
+    from harness.storage.run_folder import StoredRun
+
+
+SCHEME, PROJECT = "wandb:", "longdoc-harness"
+_TAGS = ("method", "model", "dataset", "profile")
+# Nothing but what `log` names is sent: no output of the process, no code, no facts of the machine.
+_SETTINGS = {
+    "console": "off",
+    "silent": True,
+    "disable_git": True,
+    "disable_code": True,
+    "x_disable_stats": True,
+    "x_disable_meta": True,
+    "x_disable_machine_info": True,
+    "x_save_requirements": False,
+    "init_timeout": 30,
+}
+
+
+def missing() -> list[str]:
+    """A sentence if W&B is not installed."""
+    known = importlib.util.find_spec("wandb") is not None
+    return [] if known else ["W&B is not installed; install it with: pip install 'longdoc-harness[wandb]'"]
+
+
+def log(run: StoredRun, uri: str, suite: str | None = None) -> None:
+    """Log a run that has ended. Raises what W&B raises, and OSError."""
+    os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # read when it is imported
+    import wandb
+
+    config = run.config
+    group = suite or suite_of(run)
+    known = tags(run, group)
+    place = f"{config['dataset']['name']}/{run.path.name}/{run.manifest.get('started')}"
+    logged = wandb.init(
+        project=uri.removeprefix(SCHEME) or PROJECT,
+        id=hashlib.sha256(place.encode()).hexdigest()[:16],
+        resume=None if os.environ.get("WANDB_MODE") == "offline" else "allow",
+        name=run.path.name,
+        group=group or config["dataset"]["name"],
+        job_type=config["dataset"]["name"],
+        tags=[known[name][:64] for name in _TAGS if name in known],
+        config=params(config, run.manifest.get("models") or {})[0] | {"seed": config["seed"], "state": run_state(run)},
+        dir=str(run.path.parent.parent),
+        settings=wandb.Settings(**_SETTINGS),
+    )
+    steps: dict[int, dict[str, float]] = {}
+    for step, name, value in running_points(run):
+        steps.setdefault(step, {})[name] = value
+    for step, values in steps.items():
+        logged.log(values, step=step)
+    logged.summary.update(_final(run))
+    logged.finish(exit_code=0 if run_state(run) == "finished" else 1)
+
+
+def _final(run: StoredRun) -> dict[str, Any]:
+    """The numbers of the tables; {} before the first question."""
+    if not run.records:
+        return {}
+    from reports import tables
+
+    return dict(numbers(run, {str(k): v for k, v in tables.frame([run]).iloc[0].items()}))

@@ -1,0 +1,131 @@
+"""`harness push` against a stand-in for the hub on this machine, which takes small files inside the commit."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.exchange.bundle import export
+from tests.reports.build import stored
+
+
+class Hub(ThreadingHTTPServer):
+    """Keeps what is created and committed; a token that is not "right" is refused."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.url = f"http://127.0.0.1:{self.server_port}/datasets/me/runs"
+        self.created: list[dict[str, Any]] = []
+        self.files: dict[str, bytes] = {}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Hub
+
+    def do_POST(self) -> None:
+        data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if self.headers.get("Authorization") != "Bearer right":
+            self._reply(401, {"error": "Invalid username or password."})
+        elif self.path == "/api/repos/create":
+            self.server.created.append(json.loads(data))
+            self._reply(200, {"url": self.server.url})
+        elif self.path == "/api/validate-yaml":
+            self._reply(200, {"errors": [], "warnings": []})
+        elif self.path.endswith("/preupload/main"):
+            files = json.loads(data)["files"]
+            self._reply(
+                200, {"files": [{"path": f["path"], "uploadMode": "regular", "shouldIgnore": False} for f in files]}
+            )
+        else:
+            for line in map(json.loads, data.splitlines()):
+                if line["key"] == "file":
+                    self.server.files[line["value"]["path"]] = base64.b64decode(line["value"]["content"])
+            self._reply(200, {"commitUrl": f"{self.server.url}/commit/{'0' * 40}", "commitOid": "0" * 40})
+
+    def do_GET(self) -> None:
+        self._reply(404, {"error": "Entry not found"})
+
+    def _reply(self, status: int, value: dict[str, Any]) -> None:
+        body = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    server = Hub()
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> tuple[Path, str]:
+    path = tmp_path / "bundle.zip"
+    return path, export(
+        [stored(tmp_path / "results", [1.0, 0.5]), stored(tmp_path / "results", [0.0, 0.0], method="bm25")], path
+    )
+
+
+def push(hub: Hub, *words: str, token: str = "right") -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}", "HF_TOKEN": token, "HF_HUB_OFFLINE": "0"}
+    return subprocess.run([sys.executable, "-m", "harness", "push", *words], env=env, capture_output=True, text=True)
+
+
+def test_a_bundle_and_its_card_are_a_private_data_set(hub: Hub, bundle: tuple[Path, str]) -> None:
+    path, digest = bundle
+    done = push(hub, str(path), "me/runs")
+    assert (done.returncode, done.stdout) == (0, f"{hub.url}\n"), done.stderr
+    assert [(made["name"], made["type"], made["visibility"]) for made in hub.created] == [
+        ("runs", "dataset", "private")
+    ]
+    assert hub.files["bundle.zip"] == path.read_bytes()
+    card = hub.files["README.md"].decode()
+    assert digest in card
+    assert "| pecan | 75.0" in card
+    assert "musique (licence not recorded)" in card
+
+
+def test_public_is_asked_for(hub: Hub, bundle: tuple[Path, str]) -> None:
+    assert push(hub, str(bundle[0]), "me/runs", "--public").returncode == 0
+    assert hub.created[0]["visibility"] == "public"
+
+
+@pytest.mark.parametrize(
+    ("words", "token", "code", "sentence"),
+    [
+        (["{bundle}", "me/runs"], "wrong", 3, "log in with: hf auth login, or set HF_TOKEN"),
+        (["{bundle}", "a/b/c"], "right", 2, "use OWNER/NAME"),
+        (["none.zip", "me/runs"], "right", 2, "write one with: harness export RUN... bundle.zip"),
+    ],
+)
+def test_what_cannot_be_pushed_is_a_sentence(
+    words: list[str], token: str, code: int, sentence: str, hub: Hub, bundle: tuple[Path, str]
+) -> None:
+    done = push(hub, *(word.format(bundle=bundle[0]) for word in words), token=token)
+    assert (done.returncode, sentence in done.stderr, len(done.stderr.splitlines())) == (code, True, 1), done.stderr
+    assert hub.files == {}
+
+
+def test_a_damaged_bundle_is_not_pushed(hub: Hub, bundle: tuple[Path, str]) -> None:
+    path = bundle[0]
+    path.write_bytes(path.read_bytes()[:-200])
+    assert push(hub, str(path), "me/runs").returncode == 2
+    assert hub.created == []

@@ -1,0 +1,99 @@
+"""Weights & Biases: what is sent of a run, and what becomes of failures. Nothing here needs a connection."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from harness.errors import CannotRun
+from harness.tracking import wandb_run
+from harness.tracking.track import StoreError, problems, track, track_suites
+from tests.reports.build import SCORE, record, write_run
+
+
+class FakeRun:
+    def __init__(self, **arguments: Any) -> None:
+        self.arguments, self.summary, self.history, self.exit_code = arguments, {}, [], None
+
+    def log(self, values: dict[str, float], step: int) -> None:
+        self.history.append((step, values))
+
+    def finish(self, exit_code: int) -> None:
+        self.exit_code = exit_code
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[FakeRun]:
+    """The runs that a stand-in for the package was asked to log."""
+    runs: list[FakeRun] = []
+    package, errors = ModuleType("wandb"), ModuleType("wandb.errors")
+
+    def init(**arguments: Any) -> FakeRun:
+        if arguments["project"] == "down":
+            raise errors.Error("nobody answers")
+        runs.append(FakeRun(**arguments))
+        return runs[-1]
+
+    errors.Error = type("Error", (Exception,), {})
+    package.init, package.Settings, package.errors = init, dict, errors
+    monkeypatch.setitem(sys.modules, "wandb", package)
+    monkeypatch.setitem(sys.modules, "wandb.errors", errors)
+    monkeypatch.setattr(wandb_run, "missing", list)
+    return runs
+
+
+def test_settings_means_and_final_numbers_are_logged(tmp_path: Path, sent: list[FakeRun]) -> None:
+    folder = write_run(tmp_path, [record(0, 1.0), record(1, None), record(2, 0.5)])
+    track(folder, "wandb:qa", suite="first")
+    (run,) = sent
+    assert [run.arguments[key] for key in ("project", "name", "group")] == ["qa", folder.name, "first"]
+    assert run.arguments["config"]["method.k"] == "5"
+    assert [values[SCORE] for _, values in run.history] == [100.0, 50.0, 50.0]
+    assert (run.summary[SCORE], run.summary["failed"], run.exit_code) == (50.0, 1.0, 0)
+    assert str(tmp_path) not in str(run.arguments["config"])
+
+
+def test_a_run_is_logged_once_it_ends_and_again_under_the_same_id(tmp_path: Path, sent: list[FakeRun]) -> None:
+    folder = write_run(tmp_path, [record(0, 1.0)], summary={"state": "interrupted"})
+    track(folder, "wandb:qa", running=True)
+    assert sent == []
+    track(folder, "wandb:")
+    track(folder, "wandb:")
+    assert (len({run.arguments["id"] for run in sent}), sent[0].exit_code) == (1, 1)
+    assert sent[0].arguments["project"] == wandb_run.PROJECT
+    track_suites([folder], "wandb:qa", suite="first")
+    assert len(sent) == 2
+
+
+def test_a_failure_names_the_command_that_logs_it_later(tmp_path: Path, sent: list[FakeRun]) -> None:
+    folder = write_run(tmp_path, [record(0, 1.0)])
+    with pytest.raises(
+        StoreError, match=r"nobody answers.*fill W&B from there with: harness track .* --uri wandb:down"
+    ):
+        track(folder, "wandb:down")
+
+
+def test_without_the_package_the_command_that_installs_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert "pip install 'longdoc-harness[wandb]'" in problems("wandb:qa")[0]
+    with pytest.raises(CannotRun, match="is not installed"):
+        track(write_run(tmp_path, [record(0, 1.0)]), "wandb:qa")
+
+
+def test_offline_mode_writes_a_file_and_asks_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    track(write_run(tmp_path, [record(0, 1.0)]), "wandb:qa")
+    (written,) = (tmp_path / "wandb").glob("offline-run-*/run-*.wandb")
+    assert SCORE.encode() in written.read_bytes()
+
+
+def test_another_tracker_is_refused(command: Any) -> None:
+    code, _, err = command("run", "-m", "bm25", "-d", "pocket/musique", "--track", "comet")
+    assert (code, "unknown tracker 'comet'" in err) == (2, True)
