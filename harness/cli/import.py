@@ -14,8 +14,8 @@ from harness.cli.options import RESULTS, Out, split
 from harness.cli.output import columns, say
 from harness.config import registry
 from harness.errors import UnknownName, UserError, printable
-from harness.exchange.foreign import ForeignRun, checked
-from harness.exchange.foreign_tools import READERS
+from harness.exchange.foreign import ForeignRun
+from harness.exchange.foreign_tools import READERS, read
 from harness.exchange.import_runs import Imported, prepare
 from harness.storage.object_store import is_url
 from harness.storage.run_schema import LOGGED
@@ -53,8 +53,7 @@ def import_(
         raise UserError("--out: runs are imported into a local folder")
     names = tuple(split([scorers or ""]))
     registry.trust(*names)
-    runs = [checked(READERS[tool](Path(file))) for file in dict.fromkeys(files)]
-    ready = [prepare(run, dataset, data, names) for run in runs]
+    ready = [prepare(read(tool, Path(file)), dataset, data, names) for file in dict.fromkeys(files)]
     places = [one.place for one in ready]
     if twice := [place for place in places if places.count(place) > 1]:
         raise UserError(f"two of the files would become the same run {twice[0]}; leave one out")
@@ -81,10 +80,9 @@ def _means(means: dict[str, tuple[float, float]], run: ForeignRun) -> list[tuple
     """Of each score the mean and standard error of the answers, and whether the tool printed the same."""
     rows: list[tuple[str, ...]] = []
     for name, (mean, stderr) in means.items():
-        told = run.told.get(name.removeprefix(LOGGED)) if name.startswith(LOGGED) else None
+        told = run.told.get(name.removeprefix(LOGGED), ()) if name.startswith(LOGGED) else ()
         verdict = ""
-        if told is not None:
-            pairs = [(there, here) for there, here in zip(told, (mean, stderr), strict=True) if there is not None]
+        if pairs := [(there, here) for there, here in zip(told, (mean, stderr), strict=False) if there is not None]:
             same = all(math.isclose(*pair, rel_tol=0, abs_tol=_SAME) for pair in pairs)
             verdict = "as printed there" if same else f"printed there: {' ± '.join(f'{a:.6g}' for a, _ in pairs)}"
         rows.append(

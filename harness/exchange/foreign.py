@@ -125,8 +125,8 @@ class ForeignRun:
     answers: Sequence[ForeignAnswer]
     files: Sequence[Path]
     form: str | None = None
-    told: Mapping[str, tuple[float, float | None]] = field(default_factory=dict)
-    asked: int | None = None
+    told: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
+    asked: int = 0
     state: str = "finished"
     started: str | None = None
     lost: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""Files of other tools as foreign runs: `READERS[tool](path)`. Each raises DataError for a file that cannot be used.
+"""Files of other tools as foreign runs: `read(tool, path)`.
 
 inspect          .eval and .json logs of version 2, as inspect_ai 0.3.285 writes them
 lm-eval          samples_TASK_DATE.jsonl of lm_eval 0.4.13 (--log_samples), with results_DATE.json beside it if there
@@ -13,13 +13,18 @@ from __future__ import annotations
 import io
 import re
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from harness.datasets.files import Broken, Place, json_value, parse_line, read_rows
 from harness.errors import DataError
-from harness.exchange.foreign import FORMS, ForeignRun, answers, at
+from harness.exchange.bundle import zip_problems
+from harness.exchange.foreign import FORMS, ForeignRun, answers, at, checked
 from harness.exchange.inspect_logs import STATES, USED, VERSION
 from harness.storage.limits import limit
 from harness.storage.untrusted import parse_yaml, plain, read_plain
@@ -51,9 +56,9 @@ def _inspect(path: Path) -> ForeignRun:
         answers=answers(rows, FORMS["inspect"], _of_sample),
         files=[path],
         told=dict(map(_mean, at(log, "results.scores") or ())),
-        asked=at(log, "results.total_samples") or at(log, "eval.dataset.samples"),
+        asked=int(at(log, "results.total_samples") or at(log, "eval.dataset.samples") or 0),
         state=states.get(str(log.get("status")), "interrupted"),
-        started=at(log, "stats.started_at") or None,
+        started=datetime.fromisoformat(started).isoformat() if (started := at(log, "stats.started_at")) else None,
     )
 
 
@@ -68,6 +73,8 @@ def _packed(path: Path) -> tuple[_Row, _Rows]:
     try:
         with open(path, "rb", opener=plain) as file, zipfile.ZipFile(file) as archive:
             wanted = [e for e in archive.infolist() if e.filename == "header.json" or e.filename.startswith("samples/")]
+            if problems := list(zip_problems(wanted)):
+                raise ValueError(problems[0])
             data = {entry.filename: parse_line(_member(file, archive, entry)) for entry in wanted}
     except (OSError, ValueError, EOFError, NotImplementedError, zipfile.BadZipFile) as error:
         raise DataError(path, None, None, f"cannot be read ({error}); is the file cut?") from None
@@ -90,12 +97,15 @@ def _member(file: Any, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> byte
     file.seek(int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little"), io.SEEK_CUR)
     packed = pyarrow.BufferReader(file.read(entry.compress_size))
     data: bytes = pyarrow.CompressedInputStream(packed, "zstd").read(entry.file_size)
+    if zlib.crc32(data) != entry.CRC:
+        raise ValueError(f"{entry.filename} is damaged")
     return data
 
 
 def _of_sample(row: _Row, values: dict[str, Any]) -> None:
     """Scores as numbers, of several values one each; tokens of all models that were called; the last message."""
-    values.setdefault("prediction", "")
+    if not row["output"].get("choices"):  # stopped before it wrote something
+        values.setdefault("prediction", "")
     if isinstance(values.get("question"), list):
         values["question"] = at(values["question"], f"{len(values['question']) - 1}.content")
     usages = list((row.get("model_usage") or {}).values())
@@ -110,11 +120,12 @@ def _of_sample(row: _Row, values: dict[str, Any]) -> None:
     values["scores"] = {name: v for name, v in numbers.items() if isinstance(v, int | float)}
 
 
-def _mean(score: _Row) -> tuple[str, tuple[float, float | None]]:
+def _mean(score: _Row) -> tuple[str, tuple[float | None, float | None]]:
     """The name of a score with its printed mean, which Inspect calls accuracy where letters were given."""
     name = str(score["name"] if score["name"] == score.get("scorer") else f"{score.get('scorer')}.{score['name']}")
-    mean = at(score, "metrics.mean.value")
-    return name, (at(score, "metrics.accuracy.value") if mean is None else mean, at(score, "metrics.stderr.value"))
+    told = [at(score, f"metrics.{metric}.value") for metric in ("mean", "accuracy", "stderr")]
+    mean, accuracy, stderr = (value if isinstance(value, int | float) else None for value in told)
+    return name, (accuracy if mean is None else mean, stderr)
 
 
 def _lm_eval(path: Path) -> ForeignRun:
@@ -124,6 +135,8 @@ def _lm_eval(path: Path) -> ForeignRun:
     lost: set[str] = set()
 
     def scored(row: _Row, values: dict[str, Any]) -> None:
+        if not isinstance(values.get("prediction"), str):
+            raise TypeError("answers are log-likelihoods, not texts")
         numbers = {name: row[name] for name in row["metrics"] if isinstance(row[name], int | float)}
         values["scores"] = numbers
         lost.update(
@@ -144,7 +157,7 @@ def _lm_eval(path: Path) -> ForeignRun:
         answers=found,
         files=[path, *([beside] if results else [])],
         told={name: (mean, printed.get((f"{name}_stderr", mark))) for (name, mark), mean in printed.items()},
-        asked=at(results, f"n-samples.{task}.effective"),
+        asked=int(at(results, f"n-samples.{task}.effective") or 0),
         lost=sorted(lost),
     )
 
@@ -201,3 +214,11 @@ READERS: Mapping[str, Callable[[Path], ForeignRun]] = {
     "infinitebench": _infinitebench,
     "jsonl": _jsonl,
 }
+
+
+def read(tool: str, path: Path) -> ForeignRun:
+    """The run in a file of `tool`, one of READERS. Raises DataError for a file that cannot be used."""
+    try:
+        return checked(READERS[tool](path))
+    except (AttributeError, KeyError, OSError, TypeError, ValueError, yaml.YAMLError) as error:
+        raise DataError(path, None, None, f"is not of the form that is read ({error}); another version?") from None

@@ -102,7 +102,7 @@ def prepare(
     dataset_name: the data set whose questions these are, data: the file of its rows; own: scorers in place of its own.
     Raises UserError where that cannot be done, DataError naming the line.
     """
-    asked = max(run.asked or 0, len(run.answers))
+    asked = max(run.asked, len(run.answers))
     config = _dataset_config(run, dataset_name, data, own)
     if problems := scorers.problems(config.scorers):
         raise ConfigError(problems)
@@ -118,7 +118,8 @@ def prepare(
     config, records = _scored(config, pairs, dataset, notes)
     logged = list(dict.fromkeys(LOGGED + name for answer in run.answers for name in answer.scores))
     if not (names := [*config.scorers, *logged]):
-        raise UserError(f"{run.files[0]} holds no score; name some with --scorers (harness list scorers)")
+        why = "; ".join(["name some with --scorers (harness list scorers)", *run.lost])
+        raise UserError(f"{run.files[0]} holds no score; {why}")
     settings = {
         "method": {"name": run.method, "implementation": ELSEWHERE, "mark": "made elsewhere"},
         "dataset": {**config.model_dump(mode="json", exclude=_NOT_KNOWN), "scorers": names},

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from harness.exchange import inspect_logs
-from harness.exchange.foreign import checked
-from harness.exchange.foreign_tools import READERS
+from harness.exchange.foreign_tools import read
 from harness.exchange.import_runs import prepare
 from harness.storage.run_folder import StoredRun, find_runs, read_run
 from reports.compare import compare
@@ -172,7 +171,7 @@ def jsonl(root: Path, **fields: Any) -> Path:
 
 
 def imported(tool: str, path: Path, root: Path, *arguments: Any) -> StoredRun:
-    return read_run(prepare(checked(READERS[tool](path)), *arguments).write(root, lambda note: None))
+    return read_run(prepare(read(tool, path), *arguments).write(root, lambda note: None))
 
 
 FORMS = {
@@ -320,6 +319,9 @@ BAD: dict[str, tuple[str, Callable[[Path], Path], str]] = {
     ),
     "a question twice": ("inspect", samples(sample(0), sample(1, id="a")), "row 2: question 'a' is answered at"),
     "another shape": ("inspect", samples(sample(0), sample(1, scores={"f1": 1})), "log.json, row 2"),
+    "no output": ("inspect", samples(sample(0), sample(1, output="x")), "log.json, row 2"),
+    "no means": ("inspect", lambda root: inspect(root, results={"scores": [1]}), "is not of the form that is read"),
+    "no date": ("inspect", lambda root: inspect(root, stats={"started_at": "noon"}), "'noon'"),
     "no answers": ("inspect", samples(), "holds no answered question"),
     "a cut line": ("jsonl", edited(jsonl, lambda text: text[:-20]), "line 4: broken JSON"),
     "no prediction": (
