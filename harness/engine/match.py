@@ -124,26 +124,26 @@ class Match:
         for name in active:
             self.entered[name] += 1
         level = self.rules.alpha / len(self.pairs)
-        fresh = [pair for pair in self.pairs if pair.settled_by is None]
-        for pair in fresh:
+        places = list(itertools.combinations(range(len(self.names)), 2))
+        for pair, (i, j) in zip(self.pairs, places, strict=True):
+            if pair.settled_by is not None:
+                continue
             difference = sums[pair.a] - sums[pair.b]
             pair.race.add(min(max(difference, -size), size))  # sums of floats may pass the bound by a rounding error
             pair.interval = pair.race.interval(level)
-            self._evidence[self._place(pair)], self._evidence[self._place(pair)[::-1]] = pair.race.evidence
+            self._evidence[i, j], self._evidence[j, i] = pair.race.evidence
         shown = extend_ranking(self._better, self._evidence, self.rules.alpha)
-        for pair in (pair for pair in self.pairs if pair.better is None):  # one of a settled width may get a verdict
-            i, j = self._place(pair)
+        for pair, (i, j) in zip(self.pairs, places, strict=True):
             low, high = pair.interval
-            if self._better[i, j] or self._better[j, i]:
+            if pair.better is not None:
+                continue
+            if self._better[i, j] or self._better[j, i]:  # a pair of a settled width may still get a verdict
                 pair.better = pair.a if self._better[i, j] else pair.b
                 pair.settled_by = "level" if {(i, j), (j, i)} & set(shown) else "order"
             elif self.rules.width is not None and high - low <= self.rules.width + 1e-9:
                 pair.settled_by = "width"
             elif pair.race.complete:
                 pair.settled_by = "all"
-
-    def _place(self, pair: Pair) -> tuple[int, int]:
-        return self.names.index(pair.a), self.names.index(pair.b)
 
     @property
     def standing(self) -> str:

@@ -128,20 +128,19 @@ def _checked(pair: Pair, score: str, margin: float) -> dict[str, Any]:
 
 def _said(row: Mapping[str, Any], margin: float) -> str:
     """What the check of a twin means for its rows."""
-    within = f"within {100 * margin:g} points"
     if row["check"] == "not checked":
         return (
             "it is not known whether the twin is harder, so no drop is called recalled: run oracle-evidence with and "
             "without --set dataset.swap=entities"
         )
-    ends = (100 * row[f"evidence{end}"] for end in ("", ".low", ".high"))
-    told = "original minus twin on the evidence alone is {:+.1f} points [{:.1f}, {:.1f}] (90 %)".format(*ends)
-    return {
-        "equivalent": f"the twin is no harder: {told}, equivalent {within} (two one-sided tests at 5 %)",
-        "undecided": f"the twin may be harder, so no drop is called recalled: {told}, not shown to be {within}",
-        "harder": f"the twin is harder, so no drop is called recalled: {told}, not {within}",
-        "easier": f"the twin is easier, so no drop is called recalled: {told}, not {within}",
-    }[row["check"]]
+    is_ = {"equivalent": "is no harder", "undecided": "may be harder", "harder": "is harder", "easier": "is easier"}
+    yes = row["check"] == "equivalent"
+    value, low, high = (100 * row[f"evidence{end}"] for end in ("", ".low", ".high"))
+    return (
+        f"the twin {is_[row['check']]}{'' if yes else ', so no drop is called recalled'}: original minus twin on the "
+        f"evidence alone is {value:+.1f} points [{low:.1f}, {high:.1f}] (90 %), {'' if yes else 'not '}shown to be "
+        f"equivalent within {100 * margin:g} points (two one-sided tests at 5 %)"
+    )
 
 
 def figure(
