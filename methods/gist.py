@@ -62,8 +62,8 @@ def request(marked: Sequence[str], prompt: Prompt) -> Pieces:
 class Pages:
     """One document; `notes` says how often a page ended at its last label because no other was picked."""
 
-    def __init__(self, text: str, most: int, least: int, last: int, reply_tokens: int) -> None:
-        self.text, self.most, self.least, self.last = text, most, least, last
+    def __init__(self, text: str, max_words: int, min_words: int, last: int, reply_tokens: int) -> None:
+        self.text, self.max_words, self.min_words, self.last = text, max_words, min_words, last
         self.reply_tokens = reply_tokens
         self.units = list(self._units())
         self.words = [_word_count(text[a:b]) for a, b in self.units]
@@ -108,22 +108,22 @@ class Pages:
     def _end(self, start: int) -> int:
         """Behind the last unit that a page from `start` has room for; one unit at least."""
         end, words = start + 1, self.words[start]
-        while end < len(self.units) and words + self.words[end] <= self.most:
+        while end < len(self.units) and words + self.words[end] <= self.max_words:
             words += self.words[end]
             end += 1
         return end
 
     def _labels(self, start: int, end: int) -> list[int]:
-        """The offered numbers: places after the `least`-th word, including the end."""
+        """The offered numbers: places after the `min_words`-th word, including the end."""
         labels, words = [], 0
         for i in range(start, end):
             words += self.words[i]
-            if words >= self.least or i == end - 1:
+            if words >= self.min_words or i == end - 1:
                 labels.append(i + 1)
         return labels
 
     def _units(self) -> Iterator[Span]:
-        longest = self.most - self.least
+        longest = self.max_words - self.min_words
         for line in _LINE.finditer(self.text):
             a, b = line.span()
             if _word_count(self.text[a:b]) <= longest:

@@ -192,9 +192,9 @@ def _answer(step: Callable[[], Any], writing: int, limits: Limits) -> None:
         os._exit(0)
 
 
-def _lower_limit(which: int, most: int) -> None:
+def _lower_limit(which: int, limit: int) -> None:
     hard = resource.getrlimit(which)[1]
-    resource.setrlimit(which, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+    resource.setrlimit(which, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 
 
 def _cut(render: Callable[..., str], name: str, date: str, thinking: bool) -> Pieces:

@@ -75,7 +75,7 @@ class Course:
         self._net: Base | None = None
         self._merged: Merged | None = None
 
-    def run(self, tell: Callable[[str], None], stop: threading.Event, most: int | None) -> None:
+    def run(self, tell: Callable[[str], None], stop: threading.Event, last_step: int | None) -> None:
         """Train all adapters that are not trained yet. Raises UserError, CannotRun, SaveError."""
         fits(self.base, self.settings, [task.name for task in self.tasks], self.device)
         before = 0
@@ -83,7 +83,7 @@ class Course:
             self._make_data(task, tell, stop)
             by_label = self.labels is not None
             scenes = self.scenes(task)[0] if by_label else data.scenes_of(self.file(task), _WORLD)[0]
-            job = self._job(task, scenes, before, most)
+            job = self._job(task, scenes, before, last_step)
             for number, name in enumerate(task.classes):
                 share = sum(scene.verdicts[0] == (number == 0) for scene in scenes) / len(scenes)
                 tell(f"{task.name}: {share:.1%} of {len(scenes):,} labels are {name}")
@@ -170,8 +170,8 @@ class Course:
         """The merged training questions, loaded once for all tasks."""
         assert self.labels is not None  # called with labels only
         if self._merged is None:
-            most = max(self.settings.of(task.name).scenes for task in self.tasks)
-            self._merged = gather(self.labels.sets, most, tell)
+            count = max(self.settings.of(task.name).scenes for task in self.tasks)
+            self._merged = gather(self.labels.sets, count, tell)
         return self._merged
 
     def items(self, task: TrainingTask, tell: Callable[[str], None]) -> list[Item]:
@@ -232,14 +232,14 @@ class Course:
             )
         return scenes[: len(scenes) - held], scenes[len(scenes) - held :][: self.settings.exam]
 
-    def _job(self, task: TrainingTask, scenes: Sequence[Scene], before: int, most: int | None) -> Job:
+    def _job(self, task: TrainingTask, scenes: Sequence[Scene], before: int, last_step: int | None) -> Job:
         own, base = self.settings.of(task.name), self.base_model()
         token_rows = self.rows(task, scenes)
         if not token_rows.rows:
             raise UserError(f"no row of '{task.name}' has {own.length} tokens or fewer; raise --set {task.name}.length")
         data = file_hash(self.file(task))
         about = identity(base, self.settings, task.name, self.seed, data=data, prompts=self.prompts(task))
-        return Job(task.name, self.out, token_rows, self.settings, self.seed, about, before, most)
+        return Job(task.name, self.out, token_rows, self.settings, self.seed, about, before, last_step)
 
     def rows(self, task: TrainingTask, scenes: Sequence[Scene]) -> Rows:
         """The token rows of some scenes."""

@@ -180,34 +180,34 @@ class _RecordingTools(SceneTools):
     """The scene's tools, whose one model is recorded."""
 
     def __init__(
-        self, model: LanguageModel, scene: Scene, outcome: SceneOutcome, most: int, adapter: str | None
+        self, model: LanguageModel, scene: Scene, outcome: SceneOutcome, max_tokens: int, adapter: str | None
     ) -> None:
         super().__init__(model, scene)
-        self._outcome, self._most, self._adapter = outcome, most, adapter
+        self._outcome, self._max_tokens, self._adapter = outcome, max_tokens, adapter
 
     def model(self, role: str = "reader") -> MeteredModel:
         """The one model, recorded."""
         recorded = _RecordedModel(self._model, self.meter, role, self._adapter)
-        recorded.outcome, recorded.most = self._outcome, self._most
+        recorded.outcome, recorded.max_tokens = self._outcome, self._max_tokens
         return recorded
 
 
 class _RecordedModel(MeteredModel):
-    """A model whose sessions are recorded in `outcome`, and write `most` tokens at most."""
+    """A model whose sessions are recorded in `outcome`, and write at most `max_tokens`."""
 
     outcome: SceneOutcome
-    most: int
+    max_tokens: int
 
     def session(self, adapter: str | None = None) -> Session:
         """A session that is recorded."""
-        return cast("Session", _RecordedSession(super().session(adapter), self.outcome, self.most))
+        return cast("Session", _RecordedSession(super().session(adapter), self.outcome, self.max_tokens))
 
 
 class _RecordedSession:
     """A session that records what it writes, probes and scores; all else is the inner session's."""
 
-    def __init__(self, inner: Session, outcome: SceneOutcome, most: int) -> None:
-        self._inner, self._outcome, self._most = inner, outcome, most
+    def __init__(self, inner: Session, outcome: SceneOutcome, max_tokens: int) -> None:
+        self._inner, self._outcome, self._max_tokens = inner, outcome, max_tokens
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -224,7 +224,7 @@ class _RecordedSession:
         return probe
 
     def write(self, max_tokens: int, stop: Sequence[str] = (), **options: Any) -> Written:
-        written = self._inner.write(min(max_tokens, self._most), stop, **options)
+        written = self._inner.write(min(max_tokens, self._max_tokens), stop, **options)
         self._outcome.written.append(written.text.strip())
         return written
 

@@ -222,11 +222,11 @@ class Models:
     def speed(self) -> tuple[float, float]:
         """(tokens read, tokens written) a second by the teacher, which is asked for one token, then for more."""
         teacher, text, seconds, written = self.teacher(), "word " * SHORT, 0.0, 1
-        for most in (1, 1, _WRITTEN):  # the first request also loads the model
+        for max_tokens in (1, 1, _WRITTEN):  # the first request also loads the model
             before, began = seconds, time.perf_counter()
             with teacher.session() as s:
                 s.user(text)
-                span = s.write(most).span
+                span = s.write(max_tokens).span
             seconds, written = time.perf_counter() - began, span.end - span.start
         return teacher.count(text) / max(before, 1e-9), max(1, written - 1) / max(seconds - before, 1e-9)
 

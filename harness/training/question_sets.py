@@ -1,6 +1,6 @@
 """Training questions of several data sets, merged, with every evaluation question kept out.
 
-    merged = gather([QuestionSet(training, evaluation), ...], most=10_000, tell)
+    merged = gather([QuestionSet(training, evaluation), ...], max_rows=10_000, tell)
     for key, question, documents in merged.items("question", 10_000): ...
 
 Evaluation questions are refused in four ways: a split or file that is not a training one by its name raises an error,
@@ -114,13 +114,13 @@ class Merged:
     documents: Mapping[str, Mapping[str, Document]]
     digests: Mapping[str, str]
 
-    def items(self, per: Literal["question", "document"], most: int) -> Iterator[Item]:
-        """The first `most` questions of each set with their documents, a question of each set in turn.
+    def items(self, per: Literal["question", "document"], max_rows: int) -> Iterator[Item]:
+        """The first `max_rows` questions of each set with their documents, a question of each set in turn.
 
         Per "document": those questions' documents, each text once.
         """
         seen: set[str] = set()
-        for name, example in self._in_turn(most):
+        for name, example in self._in_turn(max_rows):
             question = example.question
             documents = [self.documents[name][i] for i in question.document_ids]
             if per == "question":
@@ -131,14 +131,14 @@ class Merged:
                     seen.add(document.text)
                     yield f"{name}/{document.id}", None, [document]
 
-    def _in_turn(self, most: int) -> Iterator[tuple[str, Example]]:
-        sets = [[(name, example) for example in examples[:most]] for name, examples in self.examples.items()]
+    def _in_turn(self, max_rows: int) -> Iterator[tuple[str, Example]]:
+        sets = [[(name, example) for example in examples[:max_rows]] for name, examples in self.examples.items()]
         for row in itertools.zip_longest(*sets):
             yield from (pair for pair in row if pair is not None)
 
 
-def gather(sets: Sequence[QuestionSet], most: int, tell: Callable[[str], None]) -> Merged:
-    """Load the first `most` questions of each set, without evaluation questions.
+def gather(sets: Sequence[QuestionSet], max_rows: int, tell: Callable[[str], None]) -> Merged:
+    """Load the first `max_rows` questions of each set, without evaluation questions.
 
     Raises UserError for a set that is not a training split by its name, or that consists of evaluation questions to
     more than a fifth; otherwise what harness.datasets.load raises.
@@ -151,7 +151,7 @@ def gather(sets: Sequence[QuestionSet], most: int, tell: Callable[[str], None]) 
     for one in sets:
         name = one.training.name
         check_training(one.training)
-        dataset = load_once(one.training, most)
+        dataset = load_once(one.training, max_rows)
         refuse_evaluation((example.question.id for example in dataset.examples), name, dataset.source)
         apart = [pair for config in one.evaluation for pair in _asked(config)]
         ids, texts = {key for key, _ in apart if not _COUNTER.fullmatch(key)}, {folded(text) for _, text in apart}

@@ -70,8 +70,8 @@ class ReaderTraining:
     seed: int
     device: str = "auto"
 
-    def run(self, tell: Callable[[str], None], stop: threading.Event, most: int | None) -> bool:
-        """Train until all or `most` steps are done or `stop` is set; return whether all are. Raises as `train` does."""
+    def run(self, tell: Callable[[str], None], stop: threading.Event, last_step: int | None) -> bool:
+        """Train to the end, to `last_step` or until `stop` is set; return whether it ended. Raises as `train` does."""
         fits(self.base, self.settings, [NAME], self.device)
         rows = self.rows()
         base = Base(self.base, self.settings, self.device)
@@ -81,7 +81,7 @@ class ReaderTraining:
         from_adapter = {} if start is None else {"start": cards.adapter_digest(start)}
         ids = sorted(row.id for row in rows)
         about = identity(base, self.settings, NAME, self.seed, data=ids, prompts=prompts(), **from_adapter)
-        job = Job(NAME, self.out, data, self.settings, self.seed, about, 0, most, start)
+        job = Job(NAME, self.out, data, self.settings, self.seed, about, 0, last_step, start)
         progress = train(base, job, tell, stop)
         if progress.step < job.steps and not stop.is_set():
             export(base, job, self.folder)  # stopped by --steps: the adapter can be used, and training can resume

@@ -35,7 +35,7 @@ from harness.training.token_rows import Row, Rows, batches
 class Job:
     """The training of one adapter.
 
-    out: folder of the training; before: steps of the tasks before this one, for the log; most: last step of all tasks
+    out: folder of the training; before: steps of the tasks before this one, for the log; last_step: of all tasks
     together, None for no limit; start: folder of an adapter to initialise from, None for a new one.
     """
 
@@ -46,7 +46,7 @@ class Job:
     seed: int
     about: dict[str, Any] = field(default_factory=dict)
     before: int = 0
-    most: int | None = None
+    last_step: int | None = None
     start: Path | None = None
 
     @property
@@ -92,7 +92,7 @@ def rate(step: int, steps: int, settings: Settings, highest: float) -> float:
 
 
 def train(base: Base, job: Job, tell: Callable[[str], None], stop: threading.Event) -> Progress:
-    """Train until the steps are done, `job.most` is reached or `stop` is set; save the adapter if they are done.
+    """Train until the steps are done, `job.last_step` is reached or `stop` is set; save the adapter if they are done.
 
     Raises UserError where the checkpoint is of another training, CannotRun for a damaged one and for a loss that is not
     finite.
@@ -133,7 +133,7 @@ class _Run(Loop[list[list[Row]]]):
         self.advice = f"begin again with a lower --set {job.name}.rate"
         self.weights = base.parameters(job.name)
         self.optimizer = torch.optim.AdamW(self.weights.values(), weight_decay=0.0, betas=(0.9, 0.999))
-        self.last = job.steps if job.most is None else min(job.steps, max(0, job.most - job.before))
+        self.last = job.steps if job.last_step is None else min(job.steps, max(0, job.last_step - job.before))
         self._right = [0, 0]  # targets whose likeliest token is right, and all, since the last report
         self.restore(checkpoint.load(job.checkpoint, job.about))
         if 0 < self.progress.step < job.steps:

@@ -100,7 +100,7 @@ class TokenClassifier:
         self.name, self._net, self._tokenizer, self._meter = weights.source, net, tokenizer, meter
         places = int(getattr(net.config, "max_position_embeddings", 512))
         self._ends = tokenizer.cls_token_id, tokenizer.sep_token_id
-        self.most = min(512, places) - len(self._ends)
+        self.max_tokens = min(512, places) - len(self._ends)
         # A token that goes on with a word looks like "##ing"; or one that begins a word looks like "▁The".
         first = type(tokenizer.backend_tokenizer.model).__name__
         self.style: Style = "wordpiece" if first == "WordPiece" else "metaspace"
@@ -114,7 +114,7 @@ class TokenClassifier:
         return Tokenized(list(tokens), [(int(a), int(b)) for a, b in encoding["offset_mapping"]])
 
     def keep(self, tokens: Sequence[str]) -> np.ndarray:
-        """p(keep) [tokens] of at most `most` tokens. Raises ModelOutputError on NaN."""
+        """p(keep) [tokens] of at most `max_tokens`. Raises ModelOutputError on NaN."""
         began = time.perf_counter()
         ids = self._tokenizer.convert_tokens_to_ids(list(tokens))
         row = [self._ends[0], *ids, self._ends[1]]

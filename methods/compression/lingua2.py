@@ -106,7 +106,7 @@ class _Context:
         tokenized = classifier.tokenize(text)
         chunks: list[_Chunk] = []
         first = gap = 0
-        for last in chunk_ends(text, tokenized, classifier.most, config.chunk_end_tokens):
+        for last in chunk_ends(text, tokenized, classifier.max_tokens, config.chunk_end_tokens):
             part = Tokenized(tokenized.tokens[first:last], tokenized.offsets[first:last])
             chunks.append(_Chunk(text, part, gap, classifier))
             first, gap = last, chunks[-1].words[-1].end

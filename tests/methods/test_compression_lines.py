@@ -72,7 +72,7 @@ def test_a_line_that_the_compressors_window_does_not_hold_is_cut_there():
 class Digits:
     """A token is a word with the space before it; "w7" is kept with probability 0.7. Counts its requests."""
 
-    most, style = 100, "metaspace"
+    max_tokens, style = 100, "metaspace"
 
     def __init__(self):
         self.requests = 0
