@@ -48,7 +48,10 @@ class Reading:
         prompt = (ANSWER if texts else CLOSED).of(self.config)
         listed = [piece for text in texts for piece in (SEPARATOR, text)][1:]
         instruction = self.task.instruction
-        return prompt.fill(instruction=instruction, text=listed, question=question.text, options=options(question))
+        pieces = prompt.fill(instruction=instruction, text=listed, question=question.text, options=options(question))
+        if texts:  # solved examples stand at the question alone
+            pieces[0] = pieces[0].replace(instruction, self.task.without_shots, 1)
+        return pieces
 
 
 def options(question: Question) -> str:

@@ -88,7 +88,8 @@ class DatasetConfig(_Frozen):
     shown behind the instruction as an example (both: harness/datasets/answer_prefix.py); keep_texts: whether run
     folders hold its questions, gold answers and texts, which a licence may forbid; swap: "entities" for the twin with
     other names and numbers (harness/datasets/twins.py), "entities:rules" with the recogniser named; swap_seed: another
-    one makes another twin.
+    one makes another twin; shots, shots_from, shots_by, shots_ids, shots_seed: solved examples of training rows
+    (harness/datasets/shots.py).
     """
 
     name: str
@@ -108,6 +109,11 @@ class DatasetConfig(_Frozen):
     keep_texts: bool = True
     swap: Literal["entities", "entities:rules", "entities:spacy", "entities:stanza"] | None = None
     swap_seed: int = Field(default=0, ge=0)
+    shots: int = Field(default=0, ge=0)
+    shots_from: Place = "train"
+    shots_by: Literal["seed", "similarity"] = "seed"
+    shots_ids: tuple[str, ...] = ()
+    shots_seed: int = Field(default=0, ge=0)
     options: dict[str, Any] = Field(default_factory=dict)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from harness.datasets.shots import shots_of
 from harness.method import Task
 
 if TYPE_CHECKING:
@@ -24,10 +25,13 @@ EXAMPLE = "\n\nExample:\n{demonstration}\n"
 
 
 def task(dataset: DatasetConfig) -> Task:
-    """The task for every method: the instruction, with prefix and demonstration if the data set has them."""
+    """The task for every method: the instruction, with prefix, demonstration and shots if the data set has them."""
     request = "" if dataset.answer_prefix is None else ASK.format(prefix=dataset.answer_prefix)
     request += "" if dataset.demonstration is None else EXAMPLE.format(demonstration=dataset.demonstration)
-    return Task(instruction=dataset.instruction + request, max_answer_tokens=dataset.max_answer_tokens)
+    shots = shots_of(dataset)
+    request += "" if shots is None else shots.text()
+    found = {"shots": shots.identity} if shots is not None and shots.identity else {}
+    return Task(instruction=dataset.instruction + request, max_answer_tokens=dataset.max_answer_tokens, **found)
 
 
 def final(reply: str, prefix: str) -> str | None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from harness.cost.meter import Meter
+from harness.datasets.shots import shots_of
 from harness.method import Task
 from harness.models import LanguageModel, MeteredModel, Sampling
 from harness.parallel.in_flight import map_together
@@ -123,6 +124,12 @@ class Models:
                     self._loaded[key] = load_model(config)
         return self._loaded[key]
 
+    def task(self, task: Task, question: Question) -> Task:
+        """The task with the solved examples that are nearest to a question, where it has such."""
+        shots = shots_of(self._plan.config.dataset) if task.shots else None
+        more = "" if shots is None else shots.text(question)
+        return task.model_copy(update={"instruction": task.instruction + more}) if more else task
+
     def replies(self, role: str) -> Replies | None:
         """Replies that earlier runs were given by the model of `role`, None unless they are asked for."""
         if self._plan.config.cache is None:
@@ -206,7 +213,7 @@ class EngineTools:
         """What the data set asks of every method alike."""
         if self._task is None:
             raise LookupError("an index of scope 'document' cannot depend on the task; use scope 'question'")
-        return self._task
+        return self._task if self.question is None else self._models.task(self._task, self.question)
 
     @task.setter
     def task(self, task: Task) -> None:

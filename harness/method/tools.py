@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
 from harness.types import Question
 
@@ -21,15 +21,31 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+SHOTS = "\n\nExamples:\n\n"
+"""Begins the solved examples behind an instruction (dataset.shots)."""
+
+
 class Task(BaseModel):
     """The part of a prompt that is the same for every method.
 
-    instruction: how to answer, one sentence; max_answer_tokens: longest answer.
+    instruction: how to answer, one sentence; max_answer_tokens: longest answer; shots: the training rows of which each
+    question is shown the nearest behind the instruction, by their hash; left out of a dump if empty.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     instruction: str
     max_answer_tokens: int
+    shots: str = ""
+
+    @property
+    def without_shots(self) -> str:
+        """The instruction up to solved examples."""
+        return self.instruction.partition(SHOTS)[0]
+
+    @model_serializer(mode="wrap")
+    def _without_empty_shots(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = handler(self)
+        return values if self.shots else {key: value for key, value in values.items() if key != "shots"}
 
 
 class Encoder(Protocol):

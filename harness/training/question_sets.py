@@ -27,6 +27,7 @@ from harness.datasets.archives import is_archive
 from harness.datasets.files import first_key
 from harness.datasets.loading import load
 from harness.datasets.retrieved import questions
+from harness.datasets.shots import COUNTER, folded
 from harness.errors import DataError, HarnessError, UserError
 from harness.types import Document, Example
 
@@ -37,7 +38,6 @@ _TRAINING = re.compile(r"train", re.IGNORECASE)
 _OTHER_SPLITS = re.compile(r"dev|test|valid|eval", re.IGNORECASE)
 _SPLITS = {"train", "dev", "test", "validation"}  # keys of a file that holds several, as ASQA's does
 _OTHER_ID = re.compile(r"(test|dev|valid|validation|val|eval)[_-]\d+", re.IGNORECASE)
-_COUNTER = re.compile(r"(?:[A-Za-z]+[_-])?\d{1,7}")  # such an id can be another question's elsewhere
 _MOST_REFUSED = 0.2  # of a data set's questions; with more, the file is not what it says it is
 
 
@@ -80,16 +80,11 @@ def _evaluation_ids() -> frozenset[str]:
 def refuse_evaluation(ids: Iterable[str], name: str, source: str) -> None:
     """Raise UserError where one of the ids is known to be of an evaluation split, whatever the file is called."""
     for key in ids:
-        if not _COUNTER.fullmatch(key) and hashlib.sha256(key.encode()).hexdigest()[:12] in _evaluation_ids():
+        if not COUNTER.fullmatch(key) and hashlib.sha256(key.encode()).hexdigest()[:12] in _evaluation_ids():
             raise UserError(
                 f"'{source}' has evaluation questions of '{name}' (id {key}), and adapters are trained on training "
                 "splits only; name its training split"
             )
-
-
-def folded(text: str) -> str:
-    """The form in which questions are compared: lower case, letters and digits alone."""
-    return " ".join(re.findall(r"\w+", text.lower()))
 
 
 def _asked(config: DatasetConfig) -> list[tuple[str, str]]:
@@ -154,7 +149,7 @@ def gather(sets: Sequence[QuestionSet], max_rows: int, tell: Callable[[str], Non
         dataset = load_once(one.training, max_rows)
         refuse_evaluation((example.question.id for example in dataset.examples), name, dataset.source)
         apart = [pair for config in one.evaluation for pair in _asked(config)]
-        ids, texts = {key for key, _ in apart if not _COUNTER.fullmatch(key)}, {folded(text) for _, text in apart}
+        ids, texts = {key for key, _ in apart if not COUNTER.fullmatch(key)}, {folded(text) for _, text in apart}
         examples[name] = [
             example
             for example in dataset.examples

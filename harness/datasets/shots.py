@@ -1,0 +1,110 @@
+"""Solved examples before a question (few-shot), from training rows and never from the rows that are asked.
+
+    shots = shots_of(config)         None without dataset.shots
+    shots.text(question)             "\\n\\nExamples:\\n\\nQuestion: ...\\nAnswer: ...\\n", behind the instruction
+
+dataset.shots        how many, 0 for none
+dataset.shots_from   a split of the data set, or a file of rows in its format
+dataset.shots_by     seed: the same ones for every question; similarity: those whose questions are nearest by BM25
+                     (Okapi), the nearest last
+dataset.shots_ids    these, in this order, and no others
+
+A row that is asked too, by its id or by its question without case and punctuation, is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from harness.config.schema import DatasetConfig, canonical, digest
+from harness.errors import UserError
+from harness.method.tools import SHOTS
+from harness.stats.rng import Dice
+from harness.types import Example, Question
+
+SHOT = "Question: {question}\nAnswer: {answer}\n"
+COUNTER = re.compile(r"(?:[A-Za-z]+[_-])?\d{1,7}")
+"""Such an id can be another question's elsewhere."""
+_known: dict[str, Shots] = {}
+
+
+def folded(text: str) -> str:
+    """The form in which questions are compared: lower case, letters and digits alone."""
+    return " ".join(re.findall(r"\w+", text.lower()))
+
+
+class Shots:
+    """The examples that may be shown. config: with shots; pool: training rows that are not asked."""
+
+    def __init__(self, config: DatasetConfig, pool: Sequence[Example]) -> None:
+        from rank_bm25 import BM25Okapi
+
+        self._count, self._similar = config.shots, config.shots_by == "similarity" and not config.shots_ids
+        by_id = {example.question.id: example for example in pool}
+        if lost := [name for name in config.shots_ids if name not in by_id]:
+            raise UserError(f"dataset.shots_ids: '{lost[0]}' is no training row of '{config.name}', or is asked itself")
+        drawn = Dice("shots", config.shots_seed).shuffled(sorted(by_id))[: self._count]
+        self._pool = [by_id[name] for name in (by_id if self._similar else config.shots_ids or drawn)]
+        self._index = BM25Okapi([folded(e.question.text).split() for e in self._pool]) if self._similar else None
+        self.identity = digest([canonical(_shown(e, config)) for e in self._pool])[:16] if self._similar else ""
+        self._config = config
+
+    def text(self, question: Question | None = None) -> str:
+        """The examples for a question as text; "" where they depend on the question, and none is given."""
+        shown = self._pool
+        if self._index is not None:
+            if question is None:
+                return ""
+            scores = self._index.get_scores(folded(question.text).split())
+            nearest = np.argsort(-scores, kind="stable")[: self._count]
+            shown = [self._pool[at] for at in reversed(nearest)]
+        return SHOTS + "\n".join(_shown(example, self._config) for example in shown)
+
+
+def shots_of(config: DatasetConfig) -> Shots | None:
+    """The examples that a data set is configured with, loaded once in a process.
+
+    Raises UserError for settings that do not fit and where too few rows are left, and as harness.datasets.load does.
+    """
+    if not config.shots:
+        for name in ("shots_from", "shots_by", "shots_ids", "shots_seed"):
+            if getattr(config, name) != DatasetConfig.model_fields[name].default:
+                raise UserError(f"dataset.{name} says which solved examples are shown; set dataset.shots=N too")
+        return None
+    key = canonical(config.model_dump(mode="json"))
+    if key not in _known:
+        _known[key] = Shots(config, _pool(config))
+    return _known[key]
+
+
+def _pool(config: DatasetConfig) -> list[Example]:
+    """Training rows that are not asked."""
+    from harness.datasets.load_once import load_once
+
+    if config.shots_ids and len(config.shots_ids) != config.shots:
+        raise UserError(f"dataset.shots={config.shots}, but dataset.shots_ids names {len(config.shots_ids)} rows")
+    plain = config.model_copy(update={"shots": 0, "shots_ids": ()})
+    file = Path(config.shots_from).expanduser()
+    places = {"data": str(file)} if file.exists() else {"split": config.shots_from}
+    rows, asked = load_once(plain.model_copy(update=places), None), load_once(plain, None)
+    ids = {e.question.id for e in asked.examples if not COUNTER.fullmatch(e.question.id)}
+    texts = {folded(e.question.text) for e in asked.examples}
+    left = [
+        e for e in rows.examples if e.gold.answers and e.question.id not in ids and folded(e.question.text) not in texts
+    ]
+    if len(left) < config.shots:
+        raise UserError(
+            f"dataset.shots={config.shots}: of the {len(rows.examples)} rows of {rows.source} {len(left)} are not "
+            "asked themselves; name training rows: dataset.shots_from=FILE"
+        )
+    return left
+
+
+def _shown(example: Example, config: DatasetConfig) -> str:
+    options = "".join(f"\n({chr(ord('A') + n)}) {text}" for n, text in enumerate(example.question.options or ()))
+    answer = " ".join(filter(None, [config.answer_prefix, example.gold.answers[0]]))
+    return SHOT.format(question=example.question.text + options, answer=answer)

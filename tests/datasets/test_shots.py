@@ -1,0 +1,162 @@
+"""Few-shot: examples come from training rows, never from rows that are asked, and stand in every method's prompt."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.config import presets
+from harness.config.layers import Choices
+from harness.config.resolve import part, resolve_part
+from harness.cost.meter import Meter
+from harness.datasets.shots import folded, shots_of
+from harness.engine.plan import make_method, plan_choices
+from harness.engine.tools import EngineTools, Models
+from harness.errors import UserError
+from harness.method import Task
+from harness.types import Question
+from methods.reading import Reading
+
+
+def row(name: str, question: str, answer: str) -> dict[str, Any]:
+    paragraph = {"idx": 0, "title": "T", "paragraph_text": "A text.", "is_supporting": True}
+    steps = [{"id": 1, "question": question, "answer": answer, "paragraph_support_idx": 0}]
+    about = {"id": name, "paragraphs": [paragraph], "question": question, "question_decomposition": steps}
+    return {**about, "answer": answer, "answer_aliases": [], "answerable": True}
+
+
+ASKED = [row("2hop__7_70", "Who built the mill of Abel?", "Ann"), row("2hop__8_80", "Where is Mira?", "Tal")]
+TRAIN = [
+    row("2hop__1_10", "Who founded the school?", "Bea"),
+    row("2hop__2_20", "Where does the river end?", "Sea"),
+    row("2hop__3_30", "Who built the mill of Kalb?", "Cid"),
+    row("2hop__4_40", "WHERE is  Mira", "Tal"),  # an asked question, by its words
+    row("2hop__7_70", "Another question?", "Ann"),  # an asked question, by its id
+    row("2hop__5_50", "When did the bridge fall?", "1902"),
+]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    paths = tmp_path / "dev.jsonl", tmp_path / "train.jsonl"
+    for path, rows in zip(paths, (ASKED, TRAIN), strict=True):
+        path.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    return str(paths[0]), str(paths[1])
+
+
+def config(files: Sequence[str], shots: int = 2, **more: Any) -> Any:
+    sets = {"dataset.shots": shots, "dataset.shots_from": files[1], **{f"dataset.{k}": v for k, v in more.items()}}
+    return part("datasets", dataset="musique", data=files[0], sets=sets)
+
+
+def shown(text: str) -> list[str]:
+    return re.findall(r"^Question: (.*)$", text, re.MULTILINE)
+
+
+def text(config: Any, question: str | None = None) -> str:
+    shots = shots_of(config)
+    assert shots is not None
+    return shots.text(None if question is None else Question("q", question, ()))
+
+
+def test_no_row_that_is_asked_is_shown(files: Sequence[str]) -> None:
+    everything = shown(text(config(files, 4)))
+    assert sorted(everything) == sorted(TRAIN[n]["question"] for n in (0, 1, 2, 5))
+    assert not {folded(q) for q in everything} & {folded(r["question"]) for r in ASKED}
+
+
+def test_a_seed_draws_and_fewer_are_part_of_more(files: Sequence[str]) -> None:
+    draws = {tuple(shown(text(config(files, shots_seed=seed)))) for seed in range(6)}
+    assert len(draws) > 1
+    assert text(config(files)) == text(config(files))
+    assert shown(text(config(files, 3)))[:2] == shown(text(config(files)))
+
+
+def test_named_rows_are_shown_in_their_order(files: Sequence[str]) -> None:
+    found = text(config(files, shots_ids=["2hop__5_50", "2hop__1_10"]))
+    assert found == (
+        "\n\nExamples:\n\nQuestion: When did the bridge fall?\nAnswer: 1902\n"
+        "\nQuestion: Who founded the school?\nAnswer: Bea\n"
+    )
+
+
+def test_the_nearest_question_stands_last(files: Sequence[str]) -> None:
+    near = config(files, shots_by="similarity")
+    assert shown(text(near, ASKED[0]["question"]))[-1] == "Who built the mill of Kalb?"
+    assert shown(text(near, "When did a bridge fall?"))[-1] == "When did the bridge fall?"
+    assert text(near) == ""
+
+
+@pytest.mark.parametrize(
+    ("shots", "more", "said"),
+    [
+        (0, {}, "set dataset.shots=N too"),
+        (9, {}, "4 are not asked themselves"),
+        (1, {"shots_ids": ["2hop__7_70"]}, "is no training row of 'musique', or is asked itself"),
+        (2, {"shots_ids": ["2hop__1_10"]}, "dataset.shots_ids names 1 rows"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused(files: Sequence[str], shots: int, more: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        shots_of(config(files, shots, **more))
+
+
+def test_rows_that_are_asked_are_no_training_rows(files: Sequence[str]) -> None:
+    with pytest.raises(UserError, match="of the 2 rows of dev.jsonl 0 are not asked"):
+        shots_of(part("datasets", dataset="musique", data=files[0], sets={"dataset.shots": 1}))
+
+
+def plan(files: Sequence[str], method: str = "closed-book", **more: Any) -> Any:
+    sets = {f"dataset.{k}": v for k, v in more.items()}
+    return plan_choices(Choices(method, "musique", data=files[0], model="pocket-llama", sets=sets))
+
+
+def test_shots_are_in_the_hash(files: Sequence[str]) -> None:
+    own = {"shots": 2, "shots_from": files[1]}
+    settings = [{}, own, {**own, "shots": 1}, {**own, "shots_by": "similarity"}, {**own, "shots_seed": 3}]
+    assert len({plan(files, **each).hash8 for each in settings}) == len(settings)
+    nearest = plan(files, **settings[3])
+    assert nearest.task.shots != ""
+    assert "shots" not in plan(files).task.model_dump()
+
+
+def test_each_question_gets_its_own_nearest(files: Sequence[str]) -> None:
+    made = plan(files, shots=1, shots_from=files[1], shots_by="similarity")
+    tools = EngineTools(Models(made), Meter(), made.task, 0, lambda *_: None)
+    told = []
+    for example in made.dataset.examples:
+        tools.question = example.question
+        told.append(shown(tools.task.instruction))
+    assert told[0] == ["Who built the mill of Kalb?"] != told[1]
+
+
+def test_the_shared_prompt_shows_them_once_beside_the_question() -> None:
+    task = Task(instruction="Be brief.\n\nExamples:\n\nQuestion: a\nAnswer: b\n", max_answer_tokens=8)
+    prompt = "".join(Reading(task).pieces(Question("q", "Why?", ()), ["A text."]))
+    assert (prompt.count("Be brief."), prompt.count("Answer: b")) == (2, 1)
+    assert prompt.index("A text.") < prompt.index("Answer: b") < prompt.index("Why?")
+    assert "Answer: b" in "".join(Reading(task).pieces(Question("q", "Why?", ()), []))
+
+
+def test_every_method_asks_with_the_instruction_that_they_are_part_of() -> None:
+    for name in presets.names("methods"):
+        method = make_method(resolve_part("methods", Choices(method=name)))
+        assert any("{instruction}" in prompt.text for prompt in method.templates()), name
+
+
+def test_their_tokens_are_counted(
+    files: Sequence[str], command: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    row = ("run", "-m", "closed-book", "-d", "musique", "--data", files[0], "--model", "pocket-llama")
+    tokens = []
+    for sets in (["dataset.shots=0"], ["dataset.shots=2", f"dataset.shots_from={files[1]}"]):
+        code, out, err = command(*row, "--mlflow", "off", "--quiet", "--json", "--set", *sets)
+        assert code == 0, err
+        tokens.append(json.loads(out)["summary"]["usage"]["answer"]["tokens_in"])
+    assert tokens[1] > tokens[0] + 20
