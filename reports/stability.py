@@ -5,9 +5,9 @@
     sections(found), frame(found)        tables for people; one row a choice and pair for programs
 
 A choice is a scorer of `reports.bands`, or a judge: one model with one prompt. The order of a pair is the headline's; a
-choice flips it where its means say the opposite. Questions are drawn anew DRAWS times (bootstrap by cluster, the same
-draws for all choices), and the draw flips a pair where more than one in twenty of the headline's draws say the
-opposite. A pair that the headline ties has the order of most choices.
+choice flips it where its means say the opposite, the draw of questions where the headline's difference has an interval
+(bootstrap by cluster, as of every table) with 0 in it. For each choice the share of DRAWS resamples with the opposite
+order is told too. A pair that the headline ties has the order of most choices.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from harness.stats.bootstrap import Floats, by_cluster, resampled
+from harness.stats.bootstrap import Floats, by_cluster, interval, resampled
 from reports import bands
 from reports.bands import CLOSE, JUDGES, Band, ranks
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 KINDS = ("scorer", "judge", "judge prompt")
 DRAWS = 1000
 DRAW = "draw of questions"
-_RARE = 0.05  # share of draws up to which an order is kept
+_LEVEL = 0.90  # of the interval of a paired difference: it is wrong on either side once in twenty
 _NAMED = 4  # choices that the sentence names
 
 
@@ -62,8 +62,8 @@ class Stability:
         kinds = Counter(self.table.drop_duplicates("choice")["kind"])
         told = [f"{kinds[kind]} {kind}{'s' if kinds[kind] > 1 else ''}" for kind in KINDS if kinds[kind]]
         text = (
-            f"Pairs of methods that keep their order under {', '.join(told)} and 95 % of {DRAWS:,} draws of the "
-            f"questions: {(~changing).sum()} of {len(changing)}"
+            f"Pairs of methods that keep their order under {', '.join(told)} and the draw of questions (90 % interval)"
+            f": {(~changing).sum()} of {len(changing)}"
         )
         if not self.flips:
             return f"{text}."
@@ -95,7 +95,7 @@ def _stability(found: Band, judges: Mapping[str, Any]) -> Stability:
         reversed_ = [float((_sign(drawn[a] - drawn[b]) * order[p] < 0).mean()) for p, (a, b) in enumerate(pairs)]
         flips = apart[name] * order < -CLOSE
         rows += [(name, kind, *pair, *told) for pair, *told in zip(pairs, apart[name], reversed_, flips, strict=True)]
-    rows += [(DRAW, "draw", *row[2:6], row[5] > _RARE) for row in rows[: len(pairs)]]
+    rows += [(DRAW, "draw", *row[2:6], not _kept(found, *row[2:4])) for row in rows[: len(pairs)]]
     return Stability(found, pd.DataFrame(rows, columns=["choice", "kind", "a", "b", "difference", "reversed", "flips"]))
 
 
@@ -112,6 +112,14 @@ def _drawn(found: Band, name: str) -> dict[str, Floats]:
     own = {method: by_cluster(values, found.clusters[name]) for method, values in found.columns[name].items()}
     totals = resampled([*(sums for sums, _ in own.values()), next(iter(own.values()))[1]], 0, DRAWS)
     return {method: totals[:, place] / totals[:, -1] for place, method in enumerate(own)}
+
+
+def _kept(found: Band, a: str, b: str) -> bool:
+    """Whether the headline's order of two methods stands against the draw of questions."""
+    values, clusters = found.columns[found.headline], found.clusters[found.headline]
+    apart = [x - y for x, y in zip(values[a], values[b], strict=True)]
+    ends = interval(apart, clusters, resamples=DRAWS, level=_LEVEL, bounds=(-1.0, 1.0))
+    return ends.low is not None and ends.high is not None and (ends.low > 0 or ends.high < 0)
 
 
 def sections(found: Sequence[Stability]) -> list[tuple[str, pd.DataFrame]]:

@@ -47,7 +47,7 @@ def of(*runs: StoredRun) -> stability.Stability:
 def test_a_ranking_that_survives(tmp_path: Path) -> None:
     found = of(run(tmp_path, "good", 55), run(tmp_path, "bad", 5))
     assert found.flips == {}
-    assert "95 % of 1,000 draws of the questions: 1 of 1." in found.sentence
+    assert "and the draw of questions (90 % interval): 1 of 1." in found.sentence
     ((_, table),) = stability.sections([found])
     assert table["rank by any choice"].tolist() == ["1", "2"]
 
@@ -78,14 +78,18 @@ def test_a_lenient_judge_is_named_with_its_prompt(tmp_path: Path) -> None:
     assert "1 judge, 2 judge prompts and" in found.sentence
 
 
-def test_few_questions_are_flipped_by_their_draw(tmp_path: Path) -> None:
-    found = of(run(tmp_path, "one", 31), run(tmp_path, "two", 30))
-    assert found.flips == {}  # nested: in no draw is the second one ahead
-    apart = run(tmp_path / "a", "one", 31), run(tmp_path / "a", "two", 30)
-    for row in apart[1].records:
-        row["scores"][F1] = float(int(row["question_id"][1:]) % 2)
-        row["prediction"] = GOLD if row["scores"][F1] else "Ardun"
-    assert of(*apart).flips[stability.DRAW] == 1
+@pytest.mark.parametrize(
+    ("first", "second", "n", "flips"),
+    [
+        (31, 30, 60, 1),  # one question apart
+        (30, 30, 60, 1),  # a tie has no order to keep
+        (2, 0, 2, 1),  # two questions say nothing
+        (40, 30, 60, 0),
+    ],
+)
+def test_few_questions_are_flipped_by_their_draw(tmp_path: Path, first: int, second: int, n: int, flips: int) -> None:
+    found = of(run(tmp_path, "one", first, n=n), run(tmp_path, "two", second, n=n))
+    assert found.flips.get(stability.DRAW, 0) == flips
 
 
 def test_the_command_and_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
