@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
 
 
+# What a run made elsewhere does not tell.
+_NOT_TOLD = ("requests", "requests.low", "requests.high", "requests.search", "requests.answer", "requests.built")
+
+
 def figure(runs: Sequence[StoredRun], *, score: str | None) -> Figure:
     """The figure of the runs; arguments and errors are those of `frame`."""
     table = frame(runs, score)
@@ -54,7 +58,7 @@ def _row(run: StoredRun, label: str, score: str) -> dict[str, Any]:
     indexes = _indexes(run)
     built = [requests_of(usage, "index") for usage in indexes.values()]
     mine = {phase: sum(requests_of(r["usage"], phase) for r in answered) for phase in ("search", "answer")}
-    return {
+    row = {
         **facts.head(run, label),
         "score": score,
         **facts.mean_columns("mean", scored.values, scored.clusters, seed=seed),
@@ -69,6 +73,7 @@ def _row(run: StoredRun, label: str, score: str) -> dict[str, Any]:
         "notes": facts.notes(run),
         "run": run.path.name,
     }
+    return row | (dict.fromkeys(_NOT_TOLD) if facts.elsewhere(run) else {})
 
 
 def _indexes(run: StoredRun) -> dict[tuple[str, str | None], dict[str, Any]]:

@@ -110,6 +110,8 @@ def tokens_by(run: StoredRun) -> Callable[[str], int]:
     from harness.config.schema import ModelConfig
     from harness.config.validation import part_of_run
 
+    if facts.elsewhere(run):
+        raise UserError(f"{run.path} was made elsewhere, so the tokenizer of its model is not known")
     config = part_of_run(ModelConfig, run.config["model"], str(run.path))
     if config.backend == "scripted":
         from harness.llm.scripted import ScriptedModel

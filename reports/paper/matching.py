@@ -69,7 +69,12 @@ def _of_length(run: StoredRun, tokens: int | None) -> bool:
 
 
 def _preset(run: StoredRun) -> str:
-    """The preset's name without what a run has otherwise: "dragon[minilm]" is dragon, "pecan [pocket]" is pecan."""
+    """The preset's name without what a run has otherwise: "dragon[minilm]" is dragon, "pecan [pocket]" is pecan.
+
+    A run made elsewhere is of no preset, whatever its method is called.
+    """
+    if facts.elsewhere(run):
+        return ""
     return re.sub(r"(\s*\[[^\]]*\])+$", "", str(run.config["method"]["name"]))
 
 

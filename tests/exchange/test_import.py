@@ -19,7 +19,10 @@ from harness.exchange.import_runs import prepare
 from harness.storage.run_folder import StoredRun, find_runs, read_run
 from reports.compare import compare
 from reports.facts import notes
+from reports.figures import requests
 from reports.frames import records
+from reports.paper.matching import matches
+from reports.paper.printed import load
 from reports.tables import frame
 
 Command = Callable[..., tuple[int, str, str]]
@@ -408,6 +411,20 @@ class TestCompare:
 
 
 class TestOtherCommands:
+    def test_requests_are_not_known_and_no_tokenizer_is_looked_for(self, command: Command, tmp_path: Path) -> None:
+        run = imported("inspect", inspect(tmp_path), tmp_path / "results", "hotpotqa", str(dataset(tmp_path)))
+        assert requests.frame([run])["requests"].isna().all()
+        code, _, said = command("report", "tokens", str(tmp_path / "results"))
+        assert code == 2
+        assert "was made elsewhere, so the tokenizer of its model is not known" in said
+
+    def test_the_name_of_a_method_makes_it_no_row_of_a_paper(self, tmp_path: Path) -> None:
+        path = jsonl(tmp_path, method="pecan", model="Llama-3.1-8B-Instruct", scores={"x": 1.0})
+        run = imported("jsonl", path, tmp_path / "results", "hotpotqa", str(dataset(tmp_path)))
+        values = [value for value in load() if value.entry.preset == "pecan"]
+        assert values
+        assert not any(matches(value, [run]) for value in values)
+
     def test_score_adds_scorers_and_keeps_what_the_tool_gave(self, command: Command, tmp_path: Path) -> None:
         run = imported("inspect", inspect(tmp_path), tmp_path / "results")
         assert command("score", str(run.path))[0] == 2
