@@ -97,8 +97,8 @@ def inspect(root: Path, samples: list[dict[str, Any]] | None = None, **changes: 
     return path
 
 
-def packed(root: Path) -> Path:
-    """The log as an .eval file whose members are packed by zstandard, as Inspect writes them."""
+def packed(root: Path, damage: int = 0) -> Path:
+    """The log as an .eval file whose members are packed by zstandard, as Inspect writes them; damage: of checksums."""
     pyarrow = pytest.importorskip("pyarrow")
     made = log([sample(n) for n in range(4)])
     samples = made.pop("samples")
@@ -111,7 +111,7 @@ def packed(root: Path) -> Path:
             start = held.tell()
             archive.writestr(name, squeezed)
             entry = archive.getinfo(name)
-            entry.compress_type, entry.file_size, entry.CRC = 93, len(data), zlib.crc32(data)
+            entry.compress_type, entry.file_size, entry.CRC = 93, len(data), zlib.crc32(data) ^ damage
             end = held.tell()
             held.seek(start + 8)
             held.write(struct.pack("<H", 93))
@@ -313,6 +313,7 @@ BAD: dict[str, tuple[str, Callable[[Path], Path], str]] = {
     "another version": ("inspect", lambda root: inspect(root, version=1), "log.json, field 'version': is 1"),
     "a cut log": ("inspect", edited(inspect, lambda text: text[:900]), "broken JSON"),
     "a cut archive": ("inspect", lambda root: lines(root / "log.eval", [{}]), "is the file cut?"),
+    "a damaged archive": ("inspect", lambda root: packed(root, 1), "header.json is damaged"),
     "no log": ("inspect", lambda root: lines(root / "log.json", [{"version": 2}]), "this is no log of Inspect"),
     "epochs": ("inspect", samples(sample(0), sample(0, epoch=2)), "row 2, field 'epoch'"),
     "several models": (
