@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: venv lock demo demo-real smoke-real test lint core size bench notebooks release-check adapters clean
+.PHONY: venv lock demo demo-real smoke-real test lint core size bench docs notebooks release-check adapters clean
 
 venv: $(READY)
 
@@ -76,6 +76,17 @@ size:
 
 bench: venv
 	$(BIN)/python -m bench
+
+# The documents as a site in build/site, with the API and a search; a broken link is an error. To read it:
+# python3 -m http.server -d build/site
+docs: $(VENV)-docs/.ready
+	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --strict
+	@echo "The site: build/site/index.html"
+
+$(VENV)-docs/.ready: requirements/docs.txt
+	$(PYTHON) -m venv $(VENV)-docs
+	$(VENV)-docs/bin/python -m pip install --quiet --no-deps --require-hashes -r requirements/docs.txt
+	touch $@
 
 # Runs the notebooks of docs/ anew and stores their outputs in them.
 notebooks: venv

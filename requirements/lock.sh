@@ -2,6 +2,7 @@
 # Writes torch.txt, cuda.txt and all.txt anew: exact versions with sha256 hashes of everything that `make venv` installs.
 # Needs uv (pip install uv). Versions move only where versions.txt or pyproject.toml asks for it.
 #   torch.txt  PyTorch and what all of its builds need    cuda.txt  what only the CUDA build needs    all.txt  the rest
+#   docs.txt   what `make docs` installs into an environment of its own
 # torch-cpu.txt names the CPU build, models.txt packages that carry weights; both are written by hand.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -17,8 +18,9 @@ base=$(sed -n 's/^\([a-z0-9-]*\)==.*/\1/p' torch.new)
 "${compile[@]}" $(for name in $base; do echo --no-emit-package "$name"; done) - <<<"torch" >cuda.new
 "${compile[@]}" "${skip[@]}" $(for name in $base; do echo --no-emit-package "$name"; done) \
   $(for extra in "${extras[@]}"; do echo --extra "$extra"; done) ../pyproject.toml >all.new
+printf "%s\n" mkdocs-material mkdocstrings-python | "${compile[@]}" - >docs.new
 sed -i 's/^\([a-z0-9-]*==[^ ]*\) /\1 ; sys_platform == "linux" /' cuda.new
 # The CPU build for Python 3.11 on Linux has a version of its own, which not every index carries.
 version=$(sed -n 's/^torch==\([^ ]*\).*/\1/p' torch.new)
 grep -A2 "^torch==$version+cpu" torch-cpu.txt >/dev/null || { echo "torch-cpu.txt: write the hash of torch $version+cpu" >&2; exit 1; }
-for name in torch cuda all; do mv "$name.new" "$name.txt"; done
+for name in torch cuda all docs; do mv "$name.new" "$name.txt"; done
