@@ -54,11 +54,8 @@ def watch(
     if urls := [folder for folder in folders if is_url(folder)]:
         raise UserError(f"'{urls[0]}' is no folder of this machine; use: harness report {urls[0]} --html FILE")
     check_pandas()
-    from reports.live import Live
-
-    content = _Content(Live(folders), folders)
     try:
-        server = _Server((_HOST, port), content)
+        server = _Server(port, folders)
     except OSError as error:
         raise UserError(f"port {port} cannot be used ({error.strerror}); leave out --port for a free one") from None
     os.nice(_NICE)
@@ -72,20 +69,28 @@ def watch(
     return 0
 
 
-class _Content:
-    """The two things that are served, made one at a time."""
+class _Server(ThreadingHTTPServer):
+    """Serves the page and the state below a token that nobody can guess, each made by one thread at a time."""
 
-    def __init__(self, live: Any, folders: Sequence[str]) -> None:
-        self._live, self._folders = live, folders
+    daemon_threads = True
+
+    def __init__(self, port: int, folders: Sequence[str]) -> None:
+        from reports.live import Live
+
+        self._live = Live(folders)
+        self._title = " · ".join(dict.fromkeys(Path(folder).resolve().name for folder in folders))
         self._lock = threading.Lock()
         self._page, self._of, self._took = "", "", 0.0
+        super().__init__((_HOST, port), _Handler)
+        self.token = secrets.token_urlsafe(24)
+        at = f"/{self.token}/"
+        self.content = {at: ("text/html", self._made_page), f"{at}state": ("application/json", self._state)}
 
-    def state(self) -> str:
-        """What is new, as JSON."""
+    def _state(self) -> str:
         with self._lock:
             return json.dumps(self._live.state())
 
-    def page(self) -> str:
+    def _made_page(self) -> str:
         """The page; the last one where nothing has changed since."""
         from reports.page import page
 
@@ -94,24 +99,11 @@ class _Content:
             now = f"{state['answered']} {state['version']}"
             if now != self._of:
                 begun = time.monotonic()
-                runs = once(self._live.readable())
-                title = " · ".join(dict.fromkeys(Path(folder).resolve().name for folder in self._folders))
                 # The time to make a page is known only once it is made, so that of the last one counts.
-                self._page = page(runs, title=title, live=max(_PAUSE, self._took / _SHARE))
+                pause = max(_PAUSE, self._took / _SHARE)
+                self._page = page(once(self._live.readable()), title=self._title, live=pause)
                 self._of, self._took = now, time.monotonic() - begun
             return self._page
-
-
-class _Server(ThreadingHTTPServer):
-    """Serves `content` below a token that nobody can guess."""
-
-    daemon_threads = True
-
-    def __init__(self, address: tuple[str, int], content: _Content) -> None:
-        super().__init__(address, _Handler)
-        self.token = secrets.token_urlsafe(24)
-        at = f"/{self.token}/"
-        self.content = {at: ("text/html", content.page), f"{at}state": ("application/json", content.state)}
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that goes away is no error; anything else is a bug."""

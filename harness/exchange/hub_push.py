@@ -1,7 +1,5 @@
 """A bundle as a data set repository of the Hugging Face hub: the file as it is, beside a card with the runs' tables.
 
-    push(Path("bundle.zip"), "owner/name", private=True) -> "https://huggingface.co/datasets/owner/name"
-
 Where the hub is, and as whom one pushes, huggingface_hub reads from HF_ENDPOINT, HF_TOKEN and its login. Others fetch
 the file and run `harness verify bundle.zip`; the card names the checksum that this prints.
 """
@@ -53,7 +51,7 @@ def push(path: Path, repository: str, *, private: bool = True) -> str:
     with opened(path) as bundle:
         if bundle.damaged or bundle.lost:
             raise UserError(f"{path} is damaged ({', '.join([*bundle.damaged, *bundle.lost])}); export it again")
-        files = {"README.md": card(bundle, repository).encode(), NAME: path.read_bytes()}
+        files: dict[str, bytes | str] = {"README.md": card(bundle, repository).encode(), NAME: str(path)}
     added = [CommitOperationAdd(path_in_repo=name, path_or_fileobj=data) for name, data in files.items()]
     api = HfApi()
     try:

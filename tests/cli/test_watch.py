@@ -16,14 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.watch import _Content, _Server
-from reports.live import Live
+from harness.cli.watch import _Server
 from tests.reports.build import record, write_run
 
 
 @contextlib.contextmanager
 def served(root: Path) -> Iterator[_Server]:
-    server = _Server(("127.0.0.1", 0), _Content(Live([str(root)]), [str(root)]))
+    server = _Server(0, [str(root)])
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield server
