@@ -52,6 +52,7 @@ class Shots:
         self._index = BM25Okapi([folded(e.question.text).split() for e in self._pool]) if self._similar else None
         self.identity = digest([canonical(_shown(e, config)) for e in self._pool])[:16] if self._similar else ""
         self._config = config
+        self._nearest: dict[str, list[Example]] = {}  # by question: a method asks for its task several times
 
     def text(self, question: Question | None = None) -> str:
         """The examples for a question as text; "" where they depend on the question, and none is given."""
@@ -59,9 +60,11 @@ class Shots:
         if self._index is not None:
             if question is None:
                 return ""
-            scores = self._index.get_scores(folded(question.text).split())
-            nearest = np.argsort(-scores, kind="stable")[: self._count]
-            shown = [self._pool[at] for at in reversed(nearest)]
+            if question.text not in self._nearest:
+                scores = self._index.get_scores(folded(question.text).split())
+                nearest = np.argsort(-scores, kind="stable")[: self._count]
+                self._nearest[question.text] = [self._pool[at] for at in reversed(nearest)]
+            shown = self._nearest[question.text]
         return SHOTS + "\n".join(_shown(example, self._config) for example in shown)
 
 
