@@ -58,11 +58,14 @@ def _plan(choices: Choices) -> Plan:
     from harness.config.registry import method_class
     from harness.config.resolve import resolve_part
     from harness.engine.plan import plan_choices
+    from harness.llm.model_facts import greedy
 
     cls = method_class(resolve_part("methods", choices).parts["method"].implementation)
     if not cls.heads_field:
         raise UserError(f"'{choices.method}' uses no list of attention heads; name a method that does, such as qrhead")
-    return plan_choices(replace(choices, sets={**choices.sets, f"method.{cls.heads_field}": "all"}))
+    plan = plan_choices(replace(choices, sets={**choices.sets, f"method.{cls.heads_field}": "all"}))
+    greedy(plan.config.model, "a model whose heads are ranked")
+    return plan
 
 
 def _find(plan: Plan, top: int, out: Path) -> int:
