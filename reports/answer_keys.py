@@ -11,7 +11,7 @@ methods agree        most strong methods, two at least, give one other answer, a
                      mean of 50 or more; what is wrong more often than right outvotes no gold answer
 not in the evidence  no gold answer stands there (left out where most gold answers do not: they are not verbatim)
 gold contradicts     yes and no, an answer and unanswerable, or numbers with nothing in common
-duplicate            the same question about the same document has other gold answers
+duplicate            the same question about the same document, or about none, has other gold answers
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _duplicates(examples: Mapping[str, Example]) -> dict[str, str]:
     found: dict[str, str] = {}
     same: dict[tuple[str, str], str] = {}
     for name, example in examples.items():
-        for document in example.question.document_ids:
+        for document in example.question.document_ids or ("",):
             other = same.setdefault((normalize_answer(example.question.text), document), name)
             if other != name and differ(example.gold.answers, examples[other].gold.answers):
                 found[name] = f"{other} has {_listed(examples[other])}"

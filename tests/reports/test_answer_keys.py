@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ TEXT = "Mira Toren was born in Kelford in 1907. She moved to Ardun."
 RIGHT = 8  # questions that all methods get right, so that they are strong
 
 
-def example(number: int, gold: Sequence[str], question: str = "", document: str = "") -> Example:
-    name = document or f"d{number}"
+def example(number: int, gold: Sequence[str], question: str = "") -> Example:
+    name = f"d{number}"
     asked = Question(f"q{number}", question or f"Question {number}?", (name,), None)
     return Example(asked, Gold(tuple(gold), (Support(name, 0, len(TEXT)),)))
 
@@ -73,13 +74,11 @@ def test_signs(tmp_path: Path, gold: list[str], answers: list[str], reasons: set
     assert set(found.suspects) <= {"q0"}
 
 
-def test_the_same_question_with_other_gold_answers(tmp_path: Path) -> None:
-    same = [
-        example(0, ["Kelford"], "Where?", "d0"),
-        example(1, ["Ardun"], "where", "d0"),
-        example(2, ["1907"], "Where?"),
-    ]
-    found = audit(tmp_path, same, [["", "", ""]])
+@pytest.mark.parametrize("documents", [("d0",), ()])
+def test_the_same_question_with_other_gold_answers(tmp_path: Path, documents: tuple[str, ...]) -> None:
+    asked = [example(0, ["Kelford"], "Where?"), example(1, ["Ardun"], "where"), example(2, ["1907"], "Where?")]
+    same = [replace(e, question=replace(e.question, document_ids=documents)) for e in asked[:2]]
+    found = audit(tmp_path, [*same, asked[2]], [["", "", ""]])
     assert found.suspects == {"q0": {"duplicate": "q1 has Ardun"}, "q1": {"duplicate": "q0 has Kelford"}}
 
 
