@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,12 @@ def test_the_vote_and_the_best_of_drawn_answers_have_intervals(tmp_path: Path) -
     assert row[f"{SCORE}.pass@3"] == pytest.approx(1.0)
     assert {f"{SCORE}.{kind}.{end}" for kind in ("vote", "pass@2", "pass@3") for end in ("low", "high")} <= row.keys()
     assert "(seeds 0, 1, 2)" in str(row["notes"])
+
+
+def test_the_report_shows_them(tmp_path: Path, command: Callable[..., tuple[int, str, str]]) -> None:
+    table(tmp_path, 0.7, DRAWS)
+    code, out, err = command("report", str(tmp_path), "--average-seeds", "--format", "csv")
+    assert (code, f"{SCORE}.vote" in out, f"{SCORE}.pass@2" in out) == (0, True, True), err
 
 
 def test_greedy_repeats_have_means_alone(tmp_path: Path) -> None:
