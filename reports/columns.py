@@ -42,7 +42,7 @@ class Section(NamedTuple):
 def ordered(frame: pd.DataFrame, score: str | None = None) -> pd.DataFrame:
     """Rows by data set, within one by `score` (default: its headline), best first; ties keep their order."""
     values = [row.get(score or row["headline"]) for row in frame.to_dict("records")]
-    table = frame.assign(_value=pd.Series(values, index=frame.index, dtype="float64"))
+    table = frame.copy().assign(_value=pd.Series(values, index=frame.index, dtype="float64"))
     table = table.sort_values(["dataset", "_value"], ascending=[True, False], kind="stable", na_position="last")
     return table.drop(columns="_value").reset_index(drop=True)
 

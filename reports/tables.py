@@ -84,7 +84,7 @@ def frame(
                 row["notes"].append(f"FLOPs {index} the index, beside {reference}: {told}")
     table = _with_settings(pd.DataFrame(rows), known).sort_values("dataset", kind="stable", ignore_index=True)
     table["notes"] = [tuple(n) for n in table["notes"]]
-    return facts.numbers(table.copy())
+    return facts.numbers(table)
 
 
 def _opposed(ratios: Mapping[str, float | None]) -> str | None:

@@ -30,7 +30,8 @@ def compare(
     from reports.by_kind import parts
     from reports.compare import side_by_side
 
-    stored_runs = read_runs(folders, hold="numbers" if table.by is None else "all")
+    whole = table.by is not None or table.average_seeds  # a vote needs answers
+    stored_runs = read_runs(folders, hold="all" if whole else "numbers")
     if any("imported" in run.manifest for run in stored_runs):  # their questions are compared by their texts
         stored_runs = read_runs(folders)
     stored_runs = joined(stored_runs) if table.average_seeds else stored_runs

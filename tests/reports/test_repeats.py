@@ -67,6 +67,8 @@ def test_the_report_shows_them(tmp_path: Path, command: Callable[..., tuple[int,
     table(tmp_path, 0.7, DRAWS)
     code, out, err = command("report", str(tmp_path), "--average-seeds", "--format", "csv")
     assert (code, f"{SCORE}.vote" in out, f"{SCORE}.pass@2" in out) == (0, True, True), err
+    code, out, err = command("compare", *map(str, tmp_path.glob("*/*")), "--average-seeds", "--score", SCORE)
+    assert (code, SCORE in out) == (0, True), err
 
 
 def test_greedy_repeats_have_means_alone(tmp_path: Path) -> None:
