@@ -8,12 +8,16 @@ const PAUSE = Number(LIVE.dataset.pause);
 const NUMBERS = ["answered", "failed", "score", "tokens", "tflops", "indexes", "time left", "last answer"];
 const loaded = Date.now();
 let version = null;
+let answered = Number(LIVE.dataset.answered);
 
 // The data set stands below the method, so that the numbers have room on a narrow screen.
 function liveCell(row, name) {
   const kind = NUMBERS.includes(name) ? "number" : name === "method" ? "" : "text";
   if (name === "method") return make("td", {}, row.method, make("small", {}, row["data set"]));
-  const shown = name === "question" ? link(row.question, address({ name: row["data set"] }, row.id), row.id) : row[name];
+  if (name !== "question") return make("td", { class: kind }, row[name]);
+  const shown = link(row.question, address({ name: row["data set"] }, row.id), row.id);
+  // The page below may be older than this answer: read it in a new one.
+  shown.addEventListener("click", () => { if (answered !== Number(LIVE.dataset.answered)) setTimeout(() => location.reload()); });
   return make("td", { class: kind }, shown);
 }
 
@@ -28,7 +32,8 @@ const busy = () => new URLSearchParams(location.hash.slice(1)).has("q") || docum
   [...document.querySelectorAll("input[type=search]")].some((input) => input.value);
 
 function newer(state) {
-  const count = state.answered - Number(LIVE.dataset.answered);
+  answered = state.answered;
+  const count = answered - Number(LIVE.dataset.answered);
   const changed = count !== 0 || (version !== null && version !== state.version);
   version = version ?? state.version;
   if (!changed) return make("p", { class: "legend" }, "The page below holds all of these answers.");
