@@ -78,6 +78,7 @@ class _Usage(_Open):
     texts_cut: NotRequired[Count]
     retries: NotRequired[Count]
     endings_cut: NotRequired[Count]
+    recounted: NotRequired[Count]
     encoder_requests: NotRequired[Count]
     roles: NotRequired[Costs]
     probes: NotRequired[_Probes]
