@@ -75,7 +75,7 @@ def _audit(name: str, group: Sequence[tuple[StoredRun, Rows]]) -> Audit:
     answers: dict[str, list[str]] = {}
     for record in (record for run in strong for record in run.records if record["error"] is None):
         answers.setdefault(record["question_id"], []).append(record["prediction"])
-    absent = [q for q, e in examples.items() if evidence[q] and holds(evidence[q], e.gold.answers) is False]
+    absent = {q for q, e in examples.items() if evidence[q] and holds(evidence[q], e.gold.answers) is False}
     verbatim = 2 * len(absent) <= len(examples)
     twice = _duplicates(examples)
     suspects = {}

@@ -85,26 +85,20 @@ def _stability(found: Band, judges: Mapping[str, Any]) -> Stability:
     pairs = list(combinations(found.methods, 2))
     names = sorted(found.columns, key=lambda name: name != found.headline)  # the headline first
     apart = {name: np.asarray([own[a] - own[b] for a, b in pairs]) for name, own in found.means.items()}
-    signs = np.asarray([_sign(apart[name]) for name in names])
+    signs = np.sign([(apart[name] / CLOSE).round() for name in names])
     order = np.where(signs[0] != 0, signs[0], np.sign(signs.sum(axis=0)))
-    models = Counter(_model(judges, name) for name in names if found.families[name] == JUDGES)
+    told = {name: judges.get(name) or {} for name in names if found.families[name] == JUDGES}
+    models = [str((judge.get("model") or {}).get("name")) for judge in told.values()]
+    kinds = {name: KINDS[1 + (models.count(model) > 1)] for name, model in zip(told, models, strict=True)}
     rows = []
     for name in names:
-        kind = "scorer" if found.families[name] != JUDGES else KINDS[1 + (models[_model(judges, name)] > 1)]
         drawn = _drawn(found, name)
-        reversed_ = [float((_sign(drawn[a] - drawn[b]) * order[p] < 0).mean()) for p, (a, b) in enumerate(pairs)]
+        reversed_ = [float(((drawn[a] - drawn[b]) * order[p] < -CLOSE).mean()) for p, (a, b) in enumerate(pairs)]
         flips = apart[name] * order < -CLOSE
-        rows += [(name, kind, *pair, *told) for pair, *told in zip(pairs, apart[name], reversed_, flips, strict=True)]
+        values = zip(pairs, apart[name], reversed_, flips, strict=True)
+        rows += [(name, kinds.get(name, "scorer"), *pair, *value) for pair, *value in values]
     rows += [(DRAW, "draw", *row[2:6], not _kept(found, *row[2:4])) for row in rows[: len(pairs)]]
     return Stability(found, pd.DataFrame(rows, columns=["choice", "kind", "a", "b", "difference", "reversed", "flips"]))
-
-
-def _model(judges: Mapping[str, Any], name: str) -> str:
-    return str(((judges.get(name) or {}).get("model") or {}).get("name"))
-
-
-def _sign(values: Floats) -> Floats:
-    return np.where(np.abs(values) > CLOSE, np.sign(values), 0.0)
 
 
 def _drawn(found: Band, name: str) -> dict[str, Floats]:

@@ -146,12 +146,6 @@ class PairedRace:
         return min(1.0, 2.0 * math.exp(-max(self.evidence)))
 
     @property
-    def positive(self) -> bool:
-        """Whether the evidence is for a mean above 0: the side of `p`, which the mean of the moment may have left."""
-        above, below = self.evidence
-        return above > below
-
-    @property
     def evidence(self) -> tuple[float, float]:
         """Logarithms of the largest capital for a mean above 0, and for one below."""
         at = int(np.argmin(np.abs(self._above.candidates)))

@@ -88,15 +88,12 @@ def frame(found: Sequence[Pair], score: str | None = None, margin: float = MARGI
     evidence alone gives (evidence: original minus twin, with its 90 % interval); but for the first, recalled is
     missing. Numbers with an interval have .low and .high. Raises UnknownName for a score that a run does not have.
     """
-    checks: dict[str, dict[str, Any]] = {}
-    for pair in filter(lambda pair: facts.is_oracle(pair.original) and facts.is_oracle(pair.twin), found):
-        checks[_twin_key(pair)] = _checked(pair, score or facts.headline(pair.original), margin)
-    rows = []
-    for pair in found:
-        check = checks.get(_twin_key(pair), {"check": "not checked", "evidence": None})
-        rows.append(_row(pair, score or facts.headline(pair.original)) | check)
-        if check["check"] != "equivalent":
-            rows[-1] |= facts.interval_columns("recalled", NOTHING)
+    rows = [_row(pair, score or facts.headline(pair.original)) for pair in found]
+    oracles = {_twin_key(pair): pair for pair in found if facts.is_oracle(pair.original) and facts.is_oracle(pair.twin)}
+    for row, pair in zip(rows, found, strict=True):
+        row |= _checked(oracles.get(_twin_key(pair)), row["score"], margin)
+        if row["check"] != "equivalent":
+            row |= facts.interval_columns("recalled", NOTHING)
     for row, adjusted in zip(rows, holm([row["p"] for row in rows]), strict=True):
         row["p_holm"] = adjusted
     return facts.numbers(pd.DataFrame(rows))
@@ -112,8 +109,10 @@ def _twin_key(pair: Pair) -> str:
     return canonical([_asked(pair.original, facts.fingerprint(pair.original)), facts.fingerprint(pair.twin)])
 
 
-def _checked(pair: Pair, score: str, margin: float) -> dict[str, Any]:
+def _checked(pair: Pair | None, score: str, margin: float) -> dict[str, Any]:
     """Whether the twin is as hard as the original on the evidence alone, and the 90 % interval that says so."""
+    if pair is None:
+        return {"check": "not checked", "evidence": None}
     before, after, clusters = _paired(pair, score)
     apart = [a - b for a, b in zip(before, after, strict=True)]
     seed = int(pair.original.config["seed"])
