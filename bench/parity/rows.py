@@ -72,8 +72,8 @@ class Rows:
 
     @cached_property
     def reader(self) -> LanguageModel:
-        """The same as its preset has it, which is faster."""
-        return load_model(part("models", model="smollm2-135m-base"))
+        """SmolLM2-135M with the adapter that reads, in bfloat16."""
+        return load_model(part("models", model="smollm2-135m"))
 
     @property
     def metered(self) -> MeteredModel:

@@ -18,23 +18,7 @@ PROGRAM = (
 )
 METHODS = "the scorers of their data sets"
 ANSWERS = 2000
-WORDS = [
-    "the",
-    "a",
-    "Velindra",
-    "Toren",
-    "1719",
-    "mill,",
-    "yes",
-    "no",
-    "of",
-    "river's",
-    "KELFORD",
-    "U.S.",
-    "and",
-    "“poet”",
-    "x",
-]
+WORDS = "the a Velindra Toren 1719 mill, yes no of river's KELFORD U.S. and “poet” x 河流 北京 在北京，"
 # folder below the one that is named, module, function of (prediction, gold), our scorer
 OFFICIAL: list[tuple[str, str, str, str]] = [
     ("LongBench/LongBench", "metrics", "qa_f1_score", "longbench.qa_f1_score"),
@@ -42,6 +26,8 @@ OFFICIAL: list[tuple[str, str, str, str]] = [
     ("LongBench/LongBench", "metrics", "retrieval_score", "longbench.retrieval_score"),
     ("LongBench/LongBench", "metrics", "count_score", "longbench.count_score"),
     ("LongBench/LongBench", "metrics", "code_sim_score", "longbench.code_sim_score"),
+    ("LongBench/LongBench", "metrics", "qa_f1_zh_score", "longbench.qa_f1_zh_score"),
+    ("LongBench/LongBench", "metrics", "rouge_zh_score", "longbench.rouge_zh_score"),
     ("musique", "metrics.answer", "compute_f1", "musique.answer_f1"),
     ("musique", "metrics.answer", "compute_exact", "musique.answer_em"),
     ("hotpot", "hotpot_evaluate_v1", "f1_score", "hotpotqa.f1"),
@@ -55,7 +41,7 @@ OFFICIAL: list[tuple[str, str, str, str]] = [
 
 
 def _text(dice: random.Random) -> str:
-    return " ".join(dice.choices(WORDS, k=dice.randint(0, 6)))
+    return " ".join(dice.choices(WORDS.split(), k=dice.randint(0, 6)))
 
 
 def _number(value: Any) -> float:
