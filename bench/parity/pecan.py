@@ -29,8 +29,8 @@ from tests.methods.conftest import FakeTools
 
 PROGRAM = "transformers"
 METHODS = "`pecan` with the small model of this project, float32; made-up papers and stories"
-DOCUMENTS, QUESTIONS, TOKENS = 5, 40, 500
-PARAMS = {"chunk_tokens": 60, "window": 640, "reserve": 160}
+DOCUMENTS, QUESTIONS, TOKENS = 5, 40, 250
+PARAMS = {"chunk_tokens": 60, "window": 440, "reserve": 160}
 SETTINGS = {"t_p": 0.6, "window": PARAMS["window"]}
 SPACES = "the reading kept runs of spaces, ours makes one; now written down (docs/methods/pecan.md#pecan-newlines)"
 NEAR = 1e-4  # between two attentions, shares or probabilities, relative: another order of float32 sums
