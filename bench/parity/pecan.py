@@ -30,6 +30,7 @@ from tests.methods.conftest import FakeTools
 PROGRAM = "transformers"
 METHODS = "`pecan` with the small model of this project, float32; made-up papers and stories"
 DOCUMENTS, QUESTIONS, TOKENS = 5, 40, 250
+SAMPLES = 40  # whose questions are asked
 PARAMS = {"chunk_tokens": 60, "window": 440, "reserve": 160}
 SETTINGS = {"t_p": 0.6, "window": PARAMS["window"]}
 SPACES = "the reading kept runs of spaces, ours makes one; now written down (docs/methods/pecan.md#pecan-newlines)"
@@ -43,11 +44,11 @@ def run(
     config = part("models", model="default", sets={"model.dtype": "float32"})
     model = load_model(config)
     reading, tools = Model(local_folder(config)[0]), FakeTools(reader=model, builder=model, searcher=model)
-    made = [sample(("qasper", "narrativeqa")[n % 2], n, tokens=tokens, purpose="evaluation") for n in range(documents)]
+    made = [sample(("qasper", "narrativeqa")[n % 2], n, tokens=tokens, purpose="evaluation") for n in range(SAMPLES)]
     asked = [example.question.text for one in made for example in one.examples]
     settings = PecanConfig(**PARAMS, t_p=SETTINGS["t_p"])
     nodes, edges, found, own = ([], []), ([], []), [], []
-    for n, one in enumerate(made):
+    for n, one in enumerate(made[:documents]):
         theirs = build(reading, one.documents[0].text, PARAMS["chunk_tokens"], PARAMS["window"], PARAMS["reserve"])
         ours = build_graph(one.documents[0], settings, tools)
         nodes[0].append([(node.level, node.text) for node in theirs])
