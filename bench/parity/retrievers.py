@@ -64,26 +64,31 @@ def _sparse(cut: Sequence[tuple[str, list[str]]], rows: Rows) -> Iterator[Stage]
         "rank-bm25: the five best, in order (questions)", best[0], best[2], "its last of equal scores is first", TIES
     )
     yield stage("bm25s: the five best, in order (questions)", best[1], best[2], IDF, "kept: rank-bm25's")
-    shown = [["\n\n".join(cut[q][1][i] for i in order) for q, order in enumerate(orders)] for orders in best]
-    replies = [rows.read(texts) for texts in shown]
-    yield rows.answers("rank-bm25's ties", replies[0], replies[2])
-    yield rows.answers("bm25s", replies[1], replies[2])
+    shown = [
+        ["\n\n".join(chunks[i] for i in order) for (_, chunks), order in zip(cut, found, strict=True)] for found in best
+    ]
+    yield rows.answers("bm25s", *map(rows.read, shown[1:]))
 
 
 def _few() -> Iterator[Stage]:
     """200 made-up collections of two to four texts over eight words."""
     dice = random.Random(5)
     okapi, lucene = [], []
+    orders: list[list[list[int]]] = [[], []]
     for _ in range(200):
         split = [dice.choices("abcdefgh", k=dice.randint(2, 9)) for _ in range(dice.randint(2, 4))]
         query = dice.choices("abcdefgh", k=3)
         index, ours = rank_bm25.BM25Okapi(split), bm25_scores(query, split).tolist()
+        if index.average_idf > 0:
+            orders[0].append(index.get_top_n(query, list(range(len(split)))))
+            orders[1].append(np.argsort(-np.array(ours), kind="stable").tolist())
         (lucene if index.average_idf <= 0 else okapi).append((split, query, ours))
     yield stage(
         "rank-bm25: scores of 2 to 4 texts whose mean idf is positive",
         [rank_bm25.BM25Okapi(split).get_scores(query).tolist() for split, query, _ in okapi],
         [ours for _, _, ours in okapi],
     )
+    yield stage("rank-bm25: order of these texts", *orders, LAST, TIES)
     pairs = [(_lucene(split, query), ours) for split, query, ours in lucene]
     yield Stage(
         "bm25s: order of 2 to 4 texts whose mean idf is not positive",
