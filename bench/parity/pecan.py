@@ -32,7 +32,7 @@ METHODS = "`pecan` with the small model of this project, float32; made-up papers
 DOCUMENTS, QUESTIONS, TOKENS = 5, 40, 250
 SAMPLES = 40  # whose questions are asked
 PARAMS = {"chunk_tokens": 60, "window": 440, "reserve": 160}
-SETTINGS = {"t_p": 0.6, "window": PARAMS["window"]}
+SETTINGS = {"t_p": 0.6, "window": 640}  # of a search
 SPACES = "the reading kept runs of spaces, ours makes one; now written down (docs/methods/pecan.md#pecan-newlines)"
 NEAR = 1e-4  # between two attentions, shares or probabilities, relative: another order of float32 sums
 
@@ -46,7 +46,7 @@ def run(
     reading, tools = Model(local_folder(config)[0]), FakeTools(reader=model, builder=model, searcher=model)
     made = [sample(("qasper", "narrativeqa")[n % 2], n, tokens=tokens, purpose="evaluation") for n in range(SAMPLES)]
     asked = [example.question.text for one in made for example in one.examples]
-    settings = PecanConfig(**PARAMS, t_p=SETTINGS["t_p"])
+    settings, searching = PecanConfig(**PARAMS), PecanConfig(**SETTINGS)
     nodes, edges, found, own = ([], []), ([], []), [], []
     for n, one in enumerate(made[:documents]):
         theirs = build(reading, one.documents[0].text, PARAMS["chunk_tokens"], PARAMS["window"], PARAMS["reserve"])
@@ -57,7 +57,7 @@ def run(
         edges[1].extend(ours.edges)
         for question in (asked[(n * 5 + k) % len(asked)] for k in range(questions)):
             found.append(search(reading, theirs, question, _alike, most=tools.task.max_answer_tokens, **SETTINGS))
-            own.append(_ours(ours, one.documents[0], question, settings, tools))
+            own.append(_ours(ours, one.documents[0], question, searching, tools))
     graphs = stage("graphs: levels and texts of all nodes (documents)", *nodes)
     yield replace(graphs, settled=SPACES)
     yield Stage("edges: higher, lower, weight within 1e-4", len(edges[0]), sum(map(_near, *edges)))
