@@ -10,10 +10,11 @@ from harness.cli.stored_runs import stored_runs
 def audit_data(
     folders: RunsFolders = None, data: MovedData = None, form: TableFormat = None, out: TableFile = None
 ) -> int:
-    """List questions whose gold answer is probably wrong or ambiguous, and each method's score with and without them.
+    """List gold answers that are probably wrong or ambiguous, from stored runs and the data.
 
     Signs: strong methods agree on another answer in the evidence; no gold answer stands in the evidence; two gold
     answers contradict each other; the same question has other gold answers. Each is a question to look at, no verdict.
+    The table has each method's score with and without them.
     """
     from reports import answer_keys
     from reports.gold_rows import read_rows, rows_of

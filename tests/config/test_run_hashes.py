@@ -31,7 +31,7 @@ HASHES = {
     "raptor-ct": "eb16503f",
     "recomp": "8de08407",
     "sbert": "94827951",
-    "selective-context": "2cced693",
+    "selective-context": "10b3d3fa",
     "sliding-window": "a33ee4c4",
     "summary": "80df40da",
 }
