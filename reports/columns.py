@@ -95,7 +95,7 @@ def _swept(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def legended(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with what its columns of costs are measured by, first among the notes; without a value, no word."""
+    """The table with a legend of those columns of costs that have a value, as the first note of every row."""
     has = {str(name) for name in table.columns if table[name].notna().any()}
     index = [name for name in ("tokens.index", "tflops.index") if name in has]
     told = [f"costs are per question, {' and '.join(index)} per document"] if index else []

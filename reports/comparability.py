@@ -1,7 +1,7 @@
 """Whether runs of one data set may be ranked together: the same rows, the same questions, the same task.
 
 asked(run)           what its numbers are over: (fingerprint of the rows, ids of the questions)
-main(keys)           the one of several such keys that most runs share
+commonest(keys)      the one of several such keys that most runs share
 strangers(runs)      for each run None, or a sentence on how it differs from most runs of its data set
 in_common(run, base) how many questions a run made elsewhere shares with another one
 
@@ -30,7 +30,7 @@ def asked(run: StoredRun) -> Asked:
     return facts.fingerprint(run), frozenset(record["question_id"] for record in run.records)
 
 
-def main(keys: Sequence[Asked]) -> Asked:
+def commonest(keys: Sequence[Asked]) -> Asked:
     """The key that comes most often; of several, the one with most questions, then the first."""
     counts = Counter(keys)
     return max(counts, key=lambda key: (counts[key], len(key[1])))
@@ -43,7 +43,7 @@ def strangers(runs: Sequence[StoredRun]) -> list[str | None]:
     usual: dict[str, int] = {}  # the place of the run that stands for most of its data set
     for dataset in dict.fromkeys(facts.key(run)[0] for run in runs):
         there = [i for i, run in enumerate(runs) if facts.key(run)[0] == dataset]
-        most = main([keys[i] for i in there])
+        most = commonest([keys[i] for i in there])
         like = [i for i in there if keys[i] == most]
         tasks = [facts.task(runs[i]) for i in like]
         usual[dataset] = like[tasks.index(max(tasks, key=tasks.count))]

@@ -54,7 +54,7 @@ def walk(steps: Sequence[dict[str, Any]], graph: Graph | None = None) -> list[Mo
 
 
 def forest(moves: Sequence[Move]) -> list[tuple[str, Move]]:
-    """`moves` depth first with the lines to print before them; one whose parent is not among them is a root."""
+    """`moves` depth first, each after its branch ("│  └─ "); one whose parent is not among them is a root."""
     numbers = {move.number for move in moves}
     below: dict[int | None, list[Move]] = {}
     for move in moves:

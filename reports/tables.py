@@ -1,12 +1,12 @@
 """One row a run: scores with intervals, what it cost, what went wrong.
 
-    runs = [store.read_run(folder) for folder in store.find_runs("results")]
+    runs = [read_run(folder) for folder in find_runs(Path("results"))]     # harness.storage.run_folder
     print(render(frame(runs), "markdown"))
 
 Columns of `frame`, in order:
 
     dataset method model hash8          the run; method names the settings in which runs of it differ: "bm25 k=3"
-    base                                method without these settings; both this and the next only where some differ
+    base                                method without these settings; this and the next line only where some differ
     method.k, seed, ...                 the settings, one column each (reports/settings.py)
     headline ceiling                    name of the data set's first score; whether the evidence alone was shown
     n failed truncated                  questions recorded, failed (scored 0 unless the run says skip), with cut context
@@ -164,7 +164,7 @@ def _scores(run: StoredRun, names: Sequence[str], seed: int, notes: list[str]) -
     return out
 
 
-def _costs(run: StoredRun, convention: str, seed: int, by_question: _Spent) -> dict[str, float | None]:
+def _costs(run: StoredRun, convention: str, seed: int, spent: _Spent) -> dict[str, float | None]:
     phases = {phase: costs.phase_costs(run, phase, convention) for phase in ("index", "search", "answer")}
     row: dict[str, float | None] = {f"tokens.{name}": _mean(c.tokens) for name, c in phases.items()}
     row.update({f"tflops.{name}": _mean(c.tflops) for name, c in phases.items()})
@@ -175,8 +175,8 @@ def _costs(run: StoredRun, convention: str, seed: int, by_question: _Spent) -> d
     row["tokens"] = _mean(costs.both(search.tokens, answer.tokens))
     answered = facts.answered_clusters(run)
     for name, whole in (("tflops", False), ("tflops.whole", True)):
-        spent = list(by_question(run, convention, whole).values())
-        row |= facts.mean_columns(name, spent, answered if spent else [], seed=seed, bounds=None)
+        values = list(spent(run, convention, whole).values())
+        row |= facts.mean_columns(name, values, answered if values else [], seed=seed, bounds=None)
     row["ratio"] = row["ratio.search"] = None  # their place among the columns; `frame` knows the reference
     row["seconds"] = _mean(costs.both(search.seconds, answer.seconds))
     return row

@@ -7,7 +7,7 @@ a row that stops midway        -> what was answered stays on disk
 the exit code is the worst     0 < 3 < 1; 2 only where no row ran; the last lines name those that did not run whole
 
 The rows are planned by harness/engine/plan.py and run by harness/engine/runner.py. What else options ask for is
-attached to them in run_hooks.py.
+attached to these rows in run_hooks.py.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from harness.config.layers import Choices
     from harness.engine.rows import Planned
 
-_BY_SEVERITY = (0, 3, 2, 1)  # 2 becomes 3 once a row ran
+_BY_SEVERITY = (0, 3, 2, 1)  # exit codes, the worst last; 2 becomes 3 once a row ran
 
 
 def run(
@@ -85,7 +85,7 @@ def _run_all(
     attached.track()
     planned = plan_all(wanted, say)
     attached.begin(planned.plans)
-    with attached.executor() as execute:  # in this process: harness.engine.runner.run(plan, ...)
+    with attached.executor() as execute:  # in this process it is harness.engine.runner.run
         code, waiting = _print_all(in_turn(planned.plans, execute, attached.hooks), planned, options, folders)
     if len(wanted) > 1 and (planned.lost or suite is not None):
         say(closing(len(wanted), planned.lost))

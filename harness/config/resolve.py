@@ -3,7 +3,7 @@
     class defaults < preset (configs/<kind>/<name>.yaml) < suite < profile < config files < --set < flags
 
     resolution = resolve(Choices(method="pecan", dataset="musique", sets={"method.chunk_tokens": 200}))
-    resolution.config.method.params["chunk_tokens"]      200; raises every mistake that was made
+    resolution.config.method.params["chunk_tokens"]      200; `.config` raises every mistake that was made
     resolution.origins["method.params.chunk_tokens"]     "--set"
 
 A profile or config file has the shape of a RunConfig, any part of it; `method`, `dataset`, `model`, `encoder`,
@@ -155,7 +155,7 @@ def _part(r: Resolution, layers: list[Layer], path: str) -> None:
     )
     name = _merge_preset(tree, kind, str(name), defined, _chosen(layers, "dataset"))
     implementation = str(tree.values.get("implementation"))
-    # What a layer sets by name is below what it sets for the part that is run, above lower layers.
+    # Within a layer, settings by name are below those of the part itself; both are above lower layers.
     settings = [
         (origin, each)
         for origin, values in layers
@@ -257,7 +257,7 @@ def _merge_preset(tree: Tree, kind: str, name: str, defined: bool, dataset: str 
 
 
 def _execution_settings(r: Resolution, values: dict[str, Any], origin: str, noun: str, name: str) -> dict[str, Any]:
-    """Keep the execution settings of those made for another choice; a warning names the others."""
+    """Of settings that were made for another choice, those of execution; a warning names the others."""
     keep = _EXECUTION.get(_PARTS[noun][0], set())
     if ignored := ", ".join(sorted(set(values) - keep - {"name"})):
         r.warnings.append(f"{origin} sets {ignored} of {noun} '{values['name']}'; not used, as '{name}' was chosen")

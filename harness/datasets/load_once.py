@@ -1,7 +1,7 @@
 """Load a data set once in a process, whatever the number of methods.
 
 load_once(config, limit) ─► Dataset
-asked(resolution)        ─► the questions of a run: the first ones, or a sample
+load_asked(resolution)   ─► the questions of a run: the first ones, or a sample
 offer(config)            ─► "; made-up questions of its kind: --dataset pocket/musique", where there are such
 """
 
@@ -56,7 +56,7 @@ def load_once(config: DatasetConfig, limit: int | None) -> Dataset:
     return loaded
 
 
-def asked(r: Resolution) -> Dataset:
+def load_asked(r: Resolution) -> Dataset:
     """The rows of a resolved run within its limit, or its sample; warns where the first rows are not like the rest.
 
     Questions without documents are loaded for a method that reads none; the run's settings then say documents: [].

@@ -35,7 +35,7 @@ class Checker:
         self.skipped: Counter[str] = Counter()
         self.rows = self.bad = 0
         self.kinds: Counter[tuple[str, str]] = Counter()
-        self.first: tuple[Place, RowError] | None = None
+        self.first: tuple[Place, RowError] | None = None  # bad row
         self._documents: dict[str, bytes] = {}
 
     def check(self, place: Place, raw: dict[str, Any] | Broken) -> Group | Retrieved | None:
@@ -99,7 +99,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     The fingerprint is the sha256 of the canonical JSON of all rows as used, so the same rows in another file format
     have the same one, and `limit` does not change it. (Formats with a loader of their own say what theirs is.) Raises
     DataError (file, line or row, field) for rows and files, CannotRun for the hub, ConfigError and UnknownName for the
-    config. With `config.swap` they are the twin's.
+    config. With `config.swap` rows and fingerprint are those of the twin (twins.py).
     """
     if config.swap is not None:
         from harness.datasets.twins import twin

@@ -229,7 +229,7 @@ def _listed(paths: Iterable[str], limit: int = 8) -> str:
 
 
 def _of_split(paths: list[str], split: str) -> list[str]:
-    """The paths that name the split, or all where none names any; without those that are there without HTML too."""
+    """The paths that name the split, or all where none names any; of a file with and without HTML the one without."""
     named = {path: _names_split(path, split) for path in paths}
     if any(answer is not None for answer in named.values()):
         paths = [path for path, answer in named.items() if answer]

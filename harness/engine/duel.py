@@ -101,7 +101,7 @@ class _Tally(Progress):
         """The duel has one line for all methods, which is started once."""
 
     def stop(self) -> None:
-        """As `start`."""
+        """The line of all methods is ended once too."""
 
     def seen(self, row: dict[str, Any]) -> None:
         """A record that is on disk already."""

@@ -117,7 +117,7 @@ class Indexer:
         task = plan.task if question is not None else None
         tools = EngineTools(self._models, meter, task, plan.config.seed, self._progress.part, scope)
         tools.question = question
-        self._models.begin(digest)
+        self._models.reseed(digest)
         try:
             value = plan.method.index(document, tools)
             if not isinstance(value, dict):

@@ -30,7 +30,7 @@ from harness.config.sweep import words
 from harness.config.validation import build
 from harness.config.yaml_tree import Tree, flatten
 from harness.datasets import answer_prefix
-from harness.datasets.load_once import asked
+from harness.datasets.load_once import load_asked
 from harness.engine.plan_models import check_prompts, encoders_of, models_of
 from harness.errors import Missing, UserError, attempt, raise_all
 from harness.method import Method, Task
@@ -111,7 +111,7 @@ def _planned(r: Resolution, elsewhere: bool) -> Plan:
         _check_dataset(r)
     raise_all(r.problems)  # wrong names and keys, before anything is fetched or looked for
     assert method is not None  # no problems: it is there
-    dataset = attempt(r.problems, asked, r)
+    dataset = attempt(r.problems, load_asked, r)
     absent = _taken_out(r) if elsewhere else []
     identities: dict[str, dict[str, Any]] = {}
     if dataset is not None:
@@ -128,7 +128,7 @@ def _planned(r: Resolution, elsewhere: bool) -> Plan:
 
 
 def _taken_out(r: Resolution) -> list[Missing]:
-    """What is missing on this machine, so that the mistakes are left."""
+    """Take what is missing on this machine out of the problems, so that the mistakes are left; return it."""
     absent = [problem for problem in r.problems if isinstance(problem, Missing)]
     r.problems = [problem for problem in r.problems if problem not in absent]
     return absent
@@ -186,7 +186,7 @@ def _folder(config: RunConfig, hash8: str) -> str:
 def _hash_inputs(
     config: RunConfig, method: Method, dataset: Dataset, task: Task, identities: dict[str, dict[str, Any]]
 ) -> dict[str, Any]:
-    """All inputs that change a prediction, and nothing else: no limit, path, scorer, batch size or device."""
+    """All that changes a prediction and nothing else (a user's code comes later): no limit, path, scorer or device."""
     return {
         "method": {
             "implementation": config.method.implementation,

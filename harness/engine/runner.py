@@ -82,7 +82,7 @@ class Asking:
 
     retry_failed: ask again the questions that are recorded as failed, and score again the answers that a scorer failed
     on; parallel: questions in flight at once, which changes no prediction in float32; fail_fast: stop at the first
-    question that fails; place: what makes the run's place of its folder (storage/place.py).
+    question that fails; place: called with the run's folder, gives its Place (storage/place.py).
     """
 
     retry_failed: bool = False
@@ -205,9 +205,9 @@ class Job:
         meter = Meter("answer", keeps_requests=self.plan.config.keep_prompts)
         begun = time.perf_counter()
         notes: dict[str, Any] = {}
-        answer, error = Answer(""), NOT_YET  # what a kill before the score leaves says that it is not scored
+        answer, error = Answer(""), NOT_YET  # a kill before the score leaves it so: not scored yet
         try:
-            self.store.place.refuse(question.id)  # one that ended several workers
+            self.store.place.refuse(question.id)  # raises for one that ended several workers
             answer = self._answer(example, meter, notes)
         except STOPS:
             raise
@@ -250,7 +250,7 @@ class Job:
             indexes = self.indexer.indexes(view.documents, question)
         finally:
             self.indexer.settled(example.question)
-        self.models.begin("answer", question.id)
+        self.models.reseed("answer", question.id)
         tools = EngineTools(self.models, meter, plan.task, plan.config.seed, self.progress.part)
         tools.question = question
         answer = plan.method.answer(question, view.documents, indexes, tools)

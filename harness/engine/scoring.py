@@ -1,4 +1,4 @@
-"""The scores of one answer as a record holds them: by the data set's scorers, each a number, what was odd noted.
+"""The scores of one answer as a record holds them: a number by each of the data set's scorers, and what was odd.
 
 verdict = judge(config.dataset, answer.text, answer.shown, gold)
 verdict.scores    {"flashrag.acc": 1.0, ...}: a value that is no finite number counts 0 and is flagged
@@ -136,14 +136,14 @@ def _failed(row: dict[str, Any], dataset: DatasetConfig, gold: Gold, error: dict
 def _scored(row: dict[str, Any], verdict: Verdict, error: dict[str, str] | None) -> dict[str, Any]:
     """The record with the scores of `verdict`; those of models that judged the answer and of other tools stay."""
     judges = row["notes"].get(JUDGES) or {}
-    scores, flags = (
+    kept_scores, kept_flags = (
         {name: value for name, value in held.items() if name in judges or name.startswith(LOGGED)}
         for held in (row["scores"], row["notes"].get("flags") or {})
     )
     notes = {**without_verdict(row["notes"]), **verdict.notes}
-    if flags:
-        notes["flags"] = {**notes.get("flags", {}), **flags}
-    return {**row, "scores": {**verdict.scores, **scores}, "error": error, "notes": notes}
+    if kept_flags:
+        notes["flags"] = {**notes.get("flags", {}), **kept_flags}
+    return {**row, "scores": {**verdict.scores, **kept_scores}, "error": error, "notes": notes}
 
 
 def shown_of(values: dict[str, Any]) -> Shown:

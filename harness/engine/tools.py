@@ -99,7 +99,7 @@ class Models:
         self._loading = Claims()
         self.seed = 0
 
-    def begin(self, *parts: str) -> None:
+    def reseed(self, *parts: str) -> None:
         """Seed what follows by the run's seed and `parts` alone; nothing while several questions are in flight."""
         if current() is None:
             self.seed = derived_seed(self._plan.config.seed, *parts)

@@ -336,6 +336,7 @@ class HFSession(Context):
         return any(s in recent for s in stop)
 
     def _written(self, start: int, stop: Sequence[str], finish: str, attention: np.ndarray | None) -> Written:
+        """What was written from token `start` on, up to a stop string; the tokens of the rest leave the context."""
         ids = self.ids[start:]
         text, offsets = self._model.text.decode(ids)
         cut, ending = reply_end(text, stop, self._model.endings)

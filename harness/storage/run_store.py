@@ -211,7 +211,7 @@ class RunStore:
         self._texts.clear()
 
     def unscored_answers(self) -> list[dict[str, Any]]:
-        """Rows that `keep` wrote in a run that was stopped before it scored them."""
+        """Rows that `keep_answer` wrote in a run that was stopped before it scored them."""
         paths = dict.fromkeys([self.folder / ANSWERED, self._path(ANSWERED)])
         lines = (row for path in paths for row in read_lines(path, "question_id"))
         rows = {row["question_id"]: row for row in lines if self.place.asks(row["question_id"])}

@@ -8,7 +8,7 @@ summarise(records, documents) -> {
     "usage": {"search": {...}, "answer": {...}},                              mean an answered question
     "index": {"documents": 40, "built": 12, "hit": 28, "failed": 0, "usage": {...}, "usage_per_document": {...}},
     "texts_cut": {"texts": 412, "cut": 260},    only where an encoder cut texts: all that it was given, and those cut
-    "errors": {"WindowExceeded": 2}}              built and hit alike know what building cost
+    "errors": {"WindowExceeded": 2}}            failed questions by the type of their error
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def summarise(
     form: str = "",
     unique: bool = False,
 ) -> dict[str, Any]:
-    """Return the table above. A failed question scores 0, as its record says, or is left out with failed="skip".
+    """Return the mapping above. A failed question scores 0, as its record says, or is left out with failed="skip".
 
-    n_scored + n_failed = n_total always. Where a question comes twice its last record counts; unique: none does, and
-    the records are then streamed in about 30 bytes a question. Costs are those of questions answered and indexes
-    built: half-spent ones say nothing about what an answer costs. form: the data set's format, which says what
-    questions are resampled as one (harness.stats.clusters).
+    n_scored + n_failed = n_total always. Where a question comes twice its last record counts; unique: none comes twice,
+    and the records are streamed in about 30 bytes a question. Costs are those of questions answered and of indexes
+    built or hit, since a hit knows what building cost; half-spent ones say nothing about what an answer costs. form:
+    the data set's format, which says what questions are resampled as one (harness.stats.clusters).
     """
     needed = map(_needed, records)
     tally = _Tally(failed, form)
@@ -96,7 +96,7 @@ class _Tally:
         self._count = 0  # of rows that have scores
         self._questions: list[str] = []  # of these rows, where each question is a cluster
         self._sets: dict[tuple[str, ...], int] = {}  # documents of a question -> their number
-        self._set = array("I")  # of these rows
+        self._set = array("I")  # the number of each of these rows' set
         self._scores: dict[str, tuple[array[float], array[int]]] = {}  # values, and the rows that have them
 
     def add(self, row: dict[str, Any]) -> None:

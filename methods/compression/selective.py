@@ -40,7 +40,7 @@ class SelectiveContext(CompressedMethod):
         """The compressed document."""
         config: SelectiveConfig = self.config
         units = units_of(document.text, tools.model("compressor"))
-        groups = _groups(units, self._most(tools))
+        groups = _groups(units, self._most_tokens(tools))
         values = _information(units, groups, tools)
         if config.level == "sentence":
             for first, last in groups:
@@ -54,8 +54,8 @@ class SelectiveContext(CompressedMethod):
         pieces: list[Piece] = list(kept(units, alive))
         return Compressed(pieces, int(sizes.sum()), int(sizes[alive].sum()) if len(sizes) else 0).to_index()
 
-    def _most(self, tools: Tools) -> int:
-        """Tokens of a sentence that are scored together."""
+    def _most_tokens(self, tools: Tools) -> int:
+        """How long a sentence may be to be scored whole, in tokens; a longer one is scored in parts."""
         model = tools.model("compressor")
         max_tokens = min(self.config.max_sentence_tokens, model.window - model.turn_tokens() - SLACK)
         if max_tokens < 2:

@@ -59,7 +59,7 @@ def sentence(reply: str) -> str | None:
 
 
 def verdict(reply: str) -> Verdict | None:
-    """Action -1, or -2 with an answer, and the reasons before it."""
+    """The reasons and what they end in: action -2 with an answer, or -1, where the text gives none (answer None)."""
     inner = replies.verdict(reply)
     before = _REASON.match(reply)
     if inner is None or before is None:

@@ -65,7 +65,7 @@ def doubts(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def fusion(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Two relations of one pair: the same fact in other words, which one sentence tells, or two, which take two."""
+    """Two relations between the same two things, made one: a sentence where both tell one fact, else two."""
     words = schema(shown.schema)
     for question, text, part in _segments(recipe, shown, dice):
         pairs = _pairs(part, shown)

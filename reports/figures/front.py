@@ -25,7 +25,7 @@ import pandas as pd
 
 from harness.errors import UnknownName, UserError
 from reports import facts
-from reports.comparability import Asked, asked, main
+from reports.comparability import Asked, asked, commonest
 from reports.figures.figure import Figure
 from reports.figures.plot import Axis, inline, legend_below, paper_style, set_axis, whole, written
 from reports.markup import Html, el, joined
@@ -91,7 +91,7 @@ def points(
     keys: dict[str, dict[tuple[str, str], Asked]] = {}
     for run in runs:
         keys.setdefault(facts.key(run)[0], {})[facts.key(run)] = asked(run)
-    usual = {name: main(list(own.values())) for name, own in keys.items()}
+    usual = {name: commonest(list(own.values())) for name, own in keys.items()}
     apart = {key for name, own in keys.items() for key, questions in own.items() if questions != usual[name]}
     rows: list[dict[str, Any]] = []
     for row in facts.records(means):

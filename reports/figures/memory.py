@@ -110,7 +110,7 @@ def _twin_key(pair: Pair) -> str:
 
 
 def _checked(pair: Pair | None, score: str, margin: float) -> dict[str, Any]:
-    """Whether the twin is as hard as the original on the evidence alone, and the 90 % interval that says so."""
+    """Whether the twin is equivalent, harder or easier on the evidence alone, or undecided; with its 90 % interval."""
     if pair is None:
         return {"check": "not checked", "evidence": None}
     before, after, clusters = _paired(pair, score)

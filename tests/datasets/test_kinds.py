@@ -13,7 +13,7 @@ from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.datasets.base import Dataset
 from harness.datasets.kinds import answer_kind, counted, drawn, kinds, unlike
-from harness.datasets.load_once import asked
+from harness.datasets.load_once import load_asked
 from harness.types import Document, Example, Gold, Question
 from tests.datasets.support import musique, write_lines
 
@@ -93,12 +93,12 @@ def test_the_first_rows_are_compared_with_all(tmp_path: Path) -> None:
     rows = [musique(i) | {"id": f"{2 + i // 30}hop__{i}", "question_decomposition": []} for i in range(60)]
     data = str(write_lines(tmp_path / "r.jsonl", rows))
     first = resolve(Choices(method="bm25", dataset="musique", data=data, limit=20))
-    assert len(asked(first)) == 20
+    assert len(load_asked(first)) == 20
     assert [warning for warning in first.warnings if "not like the rest" in warning] == [
         "the first 20 questions are not like the rest (type 2hop is 100% of them, 50% of all 60); --sample 20 draws from all"
     ]
     sample = resolve(Choices(method="bm25", dataset="musique", data=data, sample=20))
-    assert counted(asked(sample).examples)["type", "2hop"] == 10
+    assert counted(load_asked(sample).examples)["type", "2hop"] == 10
     assert not [warning for warning in sample.warnings if "not like" in warning]
 
 

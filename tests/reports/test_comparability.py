@@ -10,7 +10,7 @@ import pytest
 
 from harness.storage.run_folder import StoredRun, read_run
 from reports.columns import legended, ordered, sections
-from reports.comparability import main, strangers
+from reports.comparability import commonest, strangers
 from reports.figures.front import points
 from reports.page import page
 from reports.render import render, render_sections
@@ -61,9 +61,9 @@ def test_runs_alike_and_data_sets_apart_say_nothing(tmp_path: Path) -> None:
 
 def test_of_two_the_longer_is_the_usual() -> None:
     few, many = ("f", frozenset("a")), ("f", frozenset("ab"))
-    assert main([few, many]) == many
-    assert main([few, many, few]) == few
-    assert main([(None, frozenset("a")), ("g", frozenset("b"))]) == (None, frozenset("a"))
+    assert commonest([few, many]) == many
+    assert commonest([few, many, few]) == few
+    assert commonest([(None, frozenset("a")), ("g", frozenset("b"))]) == (None, frozenset("a"))
 
 
 def priced(root: Path, method: str, costs: list[float | None], score: float = 0.5) -> StoredRun:
