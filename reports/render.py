@@ -78,15 +78,14 @@ def render_sections(
     width: as in `render`.
     """
     name = _SHORT.get(format, format)
-    heads: dict[str, Callable[[str], str]] = {
-        "text": lambda title: _clean(title) + "\n",
-        "markdown": lambda title: f"### {_markdown_escape(title)}\n\n",
+    writers: dict[str, Callable[[str, pd.DataFrame], str]] = {
+        "text": lambda title, frame: _clean(title) + "\n" + _text(frame, width or math.inf),
+        "markdown": lambda title, frame: f"### {_markdown_escape(title)}\n\n" + _markdown(frame),
+        "latex": lambda title, frame: _latex(frame, title),
     }
-    if name == "latex":
-        return "\n".join(_latex(frame, title) for title, frame in sections)
-    if name not in heads:
-        raise UnknownName("format", format, (*heads, "latex"), "csv and json hold one table")
-    return "\n".join(heads[name](title) + render(frame, name, width) for title, frame in sections)
+    if name not in writers:
+        raise UnknownName("format", format, writers, "csv and json hold one table")
+    return "\n".join(writers[name](title, frame) for title, frame in sections)
 
 
 # ---- numbers -------------------------------------------------------------------------------------------------------
@@ -106,10 +105,6 @@ def _three_digits(value: float) -> str:
     return f"{value:.{digits}f}"
 
 
-def _p_value(value: float) -> str:
-    return "<0.001" if value < 0.001 else f"{value:.3f}"
-
-
 def _percent(value: float) -> str:
     told = f"{100 * value:.1f}"
     return "0.0" if told == "-0.0" else told
@@ -125,7 +120,7 @@ def _formatter(column: str, is_score: bool) -> Callable[[float], str]:
     if head in ("tflops", "seconds"):
         return _three_digits
     if head in ("p", "p_holm"):
-        return _p_value
+        return lambda value: "<0.001" if value < 0.001 else f"{value:.3f}"
     if head == "printed":
         return lambda value: f"{value:g}"
     if head == "ours":
@@ -270,7 +265,8 @@ def _text(frame: pd.DataFrame, wide: float) -> str:
     ]
     blocks = ["\n".join("  ".join(row[i] for i in part).rstrip() for row in padded) for part in _folded(widths, wide)]
     longest = int(min(_LONGEST, wide))
-    below = [wrapped for line in cells.below(_clean) for wrapped in _wrap(line, longest)]
+    wrapper = textwrap.TextWrapper(longest, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    below = [part for line in cells.below(_clean) for part in wrapper.wrap(line)]
     return "\n".join(["\n\n".join(blocks), *_apart(below)]) + "\n"
 
 
@@ -287,13 +283,6 @@ def _folded(widths: Sequence[int], wide: float) -> list[list[int]]:
 def _apart(below: list[str]) -> list[str]:
     """The lines below a table, after an empty one."""
     return ["", *below] if below else []
-
-
-def _wrap(line: str, longest: int) -> list[str]:
-    """A footnote that is longer than a terminal is wide, as several lines."""
-    if len(line) <= longest:
-        return [line]
-    return textwrap.wrap(line, longest, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
 
 def _markdown_escape(text: str) -> str:

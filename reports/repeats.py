@@ -36,11 +36,9 @@ def averaged(runs: Sequence[StoredRun]) -> list[StoredRun]:
     groups: dict[str, list[StoredRun]] = {}
     for run in runs:
         groups.setdefault(canonical({**run.config, "seed": None}), []).append(run)
-    return [group[0] if len(group) == 1 else _mean_run(sorted(group, key=_seed)) for group in groups.values()]
-
-
-def _seed(run: StoredRun) -> int:
-    return int(run.config.get("seed") or 0)
+    for group in groups.values():
+        group.sort(key=lambda run: int(run.config.get("seed") or 0))
+    return [group[0] if len(group) == 1 else _mean_run(group) for group in groups.values()]
 
 
 def best_of(scores: Sequence[float], k: int) -> float:

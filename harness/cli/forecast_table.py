@@ -131,7 +131,7 @@ def only_plan(wanted: Sequence[Choices], options: Execution, scaling: Scaling, s
         convention = options.convention or DEFAULT
         told = as_json(rows) if options.json else table(title, rows, convention, scaling.workers or 1, scaling.price)
         print(told, flush=True)
-        if scaling.budget is not None:
+        if scaling.budget.limits:
             say(f"forecast: {outlook(scaling.budget, planned.plans, rows, options.folder)}")
     for thing in dict.fromkeys(thing for plan in planned.plans for thing in plan.missing):
         say(f"missing here: {thing}")

@@ -88,7 +88,7 @@ class Attached:
         live = sys.stderr.isatty() and self._scaling.engine == "local"  # a live line begins with the row's name
         if len(plans) > 1 and not live:
             self.hooks.insert(0, _Heading())
-        if self._suite is not None or self._scaling.budget is not None:
+        if self._suite is not None or self._scaling.budget.limits:
             self._forecast(plans)
 
     def _forecast(self, plans: Sequence[Plan]) -> None:
@@ -100,7 +100,7 @@ class Attached:
         if self._suite is not None:
             say(one_line(self._suite, expected, workers))
             self.hooks.append(BesideForecast(expected, out, workers))
-        if (budget := self._scaling.budget) is not None:
+        if (budget := self._scaling.budget).limits:
             self.hooks.insert(0, Limited(budget, plans, out, self._command, say))
             say(f"forecast: {outlook(budget, plans, expected, out)}")
 

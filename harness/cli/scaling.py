@@ -77,14 +77,13 @@ class Scaling:
         return None if self.price_per_gpu_hour is None else self.price_per_gpu_hour * (self.gpus_per_worker or 1)
 
     @cached_property
-    def budget(self) -> Budget | None:
-        """The limits of the command, None without one."""
+    def budget(self) -> Budget:
+        """The limits of the command."""
         from harness.engine.budget import Budget
 
         named = {"tokens": self.max_tokens, "tflops": self.max_tflops}
         named |= {"hours": self.max_hours, "money": self.max_money}
-        limits = {name: most for name, most in named.items() if most is not None}
-        return Budget(limits, self.price or 0.0) if limits else None
+        return Budget({name: most for name, most in named.items() if most is not None}, self.price or 0.0)
 
     @property
     def divided(self) -> bool:
@@ -107,7 +106,7 @@ class Scaling:
             from harness.scale.shard import parsed
 
             parsed(self.shard)
-        for name, most in self.budget.limits.items() if self.budget else ():
+        for name, most in self.budget.limits.items():
             if self.divided:
                 raise UserError(f"--max-{name} is for rows that one process runs; leave out --engine and --shard")
             if not most:

@@ -40,16 +40,21 @@ class Budget:
 
     def open(self, folder: Path) -> None:
         """A row is about to run in `folder`: count the hours of its earlier starts, and its indexes."""
-        self._earlier += hours_of(folder)
+        starts = read_json(folder / MANIFEST).get("starts") or ()
+        ends = [(start["started"], start["finished"]) for start in starts if start.get("finished")]
+        took = (datetime.fromisoformat(b) - datetime.fromisoformat(a) for a, b in ends)
+        self._earlier += sum(each.total_seconds() for each in took) / 3600
         self._indexes.clear()
         for row in read_lines(folder / DOCUMENTS, "document_id"):
             self.index(row)
 
-    def spend(self, usage: Mapping[str, Mapping[str, Any]]) -> None:
-        """Count a usage by phase."""
+    def spend(self, usage: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        """Count a usage by phase; returns it."""
         with self._lock:
-            self._tokens += tokens_of(usage)
-            self._tflops += tflops_of(usage)
+            for phase in usage.values():
+                self._tokens += phase["tokens_in"] + phase["tokens_out"]
+                self._tflops += phase["flops"][DEFAULT] / 1e12
+        return usage
 
     def index(self, row: Mapping[str, Any]) -> None:
         """Count a line of documents.jsonl, an index once a run."""
@@ -88,20 +93,3 @@ def option(name: str, most: float) -> str:
 def number(value: float) -> str:
     """A number as it is typed: "5000", "0.25"."""
     return f"{round(value):d}" if value >= 100 else f"{value:.3g}"
-
-
-def tokens_of(usage: Mapping[str, Mapping[str, Any]]) -> float:
-    """Tokens read and written, over all phases."""
-    return float(sum(phase["tokens_in"] + phase["tokens_out"] for phase in usage.values()))
-
-
-def tflops_of(usage: Mapping[str, Mapping[str, Any]]) -> float:
-    """TFLOPs under the default convention, over all phases."""
-    return float(sum(phase["flops"][DEFAULT] for phase in usage.values())) / 1e12
-
-
-def hours_of(folder: Path) -> float:
-    """Hours between start and end of all starts of a run that ended."""
-    starts = read_json(folder / MANIFEST).get("starts") or ()
-    ends = [(start["started"], start["finished"]) for start in starts if start.get("finished")]
-    return sum((datetime.fromisoformat(b) - datetime.fromisoformat(a)).total_seconds() for a, b in ends) / 3600

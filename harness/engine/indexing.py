@@ -82,15 +82,13 @@ class Indexer:
         if self._plan.method.scope == "none":
             return [{} for _ in documents]
         of_question = question if self._plan.method.scope == "question" else None
-        return [self._index(document, of_question) for document in documents]
-
-    def _index(self, document: Document, question: Question | None) -> Index:
-        key = index_key(self._plan, document, question)
-        digest = key_digest(key)
-        with self._building.hold(digest):
-            entry = self._entry(document, question, key, digest)
-        value: Index = entry.value()
-        return value
+        found: list[Index] = []
+        for document in documents:
+            key = index_key(self._plan, document, of_question)
+            with self._building.hold(digest := key_digest(key)):
+                entry = self._entry(document, of_question, key, digest)
+            found.append(entry.value())
+        return found
 
     def _entry(self, document: Document, question: Question | None, key: dict[str, Any], digest: str) -> Entry:
         if digest in self._failed:  # the other questions of this document do not pay for the same failure again
@@ -151,7 +149,7 @@ class Indexer:
             if scheduler := current():
                 scheduler.check()  # an interrupted run may have closed its folder
             self._store.add_document(row)
-            self._progress.indexed(row)
+            self._progress.budget.index(row)
 
 
 def index_key(plan: Plan, document: Document, question: Question | None) -> dict[str, Any]:

@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.engine.budget import Budget, hours_of, option, tflops_of, tokens_of
+from harness.engine.budget import Budget, option
 from harness.engine.manifest import shape_of_role
 from harness.engine.rows_in_turn import Hook
 from harness.errors import LimitReached, UserError
 from harness.storage.files import read_lines
 from harness.storage.paths import masked
-from harness.storage.run_folder import DOCUMENTS, RECORDS, RUN
+from harness.storage.run_folder import RECORDS, RUN
 
 if TYPE_CHECKING:
     from harness.engine.forecast import Forecast
@@ -59,36 +59,33 @@ class Limited(Hook):
 
 def outlook(budget: Budget, plans: Sequence[Plan], rows: Sequence[Forecast], out: Path) -> str:
     """Which limit the forecasts of the rows will hit first and where, in a sentence; what is unknown is said."""
-    total = dict.fromkeys(budget.limits, 0.0)
+    stored, needed = Budget({}, budget.price), dict.fromkeys(budget.limits, 0.0)
     unknown: dict[str, None] = {}
     for plan, row in zip(plans, rows, strict=True):
-        before = _stored(out / plan.folder, {e.question.id for e in plan.dataset.examples[: plan.config.limit]})
-        needs = {"tokens": row.tokens, "tflops": row.tflops, "hours": row.hours, "money": row.hours}
+        stored.open(out / plan.folder)
+        asked = {e.question.id for e in plan.dataset.examples[: plan.config.limit]}
+        for record in read_lines(out / plan.folder / RECORDS, "question_id"):
+            if record["question_id"] in asked:
+                stored.spend(record["usage"])
+        spent, money = stored.spent(), None if row.hours is None else row.hours * budget.price
+        needs = {"tokens": row.tokens, "tflops": row.tflops, "hours": row.hours, "money": money}
         hit: list[tuple[float, str]] = []
         for name, most in budget.limits.items():
-            factor = budget.price if name == "money" else 1.0
-            total[name] += factor * before[name]
             if (need := needs[name]) is None:
                 unknown.setdefault(name)
                 continue
-            if need and total[name] + factor * need > most:
-                hit.append((max(0.0, most - total[name]) / (factor * need), name))
-            total[name] += factor * need
+            left = most - spent[name] - needed[name]
+            if need and need > left:
+                hit.append((max(0.0, left) / need, name))
+            needed[name] += need
         if hit:
             share, name = min(hit)
-            left = row.questions - row.done
-            asked = f"about {share * left:.0f} of its {left} questions to answer"
-            return f"{option(name, budget.limits[name])} will be reached first, in {plan.row_name} after {asked}"
-    known = {option(name, most): total[name] / most for name, most in budget.limits.items() if name not in unknown}
-    within = ", ".join(f"{100 * share:.0f} % of {limit}" for limit, share in known.items())
+            open_ = row.questions - row.done
+            after = f"about {share * open_:.0f} of its {open_} questions to answer"
+            return f"{option(name, budget.limits[name])} will be reached first, in {plan.row_name} after {after}"
+    spent, known = stored.spent(), {name: most for name, most in budget.limits.items() if name not in unknown}
+    shares = {option(name, most): (spent[name] + needed[name]) / most for name, most in known.items()}
+    within = ", ".join(f"{100 * share:.0f} % of {limit}" for limit, share in shares.items())
     told = [f"the limits will not be reached: {within}"] if known else []
     told += [f"whether --max-{', --max-'.join(unknown)} will be reached is unknown"] if unknown else []
     return "; ".join(told)
-
-
-def _stored(folder: Path, asked: set[str]) -> dict[str, float]:
-    """What a run folder holds of the questions asked, by the names of limits; money in hours."""
-    usages = [row["usage"] for row in read_lines(folder / RECORDS, "question_id") if row["question_id"] in asked]
-    usages += [row["usage"] for row in read_lines(folder / DOCUMENTS, "document_id")]
-    tokens, tflops, hours = sum(map(tokens_of, usages)), sum(map(tflops_of, usages)), hours_of(folder)
-    return {"tokens": tokens, "tflops": tflops, "hours": hours, "money": hours}

@@ -14,14 +14,12 @@ import shutil
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from harness.cost.flops import DEFAULT
 from harness.cost.units import duration, short
+from harness.engine.budget import Budget
 from harness.errors import LimitReached, erase_line, printable
-
-if TYPE_CHECKING:
-    from harness.engine.budget import Budget
 
 _REDRAW = 0.1  # seconds between two drawings of the live line
 _MINUTE = 60.0  # seconds between two lines of a log while one question takes long
@@ -33,10 +31,8 @@ COUNTED = ("question_id", "error", "scores", "usage")
 class Progress:
     """Counts records and draws; questions that run in parallel report from several threads.
 
-    budget: of the command, at whose limits no further question is begun.
+    budget: of the command, at whose limits no further question is begun; by default one without limits.
     """
-
-    budget: Budget | None = None
 
     _followed = True  # whether the scores are printed behind the last line, which then leaves them out
 
@@ -54,7 +50,7 @@ class Progress:
         self._tenth = -1
         self._part = ""
         self._gone = False
-        self._left_out = 0  # questions that were not begun at a limit of the budget
+        self.budget = Budget({})
         self._lock = threading.RLock()
 
     def start(self, total: int, headline: str) -> None:
@@ -68,33 +64,13 @@ class Progress:
 
     def seen(self, row: dict[str, Any]) -> None:
         """A record that an earlier start of the same run left."""
-        self.spent(row["usage"])
+        self.budget.spend(row["usage"])
         self._count(row)
-
-    def goes_on(self) -> bool:
-        """Whether a further question may be begun; one that may not is counted for `check`."""
-        if self.budget is None or self.budget.left():
-            return True
-        with self._lock:
-            self._left_out += 1
-        return False
 
     def check(self) -> None:
         """Raise LimitReached where questions were left out."""
-        if self.budget is not None and self._left_out:
-            left = f"{self._left_out} of {self._total} questions are not answered yet"
-            raise LimitReached(f"stopped at {self.budget.hit}: {left}")
-
-    def spent(self, usage: dict[str, Any]) -> dict[str, Any]:
-        """Count what a question took against the budget, before it is scored; returns it."""
-        if self.budget is not None:
-            self.budget.spend(usage)
-        return usage
-
-    def indexed(self, row: dict[str, Any]) -> None:
-        """An index has just been recorded."""
-        if self.budget is not None:
-            self.budget.index(row)
+        if self.budget.hit and (left := self._total - self._done):
+            raise LimitReached(f"stopped at {self.budget.hit}: {left} of {self._total} questions are not answered yet")
 
     def done(self, row: dict[str, Any]) -> None:
         """A question has just been recorded."""

@@ -199,7 +199,7 @@ class Job:
 
     def _ask_one(self, example: Example) -> tuple[Example, dict[str, Any]] | None:
         """Run the method on a question, capture its exception, store the record without scores; None: not begun."""
-        if not self.progress.goes_on():
+        if not self.progress.budget.left():
             return None
         question = example.question
         meter = Meter("answer", keeps_requests=self.plan.config.keep_prompts)
@@ -220,7 +220,7 @@ class Job:
             document_characters=tuple(len(self.plan.dataset.documents[d].text) for d in question.document_ids),
             prediction=answer.text,
             scores={},
-            usage=self.progress.spent(meter.usage()),
+            usage=self.progress.budget.spend(meter.usage()),
             shown=answer.shown,
             stop_reason=answer.stop_reason,
             steps=answer.steps,

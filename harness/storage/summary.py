@@ -53,7 +53,7 @@ def summarise(
     index = _Index()
     for document in documents:
         index.add(document)
-    texts, cut = index.texts.plus(tally.texts)
+    texts, cut = index.texts + tally.texts
     prefixes = tally.prefixes
     return {
         "n_total": tally.total,
@@ -65,7 +65,7 @@ def summarise(
         "scores": tally.scores(seed),
         "usage": _divided(tally.usage, tally.total - tally.errors.total()),
         "index": index.numbers(),
-        **({"texts_cut": {"texts": texts, "cut": cut}} if cut else {}),
+        **({"texts_cut": {"texts": None if np.isnan(texts) else int(texts), "cut": int(cut)}} if cut else {}),
         "errors": dict(sorted(tally.errors.items())),
     }
 
@@ -92,7 +92,7 @@ class _Tally:
         self.errors: Counter[str] = Counter()
         self.prefixes: Counter[str] = Counter()
         self.usage: dict[str, dict[str, Any]] = {}
-        self.texts = _Texts()  # those of failed questions too
+        self.texts = np.zeros(2)  # those of failed questions too
         self._count = 0  # of rows that have scores
         self._questions: list[str] = []  # of these rows, where each question is a cluster
         self._sets: dict[tuple[str, ...], int] = {}  # documents of a question -> their number
@@ -105,7 +105,7 @@ class _Tally:
         self.truncated += row["truncated"]
         self.prefixes.update([] if row["prefix"] is None else [row["prefix"]])
         self.errors.update([] if row["error"] is None else [row["error"]])
-        self.texts.add(row["usage"])
+        self.texts += _texts(row["usage"])
         if row["error"] is None:
             add_usage(self.usage, row["usage"])
         elif self._failed != "zero":
@@ -141,23 +141,10 @@ class _Tally:
         return places if by_question(self._form) else places[np.frombuffer(self._set, dtype=np.uint32)]
 
 
-class _Texts:
-    """Texts that encoders were given, None if that is unknown, and those that they cut."""
-
-    def __init__(self) -> None:
-        self._given: int | None = 0
-        self._cut = 0
-
-    def add(self, usage: dict[str, dict[str, Any]]) -> None:
-        """Count those of a question or an index."""
-        given, cut = texts_of([usage])
-        self._given = None if given is None or self._given is None else self._given + given
-        self._cut += cut
-
-    def plus(self, other: _Texts) -> tuple[int | None, int]:
-        """The sums of both."""
-        known = self._given is not None and other._given is not None
-        return (self._given or 0) + (other._given or 0) if known else None, self._cut + other._cut
+def _texts(usage: dict[str, dict[str, Any]]) -> NDArray[np.float64]:
+    """Texts that encoders were given for a question or an index, NaN if that is unknown, and those that they cut."""
+    given, cut = texts_of([usage])
+    return np.array([np.nan if given is None else given, cut])
 
 
 class _Index:
@@ -165,7 +152,7 @@ class _Index:
 
     def __init__(self) -> None:
         self.usage: dict[str, dict[str, Any]] = {}
-        self.texts = _Texts()
+        self.texts = np.zeros(2)
         self._counts = {"built": 0, "hit": 0, "failed": 0}
         self._ids: set[str] = set()
 
@@ -175,7 +162,7 @@ class _Index:
         if row["status"] != "failed":
             self._ids.add(row["document_id"])
             add_usage(self.usage, row["usage"])
-            self.texts.add(row["usage"])
+            self.texts += _texts(row["usage"])
 
     def numbers(self) -> dict[str, Any]:
         """The summary's "index"."""

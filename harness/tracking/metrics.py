@@ -24,6 +24,8 @@ from harness.config.yaml_tree import flatten
 from harness.cost.flops import DEFAULT
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from harness.storage.run_folder import StoredRun
 
 
@@ -56,8 +58,9 @@ def metric_name(name: str) -> str:
     return "/".join(part for part in parts if part not in ("", ".", ".."))[:250] or "_"
 
 
-def numbers(run: StoredRun, row: Mapping[str, Any]) -> dict[str, float]:
-    """The metrics of a finished pass. row: the run's row of reports.tables.frame; what it lacks is left out."""
+def numbers(run: StoredRun, table: pd.DataFrame) -> dict[str, float]:
+    """The metrics of a finished pass. table: reports.tables.frame of the run; what it lacks is left out."""
+    row = table.iloc[0]
     headline, *others = _scorers(run)
     values: dict[str, Any] = {headline: percent(row.get(headline)), "TFLOPs": digits(row.get("tflops.whole"))}
     values |= {name: row.get(name) for name in ("failed", "n", "truncated")}

@@ -4,7 +4,7 @@
     .log_running(points)          (step, name, value) of metrics.running_points
     .resume()                     shows the run as running
     .log_results()                final metrics, artifacts, table, page, the questions as an evaluation data set
-    .log_traces(most, until)      a trace for each question
+    .traces.log(run, most, until)  a trace for each question (mlflow_traces.py)
     .end(status)                  closes the run, and brings the suite's parent up to date
     .log_suite(runs)              the page of all runs of the suite
 
@@ -168,7 +168,7 @@ class MlflowRun:
         from reports.render import render
 
         table = tables.frame([self.run])
-        self._log_numbers(numbers(self.run, {str(k): v for k, v in table.iloc[0].items()}))
+        self._log_numbers(numbers(self.run, table))
         log_questions(self.traces.store, self.experiment, self.run, _user())
         text = render(views.legended(table), "markdown")
         self._note(self.id, text)
@@ -186,10 +186,6 @@ class MlflowRun:
             return
         self._log([Metric(name, value, now, step, model_id=self.model, **of) for name, value in metrics.items()])
         self.client.set_tag(self.id, _NUMBERS, content)
-
-    def log_traces(self, most: int, until: float | None = None) -> int:
-        """Log the first `most` questions as traces until a moment of time.monotonic; the number that is missing."""
-        return self.traces.log(self.run, most, until) if most else 0
 
     def log_suite(self, runs: Sequence[StoredRun]) -> None:
         """Put the page of these runs, which have records, beside the suite's parent."""

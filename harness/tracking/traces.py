@@ -52,13 +52,12 @@ class Span:
 
 @dataclass(frozen=True)
 class Trace:
-    """A question. start: seconds since 1970; digest: of all but the scores; scores: percent; gold: expectations.
+    """A question. start: seconds since 1970; scores: percent; gold: expectations.
 
     reasons: score -> why it is what it is; judges: the scores that models gave.
     """
 
     question_id: str
-    digest: str
     start: float
     root: Span
     request: str
@@ -142,7 +141,6 @@ class _Question:
         answers = (record.get("gold") or {}).get("answers")
         return Trace(
             question_id=record["question_id"],
-            digest=digest(record),
             start=start,
             root=self._root(),
             request=record.get("question") or record["question_id"],

@@ -146,7 +146,7 @@ def track(
         else:
             logged.log_results()
             logged.end(STATUS.get(run_state(run), "KILLED"))
-        return logged.log_traces(traces, until)
+        return logged.traces.log(run, traces, until)
 
 
 def _to_wandb(run: StoredRun, uri: str, suite: str | None) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.tracking.metrics import numbers, params, run_state, running_points, suite_of, tags
 
@@ -69,14 +69,8 @@ def log(run: StoredRun, uri: str, suite: str | None = None) -> None:
         steps.setdefault(step, {})[name] = value
     for step, values in steps.items():
         logged.log(values, step=step)
-    logged.summary.update(_final(run))
+    if run.records:
+        from reports.tables import frame
+
+        logged.summary.update(numbers(run, frame([run])))
     logged.finish(exit_code=0 if run_state(run) == "finished" else 1)
-
-
-def _final(run: StoredRun) -> dict[str, Any]:
-    """The numbers of the tables; {} before the first question."""
-    if not run.records:
-        return {}
-    from reports import tables
-
-    return dict(numbers(run, {str(k): v for k, v in tables.frame([run]).iloc[0].items()}))

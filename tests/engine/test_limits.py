@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness.engine.budget import Budget, tokens_of
+from harness.engine.budget import Budget
 from harness.engine.forecast import Forecast
 from harness.engine.limits import Limited, outlook
 from harness.engine.progress import Silent
@@ -36,8 +36,11 @@ def limited(out: Path, plan: Any, most: float, name: str = "tokens", parallel: i
 def spent(out: Path, plan: Any) -> tuple[float, float]:
     """Tokens of a run folder, and those of its largest question."""
     run = read_run(out / plan.folder)
-    rows = [*(r["usage"] for r in run.records), *(r["usage"] for r in run.documents)]
-    return sum(map(tokens_of, rows)), max(tokens_of(record["usage"]) for record in run.records)
+    tokens = [
+        sum(phase["tokens_in"] + phase["tokens_out"] for phase in row["usage"].values())
+        for row in (*run.records, *run.documents)
+    ]
+    return sum(tokens), max(tokens[: len(run.records)])
 
 
 @pytest.mark.usefixtures("fake_model")
