@@ -68,7 +68,8 @@ class Live:
             self._search()
         for run in self._runs.values():
             run.read()
-        known = sorted(filter(_Followed.known, self._runs.values()), key=lambda r: (r.state != "running", -r.changed))
+        described = [run for run in self._runs.values() if hasattr(run, "stored")]
+        known = sorted(described, key=lambda run: (run.state != "running", -run.changed))
         if not all(run.label for run in known):
             for run, label in zip(known, labels([run.stored for run in known]), strict=True):
                 run.label = label
@@ -112,10 +113,6 @@ class _Followed:
         self._numbers: dict[str, str] = {}
         self._first = time.time()  # when this run was first looked at, and what was answered by then
         self._before: int | None = None
-
-    def known(self) -> bool:
-        """Whether run.yaml could be read."""
-        return hasattr(self, "stored")
 
     def read(self) -> None:
         """Take what is new in the folder; a damaged file becomes `problem`."""

@@ -21,6 +21,7 @@ import typer
 from harness.cli.command import execution, output, setting
 from harness.cli.options import RESULTS, Json, Out, Score, Selection, split
 from harness.cli.output import columns, say
+from harness.cli.run_hooks import warn
 from harness.cli.stopping import say_again
 from harness.cost.units import duration
 from harness.errors import HarnessError, RowWaits, UserError, attempt, raise_all
@@ -86,8 +87,7 @@ def duel(
     rules = Rules(stop.alpha, width, target, stop.score)  # type: ignore[arg-type]  # Rules checks the name
     folder, command = working_copy(out), ["harness", *sys.argv[1:]]
     plans = _plans(selection, methods or [], folder)
-    for warning in dict.fromkeys(w for plan in plans for w in plan.warnings):
-        say(f"warning: {warning}")
+    warn(plans)
     try:
         outcome = run_duel(
             plans,
@@ -112,7 +112,6 @@ def duel(
 
 def _plans(selection: Selection, methods: Sequence[str], folder: Path) -> list[Plan]:
     """A plan for each method, with the numbers that it takes from run folders. Raises UserError with every mistake."""
-    from harness.engine import model_warnings
     from harness.engine.duel import check_count
     from harness.engine.numbers_from_rows import settled
     from harness.engine.plan import plan_choices
@@ -127,16 +126,9 @@ def _plans(selection: Selection, methods: Sequence[str], folder: Path) -> list[P
     raise_all(problems)
     check_home()
     try:
-        plans = [settled(plan, {}, folder) for plan in plans]
+        return [settled(plan, {}, folder) for plan in plans]
     except RowWaits as e:
         raise UserError(f"{e}; run that method first, then name its folder: --set method.NAME=from:RUN_FOLDER") from e
-    models = {plan.config.model.name: plan.config.model for plan in plans}.values()
-    for model in models:
-        if model.embedded:
-            say(model_warnings.ticket(model))
-        if model.small:
-            say(model_warnings.small(model.model_dump(), runs=True))
-    return plans
 
 
 def _progress(quiet: bool) -> Standings:

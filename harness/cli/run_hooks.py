@@ -84,7 +84,7 @@ class Attached:
     def begin(self, plans: Sequence[Plan]) -> None:
         """The rows are planned: print their warnings, the forecast of a suite, and each row's name before it runs."""
         self._plans = plans
-        _warn(plans, self._unlogged)
+        warn(plans, self._unlogged)
         live = sys.stderr.isatty() and self._scaling.engine == "local"  # a live line begins with the row's name
         if len(plans) > 1 and not live:
             self.hooks.insert(0, _Heading())
@@ -133,8 +133,8 @@ def _with_settings(row: Choices, kept: dict[str, Any]) -> Choices:
     return replace(row, sets={**row.sets, **kept})
 
 
-def _warn(plans: Sequence[Plan], unlogged: list[str]) -> None:
-    """Print what is to be known before the rows run, each sentence once."""
+def warn(plans: Sequence[Plan], unlogged: Sequence[str] = ()) -> None:
+    """Print what is to be known before the rows run, each sentence once; unlogged: about the tracker."""
     for line in dict.fromkeys(model_warnings.ticket(p.config.model) for p in plans if p.config.model.embedded):
         say(line)
     for model in {p.config.model.name: p.config.model for p in plans if p.config.model.small}.values():

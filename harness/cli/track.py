@@ -9,9 +9,7 @@ from harness.cli.options import MlflowUri, Runs, Traces
 from harness.errors import CannotRun, HarnessError
 from harness.storage.named_runs import run_folders
 from harness.tracking.store import own_place
-from harness.tracking.track import MOST_TRACES
-
-_MOST_FAILURES = 2
+from harness.tracking.track import MOST_FAILURES, MOST_TRACES
 
 
 def track(runs: Runs, uri: MlflowUri = None, traces: Traces = MOST_TRACES) -> int:
@@ -30,7 +28,7 @@ def track(runs: Runs, uri: MlflowUri = None, traces: Traces = MOST_TRACES) -> in
     logged: list[Path] = []
     down = 0
     for n, folder in enumerate(folders):
-        if down == _MOST_FAILURES:
+        if down == MOST_FAILURES:
             sys.stderr.write(f"error: not tried for the other {len(folders) - n} of {len(folders)} runs\n")
             return 3
         try:

@@ -1,6 +1,6 @@
 """A language model that decides whether an answer is right, given the question and the gold answers.
 
-    judge = Judge("judge.endpoint", model_config, identity, PROMPT, VERSION, MAX_TOKENS, Replies.at_home())
+    judge = Judge("judge.endpoint", model_config, identity, PROMPT, VERSION, MAX_TOKENS, Replies(home() / "judge"))
     case = Case("q7", "Who built the mill?", None, ("Ann",), "It was Ann.")
     judge.known(case) or judge.ask(case)
         -> Judgement("q7", "yes", reply="Yes.", usage={"tokens_in": 180, ...}, cached=False)
@@ -136,11 +136,6 @@ class Replies:
         self.root = root
         self._lock = threading.Lock()
 
-    @classmethod
-    def at_home(cls) -> Replies:
-        """Those under HARNESS_HOME."""
-        return cls(home() / "judge")
-
     def get(self, key: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
         """Reply and usage; None if there is no file or a damaged one: the model is then asked again."""
         try:
@@ -274,4 +269,5 @@ def configured(
         raise UserError(f"--name '{name}': use letters, digits, '.', '_' and '-'")
     text, version = read_prompt(prompt)
     label = "judge." + (name or re.sub(r"[^\w./-]+", "_", config.name))
-    return Judge(label, config, facts.identity, text, version, max_tokens or MAX_TOKENS, Replies.at_home())
+    replies = Replies(home() / "judge")
+    return Judge(label, config, facts.identity, text, version, max_tokens or MAX_TOKENS, replies)

@@ -142,17 +142,15 @@ class Progress:
             return
         now = time.monotonic()
         if now - self._drawn >= _REDRAW or self._done == self._total:
+            from tqdm import tqdm
+
             self._drawn = now
-            self._write(f"{self._bar()} {printable(self._named())}"[: shutil.get_terminal_size().columns - 1])
+            bar = tqdm.format_meter(self._done, max(self._total, 1), 0, ncols=_BAR, bar_format="{bar}")
+            self._write(f"{bar} {printable(self._named())}"[: shutil.get_terminal_size().columns - 1])
 
     def _log(self) -> None:
         self._drawn = time.monotonic()
         self._write(self.line() + "\n")
-
-    def _bar(self) -> str:
-        from tqdm import tqdm
-
-        return str(tqdm.format_meter(self._done, max(self._total, 1), 0, ncols=_BAR, bar_format="{bar}"))
 
     def _write(self, text: str) -> None:
         if self._gone:

@@ -43,7 +43,7 @@ from harness.llm.endpoint_http import RetryPolicy, Server, Tries
 from harness.llm.endpoint_info import key_of, sizes, tokenizer_folder
 from harness.llm.endpoint_tokens import Tokens
 from harness.llm.model_facts import ModelFacts
-from harness.llm.recall import recalled_probe, recalled_reply
+from harness.llm.recall import recalled
 from harness.llm.thinking import split_thinking
 from harness.models import Decoding, LanguageModel, Probe, Session, Span, Written
 
@@ -328,7 +328,7 @@ class EndpointSession(Session):
     def _first_token(self, label: str) -> str | None:
         return self._model.tokens.first(label) or None
 
-    @recalled_probe
+    @recalled
     def _probe(self, labels: Sequence[str], firsts: Sequence[str], after: str) -> Probe:
         """The labels' part of the tokens that the server lists; 0 for a label that is not among them."""
         body = {"max_tokens": 1, "temperature": 0.0, "logprobs": True, "top_logprobs": self._model.logprobs}
@@ -345,7 +345,7 @@ class EndpointSession(Session):
         best = max(weights, key=lambda token: weights[token])
         return Probe.of(mass, labels[firsts.index(best)] if best in firsts else None)
 
-    @recalled_reply
+    @recalled
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
         """Raises RequestFailed if the server gives no usable reply."""
         thinking = self._model.thinking

@@ -33,7 +33,7 @@ from harness.llm.endings import reply_end
 from harness.llm.kv import kept_tail, rewind, slot_of
 from harness.llm.loaded import Loaded, PassCost
 from harness.llm.prefixes import block_names
-from harness.llm.recall import recalled_probe, recalled_reply, recalled_score
+from harness.llm.recall import recalled
 from harness.llm.sampling import Sampler
 from harness.llm.thinking import begins_thinking
 from harness.models import CacheLimit, Decoding, Kept, Probe, Span, Written
@@ -202,7 +202,7 @@ class HFSession(Context):
     def _first_token(self, label: str) -> int | None:
         return next(iter(self._model.text.plain(label)), None)
 
-    @recalled_probe
+    @recalled
     def _probe(self, labels: Sequence[str], firsts: Sequence[int], after: str) -> Probe:
         with self.branch():
             self._open("reply")
@@ -214,7 +214,7 @@ class HFSession(Context):
             best = int(logits[-1].argmax())
         return Probe.of(dict(zip(labels, mass, strict=True)), labels[firsts.index(best)] if best in firsts else None)
 
-    @recalled_score
+    @recalled
     def _score(self, text: str) -> list[float]:
         ids = self._model.text.behind(self.ids, text)
         if not ids or not self.ids:
@@ -236,7 +236,7 @@ class HFSession(Context):
 
     # -- writing -------------------------------------------------------------------------------------------------
 
-    @recalled_reply
+    @recalled
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
         start, thinks = len(self.ids), not self._answering
         if thinks:

@@ -41,6 +41,7 @@ from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMAR
 from harness.tracking.store import own_place, unreachable
 from harness.tracking.track import (
     LOG,
+    MOST_FAILURES,
     MOST_TRACES,
     TRAINING,
     StoreError,
@@ -65,8 +66,6 @@ _TRACING = 1.0  # seconds for traces in a pass while runs go on
 _LAST_TRACING = 40.0  # seconds for them in the last pass: the command waits for it (background.py)
 _LONGEST_PAUSE = 60.0  # seconds; a store that fails is tried again after 4, 8, ... of them
 _LONGEST_END = 600  # seconds of the last pass: no store keeps an orphan alive
-# A store that let two runs down one after the other is not asked for the others of that pass.
-_MOST_FAILURES = 2
 
 
 class BackgroundTracking(Hook):
@@ -252,7 +251,7 @@ class Passes:
             if state is None or (state == self._logged.get(folder) and not self._missing.get(folder)):
                 continue
             try:
-                if len(failures) >= _MOST_FAILURES:
+                if len(failures) >= MOST_FAILURES:
                     raise failures[-1]
                 self._missing[folder] = self._log(folder, running, until)
                 self._logged[folder] = state

@@ -50,6 +50,7 @@ _STEPS = ("step", "task_step")  # where a point of it stands, no number to draw
 _ID, _LINES = "harness.training", "harness.lines"  # tags: which training it is, how many lines of its log are there
 _INSTALL = "MLflow is not installed; install it with: pip install 'longdoc-harness[mlflow]', or use --mlflow off"
 MOST_TRACES = 1000  # of a run: each takes 10 to 15 ms and 15 to 30 kB
+MOST_FAILURES = 2  # a store that let so many runs down one after the other is not asked for the others
 _SERVERS = ("http", "https", "databricks")
 _DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 # MLflow's own defaults (7 retries of 120 s) would hold the end of a run for a quarter of an hour.
