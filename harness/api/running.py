@@ -109,6 +109,7 @@ def run(
     from harness.config.layers import Choices
     from harness.config.sweep import checked
     from harness.engine.progress import Silent, suitable
+    from harness.engine.recorded_stops import with_fields
     from harness.engine.repeats import without_equal
     from harness.engine.rows import rows, with_seeds
     from harness.tracking.background import BackgroundTracking
@@ -135,7 +136,7 @@ def run(
     show = suitable() if progress else Silent()
     shared, axes = with_seeds(shared, checked(sweep or {}, "sweep"), repeat)
     wanted = without_equal(rows(shared, _names(method), _names(dataset), axes, show.note), repeat, show.note)
-    wanted = _recording(wanted, {"record_stops": record_stops, "record_t_p": record_t_p}, show)
+    wanted = with_fields(wanted, {"record_stops": record_stops, "record_t_p": record_t_p}, show.note)
     folder = working_copy(out)
     trackers = BackgroundTracking(folder, mlflow, suite, MOST_TRACES if traces is None else traces)
     options = {"parallel": parallel, "retry_failed": retry_failed, "fail_fast": fail_fast}
@@ -182,18 +183,6 @@ def _run_rows(
         for problem in outcome.result.save_problems:
             note(f"error: {problem}")
     return runs
-
-
-def _recording(wanted: list[Choices], options: Mapping[str, float | None], show: Progress) -> list[Choices]:
-    from harness.engine.recorded_stops import with_fields
-
-    given = {name: value for name, value in options.items() if value is not None}
-    if not given:
-        return wanted
-    wanted, left_out = with_fields(wanted, given)
-    for line in left_out:
-        show.note(f"note: {line}")
-    return wanted
 
 
 def _names(named: Methods | Names | None) -> list[str]:

@@ -51,15 +51,10 @@ class Attached:
 
     def settled(self, rows: Sequence[Choices]) -> list[Choices]:
         """The rows with the settings that options of this command add. Raises UserError."""
-        wanted = [_with_settings(row, self._options.settings) for row in rows]
-        if not self._options.record:
-            return wanted
         from harness.engine.recorded_stops import with_fields
 
-        wanted, left_out = with_fields(wanted, self._options.record)
-        for line in left_out:
-            say(f"note: {line}")
-        return wanted
+        wanted = [_with_settings(row, self._options.settings) for row in rows]
+        return with_fields(wanted, self._options.record, say)
 
     def only_plan(self, wanted: Sequence[Choices]) -> int:
         """Print what the rows would cost; returns the exit code."""

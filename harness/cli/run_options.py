@@ -89,10 +89,9 @@ class Execution:
         return {"retry_failed": self.retry_failed, "parallel": self.parallel, "fail_fast": self.fail_fast}
 
     @property
-    def record(self) -> dict[str, float]:
+    def record(self) -> dict[str, float | None]:
         """The options that set a field of the method, {"record_stops": 8}; see harness.engine.recorded_stops."""
-        given = {"record_stops": self.record_stops, "record_t_p": self.record_t_p}
-        return {name: value for name, value in given.items() if value is not None}
+        return {"record_stops": self.record_stops, "record_t_p": self.record_t_p}
 
     @property
     def settings(self) -> dict[str, Any]:

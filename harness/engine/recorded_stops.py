@@ -8,7 +8,7 @@ Whether a method has the field is read from its Config, never decided by its nam
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +22,18 @@ FLAGS = {"record_stops": "--record-stops", "record_t_p": "--record-t-p"}
 _STOPS, _T_P = "record_stops", "record_t_p"
 
 
-def with_fields(rows: Sequence[Choices], given: Mapping[str, float]) -> tuple[list[Choices], list[str]]:
-    """The rows with `given` set as --set would, and a sentence for each flag that does not apply to some methods.
+def with_fields(
+    rows: Sequence[Choices], options: Mapping[str, float | None], note: Callable[[str], None]
+) -> list[Choices]:
+    """The rows with `options` set as --set would; a sentence to `note` for each that does not apply to some methods.
 
-    given: field name -> value. Of several methods, one without the field, or one that refuses it as it is set, is left
-    as it is. Raises UserError where no method takes it, for a field given twice, and for a t_p for which nothing is
-    recorded. A row that cannot be resolved is left as it is: its mistake is reported when it is planned.
+    options: field name -> value, None where it is not given. Of several methods, one without the field, or one that
+    refuses it as it is set, is left as it is. Raises UserError where no method takes it, for a field given twice, and
+    for a t_p for which nothing is recorded. A row that cannot be resolved is left as it is: its mistake is reported when
+    it is planned.
     """
+    if not (given := {name: value for name, value in options.items() if value is not None}):
+        return list(rows)
     for name in given:
         if any(f"method.{name}" in row.sets for row in rows):
             raise UserError(f"'method.{name}' is given twice: by --set and by {FLAGS[name]}; keep one")
@@ -54,7 +59,9 @@ def with_fields(rows: Sequence[Choices], given: Mapping[str, float]) -> tuple[li
     for name, methods in left_out.items():
         if not mixed or all(f"method.{name}" not in row.sets for row in out):
             raise UserError(_missing(name, methods))
-    return out, [f"{FLAGS[name]} does not apply to {', '.join(methods)}" for name, methods in left_out.items()]
+    for name, methods in left_out.items():
+        note(f"note: {FLAGS[name]} does not apply to {', '.join(methods)}")
+    return out
 
 
 def methods_with(name: str) -> list[str]:

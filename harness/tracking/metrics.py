@@ -82,12 +82,9 @@ def first_columns(run: StoredRun) -> list[str]:
 
 
 def _scorers(run: StoredRun) -> list[str]:
-    from reports.facts import corpus_names
+    from reports.facts import corpus_names, score_names
 
-    names = dict.fromkeys(run.config["dataset"]["scorers"])
-    for record in run.records:
-        names.update(dict.fromkeys(record["scores"]))
-    return [*names, *corpus_names(run)]
+    return [*score_names(run), *corpus_names(run)]
 
 
 def _number(value: Any) -> float | None:
