@@ -29,8 +29,8 @@ def with_fields(
 
     options: field name -> value, None where it is not given. Of several methods, one without the field, or one that
     refuses it as it is set, is left as it is. Raises UserError where no method takes it, for a field given twice, and
-    for a t_p for which nothing is recorded. A row that cannot be resolved is left as it is: its mistake is reported when
-    it is planned.
+    for a t_p for which nothing is recorded. A row that cannot be resolved is left as it is: its mistake is reported
+    when it is planned.
     """
     if not (given := {name: value for name, value in options.items() if value is not None}):
         return list(rows)
