@@ -121,12 +121,13 @@ def test_methods_are_asked_for_the_field_and_not_known_by_name(tapes: Path, monk
     assert {"tape", "tape-strict"} <= set(recorded_stops.methods_with("record_stops"))
     assert "echo" not in recorded_stops.methods_with("record_stops")
     row = Choices(method="tape", dataset="pocket/musique")
-    (made,), notes = recorded_stops.with_fields([row], {"record_stops": 3})
+    notes: list[str] = []
+    (made,) = recorded_stops.with_fields([row], {"record_stops": 3, "record_t_p": None}, notes.append)
     assert (made.sets, notes) == ({"method.record_stops": 3}, [])
     broken = Choices(method="no-such", dataset="pocket/musique")
-    assert recorded_stops.with_fields([broken, row], {"record_stops": 3})[0][0] is broken
+    assert recorded_stops.with_fields([broken, row], {"record_stops": 3}, notes.append)[0] is broken
     with pytest.raises(UserError, match="add --record-stops"):
-        recorded_stops.with_fields([row], {"record_t_p": 0.5})
+        recorded_stops.with_fields([row], {"record_t_p": 0.5}, notes.append)
 
 
 @pytest.mark.parametrize(("arguments", "expected"), [([], 1), (["--parallel", "4"], 4)])
