@@ -49,6 +49,7 @@ class Settings(TypedDict, total=False):
     cache: str | None
     out: PathLike
     mlflow: str | None
+    track: str | None
     traces: int | None
     progress: bool
 
@@ -92,6 +93,7 @@ def run(
     cache: str | None = None,
     out: PathLike = "results",
     mlflow: str | None = None,
+    track: str | None = None,
     traces: int | None = None,
     progress: bool = True,
 ) -> Run | Runs:
@@ -114,6 +116,7 @@ def run(
     from harness.engine.rows import rows, with_seeds
     from harness.tracking.background import BackgroundTracking
     from harness.tracking.track import MOST_TRACES
+    from harness.tracking.wandb_run import address
 
     single = (
         isinstance(method, str | type) and isinstance(dataset, str) and suite is None and not sweep and repeat is None
@@ -138,10 +141,11 @@ def run(
     wanted = without_equal(rows(shared, _names(method), _names(dataset), axes, show.note), repeat, show.note)
     wanted = with_fields(wanted, {"record_stops": record_stops, "record_t_p": record_t_p}, show.note)
     folder = working_copy(out)
-    trackers = BackgroundTracking(folder, mlflow, suite, MOST_TRACES if traces is None else traces)
+    trackers = [BackgroundTracking(folder, mlflow, suite, MOST_TRACES if traces is None else traces)]
+    trackers += [BackgroundTracking(folder, address(track), suite, 0)] if track else []
     options = {"parallel": parallel, "retry_failed": retry_failed, "fail_fast": fail_fast}
     runs = _run_rows(wanted, folder, trackers, suitable if progress else Silent, options, single)
-    for problem in (missed := tuple(trackers.missed())):
+    for problem in (missed := tuple(problem for tracker in trackers for problem in tracker.missed())):
         show.note(f"warning: {problem}")
     return Run(runs[0].folder, (*runs[0].save_problems, *missed)) if single else runs
 
@@ -149,7 +153,7 @@ def run(
 def _run_rows(
     wanted: Sequence[Choices],
     out: Path,
-    trackers: BackgroundTracking,
+    trackers: Sequence[BackgroundTracking],
     make_progress: Callable[[], Progress],
     options: Mapping[str, Any],
     single: bool,
@@ -170,7 +174,7 @@ def _run_rows(
     def execute(plan: Plan) -> RunResult:
         return runner.run(plan, out, command=[*_COMMAND], progress=make_progress(), **options)
 
-    for outcome in in_turn(planned.plans, execute, [NumbersFromRows(out, note), trackers]):
+    for outcome in in_turn(planned.plans, execute, [NumbersFromRows(out, note), *trackers]):
         if outcome.result is None:
             error = outcome.error
             assert error is not None  # no result: it is there

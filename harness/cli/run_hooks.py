@@ -24,7 +24,7 @@ from harness.engine.numbers_from_rows import NumbersFromRows
 from harness.engine.rows_in_turn import Hook
 from harness.errors import UnknownName, UserError
 from harness.tracking.background import BackgroundTracking
-from harness.tracking.wandb_run import SCHEME
+from harness.tracking.wandb_run import address
 
 if TYPE_CHECKING:
     from harness.cli.run_options import Execution
@@ -70,7 +70,7 @@ class Attached:
         )
         self.hooks = [self._numbers, trackers]
         if options.track is not None:
-            uri = _address(options.track)
+            uri = address(options.track)
             self.hooks.append(
                 BackgroundTracking(options.folder, uri, self._suite, 0, note=say, shared=self._scaling.divided)
             )
@@ -111,14 +111,6 @@ class _Heading(Hook):
         """Print the name."""
         say(f"--- {plan.row_name}")
         return plan
-
-
-def _address(track: str) -> str:
-    """wandb:PROJECT for what --track names. Raises UnknownName."""
-    name, _, project = track.partition(":")
-    if name != "wandb":
-        raise UnknownName("tracker", name, ["wandb"], "MLflow has --mlflow")
-    return f"{SCHEME}{project}"
 
 
 def _with_settings(row: Choices, kept: dict[str, Any]) -> Choices:

@@ -15,6 +15,7 @@ import importlib.util
 import os
 from typing import TYPE_CHECKING
 
+from harness.errors import UnknownName
 from harness.tracking.metrics import numbers, params, run_state, running_points, suite_of, tags
 
 if TYPE_CHECKING:
@@ -35,6 +36,14 @@ _SETTINGS = {
     "x_save_requirements": False,
     "init_timeout": 30,
 }
+
+
+def address(tracker: str) -> str:
+    """wandb:PROJECT for what --track names. Raises UnknownName."""
+    name, _, project = tracker.partition(":")
+    if name != "wandb":
+        raise UnknownName("tracker", name, ["wandb"], "MLflow has --mlflow")
+    return f"{SCHEME}{project}"
 
 
 def missing() -> list[str]:

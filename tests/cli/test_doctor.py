@@ -41,7 +41,7 @@ def test_every_model_and_encoder_has_a_line(capsys: pytest.CaptureFixture[str]) 
         "text": "hf download microsoft/phi-2  (or a folder: --set model.source=FOLDER)",
     }
     assert lines["Data sets", "pocket/... (7)"]["state"] == "ok"
-    assert lines["Data sets", "musique"]["text"].endswith("harness show musique")
+    assert lines["Data sets", "musique, musique-shots, musique-shots-ircot"]["text"].endswith("harness show musique")
 
 
 def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

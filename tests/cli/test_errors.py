@@ -36,7 +36,7 @@ CASES: list[tuple[list[str], list[str]]] = [
     (["run", *ECHO, "--set", "method.wrd=x"], ["unknown key 'method.wrd' (--set). Did you mean 'word'?"]),
     (["run", *ECHO, "--set", "k=3"], ["unknown key 'k' (--set). Did you mean 'method.k'?"]),
     (["run", *ECHO, "--set", "window=3"], ["unknown key 'window' (--set). Did you mean 'model.window'?"]),
-    (["run", *ECHO, "--set", "modl.dtype=x"], ["unknown key 'modl.dtype' (--set). Did you mean 'model'"]),
+    (["run", *ECHO, "--set", "modl.dtype=x"], ["unknown key 'modl.dtype' (--set). Did you mean 'model.dtype'"]),
     (["run", *ECHO, "--set", "model.dtyp=float32"], ["unknown key 'model.dtyp' (--set). Did you mean 'dtype'?"]),
     (["run", *ECHO, "--set", "model.dtype=fp8"], ["model.dtype='fp8' (--set): should be 'auto', 'float32'"]),
     (["run", *ECHO, "--set", "method.k=many"], ["method.k='many' (--set): should be a valid integer"]),

@@ -27,6 +27,7 @@ BUCKETED = [name for name in LONGBENCH if name.endswith("_e")]
 RETRIEVED = {"nq", "triviaqa", "popqa", "asqa", "eli5"}
 FOUR = {"longbench-v2", "longbench-v2-cot", "infinitebench/en_qa", "infinitebench/en_mc"}
 CHATS = {"longmemeval/s", "longmemeval/oracle"}
+SHOTS = {"musique-shots", "musique-shots-ircot"}
 TWINNED = {"musique", "hotpotqa", "2wikimultihopqa", "narrativeqa", "qasper", "quality"}
 # Answer caps: LongBench's, which the papers' follow; ALCE's for long answers; an option of QuALITY is a sentence.
 CAPS = {"narrativeqa": 128, "qasper": 128, "dureader": 128, "multifieldqa_en": 64, "multifieldqa_zh": 64}
@@ -61,7 +62,7 @@ def fields_of(name: str) -> dict[str, Any]:
 
 
 def test_the_list_is_complete() -> None:
-    assert set(FETCHED) - set(LONGBENCH) == RETRIEVED | TWINNED | FOUR | CHATS | {"qasper-hints"}
+    assert set(FETCHED) - set(LONGBENCH) == RETRIEVED | TWINNED | FOUR | CHATS | SHOTS | {"qasper-hints"}
     extended = {"qasper_e", "hotpotqa_e", "2wikimqa_e", "multifieldqa_en_e", "triviaqa_e"}
     assert {name.partition("/")[2] for name in LONGBENCH} == DATASETS.keys() | extended
     assert set(NAMES) <= set(presets.names("datasets"))
@@ -80,7 +81,7 @@ def test_every_preset_has_a_licence_and_a_citation(name: str) -> None:
 def test_config_files(name: str) -> None:
     config = DatasetConfig.model_validate(fields_of(name))
     stem = name.rpartition("/")[2].removesuffix("_e")
-    assert config.name == name.removesuffix("-hints")  # it takes what methods set for qasper
+    assert config.name == name.removesuffix("-hints").partition("-shots")[0]  # it takes what methods set for qasper
     assert config.max_answer_tokens == (OWN_CAPS.get(name) or CAPS.get(stem, 32))
     assert config.scorers[0] == HEADLINES.get(name.removesuffix("_e"), "longbench.qa_f1_score")
     assert [p for p in scorers.problems(config.scorers) if "pip install jieba" not in p] == []

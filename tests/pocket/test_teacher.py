@@ -156,7 +156,7 @@ class Forced(HFSession):
     """A session on real weights that writes the scene's replies; it notes where its probes stood and what they fed."""
 
     def start(self, replies: Sequence[str]) -> Forced:
-        self.replies, self.probes, self.queued = iter(replies), [], []
+        self.told, self.probes, self.queued = iter(replies), [], []
         self.scored: list[int] = []
         return self
 
@@ -176,7 +176,7 @@ class Forced(HFSession):
         return found
 
     def _decode(self, *arguments: Any) -> Written:
-        text = next(self.replies)
+        text = next(self.told)
         start = len(self.ids)
         self.ids += self._model.text.plain(text)
         return Written(text, Span(start, len(self.ids)), "stop")
