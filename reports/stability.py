@@ -5,9 +5,9 @@
     sections(found), frame(found)        tables for people; one row a choice and pair for programs
 
 A choice is a scorer of `reports.bands`, or a judge: one model with one prompt. The order of a pair is the headline's; a
-choice flips it where its means say the opposite, the draw of questions where the headline's difference has an interval
-(bootstrap by cluster, as of every table) with 0 in it. For each choice the share of DRAWS resamples with the opposite
-order is told too. A pair that the headline ties has the order of most choices.
+choice flips it where its means say the opposite; the questions do not settle it where the interval of the headline's
+difference (bootstrap by cluster, as of every table) holds 0. For each choice the share of DRAWS resamples with the
+opposite order is told too. A pair that the headline ties has the order of most choices.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ DRAWS = 1000
 DRAW = "draw of questions"
 _LEVEL = 0.90  # of the interval of a paired difference: it is wrong on either side once in twenty
 _NAMED = 4  # choices that the sentence names
+_IN_DRAWS = "in draws: in how many resamples of the questions these pairs have the opposite order by that choice"
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Stability:
 
     @property
     def flips(self) -> dict[str, int]:
-        """Choice -> number of pairs that it flips, most first; only those that flip one."""
+        """Choice -> number of pairs that it flips, or leaves open (the draw), most first; only those that do."""
         return dict(Counter(self.table["choice"][self.table["flips"]]).most_common())
 
     @property
@@ -67,12 +68,15 @@ class Stability:
         )
         if not self.flips:
             return f"{text}."
-        named = [f"{name} {count}" for name, count in list(self.flips.items())[:_NAMED]]
-        more = f" and {len(self.flips) - _NAMED} more choices" if len(self.flips) > _NAMED else ""
-        return (
-            f"{text}; {changing.sum()} ({100 * changing.mean():.0f} %) flip, by {', '.join(named)}{more}. Over all "
-            f"choices and draws at once {100 * self.table['reversed'].mean():.0f} % of the orders are reversed."
-        )
+        by_choice = [f"{name} {count}" for name, count in self.flips.items() if name != DRAW]
+        if by_choice:
+            flipped = self.table[self.table["choice"] != DRAW].groupby(["a", "b"])["flips"].any()
+            more = f" and {len(by_choice) - _NAMED} more choices" if len(by_choice) > _NAMED else ""
+            text += f"; {flipped.sum()} ({100 * flipped.mean():.0f} %) flip, by {', '.join(by_choice[:_NAMED])}{more}"
+        if DRAW in self.flips:
+            text += f"; {self.flips[DRAW]} not settled by the questions (the interval holds 0)"
+        share = self.table["reversed"].mean()
+        return f"{text}. Over all choices and draws at once {100 * share:.0f} % of the orders are reversed."
 
 
 def of_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Stability]:
@@ -123,7 +127,7 @@ def sections(found: Sequence[Stability]) -> list[tuple[str, pd.DataFrame]]:
         means, headline = each.found.means, each.found.headline
         title = f"{each.found.dataset} · {each.found.model}"
         partial = [f"not of all methods, so left out: {', '.join(each.found.partial)}"] if each.found.partial else []
-        notes = (each.sentence, f"n = {each.found.n}; in draws: how many say so", *partial)
+        notes = (each.sentence, f"n = {each.found.n}", *partial)
         rows = [
             {
                 "method": m,
@@ -135,7 +139,8 @@ def sections(found: Sequence[Stability]) -> list[tuple[str, pd.DataFrame]]:
         ]
         out.append((title, pd.DataFrame(rows)))
         if each.flips:
-            out.append((f"{title}: what flips", pd.DataFrame([_flip(each.table, name) for name in each.flips])))
+            changed = pd.DataFrame([_flip(each.table, name) for name in each.flips])
+            out.append((f"{title}: what flips or is not settled", changed.assign(notes=[(_IN_DRAWS,)] * len(changed))))
     return out
 
 

@@ -62,7 +62,7 @@ def test_a_scorer_that_swaps_two_methods_is_named(tmp_path: Path) -> None:
     assert found.flips == {swap: 1}
     assert "2 of 3; 1 (33 %) flip, by mine.swap 1." in found.sentence
     _, (_, table) = stability.sections([found])
-    assert table.to_dict("records") == [
+    assert table.drop(columns="notes").to_dict("records") == [
         {"choice": swap, "kind": "scorer", "pairs": "1", "in draws": "100 %", "which": "first, second"}
     ]
 
@@ -90,6 +90,8 @@ def test_a_lenient_judge_is_named_with_its_prompt(tmp_path: Path) -> None:
 def test_few_questions_are_flipped_by_their_draw(tmp_path: Path, first: int, second: int, n: int, flips: int) -> None:
     found = of(run(tmp_path, "one", first, n=n), run(tmp_path, "two", second, n=n))
     assert found.flips.get(stability.DRAW, 0) == flips
+    assert ("; 1 not settled by the questions" in found.sentence) == bool(flips)
+    assert " flip, by" not in found.sentence
 
 
 def test_the_command_and_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
