@@ -296,20 +296,11 @@ def _reversed(one: Reversal) -> dict[str, str]:
 
 def frame(bands: Sequence[Band]) -> pd.DataFrame:
     """One row a method and scorer: dataset, model, method, scorer, family, score (mean in [0, 1]), rank, n."""
-    return pd.DataFrame(
-        [
-            {
-                "dataset": band.dataset,
-                "model": band.model,
-                "method": method,
-                "scorer": name,
-                "family": band.families[name],
-                "score": means[method],
-                "rank": rank(means, method),
-                "n": band.n,
-            }
-            for band in bands
-            for name, means in band.means.items()
-            for method in means
-        ]
-    )
+    names = ("dataset", "model", "method", "scorer", "family", "score", "rank", "n")
+    rows = [
+        (band.dataset, band.model, method, name, band.families[name], mean, rank(means, method), band.n)
+        for band in bands
+        for name, means in band.means.items()
+        for method, mean in means.items()
+    ]
+    return pd.DataFrame(rows, columns=names)

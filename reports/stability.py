@@ -43,7 +43,7 @@ class Stability:
 
     table: a row a choice and pair (and one for the draw): choice, kind (scorer, judge, judge prompt where one model
     judged with several, or draw), a, b, difference of their means, reversed (share of draws with the opposite order),
-    flips.
+    flips (of the draw: does not settle).
     """
 
     found: Band

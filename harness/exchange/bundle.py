@@ -14,8 +14,8 @@ report`. The checksum of bundle.json covers everything else, so it stands for th
 
 A zip file that others made, read without harm; and one whose bytes depend on its contents alone.
 
-    write_zip(path, {"runs/musique/bm25--.../run.yaml": b"..."})     sorted names, one fixed time
-    read_zip(path)                                                   names and bytes, all checks passed
+    zip_bytes({"runs/musique/bm25--.../run.yaml": b"..."})     sorted names, one fixed time
+    read_zip(path, damaged)                                    names and bytes, all checks passed
 
 Nothing is unpacked by the names in the file. Refused with a sentence: names that lead out of a folder, links,
 passwords, the same name twice, and more than the limits below, which a small file can stand for (a zip bomb).
@@ -37,7 +37,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.config.schema import canonical
 from harness.engine.record_texts import without_texts
@@ -48,9 +48,6 @@ from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMAR
 from harness.storage.shown_texts import POINTER, TEXTS, checksum, pieces
 from harness.storage.untrusted import as_object, plain
 from harness.types import VERSION
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 LARGEST = 2**30
 """Bytes that all files of a bundle may have together."""
@@ -72,11 +69,6 @@ def zip_bytes(files: Mapping[str, bytes]) -> bytes:
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, files[name], compresslevel=6)
     return held.getvalue()
-
-
-def write_zip(path: Path, files: Mapping[str, bytes]) -> None:
-    """Write `zip_bytes` to `path` in one step. Raises SaveError."""
-    write_atomic(path, zip_bytes(files))
 
 
 def read_zip(path: Path, damaged: list[str]) -> dict[str, bytes]:
@@ -227,7 +219,7 @@ def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) ->
         "files": {name: digest(data) for name, data in sorted(files.items())},
     }
     files[INDEX] = json.dumps(index, indent=1, allow_nan=False).encode() + b"\n"
-    write_zip(path, files)
+    write_atomic(path, zip_bytes(files))
     return digest(files[INDEX])
 
 
@@ -289,12 +281,8 @@ def table(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
     """The numbers of `harness report` for these runs: a row a run, in the order of `runs`; None where there is none."""
     from reports.tables import frame
 
-    numbers: pd.DataFrame = frame(runs)
-    rows: list[dict[str, Any]] = []
-    for row in numbers.to_dict("records"):
-        kept = {str(k): _plain(v) for k, v in row.items() if k not in ("notes", "scorers")}
-        rows.append(kept)
-    return rows
+    numbers = frame(runs).drop(columns=["notes", "scorers"], errors="ignore")
+    return [{str(key): _plain(value) for key, value in row.items()} for row in numbers.to_dict("records")]
 
 
 def _plain(value: Any) -> Any:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from harness.errors import UserError
+from harness.storage.files import save_error, write_atomic
 from harness.storage.kept_requests import read_requests
 from harness.storage.run_folder import StoredRun
 from harness.storage.shown_texts import POINTER
@@ -80,6 +82,15 @@ def _sent(run: StoredRun) -> dict[str, str]:
         for name, rows in requests.items()
     }
     return {name: prompts[-1] for name, prompts in written.items() if prompts}
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write an exported file, and its folder where there is none. Raises SaveError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise save_error(path.parent, error) from None
+    write_atomic(path, data)
 
 
 def file_name(text: str) -> str:

@@ -15,7 +15,7 @@ import os
 import statistics
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -195,7 +195,7 @@ def _record(answer: ForeignAnswer, example: Example, known: Sequence[str], datas
         usage={"answer": {"uncounted": 1, **costs}},
         error=None if answer.error is None else {"type": "Elsewhere", "message": answer.error},
     )
-    row: dict[str, Any] = plain(asdict(record), lost=[])
+    row: dict[str, Any] = plain(record, lost=[])
     return row if dataset is None else with_texts(row, example, dataset.documents)[0]
 
 

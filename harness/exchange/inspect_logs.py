@@ -14,8 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.exchange.contents import Asked, contents, file_name, started, used
-from harness.storage.files import save_error, write_atomic
+from harness.exchange.contents import Asked, contents, file_name, started, used, write_file
 from harness.storage.run_folder import StoredRun
 
 VERSION = 2
@@ -29,11 +28,7 @@ def write(run: StoredRun, folder: Path) -> Path:
     Raises UserError for a run without texts, DataError for a damaged one, SaveError.
     """
     path, data = folder / f"{_name(run)}.json", json.dumps(log(run), ensure_ascii=False, allow_nan=False)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise save_error(folder, error) from None
-    write_atomic(path, data.encode("utf-8", "replace"))
+    write_file(path, data.encode("utf-8", "replace"))
     return path
 
 

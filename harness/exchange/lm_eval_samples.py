@@ -17,8 +17,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from harness.exchange.contents import Asked, contents, file_name, started
-from harness.storage.files import json_line, save_error, write_atomic
+from harness.exchange.contents import Asked, contents, file_name, started, write_file
+from harness.storage.files import json_line
 from harness.storage.run_folder import StoredRun
 
 
@@ -29,15 +29,11 @@ def write(run: StoredRun, folder: Path) -> Path:
     """
     rows = samples(run)
     place = folder / file_name(str(run.config["model"]["name"])) / file_name(str(run.config["method"]["name"]))
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise save_error(place, error) from None
     date = file_name(started(run))
     path = place / f"samples_{task(run)}_{date}.jsonl"
-    write_atomic(path, b"".join(json_line(row) for row in rows))
+    write_file(path, b"".join(json_line(row) for row in rows))
     text = json.dumps(_results(run, rows), indent=2, ensure_ascii=False, allow_nan=False)
-    write_atomic(place / f"results_{date}.json", text.encode("utf-8", "replace"))
+    write_file(place / f"results_{date}.json", text.encode("utf-8", "replace"))
     return path
 
 

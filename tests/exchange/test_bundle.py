@@ -20,7 +20,7 @@ from harness.cli.main import main
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.errors import DataError, UserError
-from harness.exchange.bundle import INDEX, answer_digest, digest, export, write_zip
+from harness.exchange.bundle import INDEX, answer_digest, digest, export, zip_bytes
 from harness.exchange.verify import Report, verify
 from harness.storage.run_folder import RECORDS, StoredRun, read_run
 from harness.storage.shown_texts import TEXTS
@@ -85,7 +85,7 @@ def edit(path: Path, place: str, change: Callable[[Any], None], careful: bool = 
             run = index["runs"][name.rpartition("/")[0]]
             run["answers"] = {row["question_id"]: answer_digest(row) for row in lines}
         files[INDEX] = json.dumps(index).encode()
-    write_zip(path, files)
+    path.write_bytes(zip_bytes(files))
 
 
 def found(report: Report) -> dict[str, list[str | None]]:
@@ -297,7 +297,7 @@ def test_code_that_a_bundle_names_is_not_imported(
     files = contents(bundle)
     for name in [name for name in files if name.endswith("run.yaml")]:
         files[name] = files[name].replace(b"- evidence_recall", b"- evil_scorer:score\n    - nobody.knows")
-    write_zip(bundle, files)
+    bundle.write_bytes(zip_bytes(files))
     notes = " ".join(verify(bundle).notes)
     assert "'evil_scorer:score' are not computed again: it is code of its author's" in notes
     assert "'nobody.knows' are not computed again: it is not known" in notes
