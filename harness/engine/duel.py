@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.engine import runner
 from harness.engine.match import Match, Pair, Rules
-from harness.engine.progress import Progress
+from harness.engine.progress import Progress, Silent
 from harness.engine.scoring import applies
 from harness.errors import UserError
 from harness.parallel.signals import interrupt_on_signals
@@ -88,7 +88,7 @@ class Standings(Progress):
         return f"at most {super()._time()}" if self._done < self._total else super()._time()
 
 
-class _Tally(Progress):
+class _Tally(Silent):
     """Notes the value and the costs of each record of one method, and passes it on to the line of the duel."""
 
     def __init__(self, shown: Progress, score: str) -> None:
@@ -96,12 +96,6 @@ class _Tally(Progress):
         self.shown, self.score = shown, score
         self.values: dict[str, float] = {}
         self.costs: dict[str, tuple[float, float]] = {}
-
-    def start(self, total: int, headline: str) -> None:
-        """The duel has one line for all methods, which is started once."""
-
-    def stop(self) -> None:
-        """The line of all methods is ended once too."""
 
     def seen(self, row: dict[str, Any]) -> None:
         """A record that is on disk already."""

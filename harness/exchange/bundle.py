@@ -192,8 +192,6 @@ def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) ->
     keep_texts: whether the data set's texts go with it, where the run holds them (dataset.keep_texts). The order of the
     runs and the time change nothing. Raises UserError for runs that have not ended or are given twice, and SaveError.
     """
-    if path.suffix.lower() != ".zip":
-        raise UserError(f"'{path}' should end in .zip")
     entries: dict[str, dict[str, Any]] = {}
     files: dict[str, bytes] = {README: _README.encode()}
     shown: list[StoredRun] = []

@@ -39,8 +39,12 @@ class Asked:
     texts: Mapping[str, str]
 
     def shown(self, piece: Mapping[str, Any]) -> str:
-        """The text of a piece of the record's `shown` or of a step's."""
-        return str(piece.get("text") or self.texts.get(piece.get(POINTER) or "", ""))
+        """The text of a piece of a step's `shown`."""
+        return _text(piece, self.texts)
+
+
+def _text(piece: Mapping[str, Any], texts: Mapping[str, str]) -> str:
+    return str(piece.get("text") or texts.get(piece.get(POINTER) or "", ""))
 
 
 def contents(run: StoredRun) -> Iterator[Asked]:
@@ -57,8 +61,7 @@ def contents(run: StoredRun) -> Iterator[Asked]:
     texts = run.texts(run.records)
     sent = _sent(run)
     for record in run.records:
-        pieces = (str(p.get("text") or texts.get(p.get(POINTER) or "", "")) for p in record["shown"])
-        context = GAP.join(piece for piece in pieces if piece)
+        context = GAP.join(filter(None, (_text(piece, texts) for piece in record["shown"])))
         question = str(record["question"])
         options = record.get("options")
         kept = sent.get(record["question_id"])

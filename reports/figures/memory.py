@@ -60,7 +60,8 @@ def pairs(runs: Sequence[StoredRun]) -> Iterator[Pair]:
         made = twin_of(run)
         original = None if made is None else originals.get(_key(run, made.get("of")))
         if made is not None and original is not None:
-            yield Pair(facts.names(run)[0] + _mark(run), original, run)
+            mark = run.config["method"].get("mark")
+            yield Pair(facts.names(run)[0] + (f" [{mark}]" if mark else ""), original, run)
 
 
 def _key(run: StoredRun, fingerprint: Any) -> str:
@@ -73,12 +74,6 @@ def _key(run: StoredRun, fingerprint: Any) -> str:
 def _asked(run: StoredRun, fingerprint: Any) -> str:
     """What a run has in common with the run on the evidence alone that says how hard its questions are."""
     return canonical([facts.task(run), facts.reader(run), fingerprint])
-
-
-def _mark(run: StoredRun) -> str:
-    """What the method's settings add to its name."""
-    mark = run.config["method"].get("mark")
-    return f" [{mark}]" if mark else ""
 
 
 def frame(found: Sequence[Pair], score: str | None = None, margin: float = MARGIN) -> pd.DataFrame:
