@@ -30,7 +30,7 @@ from harness.storage.remote_runs import working_copy
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from harness.engine.duel import Outcome, Standings
+    from harness.engine.duel import Outcome
     from harness.engine.plan import Plan
 
 Contenders = Annotated[
@@ -79,6 +79,7 @@ def duel(
     Documents come in random order (--seed). After each, an anytime-valid test looks at the paired differences; what was
     not asked is saved. The same command resumes, and harness run completes a run that was stopped.
     """
+    from harness.engine.duel import QuietStandings, Standings
     from harness.engine.duel import duel as run_duel
     from harness.engine.match import Rules
     from harness.engine.runner import Interrupted
@@ -94,7 +95,7 @@ def duel(
             rules,
             folder,
             command=command,
-            progress=_progress(quiet),
+            progress=QuietStandings() if quiet else Standings(),
             parallel=parallel,
             retry_failed=retry_failed,
         )
@@ -129,16 +130,6 @@ def _plans(selection: Selection, methods: Sequence[str], folder: Path) -> list[P
         return [settled(plan, {}, folder) for plan in plans]
     except RowWaits as e:
         raise UserError(f"{e}; run that method first, then name its folder: --set method.NAME=from:RUN_FOLDER") from e
-
-
-def _progress(quiet: bool) -> Standings:
-    from harness.engine.duel import Standings
-    from harness.engine.progress import Quiet
-
-    class QuietStandings(Standings, Quiet):
-        """Prints notes, and no progress."""
-
-    return QuietStandings() if quiet else Standings()
 
 
 def _as_json(outcome: Outcome) -> str:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.engine import runner
 from harness.engine.match import Match, Pair, Rules
-from harness.engine.progress import Progress, Silent
+from harness.engine.progress import Progress, Quiet, Silent
 from harness.engine.scoring import applies
 from harness.errors import UserError
 from harness.parallel.signals import interrupt_on_signals
@@ -86,6 +86,10 @@ class Standings(Progress):
 
     def _time(self) -> str:
         return f"at most {super()._time()}" if self._done < self._total else super()._time()
+
+
+class QuietStandings(Standings, Quiet):
+    """Prints notes, and no progress."""
 
 
 class _Tally(Silent):

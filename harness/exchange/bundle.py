@@ -304,7 +304,8 @@ def opened(path: Path) -> Iterator[Bundle]:
     if INDEX not in files:
         raise DataError(path, None, None, f"no bundle of this program: it has no {INDEX}")
     index = _index(path, files[INDEX])
-    damaged += _changed(index, files, damaged)
+    names = sorted({*index["files"], *files} - {INDEX, *damaged})
+    damaged += [n for n in names if n not in files or digest(files[n]) != index["files"].get(n)]
     with tempfile.TemporaryDirectory(prefix="harness-bundle-") as folder:
         runs: dict[str, StoredRun] = {}
         lost: list[str] = []
@@ -356,10 +357,3 @@ def _unpacked(path: Path, place: str, files: Mapping[str, bytes], folder: Path) 
         if (data := files.get(f"{place}/{name}")) is not None:
             (root / name).write_bytes(data)
     return root
-
-
-def _changed(index: Mapping[str, Any], files: Mapping[str, bytes], damaged: Sequence[str]) -> list[str]:
-    """Files whose checksum is not that of bundle.json, which are missing, or which it does not name."""
-    told: Mapping[str, Any] = index["files"]
-    names = sorted({*told, *files} - {INDEX})
-    return [n for n in names if n not in damaged and (n not in files or digest(files[n]) != told.get(n))]

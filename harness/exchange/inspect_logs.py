@@ -27,8 +27,9 @@ def write(run: StoredRun, folder: Path) -> Path:
 
     Raises UserError for a run without texts, DataError for a damaged one, SaveError.
     """
-    path, data = folder / f"{_name(run)}.json", json.dumps(log(run), ensure_ascii=False, allow_nan=False)
-    write_file(path, data.encode("utf-8", "replace"))
+    # The form of Inspect's own names; its list of logs reads them.
+    path = folder / f"{file_name(started(run))}_{_task(run)}_{file_name(_hash(run))}.json"
+    write_file(path, json.dumps(log(run), ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"))
     return path
 
 
@@ -63,11 +64,6 @@ def _task(run: StoredRun) -> str:
 
 def _hash(run: StoredRun) -> str:
     return run.path.name.rpartition("--")[2]
-
-
-def _name(run: StoredRun) -> str:
-    """The form of Inspect's own names; its list of logs reads them."""
-    return f"{file_name(started(run))}_{_task(run)}_{file_name(_hash(run))}"
 
 
 def _spec(run: StoredRun) -> dict[str, Any]:

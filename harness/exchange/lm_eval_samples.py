@@ -27,7 +27,7 @@ def write(run: StoredRun, folder: Path) -> Path:
 
     Raises UserError for a run without texts, DataError for a damaged one, SaveError.
     """
-    rows = samples(run)
+    rows = [_sample(run, number, asked) for number, asked in enumerate(contents(run))]
     place = folder / file_name(str(run.config["model"]["name"])) / file_name(str(run.config["method"]["name"]))
     date = file_name(started(run))
     path = place / f"samples_{task(run)}_{date}.jsonl"
@@ -40,11 +40,6 @@ def write(run: StoredRun, folder: Path) -> Path:
 def task(run: StoredRun) -> str:
     """lm-eval's name of a task: letters, digits and underscores; "longbench/hotpotqa" is longbench_hotpotqa."""
     return re.sub(r"\W", "_", str(run.config["dataset"]["name"]))
-
-
-def samples(run: StoredRun) -> list[dict[str, Any]]:
-    """A line for each question."""
-    return [_sample(run, number, asked) for number, asked in enumerate(contents(run))]
 
 
 def _sample(run: StoredRun, number: int, asked: Asked) -> dict[str, Any]:
