@@ -140,11 +140,11 @@ def sections(found: Sequence[Stability]) -> list[tuple[str, pd.DataFrame]]:
         out.append((title, pd.DataFrame(rows)))
         if each.flips:
             changed = pd.DataFrame([_flip(each.table, name) for name in each.flips])
-            out.append((f"{title}: what flips or is not settled", changed.assign(notes=[(_IN_DRAWS,)] * len(changed))))
+            out.append((f"{title}: what flips or is not settled", changed))
     return out
 
 
-def _flip(table: pd.DataFrame, name: str) -> dict[str, str]:
+def _flip(table: pd.DataFrame, name: str) -> dict[str, Any]:
     part = table[table["flips"] & (table["choice"] == name)]
     told = [f"{a}, {b}" for a, b in zip(part["a"], part["b"], strict=True)]
     return {
@@ -153,6 +153,7 @@ def _flip(table: pd.DataFrame, name: str) -> dict[str, str]:
         "pairs": str(len(told)),
         "in draws": f"{100 * part['reversed'].mean():.0f} %",
         "which": "; ".join(told[:3]) + (f" and {len(told) - 3} more" if len(told) > 3 else ""),
+        "notes": (_IN_DRAWS,),
     }
 
 
