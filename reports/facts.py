@@ -237,10 +237,20 @@ def question_clusters(run: StoredRun) -> list[str]:
 
 def notes(run: StoredRun) -> tuple[str, ...]:
     """What a reader of the run's numbers must know, a sentence each."""
+    found = [*_of_the_run(run), *_of_answers(run), *costs.probes(run), *searches(run.records), *_of_models(run)]
+    found += [f"{n} values of {name} could not be scored as they are and count 0" for name, n in _flagged(run).items()]
+    changed = {key for start in run.manifest.get("starts") or () for key in start.get("changed") or ()}
+    if changed:
+        found.append(f"the run was continued after a change of {', '.join(sorted(changed))} (manifest.json)")
+    if "shapes" in changed:
+        found.append("model.shape was changed on the way: FLOPs of earlier questions are counted by the old sizes")
+    found += [str(warning) for warning in run.manifest.get("warnings") or ()]
+    return tuple(dict.fromkeys([*found, *run.notes]))
+
+
+def _of_the_run(run: StoredRun) -> list[str]:
+    """Where its answers come from, and whether all were asked."""
     total = len(run.records)
-    failed = sum(r["error"] is not None for r in run.records)
-    cut = sum(r["truncated"] is not None for r in run.records)
-    uncounted = any(u.get("uncounted") for r in [*run.records, *run.documents] for u in r["usage"].values())
     found: list[str] = [str(amount["note"]) for amount in (run.manifest.get("amounts") or {}).values()]
     if elsewhere(run):
         imported = run.manifest["imported"]
@@ -259,19 +269,28 @@ def notes(run: StoredRun) -> tuple[str, ...]:
             f"documents (seed {early['seed']}): {'; '.join(early['verdicts'])}; tests that take n as fixed (harness "
             "compare) do not hold for it"
         )
-    if failed:
+    return found
+
+
+def _of_answers(run: StoredRun) -> list[str]:
+    """How many answers are less than they look."""
+    total, found = len(run.records), []
+    if failed := sum(r["error"] is not None for r in run.records):
         fate = "left out of the scores" if run.config.get("failed", "zero") == "skip" else "scored 0"
         found.append(f"{failed} of {total} questions failed ({fate})")
-    if cut:
+    if cut := sum(r["truncated"] is not None for r in run.records):
         found.append(f"{cut} of {total} questions were answered from a truncated context")
-    bare = sum((r.get("notes") or {}).get(PREFIX) == MISSING for r in run.records)
-    if bare:
+    if bare := sum((r.get("notes") or {}).get(PREFIX) == MISSING for r in run.records):
         prefix = run.config["dataset"].get("answer_prefix")
         found.append(f"{bare} of {total} replies lacked the answer prefix '{prefix}' and were scored whole")
-    found += costs.probes(run) + searches(run.records)
+    return found
+
+
+def _of_models(run: StoredRun) -> list[str]:
+    """What its models and servers did that the numbers do not show."""
+    found = []
     usages = [usage for row in [*run.records, *run.documents] for usage in row["usage"].values()]
-    unclosed = sum(usage.get("thinking", {}).get("unclosed", 0) for usage in usages)
-    if unclosed:
+    if unclosed := sum(usage.get("thinking", {}).get("unclosed", 0) for usage in usages):
         found.append(f"the thinking of {unclosed} replies reached its limit (model.thinking.tokens)")
     found += [embedded.caveat(model, run.config["dataset"]) for model in _models(run) if model.get("embedded")]
     found += [embedded.small(model) for model in _models(run) if model.get("small")]
@@ -279,23 +298,13 @@ def notes(run: StoredRun) -> tuple[str, ...]:
     if shortened:
         of = f"of {texts} texts ({100 * shortened / texts:.0f} %)" if texts else "texts"
         found.append(f"{shortened} {of} were longer than the encoder reads, and cut")
-    recounted = sum(u.get("recounted", 0) for r in [*run.records, *run.documents] for u in r["usage"].values())
-    if recounted:
+    if recounted := sum(usage.get("recounted", 0) for usage in usages):
         found.append(f"{recounted} token counts of the server cannot be true; the local tokenizer's are used instead")
-    recalled = sum(u.get("recalled", 0) for r in [*run.records, *run.documents] for u in r["usage"].values())
-    if recalled:
+    if recalled := sum(usage.get("recalled", 0) for usage in usages):
         found.append(f"{recalled} replies came from earlier runs (--cache replies); costs are those of sending them")
-    if uncounted:
+    if any(usage.get("uncounted") for usage in usages):
         found.append("FLOPs unknown: a model of this run has no known sizes")
-    found += [f"{n} values of {name} could not be scored as they are and count 0" for name, n in _flagged(run).items()]
-    changed = {key for start in run.manifest.get("starts") or () for key in start.get("changed") or ()}
-    if changed:
-        found.append(f"the run was continued after a change of {', '.join(sorted(changed))} (manifest.json)")
-    if "shapes" in changed:
-        found.append("model.shape was changed on the way: FLOPs of earlier questions are counted by the old sizes")
-    found += [str(warning) for warning in run.manifest.get("warnings") or ()]
-    found += run.notes
-    return tuple(dict.fromkeys(found))
+    return found
 
 
 def texts_cut(run: StoredRun) -> tuple[int | None, int]:

@@ -4,8 +4,8 @@
     layer 0 values                           the same places; every other layer the same places
 
 A pass over several contexts writes its keys with one call a layer, and attention may read all contexts in one call
-(harness/llm/kernels.py). A token is written in place, where transformers' DynamicLayer copies the whole cache.
-A roll-back moves a mark, so what stays is bit-identical because it is never touched.
+(kernels.py). A token is written in place, where transformers' DynamicLayer copies the whole cache. A roll-back moves
+a mark, so what stays is bit-identical because it is never touched.
 
 A context may copy what another one holds of the same beginning (harness/llm/prefixes.py). For that a slot knows the
 names of its first blocks of BLOCK tokens, and a few contexts that ended stay for those that come later.
@@ -30,9 +30,8 @@ BLOCK = 256  # tokens; the smallest slot, and what is shared is whole blocks
 class Arena:
     """Buffers of every layer, and which of their tokens are free.
 
-    limit: most tokens that it may hold; contexts that have waited longest then move to the host's memory until their
-    next pass. None: no limit.
-    kept: most tokens of contexts that ended and stay, for contexts that begin like them.
+    limit: most tokens that it may hold (None: any number); contexts that have waited longest then move to the host's
+    memory until their next pass. kept: most tokens of contexts that ended and stay, for contexts that begin like them.
     capacity: tokens that the buffers have room for; they are new ones whenever it grows.
     """
 
@@ -173,15 +172,13 @@ class Slot:
 
     last: the pass that used it last; before_leaving: what still wants to read its keys, called before they move away;
     names: of its first blocks, as far as they are known; dropped: tokens that were read less those that are held.
-    copies: how many choices of `kept` tokens stand first, behind each other, one for each query head of a group
-    (harness/llm/cache_limit.py); 1: all heads of a group share what is held.
+    copies: how many choices of `kept` tokens stand first, one for each query head of a group (cache_limit.py), or 1.
     """
 
     def __init__(self, arena: Arena) -> None:
         self.arena, self.start, self.capacity = arena, 0, 0
         self.used = [0] * len(arena.keys)
-        self.dropped = 0
-        self.copies, self.kept = 1, 0
+        self.dropped, self.copies, self.kept = 0, 1, 0
         self.last = arena.clock
         self.before_leaving: Callable[[], None] | None = None
         self.names: list[bytes] = []

@@ -63,10 +63,7 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
     except CannotRun as e:
         if config.backend == "random":  # made here, so none are missing
             raise
-        known = {"window": config.window} if config.window else {}
-        problem = f"not run: weights: {e}"
-        absent = {problem: e.thing} if isinstance(e, Missing) else {}
-        return ModelFacts(config.name, identity=known, problems=[problem], absent=absent)
+        return _without_weights(config, e)
     settings = _read_json(folder / "config.json", config.name)
     _check_sizes(settings, config.name)
     own = int(settings.get("max_position_embeddings") or 0)
@@ -87,26 +84,9 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
         problems.append(f"'{config.name}' does not say how long its window is; set model.window=TOKENS")
     window, too_long = thinking_room(config, config.window or own)
     problems += too_long
-    refusals = {}
-    if config.attention == "eager":
-        refusals["attention"] = "attention capture needs model.attention=sdpa"
-    elif reason := families.capture_problem(settings, config.window or own, config.trust_remote_code):
-        refusals["attention"] = f"'{config.name}' {reason}"
-    if "attention" in refusals:  # what a cache drops is chosen by captured attention
-        refusals["cache"] = refusals["attention"]
-    capabilities = _HF - refusals.keys()
-    base = Base(config.name, folder, where)
-    folders = {name: Path(path) for name, path in sorted(config.adapters.items())}
-    if config.adapter:
-        folders[MERGED] = adapter_folder(config.adapter)
-    warnings: list[str] = []
-    adapters: dict[str, str] = {}
-    for name, path in folders.items():
-        try:
-            warnings += check(name, path, base, merged=name == MERGED)
-            adapters[name] = hash_files(path)
-        except CannotRun as e:
-            problems.append(str(e))
+    refusals = _refusals(config, settings, config.window or own)
+    adapters, warnings, unfit = _adapters(config, Base(config.name, folder, where))
+    problems += unfit
     identity = {
         "weights": where,
         "dtype": resolved_dtype(config, settings),
@@ -121,7 +101,7 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
     }
     return ModelFacts(
         name=config.name,
-        capabilities=capabilities | ({"adapters"} if config.adapters else set()),
+        capabilities=(_HF - refusals.keys()) | ({"adapters"} if config.adapters else set()),
         window=window,
         identity=identity,
         problems=problems,
@@ -129,6 +109,42 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
         refusals=refusals,
         sizes={key: settings[key] for key in _SIZES.split() if settings.get(key) is not None},
     )
+
+
+def _without_weights(config: ModelConfig, error: CannotRun) -> ModelFacts:
+    """What is known of a model whose weights are not here."""
+    known = {"window": config.window} if config.window else {}
+    problem = f"not run: weights: {error}"
+    absent = {problem: error.thing} if isinstance(error, Missing) else {}
+    return ModelFacts(config.name, identity=known, problems=[problem], absent=absent)
+
+
+def _refusals(config: ModelConfig, settings: dict[str, Any], window: int) -> dict[str, str]:
+    """Capability -> why the model lacks it."""
+    if config.attention == "eager":
+        reason = "attention capture needs model.attention=sdpa"
+    elif problem := families.capture_problem(settings, window, config.trust_remote_code):
+        reason = f"'{config.name}' {problem}"
+    else:
+        return {}
+    return dict.fromkeys(("attention", "cache"), reason)  # what a cache drops is chosen by captured attention
+
+
+def _adapters(config: ModelConfig, base: Base) -> tuple[dict[str, str], list[str], list[str]]:
+    """Hashes of the adapters by name, warnings about them, and why others do not fit."""
+    folders = {name: Path(path) for name, path in sorted(config.adapters.items())}
+    if config.adapter:
+        folders[MERGED] = adapter_folder(config.adapter)
+    hashes: dict[str, str] = {}
+    warnings: list[str] = []
+    problems = []
+    for name, path in folders.items():
+        try:
+            warnings += check(name, path, base, merged=name == MERGED)
+            hashes[name] = hash_files(path)
+        except CannotRun as e:
+            problems.append(str(e))
+    return hashes, warnings, problems
 
 
 def _kernel(config: ModelConfig, settings: dict[str, Any]) -> str:

@@ -174,8 +174,9 @@ class TestReports:
 
     def test_is_a_metric_of_tracking(self, tmp_path: Path) -> None:
         run = self.run(tmp_path, texts(40))
-        (row,) = tables.frame([run]).to_dict("records")
-        shown = _columns.numbers(run, row)
+        table = tables.frame([run])
+        (row,) = table.to_dict("records")
+        shown = _columns.numbers(run, table)
         assert shown[_columns.metric_name(ALL)] == round(100 * row[ALL], 2)
         assert shown[_columns.metric_name(ALL)] != round(100 * row[ONE], 2)
 
