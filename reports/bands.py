@@ -23,13 +23,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from harness import scorers
 from harness.errors import UserError
 from harness.scorers.base import installed
+from harness.stats.bootstrap import LEVEL, RESAMPLES, interval
 from harness.stats.clusters import question_labels
-from harness.stats.paired_tests import paired_test
 from reports import facts
 
 if TYPE_CHECKING:
@@ -113,12 +114,14 @@ class Band:
             below = tuple(name for name, value in apart.items() if value < -CLOSE)
             if above and below:
                 ends = max(above, key=lambda name: apart[name]), min(below, key=lambda name: apart[name])
-                found.append(Reversal(a, b, above, below, all(self._clearly(a, b, name) for name in ends)))
+                found.append(Reversal(a, b, above, below, all(self.settles(a, b, name) for name in ends)))
         return tuple(found)
 
-    def _clearly(self, a: str, b: str, name: str) -> bool:
-        test = paired_test(self.columns[name][a], self.columns[name][b], self.clusters[name])
-        return test.low is not None and test.high is not None and (test.low > 0 or test.high < 0)
+    def settles(self, a: str, b: str, name: str, level: float = LEVEL, resamples: int = RESAMPLES) -> bool:
+        """Whether the interval of two methods' difference by the scorer `name` (bootstrap by cluster) excludes 0."""
+        apart = np.subtract(self.columns[name][a], self.columns[name][b])
+        found = interval(apart, self.clusters[name], level=level, resamples=resamples, bounds=(-1.0, 1.0))
+        return found.low is not None and found.high is not None and (found.low > 0 or found.high < 0)
 
     @property
     def sentence(self) -> str:

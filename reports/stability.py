@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from harness.stats.bootstrap import Floats, by_cluster, interval, resampled
+from harness.stats.bootstrap import Floats, by_cluster, resampled
 from reports import bands
 from reports.bands import CLOSE, JUDGES, Band, ranks
 
@@ -101,7 +101,9 @@ def _stability(found: Band, judges: Mapping[str, Any]) -> Stability:
         flips = apart[name] * order < -CLOSE
         values = zip(pairs, apart[name], reversed_, flips, strict=True)
         rows += [(name, kinds.get(name, "scorer"), *pair, *value) for pair, *value in values]
-    rows += [(DRAW, "draw", *row[2:6], not _kept(found, *row[2:4])) for row in rows[: len(pairs)]]
+    for _, _, a, b, *numbers, _ in rows[: len(pairs)]:
+        settled = found.settles(a, b, found.headline, _LEVEL, DRAWS)
+        rows.append((DRAW, "draw", a, b, *numbers, not settled))
     return Stability(found, pd.DataFrame(rows, columns=["choice", "kind", "a", "b", "difference", "reversed", "flips"]))
 
 
@@ -110,14 +112,6 @@ def _drawn(found: Band, name: str) -> dict[str, Floats]:
     own = {method: by_cluster(values, found.clusters[name]) for method, values in found.columns[name].items()}
     totals = resampled([*(sums for sums, _ in own.values()), next(iter(own.values()))[1]], 0, DRAWS)
     return {method: totals[:, place] / totals[:, -1] for place, method in enumerate(own)}
-
-
-def _kept(found: Band, a: str, b: str) -> bool:
-    """Whether the headline's order of two methods stands against the draw of questions."""
-    values, clusters = found.columns[found.headline], found.clusters[found.headline]
-    apart = [x - y for x, y in zip(values[a], values[b], strict=True)]
-    ends = interval(apart, clusters, resamples=DRAWS, level=_LEVEL, bounds=(-1.0, 1.0))
-    return ends.low is not None and ends.high is not None and (ends.low > 0 or ends.high < 0)
 
 
 def sections(found: Sequence[Stability]) -> list[tuple[str, pd.DataFrame]]:
