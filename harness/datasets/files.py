@@ -49,7 +49,8 @@ class Place:
     row: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.file}, line {self.line}" if self.line is not None else f"{self.file}, row {self.row}"
+        found = (f"{name} {number}" for name, number in (("line", self.line), ("row", self.row)) if number is not None)
+        return ", ".join([self.file, *found])
 
     def error(self, field: str | None, problem: str) -> DataError:
         """A DataError that names this place."""

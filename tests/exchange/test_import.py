@@ -284,6 +284,13 @@ class TestMatching:
         (folder,) = find_runs(tmp_path / "results")
         assert [record["question_id"] for record in read_run(folder).records] == ["b"]
 
+    def test_a_sample_of_an_archive_is_named_by_its_file(self, command: Command, tmp_path: Path) -> None:
+        path, rows = packed(tmp_path), dataset(tmp_path)
+        rows.write_text(json.dumps(json.loads(rows.read_text())[1:]))
+        arguments = ["--dataset", "hotpotqa", "--data", str(rows), "--out", str(tmp_path / "results")]
+        _, _, said = command("import", str(path), "--from", "inspect", *arguments)
+        assert "left out: log.eval, samples/a_epoch_1.json: 'a' fits no question" in said
+
     def test_without_questions_the_length_must_fit_too(self, tmp_path: Path) -> None:
         rows = [
             {"input": QUESTIONS[n], "context": "Ada.", "answers": [gold], "length": length, "dataset": "hotpotqa"}
