@@ -108,14 +108,8 @@ def tools(folder: Path, peers: str | None) -> Iterator[Tool]:
 
     def harness(*more: str) -> Callable[[Path, int, int, Path], list[str]]:
         def command(rows: Path, requests: int, parallel: int, out: Path) -> list[str]:
-            row = [
-                "--method",
-                "closed-book" if requests == 1 else "several",
-                "--dataset",
-                "musique",
-                "--data",
-                str(rows),
-            ]
+            method = "closed-book" if requests == 1 else "several"
+            row = ["--method", method, "--dataset", "musique", "--data", str(rows)]
             model = ["--model", "scripted", "--set", f"model.script={script}", *more]
             ends = ["--parallel", str(parallel), "--mlflow", "off", "--out", str(out)]
             return [sys.executable, "-m", "harness", "run", *row, *model, *ends]

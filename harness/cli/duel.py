@@ -14,7 +14,7 @@ import json as json_
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -90,15 +90,8 @@ def duel(
     plans = _plans(selection, methods or [], folder)
     warn(plans)
     try:
-        outcome = run_duel(
-            plans,
-            rules,
-            folder,
-            command=command,
-            progress=QuietStandings() if quiet else Standings(),
-            parallel=parallel,
-            retry_failed=retry_failed,
-        )
+        asking: dict[str, Any] = {"command": command, "retry_failed": retry_failed, "parallel": parallel}
+        outcome = run_duel(plans, rules, folder, progress=QuietStandings() if quiet else Standings(), **asking)
     except Interrupted:
         say_again("interrupted; what was answered is saved", command)
         return 130

@@ -204,27 +204,27 @@ def _text(runs: list[StoredRun], form: str, columns: list[str] | None, options: 
 # ---- figures -------------------------------------------------------------------------------------------------------
 
 
-def report_bands(
-    folders: RunsFolders = None,
-    data: MovedData = None,
-    form: TableFormat = None,
-    out: TableFile = None,
-) -> int:
+@dataclass(frozen=True)
+class Answers:
+    """Stored answers with their gold answers, and how what is found is shown."""
+
+    folders: RunsFolders = None
+    data: MovedData = None
+    form: TableFormat = None
+    out: TableFile = None
+
+
+def report_bands(answers: Answers) -> int:
     """Show stored answers under every scorer that applies, and where the ranking depends on it.
 
     No model is loaded, and run folders stay as they are. csv and json hold a row for each method and scorer.
     """
     from reports import bands
 
-    return _of_bands(bands, folders, data, form, out)
+    return _of_bands(bands, answers)
 
 
-def report_stability(
-    folders: RunsFolders = None,
-    data: MovedData = None,
-    form: TableFormat = None,
-    out: TableFile = None,
-) -> int:
+def report_stability(answers: Answers) -> int:
     """Show whether the ranking survives every scorer, judge, judge prompt and draw of questions at once.
 
     Says which share of the pairs of methods flips, and which choice flips them. Reads runs as bands does; csv and json
@@ -232,20 +232,20 @@ def report_stability(
     """
     from reports import stability
 
-    return _of_bands(stability, folders, data, form, out)
+    return _of_bands(stability, answers)
 
 
-def _of_bands(module: Any, folders: RunsFolders, data: MovedData, form: TableFormat, out: TableFile) -> int:
+def _of_bands(module: Any, answers: Answers) -> int:
     """Write what a module makes of the runs and their gold answers; returns the exit code."""
     from reports.gold_rows import with_rows
     from reports.render import render, render_sections
 
-    kind = format_of(form, out)
-    runs, damaged = stored_runs(folders or [RESULTS], hold="nothing")
-    found = module.of_runs(with_rows(runs, data, say))
+    kind = format_of(answers.form, answers.out)
+    runs, damaged = stored_runs(answers.folders or [RESULTS], hold="nothing")
+    found = module.of_runs(with_rows(runs, answers.data, say))
     whole = kind in ("csv", "json")
-    sections, width = module.sections(found), screen(kind, out)
-    write(render(module.frame(found), kind) if whole else render_sections(sections, kind, width), out)
+    sections, width = module.sections(found), screen(kind, answers.out)
+    write(render(module.frame(found), kind) if whole else render_sections(sections, kind, width), answers.out)
     return 3 if damaged else 0
 
 

@@ -90,19 +90,15 @@ def _gpu(found: Needs) -> Check:
     if need < 1:
         return Check("GPU", "ok", "memory", "not needed: the models are small, or behind a server")
     unknown = f"; without {', '.join(found.unknown)}, whose size is not known" if found.unknown else ""
-    has = _gpu_memory() / _GIB
+    has = 0.0
+    if importlib.util.find_spec("torch") is not None:
+        import torch
+
+        sizes = (torch.cuda.get_device_properties(n).total_memory for n in range(torch.cuda.device_count()))
+        has = sum(sizes) / _GIB
     here = f"{has:.0f} GiB" if has else "no GPU"
     text = f"{need:.0f} GiB for weights and cache, beside activations{unknown}; here: {here}"
     return Check("GPU", "ok" if has >= need else "missing", "memory", text)
-
-
-def _gpu_memory() -> float:
-    """Bytes of all GPUs."""
-    if importlib.util.find_spec("torch") is None:
-        return 0.0
-    import torch
-
-    return float(sum(torch.cuda.get_device_properties(n).total_memory for n in range(torch.cuda.device_count())))
 
 
 def _memory(own: list[Check]) -> str:

@@ -63,17 +63,13 @@ class Attached:
         return only_plan(wanted, self._options, self._scaling, self._suite)
 
     def track(self) -> None:
-        """Prepare the tracker. Raises ConfigError for one that was asked for and cannot be used."""
+        """Prepare the trackers. Raises ConfigError for one that was asked for and cannot be used, UnknownName."""
         options = self._options
-        trackers = BackgroundTracking(
-            options.folder, options.mlflow, self._suite, options.traces, note=say, shared=self._scaling.divided
-        )
+        alike: dict[str, Any] = {"note": say, "shared": self._scaling.divided}
+        trackers = BackgroundTracking(options.folder, options.mlflow, self._suite, options.traces, **alike)
         self.hooks = [self._numbers, trackers]
         if options.track is not None:
-            uri = address(options.track)
-            self.hooks.append(
-                BackgroundTracking(options.folder, uri, self._suite, 0, note=say, shared=self._scaling.divided)
-            )
+            self.hooks.append(BackgroundTracking(options.folder, address(options.track), self._suite, 0, **alike))
         self._unlogged = [f"not logged to MLflow: {problem}" for problem in trackers.unusable]
 
     def begin(self, plans: Sequence[Plan]) -> None:

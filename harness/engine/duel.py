@@ -201,18 +201,10 @@ def duel(
     try:
         with interrupt_on_signals(), ExitStack() as stack:
             tallies = {name: _Tally(progress, score) for name in names}
+            asking: dict[str, Any] = {"command": command, "retry_failed": retry_failed, "parallel": parallel}
             jobs: dict[str, Job] = {}
             for name, plan in zip(names, plans, strict=True):
-                jobs[name] = stack.enter_context(
-                    runner.opened(
-                        plan,
-                        out,
-                        command=command,
-                        progress=tallies[name],
-                        retry_failed=retry_failed,
-                        parallel=parallel,
-                    )
-                )
+                jobs[name] = stack.enter_context(runner.opened(plan, out, progress=tallies[name], **asking))
             _race(match, clusters, jobs, tallies, parallel, progress)
             entrants = [_ended(name, jobs[name], tallies[name], clusters, match, score) for name in names]
     except KeyboardInterrupt as error:

@@ -123,7 +123,14 @@ def _planned(r: Resolution, elsewhere: bool) -> Plan:
     check_prompts(r, method, models)
     absent += _taken_out(r) if elsewhere else []
     raise_all(r.problems)
-    made = _finish(r, method, dataset or _no_rows(r), models, encoders, identities)
+    if dataset is None:  # the rows are not here: none, with the official number if it is the official split
+        from harness.datasets.base import Dataset
+
+        name = r.parts["dataset"].name
+        own = all(r.origins.get(f"dataset.{key}") != "--set" for key in ("split", "subset", "hub"))
+        rows = presets.official_questions(name) if own else 0
+        dataset = Dataset(name, (), {}, "", "not on this machine", rows=rows)
+    made = _finish(r, method, dataset, models, encoders, identities)
     return replace(made, choices=r.choices, missing=tuple(dict.fromkeys(problem.thing for problem in absent)))
 
 
@@ -132,16 +139,6 @@ def _taken_out(r: Resolution) -> list[Missing]:
     absent = [problem for problem in r.problems if isinstance(problem, Missing)]
     r.problems = [problem for problem in r.problems if problem not in absent]
     return absent
-
-
-def _no_rows(r: Resolution) -> Dataset:
-    """What stands in a plan for rows that are not here: none, with the official number if it is the official split."""
-    from harness.datasets.base import Dataset
-
-    config: DatasetConfig = r.parts["dataset"]
-    own = all(r.origins.get(f"dataset.{key}") != "--set" for key in ("split", "subset", "hub"))
-    rows = presets.official_questions(config.name) if own else 0
-    return Dataset(config.name, (), {}, "", "not on this machine", rows=rows)
 
 
 def _finish(

@@ -178,17 +178,14 @@ class Notebook(Progress):
 
     def stop(self) -> None:
         """The run ends: the bar stays as it is."""
-        self._show()
+        self._log()
         self._widget.close()
 
     def _draw(self) -> None:
         if time.monotonic() - self._drawn >= _REDRAW or self._done == self._total:
-            self._show()
+            self._log()
 
     def _log(self) -> None:
-        self._show()
-
-    def _show(self) -> None:
         self._drawn = time.monotonic()
         self._widget.n = self._done
         self._widget.set_description_str(printable(self.line()))

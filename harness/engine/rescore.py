@@ -64,8 +64,14 @@ def rescore(
         raise ConfigError(wrong)
     if recorded:
         return _write(stored, config, None)
-    dataset = load(config, None)
-    _same_rows(stored, dataset)
+    dataset, before = load(config, None), stored.manifest.get("dataset", {}).get("fingerprint")
+    if before is None:
+        raise UserError(f"{stored.path} has no manifest that says which rows it was made with; run it again")
+    if before != dataset.fingerprint:  # gold answers of other rows would score other questions
+        raise UserError(
+            f"the rows of '{dataset.name}' are not those that {stored.path} was made with ({before[:12]} then, "
+            f"{dataset.fingerprint[:12]} now); name the right file with --data"
+        )
     return _write(stored, config, dataset)
 
 
@@ -89,18 +95,6 @@ def _config(stored: StoredRun, scorers: Sequence[str], only: bool, data: str | N
     if not names:
         raise UserError(f"{stored.path} has only scores of another tool; name some with --scorers")
     return config.model_copy(update={"scorers": names, **({} if data is None else {"data": expanded(data)})})
-
-
-def _same_rows(stored: StoredRun, dataset: Dataset) -> None:
-    """Gold answers of other rows would score other questions."""
-    before = stored.manifest.get("dataset", {}).get("fingerprint")
-    if before is None:
-        raise UserError(f"{stored.path} has no manifest that says which rows it was made with; run it again")
-    if before != dataset.fingerprint:
-        raise UserError(
-            f"the rows of '{dataset.name}' are not those that {stored.path} was made with ({before[:12]} then, "
-            f"{dataset.fingerprint[:12]} now); name the right file with --data"
-        )
 
 
 def _write(stored: StoredRun, config: DatasetConfig, dataset: Dataset | None) -> dict[str, Any]:

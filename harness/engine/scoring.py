@@ -116,7 +116,7 @@ def scored_record(row: dict[str, Any], dataset: DatasetConfig, gold: Gold) -> di
     """
     error = row["error"]
     if error is not None and not unscored(error):
-        return _failed(row, dataset, gold, error)
+        return _scored(row, unanswered(dataset, gold), error)
     try:
         verdict = judge(dataset, row["prediction"], [shown_of(s) for s in row["shown"]], gold)
     except STOPS:
@@ -125,12 +125,8 @@ def scored_record(row: dict[str, Any], dataset: DatasetConfig, gold: Gold) -> di
         if error is None:
             broken.add_note(f"scoring the answer to question '{row['question_id']}' again; no record was changed")
             raise
-        return _failed(row, dataset, gold, {**failure(broken), **SCORING})
+        return _scored(row, unanswered(dataset, gold), {**failure(broken), **SCORING})
     return _scored(row, verdict, None)
-
-
-def _failed(row: dict[str, Any], dataset: DatasetConfig, gold: Gold, error: dict[str, str]) -> dict[str, Any]:
-    return _scored(row, unanswered(dataset, gold), error)
 
 
 def _scored(row: dict[str, Any], verdict: Verdict, error: dict[str, str] | None) -> dict[str, Any]:

@@ -175,19 +175,14 @@ class BackgroundTracking(Hook):
                 problem = f"TimeoutError: not done {timeout:.0f} s after the run ended"
             else:
                 if self.process.returncode:
-                    problem = (
-                        f"ChildProcessError: its process ended with {self.process.returncode}: {self._last_line()}"
-                    )
+                    self._log.seek(0)
+                    lines = self._log.read().decode(errors="replace").split("\n")
+                    last = next((line for line in reversed(lines) if line.strip()), "")
+                    problem = f"ChildProcessError: its process ended with {self.process.returncode}: {last}"
                 elif not problem:
                     return list(json.loads(told))
         runs = [folder for folder in self._folders if begun(folder)]
         return [str(StoreError(runs, self._uri, problem))] if runs else []
-
-    def _last_line(self) -> str:
-        """The last line that the child wrote to its log."""
-        self._log.seek(0)
-        lines = self._log.read().decode(errors="replace").split("\n")
-        return next((line for line in reversed(lines) if line.strip()), "")
 
 
 class TrainingLog:

@@ -282,33 +282,31 @@ class MlflowRun:
         return model
 
     def _describe_parent(self, parent: str) -> None:
-        """The table of the children as the parent's description, their worst end as its own."""
+        """The table of the children as the parent's description, their sums as its metrics, their worst end as its own.
+
+        The tag `best` names the child with the highest headline score.
+        """
+        from mlflow.entities import Metric
+
         runs = self._search({_PARENT: parent}, _MOST_CHILDREN)
         children = sorted(runs, key=lambda child: (child.info.start_time or 0, str(child.info.run_name)))
         if not children:
             return
-        text = _children_table(children, first_columns(self.run))
+        columns = first_columns(self.run)
+        text = _children_table(children, columns)
         self._note(parent, text)
         self.artifacts.text(parent, text, "table.md")
-        self._describe_suite(parent, children)
+        totals, best = suite_numbers({str(c.info.run_name): c.data.metrics for c in children}, columns[0])
+        before, now = self.client.get_run(parent).data, _now()
+        self._log([Metric(n, value, now, 0) for n, value in totals.items() if before.metrics.get(n) != value], parent)
+        if best and before.tags.get("best") != best:
+            self.client.set_tag(parent, "best", best)
         ends = {child.info.status for child in children}
         status = next((s for s in ("RUNNING", "FAILED", "KILLED") if s in ends), "FINISHED")
         if status == "RUNNING":
             self.client.update_run(parent, status=status)
         else:
             self.client.set_terminated(parent, status, max(child.info.end_time or 0 for child in children) or None)
-
-    def _describe_suite(self, parent: str, children: Sequence[Run]) -> None:
-        """The parent's metrics, and the tag `best`: the child with the highest headline score."""
-        from mlflow.entities import Metric
-
-        headline = first_columns(self.run)[0]
-        totals, best = suite_numbers({str(c.info.run_name): c.data.metrics for c in children}, headline)
-        before, now = self.client.get_run(parent).data, _now()
-        new = [Metric(name, value, now, 0) for name, value in totals.items() if before.metrics.get(name) != value]
-        self._log(new, parent)
-        if best and before.tags.get("best") != best:
-            self.client.set_tag(parent, "best", best)
 
     def _note(self, run_id: str, text: str) -> None:
         if len(text) <= _LONGEST_NOTE:
