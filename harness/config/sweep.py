@@ -18,6 +18,7 @@ from typing import Any
 from harness.config.layers import Choices
 from harness.config.registry import parameters
 from harness.config.resolve import resolve_part
+from harness.config.schema import MethodChoice
 from harness.config.suites import Suite
 from harness.config.yaml_tree import Raw, assignments
 from harness.errors import ConfigError, UserError, close_matches
@@ -83,14 +84,15 @@ def spread(rows: Sequence[Choices], axes: Axes) -> tuple[list[Choices], list[str
     known: dict[str, set[str]] = {}
     lacking: dict[str, list[str]] = {key: [] for key in axes}
     for row in rows:
-        method = _method(row)
-        own = {key for key in axes if method is None or not _is_parameter(key) or _field(key) in method[0]}
-        if method is not None:
-            known[str(row.method)] = method[0]
+        found, takes = method_of(row), False
+        own = {key for key in axes if found is None or not _is_parameter(key) or _field(key) in found[1]}
+        if found is not None:
+            method, known[str(row.method)] = found
+            takes = any(isinstance(value, str) and value.startswith(_TAKEN) for value in method.params.values())
             for key in axes.keys() - own:
                 lacking[key].append(str(row.method))
         # A row that takes a number from another one has as many points as that one may have.
-        varied = axes if method is not None and method[1] else {key: axes[key] for key in axes if key in own}
+        varied = axes if takes else {key: axes[key] for key in axes if key in own}
         for values in itertools.product(*varied.values()):
             point = dict(zip(varied, values, strict=True))
             out.append(_at(row, point, own))
@@ -126,17 +128,16 @@ def _at(row: Choices, point: Mapping[str, Any], own: set[str]) -> Choices:
     return replace(row, model=model, sets={**row.sets, **sets}, point={**row.point, **point})
 
 
-def _method(row: Choices) -> tuple[set[str], bool] | None:
-    """The names of a method's parameters, and whether one of them takes its number from another row.
+def method_of(row: Choices) -> tuple[MethodChoice, set[str]] | None:
+    """The method of a row, and the names of its parameters.
 
     None where the row has a mistake, which is reported when it is planned.
     """
     try:
-        method = resolve_part("methods", row).parts["method"]
-        names = parameters(str(method.implementation))
+        method: MethodChoice = resolve_part("methods", row).parts["method"]
+        return method, parameters(method.implementation)
     except UserError:
         return None
-    return names, any(isinstance(value, str) and value.startswith(_TAKEN) for value in method.params.values())
 
 
 def _is_parameter(key: str) -> bool:

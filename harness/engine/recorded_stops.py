@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from harness.config.sweep import method_of
 from harness.errors import UserError
 
 if TYPE_CHECKING:
@@ -41,19 +42,19 @@ def with_fields(
     out: list[Choices] = []
     refused: dict[str, list[str]] = {name: [] for name in given}
     for row in rows:
-        resolved = _resolved(row)
-        if resolved is None:
+        found = method_of(row)
+        if found is None:
             out.append(row)
             continue
-        method, fields, params = resolved
-        if _T_P in given and _STOPS not in given and _STOPS in fields and params.get(_STOPS) is None:
+        method, fields = found
+        if _T_P in given and _STOPS not in given and _STOPS in fields and method.params.get(_STOPS) is None:
             raise UserError("--record-t-p sets up to which t_p stops are recorded; add --record-stops N")
         settings = {f"method.{name}": value for name, value in given.items() if name in fields}
         if mixed and settings and not _accepts(row, settings):
             settings = {}
         for name in given:
             if f"method.{name}" not in settings:
-                refused[name].append(method)
+                refused[name].append(method.name)
         out.append(replace(row, sets={**row.sets, **settings}))
     left_out = {name: list(dict.fromkeys(methods)) for name, methods in refused.items() if methods}
     for name, methods in left_out.items():
@@ -69,26 +70,14 @@ def methods_with(name: str) -> list[str]:
     from harness.config import presets
     from harness.config.layers import Choices
 
-    resolved = {method: _resolved(Choices(method=method)) for method in presets.names("methods")}
-    return [method for method, values in resolved.items() if values is not None and name in values[1]]
+    found = {method: method_of(Choices(method=method)) for method in presets.names("methods")}
+    return [method for method, own in found.items() if own is not None and name in own[1]]
 
 
 def _missing(name: str, methods: Sequence[str]) -> str:
     known = methods_with(name)
     have = f"these have it: {', '.join(known)}" if known else "no method has it"
     return f"{FLAGS[name]} does not apply to {', '.join(methods)}, which cannot take method.{name}; {have}"
-
-
-def _resolved(row: Choices) -> tuple[str, set[str], dict[str, Any]] | None:
-    """The preset's name, the names of the method's fields and the values set; None if the row has a mistake."""
-    from harness.config.registry import parameters
-    from harness.config.resolve import resolve_part
-
-    try:
-        method = resolve_part("methods", row).parts["method"]
-        return str(method.name), parameters(str(method.implementation)), dict(method.params)
-    except UserError:
-        return None
 
 
 def _accepts(row: Choices, settings: Mapping[str, float]) -> bool:

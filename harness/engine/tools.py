@@ -139,9 +139,12 @@ class Models:
 
         return Replies(cache_root(), self._plan.models[role].name, self.model(role).identity)
 
-    def sampling(self, role: str) -> dict[str, Any]:
-        """How the replies of `role` are drawn, {} for greedily; a setting of the reader."""
-        return self._plan.config.model.sampling if role == "reader" else {}
+    def sampling(self, role: str, question: Question) -> Sampling | None:
+        """How the replies of `role` to a question are drawn, None for greedily; a setting of the reader."""
+        config = self._plan.config
+        if role != "reader" or not config.model.sampling:
+            return None
+        return Sampling(derived_seed(config.seed, question.id), **config.model.sampling)
 
     def encoder(self, role: str, meter: Meter) -> Encoder:
         """The encoder of `role`, bound to `meter`. Raises as `model` does."""
@@ -222,15 +225,10 @@ class EngineTools:
     def model(self, role: str = "reader") -> MeteredModel:
         """The language model of `role`, metered. Raises LookupError for an undeclared role."""
         self._allow(role)
-        sampling, replies = self._sampling(role), self._models.replies(role)
+        question = None if self._scope is not None else self.question  # all roles are greedy in an index
+        sampling = None if question is None else self._models.sampling(role, question)
+        replies = self._models.replies(role)
         return MeteredModel(self._models.model(role), self.meter, role, sampling=sampling, replies=replies)
-
-    def _sampling(self, role: str) -> Sampling | None:
-        """How the reader draws its replies to a question; other roles, and all roles in an index, are greedy."""
-        settings = self._models.sampling(role)
-        if not settings or self._scope is not None or self.question is None:
-            return None
-        return Sampling(derived_seed(self.seed, self.question.id), **settings)
 
     def encoder(self, role: str = "encoder") -> Encoder:
         """The sentence encoder of `role`, metered. Raises LookupError for an undeclared role."""
