@@ -73,13 +73,17 @@ class Live:
         if not all(run.label for run in known):
             for run, label in zip(known, labels([run.stored for run in known]), strict=True):
                 run.label = label
+        rows = [run.row() for run in known]
+        # The columns that say nothing: one model, no index.
+        alike = {"model"} if len({row["model"] for row in rows}) == 1 else set()
+        alike |= {"indexes"} if {row["indexes"] for row in rows} == {"0"} else set()
         running = sum(run.state == "running" for run in known)
         told = f"{len(known)} run{'s'[: len(known) != 1]}, {running} running" if known else "No run here yet."
         return {
             "answered": sum(len(run.records) for run in known),
             "version": f"{len(known)} {running}",
             "note": ". ".join([told, *(run.problem for run in self._runs.values() if run.problem)]),
-            "rows": _with_columns([run.row() for run in known]),
+            "rows": [{name: text for name, text in row.items() if name not in alike} for row in rows],
             "failed": _newest(known, "failed"),
             "newest": _newest(known, "newest"),
         }
@@ -253,13 +257,6 @@ def _stamp(path: Path) -> tuple[int, int] | None:
         status = path.stat()
         return status.st_ino, status.st_mtime_ns
     return None
-
-
-def _with_columns(rows: list[dict[str, str]]) -> list[dict[str, str]]:
-    """The rows without the columns that say nothing: one model, no index."""
-    left_out = {"model"} if len({row["model"] for row in rows}) == 1 else set()
-    left_out |= {"indexes"} if {row["indexes"] for row in rows} == {"0"} else set()
-    return [{name: text for name, text in row.items() if name not in left_out} for row in rows]
 
 
 def _newest(runs: Sequence[_Followed], which: str) -> list[dict[str, str]]:

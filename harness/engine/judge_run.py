@@ -26,10 +26,10 @@ from harness.parallel.in_flight import in_flight, places_for
 from harness.storage.failures import answered
 from harness.storage.paths import masked, without_home
 from harness.storage.place import Place
-from harness.storage.run_folder import MANIFEST, SUMMARY, read_run
+from harness.storage.run_folder import MANIFEST, SUMMARY, numbers_of, read_run
 from harness.storage.run_schema import JUDGES
 from harness.storage.run_store import RunStore
-from harness.storage.summary import KEPT, summarise
+from harness.storage.summary import KEPT
 
 if TYPE_CHECKING:
     from harness.engine.progress import Progress
@@ -184,14 +184,7 @@ def _store(store: RunStore, stored: StoredRun, rows: dict[str, dict[str, Any]], 
     described = _described(judge, judged)
     store.write(MANIFEST, {**manifest, "judges": {**(manifest.get("judges") or {}), judge.name: described}})
     store.replace(known.values())
-    config = stored.config
-    numbers = summarise(
-        known.values(),
-        store.documents(),
-        failed=config.get("failed", "zero"),
-        seed=config["seed"],
-        form=config["dataset"].get("format", ""),
-    )
+    numbers = numbers_of(stored.config, known.values(), store.documents())
     judged.summary = {**{k: v for k, v in stored.summary.items() if k in KEPT}, **numbers}
     store.write(SUMMARY, judged.summary)
 

@@ -18,7 +18,7 @@ from harness.errors import ConfigError, DataError, UserError
 from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
 from harness.storage.place import Place
-from harness.storage.run_folder import MANIFEST, RECORDS, SUMMARY, StreamedRecords, read_run
+from harness.storage.run_folder import MANIFEST, RECORDS, SUMMARY, StreamedRecords, numbers_of, read_run
 from harness.storage.run_schema import LOGGED
 from harness.storage.run_store import RunStore
 
@@ -103,7 +103,7 @@ def _write(stored: StoredRun, config: DatasetConfig, dataset: Dataset | None) ->
     dataset: None if it was not read; else the records get the texts of it that they lack.
     """
     from harness import scorers
-    from harness.storage.summary import KEPT, summarise
+    from harness.storage.summary import KEPT
 
     def note(text: str) -> None:
         sys.stderr.write(text + "\n")
@@ -113,14 +113,7 @@ def _write(stored: StoredRun, config: DatasetConfig, dataset: Dataset | None) ->
         store.replace(_scored_again(StreamedRecords(stored.path / RECORDS), config, dataset))
         before = {n: v for n, v in (stored.manifest.get("scorers") or {}).items() if n.startswith(LOGGED)}
         versions = {**{name: scorers.version(name) for name in config.scorers}, **before}
-        numbers = summarise(
-            store.records(),
-            store.documents(),
-            failed=stored.config.get("failed", "zero"),
-            seed=stored.config["seed"],
-            form=config.format,
-            unique=True,
-        )
+        numbers = numbers_of(stored.config, store.records(), store.documents(), unique=True)
         summary = {**{k: v for k, v in stored.summary.items() if k in KEPT}, **numbers}
         if dataset is not None:
             bring_up_to_date(store, dataset, config.keep_texts, note)

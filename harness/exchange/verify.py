@@ -36,10 +36,10 @@ from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
 from harness.storage.run_schema import JUDGES, LOGGED
 from harness.storage.serialize import plain
-from harness.storage.summary import KEPT, summarise
+from harness.storage.summary import KEPT
 
 if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
+    from harness.storage.run_folder import StoredRun, numbers_of
     from harness.types import Gold
 
 Kind = Literal["file", "other answers", "other texts", "other scoring", "table"]
@@ -249,13 +249,7 @@ def _told(value: Any) -> str:
 
 def _summary(place: str, run: StoredRun, summary: Mapping[str, Any], report: Report) -> None:
     """The counts and scores of summary.json against those of the rescored records."""
-    fresh = summarise(
-        run.records,
-        run.documents,
-        failed=run.config.get("failed", "zero"),
-        seed=int(run.config.get("seed", 0)),
-        form=run.config["dataset"].get("format", ""),
-    )
+    fresh = numbers_of(run.config, run.records, run.documents)
     here, told = (flatten({k: v for k, v in one.items() if k not in KEPT}) for one in (fresh, summary))
     for key in dict.fromkeys([*told, *here]):
         report.numbers += 1

@@ -37,11 +37,11 @@ from harness.storage.run_folder import (
     RUN,
     SUMMARY,
     check_plain,
+    numbers_of,
     read_json,
     run_yaml,
 )
 from harness.storage.shown_texts import TEXTS
-from harness.storage.summary import summarise
 
 _TOGETHER = 200  # texts in one gzip member
 _OWNER = ("question_id", "document_id", "key")  # of a request: a question, or an index
@@ -175,14 +175,8 @@ class _Merge:
         asked = int((manifest.get("shard") or {}).get("asked") or 0)
         config = run_yaml(self.folder)["config"]
         with replacing(self.folder / RECORDS) as file:
-            numbers = summarise(
-                self._copied(file),
-                read_lines(self.folder / DOCUMENTS, "document_id"),
-                failed=config.get("failed", "zero"),
-                seed=config["seed"],
-                form=config["dataset"].get("format", ""),
-                unique=True,
-            )
+            built = read_lines(self.folder / DOCUMENTS, "document_id")
+            numbers = numbers_of(config, self._copied(file), built, unique=True)
         unscored = self._unscored()
         self._close()
         before = read_json(self.folder / SUMMARY)

@@ -229,6 +229,19 @@ def _read(folder: Path, records: Callable[[Path, list[str], _Texts], Sequence[di
     )
 
 
+def numbers_of(
+    config: Mapping[str, Any],
+    records: Iterable[dict[str, Any]],
+    documents: Iterable[dict[str, Any]],
+    unique: bool = False,
+) -> dict[str, Any]:
+    """The numbers of summary.json; config: of run.yaml; unique: as in harness.storage.summary.summarise."""
+    from harness.storage.summary import summarise
+
+    failed, seed, form = config.get("failed", "zero"), config.get("seed", 0), config["dataset"].get("format", "")
+    return summarise(records, documents, failed=failed, seed=int(seed), form=form, unique=unique)
+
+
 def check_plain(folder: Path, part: int | None = None) -> None:
     """Raise DataError for a file of the run that is a link, a device or a pipe: the last two would never end.
 
