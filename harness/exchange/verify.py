@@ -34,12 +34,13 @@ from harness.errors import UserError
 from harness.exchange.bundle import Bundle, answer_digest, answered, opened, table, texts_digest
 from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
+from harness.storage.run_folder import numbers_of
 from harness.storage.run_schema import JUDGES, LOGGED
 from harness.storage.serialize import plain
 from harness.storage.summary import KEPT
 
 if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun, numbers_of
+    from harness.storage.run_folder import StoredRun
     from harness.types import Gold
 
 Kind = Literal["file", "other answers", "other texts", "other scoring", "table"]
