@@ -33,11 +33,6 @@ if TYPE_CHECKING:
     from harness.engine.duel import Outcome
     from harness.engine.plan import Plan
 
-Contenders = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="METHOD", help="Two methods or more.", show_default=False),
-]
-
 
 @dataclass(frozen=True)
 class Stop:
@@ -63,7 +58,9 @@ class Stop:
 def duel(
     selection: Selection,
     stop: Stop,
-    methods: Contenders = None,
+    methods: Annotated[
+        list[str] | None, typer.Argument(metavar="METHOD", help="Two methods or more.", show_default=False)
+    ] = None,
     parallel: Annotated[
         int, execution("--parallel N", "Questions of a method to run at a time; looks come after as many.", min=1)
     ] = 1,

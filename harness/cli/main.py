@@ -58,7 +58,7 @@ COMMANDS = {
         "report stability": "Show whether the ranking survives every scorer, judge, judge prompt and draw of questions",
         "report sweep": "Plot score and TFLOPs against a setting that was swept, one line for each method",
         "report tokens": "Count the tokens of documents, questions and answers",
-        "audit-data": "List questions whose gold answer is probably wrong or ambiguous",
+        "audit-data": "List gold answers that are probably wrong or ambiguous, from stored runs and the data",
         "autopsy": "Say why each lost question was lost, from stored runs",
         "compare": "Compare runs, with paired tests against a reference",
         "trace": "Print the search of one question as a tree, or draw the graph that was searched",
