@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.cli.options import RESULTS, MovedData, RunsFolders, TableFile, TableFormat
-from harness.cli.output import format_of, say, write
+from harness.cli.output import format_of, say, screen, write
 from harness.cli.stored_runs import stored_runs
 
 
@@ -28,7 +28,7 @@ def audit_data(
     found = answer_keys.audited(
         [(run, rows if rows.problem is None else read_rows(run)) for run, rows in zip(runs, whole, strict=True)]
     )
-    plain = kind in ("csv", "json")
-    text = render(answer_keys.frame(found), kind) if plain else render_sections(answer_keys.sections(found), kind)
-    write(text, out)
+    sections, width = answer_keys.sections(found), screen(kind, out)
+    whole_table = kind in ("csv", "json")
+    write(render(answer_keys.frame(found), kind) if whole_table else render_sections(sections, kind, width), out)
     return 3 if damaged else 0

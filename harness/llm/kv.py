@@ -61,8 +61,7 @@ class Arena:
             while True:
                 while self._ended:
                     self.give(*self._ended.popleft())
-                n = next(n for n, (start, end) in enumerate(self._free) if end - start >= tokens)
-                start = self._free[n][0]
+                n, start = next((n, start) for n, (start, end) in enumerate(self._free) if end - start >= tokens)
                 if self.limit is None or start + tokens <= self.limit:
                     self._shorten(n, tokens)
                     return start
