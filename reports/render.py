@@ -267,7 +267,7 @@ def _text(frame: pd.DataFrame, wide: float) -> str:
     longest = int(min(_LONGEST, wide))
     wrapper = textwrap.TextWrapper(longest, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
     below = [part for line in cells.below(_clean) for part in wrapper.wrap(line)]
-    return "\n".join(["\n\n".join(blocks), *_apart(below)]) + "\n"
+    return "\n".join(["\n\n".join(blocks), *([""] if below else []), *below]) + "\n"
 
 
 def _folded(widths: Sequence[int], wide: float) -> list[list[int]]:
@@ -278,11 +278,6 @@ def _folded(widths: Sequence[int], wide: float) -> list[list[int]]:
             parts.append([0])
         parts[-1].append(i)
     return parts
-
-
-def _apart(below: list[str]) -> list[str]:
-    """The lines below a table, after an empty one."""
-    return ["", *below] if below else []
 
 
 def _markdown_escape(text: str) -> str:
@@ -301,7 +296,8 @@ def _markdown(frame: pd.DataFrame) -> str:
     ]
     lines = ["| " + " | ".join(row) + " |" for row in [[_markdown_escape(h) for h in cells.heads], rule, *rows]]
     # Two spaces at the end break the line in markdown.
-    return "\n".join([*lines, *_apart([f"{line}  " for line in cells.below(_markdown_escape)])]) + "\n"
+    below = [f"{line}  " for line in cells.below(_markdown_escape)]
+    return "\n".join([*lines, *([""] if below else []), *below]) + "\n"
 
 
 def _latex(frame: pd.DataFrame, title: str = "") -> str:

@@ -1,12 +1,18 @@
-"""`harness ui`: open MLflow's user interface on a results folder, with telemetry off."""
+"""`harness ui`: open MLflow's user interface on a results folder, with telemetry off.
+
+python -m harness.cli.ui PORT PAGE      opens a page in the user's browser once its server answers
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import sqlite3
 import subprocess
 import sys
+import time
+import webbrowser
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +27,7 @@ from harness.tracking.store import artifacts_folder, own_place, sqlite_path
 TELEMETRY_OFF = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
 # One process in the place of thirteen: one user, and nothing here is run by MLflow.
 _SMALL = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+_LONGEST = 120.0  # seconds until the server answers
 _NEWEST_FIRST = """
     SELECT e.experiment_id, e.name FROM experiments e JOIN experiment_tags t USING (experiment_id)
     WHERE t.key = ? AND e.lifecycle_stage = 'active'
@@ -72,6 +79,21 @@ def _experiments(file: Path | None) -> list[tuple[str, str]]:
 
 def _open_when_ready(port: int, page: str) -> None:
     """Open a page in the user's browser once the server answers; this process is about to become the server."""
-    command = [sys.executable, "-m", "harness.cli.open_page", str(port), page]
+    command = [sys.executable, "-m", "harness.cli.ui", str(port), page]
     quiet = subprocess.DEVNULL
     subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
+
+
+def open_page(port: int, page: str) -> None:
+    """Wait for the port on this machine, then open the page; nothing happens where there is no browser."""
+    end = time.monotonic() + _LONGEST
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", port), 1.0).close()
+            webbrowser.open(page)
+            return
+        time.sleep(0.3)
+
+
+if __name__ == "__main__":
+    open_page(int(sys.argv[1]), sys.argv[2])

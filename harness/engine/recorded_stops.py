@@ -59,7 +59,11 @@ def with_fields(
     left_out = {name: list(dict.fromkeys(methods)) for name, methods in refused.items() if methods}
     for name, methods in left_out.items():
         if not mixed or all(f"method.{name}" not in row.sets for row in out):
-            raise UserError(_missing(name, methods))
+            known = methods_with(name)
+            have = f"these have it: {', '.join(known)}" if known else "no method has it"
+            raise UserError(
+                f"{FLAGS[name]} does not apply to {', '.join(methods)}, which cannot take method.{name}; {have}"
+            )
     for name, methods in left_out.items():
         note(f"note: {FLAGS[name]} does not apply to {', '.join(methods)}")
     return out
@@ -72,12 +76,6 @@ def methods_with(name: str) -> list[str]:
 
     found = {method: method_of(Choices(method=method)) for method in presets.names("methods")}
     return [method for method, own in found.items() if own is not None and name in own[1]]
-
-
-def _missing(name: str, methods: Sequence[str]) -> str:
-    known = methods_with(name)
-    have = f"these have it: {', '.join(known)}" if known else "no method has it"
-    return f"{FLAGS[name]} does not apply to {', '.join(methods)}, which cannot take method.{name}; {have}"
 
 
 def _accepts(row: Choices, settings: Mapping[str, float]) -> bool:

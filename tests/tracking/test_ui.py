@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from harness.cli import open_page
 from harness.cli import ui as cli_ui
 from harness.cli.ui import ui
 from harness.errors import UserError
@@ -66,9 +65,9 @@ def test_a_page_is_opened_once_its_server_answers(monkeypatch: pytest.MonkeyPatc
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         port = server.getsockname()[1]
-        monkeypatch.setattr(open_page, "_LONGEST", 0.2)
-        open_page.main(port, "http://page")
+        monkeypatch.setattr(cli_ui, "_LONGEST", 0.2)
+        cli_ui.open_page(port, "http://page")
         assert opened == [], "nobody listens yet"
         server.listen()
-        open_page.main(port, "http://page")
+        cli_ui.open_page(port, "http://page")
         assert opened == ["http://page"]
