@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,24 +39,14 @@ def _longbench_v2() -> list[Row]:
     return rows
 
 
-def _infinitebench_mc() -> list[Row]:
-    return [
-        {
-            "id": example.question.id,
-            "context": document.text,
-            "input": example.question.text,
-            "answer": [example.gold.answers[0]],
-            "options": list(example.question.options or ()),
-        }
-        for example, document in _world("pocket/quality")
-    ]
-
-
-def _infinitebench_qa() -> list[Row]:
-    return [
-        {"id": one.question.id, "context": text.text, "input": one.question.text, "answer": list(one.gold.answers)}
-        for one, text in _world("pocket/narrativeqa")
-    ]
+def _infinitebench(dataset: str) -> list[Row]:
+    """With the options of questions that have some."""
+    rows = []
+    for example, document in _world(dataset):
+        question, answers = example.question, list(example.gold.answers)
+        options = {"options": list(question.options)} if question.options else {}
+        rows.append({"id": question.id, "context": document.text, "input": question.text, "answer": answers, **options})
+    return rows
 
 
 def _longmemeval() -> list[Row]:
@@ -84,8 +75,8 @@ def _longmemeval() -> list[Row]:
 MADE: dict[str, Callable[[], list[Row]]] = {
     "longmemeval/oracle": _longmemeval,
     "longmemeval/s": _longmemeval,
-    "infinitebench/en_qa": _infinitebench_qa,
-    "infinitebench/en_mc": _infinitebench_mc,
+    "infinitebench/en_qa": partial(_infinitebench, "pocket/narrativeqa"),
+    "infinitebench/en_mc": partial(_infinitebench, "pocket/quality"),
     "longbench-v2": _longbench_v2,
     "longbench-v2-cot": _longbench_v2,
 }
