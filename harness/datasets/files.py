@@ -36,12 +36,12 @@ SUFFIXES = (".jsonl", ".json", ".jsonl.gz", ".json.gz", ".parquet", ".tsv", *_SP
 _WRAPPED = re.compile(rb'\{\s*(?:"\w+"\s*:\s*(?:"[^"]*"|[\w.]+)\s*,\s*)*"data"\s*:\s*\[')
 _PEEK = 4096
 _Stream = IO[bytes]
-_Rows = Iterator[tuple["Place", "dict[str, Any] | Broken"]]
+_Rows = Iterator[tuple["RowPlace", "dict[str, Any] | Broken"]]
 _SPACE = " \t\r\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RowPlace:
     """The place of a row: its file and, from 1, its line (JSON lines) or its row (JSON list, parquet)."""
 
     file: str
@@ -124,7 +124,7 @@ def _read_lines(name: str, stream: _Stream) -> _Rows:
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)
         if not line.isspace():
-            yield Place(name, line=number), parse_line(line.strip())
+            yield RowPlace(name, line=number), parse_line(line.strip())
 
 
 class _JsonText:
@@ -168,7 +168,7 @@ class _JsonText:
         except json.JSONDecodeError as error:
             raise self._fail(error.pos, f"{error.msg} (in row {number})") from None
         except (ValueError, RecursionError) as error:
-            raise Place(self.name, row=number).error(None, _json_problem(error)) from None
+            raise RowPlace(self.name, row=number).error(None, _json_problem(error)) from None
         self.at = self._skip(self.at)
         return value
 
@@ -185,7 +185,7 @@ def _read_whole(name: str, stream: _Stream, keyed: bool) -> _Rows:
     more = whole.mark() != last
     while more:
         number += 1
-        yield Place(name, row=number), _keyed(whole, number) if keyed else _object(whole.value(number))
+        yield RowPlace(name, row=number), _keyed(whole, number) if keyed else _object(whole.value(number))
         if more := whole.mark() != last:
             whole.step(",", f"',' or '{last}' expected after row {number}")
     whole.step(last, f"'{last}' expected")
@@ -196,7 +196,7 @@ def _keyed(whole: _JsonText, number: int) -> dict[str, Any] | Broken:
     """One `key: row` of an object."""
     key = whole.value(number)
     if not isinstance(key, str):
-        raise Place(whole.name, row=number).error(None, f"broken JSON: the key of a row is {type_name(key)}")
+        raise RowPlace(whole.name, row=number).error(None, f"broken JSON: the key of a row is {type_name(key)}")
     whole.step(":", f"':' expected after the key of row {number}")
     row = _object(whole.value(number))
     if isinstance(row, Broken):
@@ -228,7 +228,7 @@ def _read_parquet(path: Path) -> _Rows:
             check_ratio(path.name, unpacked, path.stat().st_size)
             rows = hf.Dataset.from_parquet(str(path), streaming=True, cache_dir=scratch)
             for number, row in enumerate(rows, start=1):
-                yield Place(path.name, row=number), dict(row)
+                yield RowPlace(path.name, row=number), dict(row)
         except (arrow.ArrowException, OSError, hf.exceptions.DatasetsError) as error:
             problem = f"not a readable parquet file ({error}); fetch it again".replace("\n", " ")
             raise DataError(path.name, None, None, problem) from None
@@ -241,7 +241,7 @@ def _read_table(name: str, stream: _Stream) -> _Rows:
     reader = csv.DictReader(iter(partial(text.readline, max_bytes), ""), delimiter="\t")
     try:
         for row in reader:
-            place = Place(name, line=reader.line_num)
+            place = RowPlace(name, line=reader.line_num)
             if None in row or None in row.values():
                 yield place, Broken(f"has not the {len(reader.fieldnames or ())} columns of the header")
             else:
@@ -297,7 +297,9 @@ def read_rows(source: Path | Member, row_keys: Collection[str] = ()) -> _Rows:
         head = stream.read(_PEEK).removeprefix(codecs.BOM_UTF8).lstrip()
         stream.seek(0)
         if _WRAPPED.match(head):
-            yield from ((Place(name, row=n), _object(row)) for n, row in enumerate(json_value(source)["data"], start=1))
+            yield from (
+                (RowPlace(name, row=n), _object(row)) for n, row in enumerate(json_value(source)["data"], start=1)
+            )
             return
         keyed = bool(row_keys) and head.startswith(b"{") and _first_key(head) not in (None, *row_keys)
         listed = head.startswith(b"[")

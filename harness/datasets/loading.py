@@ -16,7 +16,7 @@ from typing import Any
 
 from harness.config.schema import DatasetConfig
 from harness.datasets.base import Dataset
-from harness.datasets.files import Broken, Place, read_rows
+from harness.datasets.files import Broken, RowPlace, read_rows
 from harness.datasets.formats import RowParser, loader_of, option_names, parser_of
 from harness.datasets.kinds import counted
 from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, assemble, line_of
@@ -31,14 +31,14 @@ class Checker:
     def __init__(self, parser: RowParser) -> None:
         self.parser = parser
         self.hash = hashlib.sha256(b"rows 1\n")
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, RowPlace] = {}
         self.skipped: Counter[str] = Counter()
         self.rows = self.bad = 0
         self.kinds: Counter[tuple[str, str]] = Counter()
-        self.first: tuple[Place, RowError] | None = None  # bad row
+        self.first: tuple[RowPlace, RowError] | None = None  # bad row
         self._documents: dict[str, bytes] = {}
 
-    def check(self, place: Place, raw: dict[str, Any] | Broken) -> Group | Retrieved | None:
+    def check(self, place: RowPlace, raw: dict[str, Any] | Broken) -> Group | Retrieved | None:
         """The row as questions with their documents; None when it is left out or bad."""
         self.rows += 1
         try:
@@ -49,7 +49,7 @@ class Checker:
                 self.first = place, error
             return None
 
-    def _check(self, place: Place, raw: dict[str, Any] | Broken) -> Group | Retrieved | None:
+    def _check(self, place: RowPlace, raw: dict[str, Any] | Broken) -> Group | Retrieved | None:
         if isinstance(raw, Broken):
             raise RowError(None, raw.problem)
         row = self.parser(raw)
@@ -69,7 +69,7 @@ class Checker:
             self._take(place, "question id", example.question.id, line_of(example))
         return row
 
-    def _take(self, place: Place, field: str, key: str, line: bytes) -> None:
+    def _take(self, place: RowPlace, field: str, key: str, line: bytes) -> None:
         earlier = self.places.get(key)
         if earlier is not None:
             raise RowError(field, f"'{key}' is also the id of the row at {earlier}; ids must differ")
@@ -130,7 +130,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
 
 
 def collect(
-    checker: Checker, rows: Iterable[tuple[Place, dict[str, Any] | Broken]], limit: int | None
+    checker: Checker, rows: Iterable[tuple[RowPlace, dict[str, Any] | Broken]], limit: int | None
 ) -> tuple[list[Example], dict[str, Document]]:
     """Check all rows; the first `limit` questions (None: all) and their documents by id."""
     examples: list[Example] = []

@@ -29,7 +29,7 @@ from typing import Any
 from harness.config.schema import DatasetConfig, canonical
 from harness.datasets.archives import Member, members, opened
 from harness.datasets.base import Dataset
-from harness.datasets.files import Broken, Place, digest_of, read_rows
+from harness.datasets.files import Broken, RowPlace, digest_of, read_rows
 from harness.datasets.rows import RowError, StrictRow, gold_answers, line_of, records
 from harness.datasets.sources import PACKAGE, FileOptions, Source, find, patterns_of
 from harness.datasets.stories import STORIES, Stories, stories_in
@@ -163,7 +163,7 @@ def _story(document_id: str, about: dict[str, str], stories: Stories, folder: Pa
     return Document(document_id, text, about.get("wiki_title") or "")
 
 
-def _table(folder: Path, name: str) -> Iterator[tuple[Place, dict[str, str]]]:
+def _table(folder: Path, name: str) -> Iterator[tuple[RowPlace, dict[str, str]]]:
     """The rows of a table with their lines. Raises DataError for a table that is none or lacks a column."""
     source: Path | Member = folder / name
     if not (folder / name).is_file():
@@ -179,7 +179,7 @@ def _table(folder: Path, name: str) -> Iterator[tuple[Place, dict[str, str]]]:
             if lacking := [c for c in _NEEDED[name] if c not in columns]:
                 raise DataError(name, 1, None, f"has no column '{lacking[0]}' (it has {', '.join(columns) or 'none'})")
             for row in reader:
-                place = Place(name, line=reader.line_num)
+                place = RowPlace(name, line=reader.line_num)
                 if missing := [c for c in _NEEDED[name] if row[c] is None]:
                     raise place.error(missing[0], "is missing: the row has too few columns")
                 yield place, row

@@ -20,7 +20,7 @@ from harness.config.schema import DatasetConfig
 from harness.config.validation import explain
 from harness.datasets.archives import Member
 from harness.datasets.base import Dataset
-from harness.datasets.files import Broken, Place, first_key, json_value, read_rows
+from harness.datasets.files import Broken, RowPlace, first_key, json_value, read_rows
 from harness.datasets.loading import Checker, collect
 from harness.datasets.open_rows import OpenRow, parse_question
 from harness.datasets.row_documents import Store, found_in, open_store
@@ -94,7 +94,7 @@ def _checked(config: DatasetConfig) -> Options:
         raise ConfigError(explain(error, Options, "dataset", {})) from None
 
 
-def _rows(file: Path | Member, split: str) -> Iterator[tuple[Place, dict[str, Any] | Broken]]:
+def _rows(file: Path | Member, split: str) -> Iterator[tuple[RowPlace, dict[str, Any] | Broken]]:
     """The rows of a file; those inside TriviaQA's {"Data": [..]} and ASQA's {"dev": {id: row}} too."""
     known = {name for names in _SPLITS.values() for name in names}
     head, name = first_key(file), str(file) if isinstance(file, Member) else file.name
@@ -102,14 +102,14 @@ def _rows(file: Path | Member, split: str) -> Iterator[tuple[Place, dict[str, An
         listed = json_value(file).get(_LIST)
         if not isinstance(listed, list):
             raise DataError(name, None, _LIST, "should be the list of questions")
-        yield from ((Place(name, row=n), _object(row)) for n, row in enumerate(listed, start=1))
+        yield from ((RowPlace(name, row=n), _object(row)) for n, row in enumerate(listed, start=1))
     elif head in known:
         yield from _of_split(json_value(file), name, split)
     else:
         yield from read_rows(file)
 
 
-def _of_split(value: dict[str, Any], name: str, split: str) -> Iterator[tuple[Place, dict[str, Any] | Broken]]:
+def _of_split(value: dict[str, Any], name: str, split: str) -> Iterator[tuple[RowPlace, dict[str, Any] | Broken]]:
     """The rows of one split of {"dev": {id: row}}, each with its id."""
     key_of_split = next((n for n in _SPLITS.get(split.lower(), (split,)) if n in value), None)
     if key_of_split is None:
@@ -118,7 +118,7 @@ def _of_split(value: dict[str, Any], name: str, split: str) -> Iterator[tuple[Pl
         raise DataError(name, None, key_of_split, "should be an object {id: row}")
     for number, (key, row) in enumerate(value[key_of_split].items(), start=1):
         values = _object(row)
-        yield Place(name, row=number), values if isinstance(values, Broken) else {"id": key, **values}
+        yield RowPlace(name, row=number), values if isinstance(values, Broken) else {"id": key, **values}
 
 
 def _object(value: Any) -> dict[str, Any] | Broken:
@@ -168,7 +168,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     documents_at = options.documents or _evidence(config)
     store = open_store(documents_at) if documents_at else None
     checker = Checker(_Parser(store, options.top, options.documents == ()))
-    rows: Iterable[tuple[Place, dict[str, Any] | Broken]] = (
+    rows: Iterable[tuple[RowPlace, dict[str, Any] | Broken]] = (
         row for file in source.files for row in _rows(file, config.split)
     )
     if store is not None and store.sources:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.datasets.archives import opened
-from harness.datasets.files import Broken, Place, first_key, json_value, kind_of, parse_line, read_rows
+from harness.datasets.files import Broken, RowPlace, first_key, json_value, kind_of, parse_line, read_rows
 from harness.datasets.pages import wiki
 from harness.datasets.rows import RowError, line_of, made_id, records, type_name
 from harness.errors import DataError
@@ -180,7 +180,7 @@ def _is_pages(path: Path) -> bool:
     return isinstance(row, dict) and "wikipedia_title" in row and isinstance(row.get("text"), (list, dict))
 
 
-def _naming(path: Path, pages: Iterable[str]) -> Iterator[tuple[Place, dict[str, Any] | Broken]]:
+def _naming(path: Path, pages: Iterable[str]) -> Iterator[tuple[RowPlace, dict[str, Any] | Broken]]:
     """Rows of a file of pages; JSON lines without a page of `wanted` are not parsed: the file has 35 GiB."""
     if kind_of(path) != "json":
         yield from read_rows(path)
@@ -189,7 +189,7 @@ def _naming(path: Path, pages: Iterable[str]) -> Iterator[tuple[Place, dict[str,
     with opened(path) as stream:
         for number, line in enumerate(stream, start=1):
             if not ids.isdisjoint(_NAMED.findall(line)):
-                yield Place(path.name, line=number), parse_line(line.strip())
+                yield RowPlace(path.name, line=number), parse_line(line.strip())
 
 
 def open_store(places: str | Sequence[str]) -> Store:

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from harness.datasets.files import Broken, Place
+from harness.datasets.files import Broken, RowPlace
 from harness.errors import DataError
 
 COSTS = ("tokens_in", "tokens_out", "tokens_cached", "seconds")
@@ -92,7 +92,7 @@ class ForeignAnswer(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    place: Place
+    place: RowPlace
     id: _Text | None = None
     question: _Text | None = None
     answers: _Texts = ()
@@ -143,7 +143,7 @@ def at(row: Any, path: str) -> Any:
 
 
 def answers(
-    rows: Iterable[tuple[Place, Mapping[str, Any] | Broken]],
+    rows: Iterable[tuple[RowPlace, Mapping[str, Any] | Broken]],
     form: Mapping[str, str],
     adjust: Callable[[Mapping[str, Any], dict[str, Any]], None] = lambda row, values: None,
 ) -> list[ForeignAnswer]:
@@ -180,7 +180,7 @@ def checked(run: ForeignRun) -> ForeignRun:
     """
     if not run.answers:
         raise DataError(run.files[0], None, None, "holds no answered question")
-    seen: dict[str, Place] = {}
+    seen: dict[str, RowPlace] = {}
     model = next((answer.model for answer in run.answers if answer.model), None)
     for answer in run.answers:
         if answer.model not in (None, "", model):

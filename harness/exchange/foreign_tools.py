@@ -21,7 +21,7 @@ from typing import Any
 
 import yaml
 
-from harness.datasets.files import Broken, Place, json_value, parse_line, read_rows
+from harness.datasets.files import Broken, RowPlace, json_value, parse_line, read_rows
 from harness.errors import DataError
 from harness.exchange.bundle import zip_problems
 from harness.exchange.foreign import FORMS, ForeignRun, answers, at, checked
@@ -30,7 +30,7 @@ from harness.storage.limits import limit
 from harness.storage.untrusted import parse_yaml, plain, read_plain
 
 _Row = Mapping[str, Any]
-_Rows = Iterable[tuple[Place, _Row | Broken]]
+_Rows = Iterable[tuple[RowPlace, _Row | Broken]]
 _ZSTANDARD = 93  # a zip method that Python's zipfile reads from 3.14 on
 _CORRECT = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # Inspect's value_to_float
 _SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT.+)\.jsonl")
@@ -65,7 +65,7 @@ def _inspect(path: Path) -> ForeignRun:
 def _plain(path: Path) -> tuple[_Row, _Rows]:
     log = json_value(path)
     samples = enumerate(at(log, "samples") or (), start=1)
-    return log if isinstance(log, dict) else {}, ((Place(path.name, row=n), sample) for n, sample in samples)
+    return log if isinstance(log, dict) else {}, ((RowPlace(path.name, row=n), sample) for n, sample in samples)
 
 
 def _packed(path: Path) -> tuple[_Row, _Rows]:
@@ -81,7 +81,7 @@ def _packed(path: Path) -> tuple[_Row, _Rows]:
     header = data.pop("header.json", None)
     if not isinstance(header, dict):
         raise DataError(path, None, None, "has no header.json that can be read; has the evaluation ended?")
-    return header, ((Place(f"{path.name}, {name}"), data[name]) for name in sorted(data))
+    return header, ((RowPlace(f"{path.name}, {name}"), data[name]) for name in sorted(data))
 
 
 def _member(file: Any, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:

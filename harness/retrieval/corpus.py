@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.datasets.archives import opened
-from harness.datasets.files import Broken, Place, parse_line
+from harness.datasets.files import Broken, RowPlace, parse_line
 from harness.datasets.pages import wiki
 from harness.datasets.rows import type_name
 from harness.errors import DataError
@@ -74,7 +74,7 @@ class Corpus:
 
     def page(self, number: int, line: bytes) -> Page:
         """The row of a line. Raises DataError with the line and the field."""
-        place = Place(self.name, line=number + 1)
+        place = RowPlace(self.name, line=number + 1)
         if self.form == "dpr":
             return _dpr(line, place)
         row = parse_line(line)
@@ -95,21 +95,21 @@ class Corpus:
         return [" ".join(words[at : at + self.words]) for at in range(0, len(words), self.words)]
 
 
-def _id(row: Mapping[str, Any], key: str, place: Place) -> str:
+def _id(row: Mapping[str, Any], key: str, place: RowPlace) -> str:
     value = row.get(key)
     if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
         raise place.error(key, "is missing" if value is None else "should be a string or a whole number")
     return str(value)
 
 
-def _string(row: Mapping[str, Any], key: str, place: Place) -> str:
+def _string(row: Mapping[str, Any], key: str, place: RowPlace) -> str:
     value = row.get(key)
     if not isinstance(value, str):
         raise place.error(key, "is missing" if key not in row else f"should be a string, is {type_name(value)}")
     return value
 
 
-def _dpr(line: bytes, place: Place) -> Page:
+def _dpr(line: bytes, place: RowPlace) -> Page:
     """A line of the table: id, text in quotes, title. Raises DataError."""
     try:
         (columns,) = csv.reader([line.decode("utf-8")], delimiter="\t")
@@ -119,7 +119,7 @@ def _dpr(line: bytes, place: Place) -> Page:
     return Page(number, f"title {title}" if title else f"row {number}", title, text.strip())
 
 
-def _flashrag(row: Mapping[str, Any], place: Place) -> Page:
+def _flashrag(row: Mapping[str, Any], place: RowPlace) -> Page:
     number, contents = _id(row, "id", place), _string(row, "contents", place)
     title, _, text = contents.partition("\n")
     title = title.strip().strip('"')
@@ -128,7 +128,7 @@ def _flashrag(row: Mapping[str, Any], place: Place) -> Page:
     return Page(number, f"title {title}" if title else f"row {number}", title, text.strip())
 
 
-def _kilt(row: Mapping[str, Any], place: Place) -> Page:
+def _kilt(row: Mapping[str, Any], place: RowPlace) -> Page:
     number, title, text = _id(row, "wikipedia_id", place), _string(row, "wikipedia_title", place), row.get("text")
     text = text.get("paragraph") if isinstance(text, dict) else text  # the hub's copy
     if not isinstance(text, list) or not all(isinstance(part, str) for part in text):
