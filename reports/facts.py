@@ -148,7 +148,9 @@ def judges(run: StoredRun) -> list[str]:
 
 def versions(run: StoredRun) -> str:
     """Scorers with their versions, and the harness's own: "f1.longbench 1, em.squad 1; harness 0.1.0"."""
-    told = ", ".join(f"{n} {scorer_version(run, n) or '(version not recorded)'}" for n in score_names(run))
+    own = run.config["dataset"]["scorers"]
+    names = [n for n in score_names(run) if n in own or n.rpartition(".")[0] not in own]  # without votes and pass@k
+    told = ", ".join(f"{n} {scorer_version(run, n) or '(version not recorded)'}" for n in names)
     own = (run.manifest.get("packages") or {}).get("longdoc-harness")
     return f"{told}; harness {own}" if own else told
 

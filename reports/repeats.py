@@ -69,7 +69,8 @@ def _mean_record(records: Sequence[Mapping[str, Any]], drawn: Sequence[str]) -> 
     names = dict.fromkeys(name for record in records for name in record["scores"])
     scores = {name: statistics.fmean(record["scores"].get(name, 0.0) for record in records) for name in names}
     if drawn:
-        scores |= _of_draws(records, [name for name in names if name in drawn])
+        judging = [name for name in names if name in drawn and not name.startswith("evidence_recall")]
+        scores |= _of_draws(records, judging)
     errors = [record["error"] for record in records]
     error = errors[0] if all(error is not None for error in errors) else None
     return {**records[0], "scores": scores, "usage": _mean([record["usage"] for record in records]), "error": error}

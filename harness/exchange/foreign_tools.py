@@ -76,7 +76,9 @@ def _packed(path: Path) -> tuple[_Row, _Rows]:
             if problems := list(zip_problems(wanted)):
                 raise ValueError(problems[0])
             data = {entry.filename: parse_line(_member(file, archive, entry)) for entry in wanted}
-    except (OSError, ValueError, EOFError, NotImplementedError, zipfile.BadZipFile) as error:
+    except OSError as error:
+        raise DataError(path, None, None, f"cannot be read ({error.strerror})") from None
+    except (ValueError, EOFError, NotImplementedError, zipfile.BadZipFile) as error:
         raise DataError(path, None, None, f"cannot be read ({error}); is the file cut?") from None
     header = data.pop("header.json", None)
     if not isinstance(header, dict):

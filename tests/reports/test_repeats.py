@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.storage.run_folder import read_run
+from reports import facts
 from reports.repeats import averaged, best_of
 from reports.tables import frame
 from tests.reports.build import SCORE, config, record, write_run
@@ -61,6 +62,13 @@ def test_the_vote_and_the_best_of_drawn_answers_have_intervals(tmp_path: Path) -
     assert row[f"{SCORE}.pass@3"] == pytest.approx(1.0)
     assert {f"{SCORE}.{kind}.{end}" for kind in ("vote", "pass@2", "pass@3") for end in ("low", "high")} <= row.keys()
     assert "(seeds 0, 1, 2)" in str(row["notes"])
+
+
+def test_a_vote_has_no_version_of_its_own(tmp_path: Path) -> None:
+    table(tmp_path, 0.7, DRAWS)
+    (run,) = averaged([read_run(path) for path in tmp_path.glob("*/*")])
+    assert f"{SCORE}.vote" in run.records[0]["scores"]
+    assert "vote" not in facts.versions(run)
 
 
 def test_the_report_shows_them(tmp_path: Path, command: Callable[..., tuple[int, str, str]]) -> None:
