@@ -65,11 +65,11 @@ def recorded(model: Any, contexts: int, new: int, repeats: int) -> None:
         model._lanes.clear()
         return took
 
-    def after_recording() -> float:
+    def with_recordings() -> float:
         run()
         return run()
 
-    paired(f"{contexts} contexts write {new} tokens: eager / recorded steps", eagerly, after_recording, repeats, ">= 1")
+    paired(f"{contexts} contexts write {new} tokens: eager / recorded steps", eagerly, with_recordings, repeats, ">= 1")
 
 
 def reading(model: Any, count: int, peak: float | None, repeats: int) -> None:

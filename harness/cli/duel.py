@@ -104,7 +104,7 @@ def duel(
 def _plans(selection: Selection, methods: Sequence[str], folder: Path) -> list[Plan]:
     """A plan for each method, with the numbers that it takes from run folders. Raises UserError with every mistake."""
     from harness.engine.duel import check_count
-    from harness.engine.numbers_from_rows import settled
+    from harness.engine.numbers_from_rows import with_numbers
     from harness.engine.plan import plan_choices
     from harness.engine.rows import rows
     from harness.storage.home import check_home
@@ -117,7 +117,7 @@ def _plans(selection: Selection, methods: Sequence[str], folder: Path) -> list[P
     raise_all(problems)
     check_home()
     try:
-        return [settled(plan, {}, folder) for plan in plans]
+        return [with_numbers(plan, {}, folder) for plan in plans]
     except RowWaits as e:
         raise UserError(f"{e}; run that method first, then name its folder: --set method.NAME=from:RUN_FOLDER") from e
 

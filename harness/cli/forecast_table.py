@@ -24,7 +24,7 @@ from harness.cli.run_result import closing
 from harness.cost.flops import DEFAULT
 from harness.cost.units import duration, money, short
 from harness.engine.limits import outlook
-from harness.engine.numbers_from_rows import Key, key, settled
+from harness.engine.numbers_from_rows import Key, key, with_numbers
 from harness.engine.rows import plan_all
 from harness.engine.rows_in_turn import Hook
 from harness.errors import HarnessError, RowWaits
@@ -151,7 +151,7 @@ def forecasts(planned: Sequence[Plan], options: Execution) -> list[Forecast]:
     made = []
     for plan in planned:
         try:
-            before[key(plan.choices)] = ready = settled(plan, before, options.folder)
+            before[key(plan.choices)] = ready = with_numbers(plan, before, options.folder)
             row = forecast(ready, options.folder, convention)
             needed, speed = hours(ready, row.tokens, known)
             made.append(replace(row, hours=needed, speed=speed))

@@ -78,7 +78,7 @@ def _run_all(
 ) -> int:
     """Plan and run the rows; returns the worst exit code."""
     attached = Attached(suite, options, scaling, command)
-    wanted = attached.settled(rows)
+    wanted = attached.with_option_settings(rows)
     if options.plan:
         return attached.only_plan(wanted)
     check_home()

@@ -1,7 +1,7 @@
 """What the options of `harness run` attach to its rows, apart from running them.
 
     attached = Attached(selection, options, scaling, command)     what does not fit together is refused here
-    wanted = attached.settled(rows)                               rows with the settings that options add
+    wanted = attached.with_option_settings(rows)                  rows with the settings that options add
     attached.track()                                              before the rows are planned
     attached.begin(planned)                                       warnings; forecasts know the rows
     with attached.executor() as execute: ...                      in this process, as one shard, or by workers
@@ -49,7 +49,7 @@ class Attached:
         self._unlogged: list[str] = []
         self.hooks: list[Hook] = []
 
-    def settled(self, rows: Sequence[Choices]) -> list[Choices]:
+    def with_option_settings(self, rows: Sequence[Choices]) -> list[Choices]:
         """The rows with the settings that options of this command add. Raises UserError."""
         from harness.engine.recorded_stops import with_fields
 

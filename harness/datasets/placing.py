@@ -114,13 +114,13 @@ def _split(others: Sequence[int], needed: Sequence[int], placement: Placement) -
     apart = own - (needed[0] + needed[-1]) / 2  # from centre to centre with nothing in between
     between = max(0.0, placement.distance * whole - apart) if len(needed) > 1 else 0.0
 
-    def error(choice: tuple[int, int]) -> float:
+    def misplacement(choice: tuple[int, int]) -> float:
         before, inside = choice
         span = ends[before + inside] - ends[before]
         centre = ends[before] + (needed[0] + apart + span) / 2
         return abs(span - between) + (abs(centre - whole / 2) if placement.place == "middle" else 0.0)
 
-    return min(_choices(ends, between, placement.place), key=error)
+    return min(_choices(ends, between, placement.place), key=misplacement)
 
 
 def _choices(ends: Sequence[int], between: float, place: str) -> Iterator[tuple[int, int]]:

@@ -46,13 +46,13 @@ class Indexer:
         self._failed: dict[str, dict[str, str]] = {}
         self._uncached: list[str] = []
         self._wanted: set[str] = set()  # ids of documents that a question in flight is indexing
-        self._settled: set[str] = set()  # ids of documents that need no more waiting
+        self._done: set[str] = set()  # ids of documents that need no more waiting
 
     def choose(self, examples: Iterable[Example]) -> int:
         """The place of the question to answer next: the first whose documents no other question is indexing.
 
         So the indexes of several documents are built at the same time, also where many questions on one follow each
-        other. `settled` ends what this begins.
+        other. `documents_done` ends what this begins.
         """
         if self._plan.method.scope != "document":
             return 0
@@ -61,14 +61,14 @@ class Indexer:
                 ((n, ids) for n, e in enumerate(examples) if not self._wanted & (ids := set(e.question.document_ids))),
                 (0, set()),
             )
-            self._wanted |= documents - self._settled
+            self._wanted |= documents - self._done
         return place
 
-    def settled(self, question: Question) -> None:
+    def documents_done(self, question: Question) -> None:
         """The indexes of the question's documents are built, or could not be."""
         with self._lock:
             self._wanted.difference_update(question.document_ids)
-            self._settled.update(question.document_ids)
+            self._done.update(question.document_ids)
 
     @property
     def problems(self) -> list[str]:

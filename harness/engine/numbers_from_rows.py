@@ -1,7 +1,7 @@
 """Rows that take a number from another row of the same command (method.k=from:pecan): their order and their numbers.
 
     plans, lost = arrange(plans, wanted)          each row behind the one it takes a number from
-    plan = settled(plan, before, out)             the plan with its numbers, once that row has run
+    plan = with_numbers(plan, before, out)             the plan with its numbers, once that row has run
     NumbersFromRows(out, note)                    the same for all rows of a command, as a hook (engine/rows_in_turn.py)
 
 A row takes its number from the row of the named preset on the same data set. Model and settings are the same,
@@ -102,7 +102,7 @@ def _missing(plan: Plan, name: str, preset: str) -> str:
     )
 
 
-def settled(plan: Plan, before: Mapping[Key, Plan], out: Path) -> Plan:
+def with_numbers(plan: Plan, before: Mapping[Key, Plan], out: Path) -> Plan:
     """`plan` with its numbers from the rows `before` it, whose runs are in `out`, and from the folders it names.
 
     Raises RowWaits for a row that has not run to its end, UserError for a run that has no such number.
@@ -131,8 +131,8 @@ class NumbersFromRows(Hook):
         self._before: dict[Key, Plan] = {}  # the plans of the rows that had their turn
 
     def ready(self, plan: Plan) -> Plan:
-        """The plan with its numbers. Raises what `settled` raises."""
-        made = settled(plan, self._before, self._out)
+        """The plan with its numbers. Raises what `with_numbers` raises."""
+        made = with_numbers(plan, self._before, self._out)
         for amount in made.amounts.values():
             self._note(amount["note"])
         for warning in dict.fromkeys(w for w in made.warnings if w not in plan.warnings):

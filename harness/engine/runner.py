@@ -249,7 +249,7 @@ class Job:
         try:
             indexes = self.indexer.indexes(view.documents, question)
         finally:
-            self.indexer.settled(example.question)
+            self.indexer.documents_done(example.question)
         self.models.reseed("answer", question.id)
         tools = EngineTools(self.models, meter, plan.task, plan.config.seed, self.progress.part)
         tools.question = question

@@ -157,13 +157,13 @@ def raised(done: Done, worker: str) -> HarnessError:
 
 def planned(chain: Sequence[Choices], out: Path) -> Plan:
     """The plan of the last row of `chain`, with the numbers that it takes from the runs of those before it."""
-    from harness.engine.numbers_from_rows import key, settled
+    from harness.engine.numbers_from_rows import key, with_numbers
     from harness.engine.plan import plan_choices
 
     before: dict[Key, Plan] = {}
     plan: Plan | None = None
     for choices in chain:
-        plan = settled(plan_choices(choices), before, out)
+        plan = with_numbers(plan_choices(choices), before, out)
         before[key(choices)] = plan
     assert plan is not None  # a chain has the row itself
     return plan

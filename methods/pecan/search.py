@@ -193,13 +193,13 @@ class Search:
         Source: docs/methods/pecan.md#pecan-top-level.
         """
         top = self.graph.top()
-        most = self._most(len(top))
+        max_nodes = self._max_top_nodes(len(top))
         costs = {i: self._cost(i) for i in top}
         room = context.room()
-        over = len(top) > most or sum(costs.values()) > room
+        over = len(top) > max_nodes or sum(costs.values()) > room
         fits: list[int] = []
         for i in sorted(top, key=lambda i: -self.cosine[i]) if over else top:
-            if len(fits) < most and costs[i] <= room:
+            if len(fits) < max_nodes and costs[i] <= room:
                 fits.append(i)
                 room -= costs[i]
         left_out = [f"{len(top) - len(fits)} top nodes left out"] if len(fits) < len(top) else []
@@ -210,7 +210,7 @@ class Search:
         for i, span in spans:
             self._visit(i, span, "start", {}, note if i == spans[-1][0] else "")
 
-    def _most(self, top: int) -> int:
+    def _max_top_nodes(self, top: int) -> int:
         """Nodes of the top level that may be visited at the start; `top` is how many there are."""
         if self.config.max_nodes is None:
             return top

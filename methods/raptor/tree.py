@@ -207,7 +207,7 @@ def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[
     Raises QuestionError where the builder's window leaves no room for text, CannotRun where UMAP is missing.
     """
     model, encoder = tools.model("builder"), tools.encoder()
-    max_tokens = _most(config, model)
+    max_tokens = _max_cluster_tokens(config, model)
     graph = Graph()
     if max_tokens < config.cluster_tokens:
         graph.log.append(
@@ -234,7 +234,7 @@ def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[
     return graph, vectors
 
 
-def _most(config: RaptorConfig, model: MeteredModel) -> int:
+def _max_cluster_tokens(config: RaptorConfig, model: MeteredModel) -> int:
     """Tokens of nodes that a cluster may hold: the method's cap, or what the builder's window leaves."""
     frame = summary.frame_tokens(model, summary.DETAILED.of(config))
     room = model.window - frame - config.summary_tokens

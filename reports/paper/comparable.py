@@ -122,7 +122,7 @@ def _model(value: Value, run: StoredRun, role: str, used: Mapping[str, Any], wan
     told = (run.manifest.get("models") or {}).get(role) or {}
     if used.get("backend") != "hf" or not (told.get("weights") or _is(used, wanted.name)):
         return Found([f"model: the {role} is {_called(used)}, the paper's is {wanted.name}"])
-    found = published.model(run, role, wanted)
+    found = published.model_differences(run, role, wanted)
     if found.reasons:
         return found
     own = {**used, **{key: told[key] for key in ("dtype", "window") if key in told}}
@@ -152,7 +152,7 @@ def _encoders(run: StoredRun, paper: Settings) -> Found:
         if not _is(used, wanted.name) and not str(used.get("source")).startswith(("/", ".", "~")):
             found.reasons.append(f"{role}: {_called(used)}, the paper's is {wanted.name}")
             continue
-        one = published.model(run, role, wanted)
+        one = published.model_differences(run, role, wanted)
         found.reasons += [*one.reasons, *_differences(f"{role}: ", used, wanted.settings)]
         found.unverified += one.unverified
     return found
@@ -239,7 +239,7 @@ def _data(value: Value, run: StoredRun, rule: DatasetRule, paper: Settings) -> F
     config = run.config["dataset"]
     if config["name"] != rule.dataset:
         return Found([f"split: {config['name']} is made up, the paper has {_asked(value)}"])
-    rows = published.rows(run, rule.dataset, rule.split)
+    rows = published.row_differences(run, rule.dataset, rule.split)
     found = []
     if config.get("split") != rule.split:
         found.append(f"split: {config.get('split', 'not recorded')}, the paper's is {rule.split}")

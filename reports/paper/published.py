@@ -1,7 +1,7 @@
 """What a run's models and rows are by their content, beside what is publicly known of the paper's (published.yaml).
 
-    model(run, "reader", wanted)     Found(reasons, unverified)
-    rows(run, "musique", "validation")
+    model_differences(run, "reader", wanted)     Found(reasons, unverified)
+    row_differences(run, "musique", "validation")
 
 A name proves nothing: a folder may be called like the paper's model. So sizes, the tokens and the chat template of the
 first prompt, and the hub's commit are compared; a `unverified` names what could not be.
@@ -52,7 +52,7 @@ def _training_ids() -> frozenset[str]:
 # ---- models --------------------------------------------------------------------------------------------------------
 
 
-def model(run: StoredRun, role: str, wanted: Model) -> Found:
+def model_differences(run: StoredRun, role: str, wanted: Model) -> Found:
     """How the content of a role's model or encoder differs from the paper's."""
     told = (run.manifest.get("models") or {}).get(role) or {}
     known = _facts()["models"].get(wanted.name) or {"hubs": [wanted.source]}
@@ -105,7 +105,7 @@ def _template(run: StoredRun, role: str, known: Mapping[str, Any], name: str) ->
 # ---- rows ----------------------------------------------------------------------------------------------------------
 
 
-def rows(run: StoredRun, dataset: str, split: str) -> Found:
+def row_differences(run: StoredRun, dataset: str, split: str) -> Found:
     """How the run's questions differ from an official split by what is known of it: ids, kinds, documents."""
     known: Mapping[str, Any] = _facts()["datasets"].get(f"{dataset} {split}") or {}
     told = run.manifest.get("dataset") or {}

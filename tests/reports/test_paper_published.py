@@ -52,7 +52,7 @@ def told(weights: Any, shape: Any = None, **sent: Any) -> StoredRun:
     ],
 )
 def test_a_model_is_known_by_its_content(run: StoredRun, reason: str, unverified: list[str]) -> None:
-    found = published.model(run, "reader", WANTED)
+    found = published.model_differences(run, "reader", WANTED)
     assert found.unverified == unverified
     assert [bool(re.search(reason, sentence)) for sentence in found.reasons] == [True] * bool(reason)
 
