@@ -3,18 +3,18 @@
     live = Live(["results"])
     live.state()     {"answered": 42, "version": ..., "note", "rows": [...], "failed": [...], "newest": [...]}
 
-Of each file only what is new is read. Nothing is locked or written, so no run waits for who watches it; a run that was
-killed therefore still says "running", and the time since its last answer tells. Scores, intervals and costs are
-computed as in the tables (reports/facts.py, reports/costs.py).
+A folder is read again once a file in it has changed, a large one less often. Nothing is locked or written, so no run
+waits for who watches it; a run that was killed therefore still says "running", and the time since its last answer
+tells. Scores, intervals and costs are computed as in the tables (reports/facts.py, reports/costs.py).
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
+import heapq
+import itertools
 import time
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from typing import Any
 from harness.cost.units import duration, short
 from harness.errors import UserError
 from harness.stats.bootstrap import interval, with_interval
+from harness.storage.files import read_lines
 from harness.storage.part_files import part_name, parts_in
 from harness.storage.run_folder import (
     DOCUMENTS,
@@ -36,14 +37,14 @@ from harness.storage.run_folder import (
     read_run,
     run_yaml,
 )
-from harness.storage.run_schema import DOCUMENT, RECORD, Shape
-from harness.storage.untrusted import plain
+from harness.storage.run_schema import DOCUMENT, RECORD
 from reports import facts
 from reports.compressed_json import cut
 from reports.costs import phase_costs, question_tflops
 from reports.settings import labels
 
 _SEARCH = 10.0  # seconds between two searches for new run folders, which walk the whole tree
+_QUICK, _PAUSE = 0.1, 20  # seconds that a reading may take; of what it takes beyond, until the next one
 _LISTED = 20  # questions of each list
 _TEXT = 300  # characters of a question or an answer
 _KEPT = ("question_id", "document_ids", "scores", "error", "usage")
@@ -84,8 +85,8 @@ class Live:
             "version": f"{len(known)} {running}",
             "note": ". ".join([told, *(run.problem for run in self._runs.values() if run.problem)]),
             "rows": [{name: text for name, text in row.items() if name not in alike} for row in rows],
-            "failed": _newest(known, "failed"),
-            "newest": _newest(known, "newest"),
+            "failed": _newest(known, failed=True),
+            "newest": _newest(known, failed=False),
         }
 
     def readable(self) -> list[StoredRun]:
@@ -106,14 +107,11 @@ class _Followed:
         self.folder = folder
         self.label = self.problem = self.state = ""
         self.records: dict[str, dict[str, Any]] = {}
-        self.failed: deque[dict[str, Any]] = deque(maxlen=_LISTED)
-        self.newest: deque[dict[str, Any]] = deque(maxlen=_LISTED)
         self.changed = 0.0  # when the last answer was written, seconds since the epoch
-        self._documents: dict[tuple[str, str | None], dict[str, Any]] = {}
-        self._read: dict[
-            str, tuple[tuple[int, int], int]
-        ] = {}  # file -> which one it was, and bytes of it that are read
-        self._stamps: list[tuple[int, int] | None] = []
+        self._documents: list[dict[str, Any]] = []
+        self._stamps: dict[str, tuple[int, int, int]] = {}
+        self._due = 0.0
+        self._arrived = itertools.count()
         self._numbers: dict[str, str] = {}
         self._first = time.time()  # when this run was first looked at, and what was answered by then
         self._before: int | None = None
@@ -122,69 +120,41 @@ class _Followed:
         """Take what is new in the folder; a damaged file becomes `problem`."""
         try:
             check_plain(self.folder)
-            new = False
-            for row in (row for name in self._names(RECORDS) for row in self._new(name, RECORD)):
-                self._take(row)
-                new = True
-            built = [row for name in self._names(DOCUMENTS) for row in self._new(name, DOCUMENT)]
-            self._documents |= {(row["document_id"], row.get("question_id")): row for row in built}
-            stamps = [_stamp(self.folder / name) for name in self._names(RUN, MANIFEST, SUMMARY)]
-            if new or built or stamps != self._stamps:
+            names = {name: self._names(name) for name in (RECORDS, DOCUMENTS, RUN, MANIFEST, SUMMARY)}
+            stamps = {name: stamp for own in names.values() for name in own if (stamp := _stamp(self.folder / name))}
+            begun = time.monotonic()
+            if stamps != self._stamps and begun >= self._due:
+                self.changed = max((stamps[name][1] / 1e9 for name in names[RECORDS] if name in stamps), default=0.0)
+                files = [self.folder / name for name in names[RECORDS]]
+                self._take(row for file in files for row in read_lines(file, "question_id", shape=RECORD))
+                files = [self.folder / name for name in names[DOCUMENTS]]
+                built = (row for file in files for row in read_lines(file, "document_id", shape=DOCUMENT))
+                self._documents = list({(row["document_id"], row.get("question_id")): row for row in built}.values())
                 self._describe()
                 self._stamps, self.problem = stamps, ""
-        except (UserError, OSError, ValueError) as error:
+                self._due = begun + _PAUSE * max(0.0, time.monotonic() - begun - _QUICK)
+        except (UserError, OSError) as error:
             self.problem = f"{self.folder}: {error}"
         self._before = len(self.records) if self._before is None else self._before
 
-    def _names(self, *names: str) -> list[str]:
-        """Names of files of the run, and of its parts that are not merged yet."""
-        return [part_name(name, part) for part in (None, *parts_in(self.folder)) for name in names]
+    def _names(self, name: str) -> list[str]:
+        """Names of a file of the run, and of those of its parts that are not merged yet."""
+        return [part_name(name, part) for part in (None, *parts_in(self.folder))]
 
-    def _new(self, name: str, shape: Shape) -> Iterator[dict[str, Any]]:
-        """The objects of whole lines since the last call; of all lines where the file was replaced or cut.
-
-        Raises Unreadable and Misshapen, both ValueError, for another line.
-        """
-        if not (self.folder / name).exists():
-            return
-        with open(self.folder / name, "rb", opener=plain) as file:
-            status = os.fstat(file.fileno())
-            known, at = self._read.get(name, (None, 0))
-            one = status.st_dev, status.st_ino
-            at = at if one == known and status.st_size >= at else 0
-            self.changed = max(self.changed, status.st_mtime) if shape is RECORD else self.changed
-            file.seek(at)
-            for line in file:
-                if not line.endswith(b"\n"):  # the rest of it is being written
-                    return
-                at += len(line)
-                self._read[name] = one, at
-                yield shape.read(line)
-
-    def _take(self, row: dict[str, Any]) -> None:
-        """Keep of a record what scores and costs need; list its question where it is another answer than before."""
-        question_id, error = row["question_id"], row["error"]
-        before = self.records.get(question_id)
-        self.records[question_id] = {key: row[key] for key in _KEPT} | {
-            "notes": {"joined": (row.get("notes") or {}).get("joined")}
-        }
-        # A run that ends is sorted: its records are read again, and nothing has arrived.
-        if before is None or before["error"] != error or before["scores"] != row["scores"]:
-            self.failed = deque((old for old in self.failed if old["id"] != question_id), _LISTED)
-            gold = (row.get("gold") or {}).get("answers") or []
-            told = {
-                "id": question_id,
-                "question": cut(row.get("question") or question_id, _TEXT),
-                "gold": cut(" | ".join(map(str, gold)), _TEXT),
-                "answer": cut(f"{error['type']}: {error['message']}" if error else row["prediction"], _TEXT),
-            }
-            listed = self.newest if error is None else self.failed
-            listed.append({"at": (self.changed, time.time()), "scores": row["scores"], "told": told, "id": question_id})
+    def _take(self, rows: Iterable[dict[str, Any]]) -> None:
+        """Keep of each record what scores, costs and lists need. `at` says when this answer arrived."""
+        kept = {row["question_id"]: _kept(row) for row in rows}
+        for question_id, row in kept.items():
+            before = self.records.get(question_id)
+            # A run that ends is sorted: its records are read again, and nothing has arrived.
+            same = before is not None and all(before[key] == row[key] for key in ("error", "scores"))
+            row["at"] = before["at"] if before and same else (self.changed, next(self._arrived))
+        self.records = kept
 
     def _describe(self) -> None:
         """The run as the tables know it, and its numbers."""
         described = run_yaml(self.folder)
-        manifests = list(filter(None, (read_json(self.folder / name) for name in self._names(MANIFEST))))
+        manifests = [found for name in self._names(MANIFEST) if (found := read_json(self.folder / name))]
         states = [(one.get("starts") or [{}])[-1].get("state", "") for one in manifests]
         summary = read_json(self.folder / SUMMARY)
         self.state = "running" if "running" in states else summary.get("state", "not started")
@@ -193,7 +163,7 @@ class _Followed:
             config=described["config"],
             manifest=next(iter(manifests), {}),
             records=list(self.records.values()),
-            documents=list(self._documents.values()),
+            documents=self._documents,
             summary=summary,
             origins=described.get("origins") or {},
         )
@@ -251,20 +221,32 @@ def _numbers(run: StoredRun) -> dict[str, str]:
     return told
 
 
-def _stamp(path: Path) -> tuple[int, int] | None:
-    """What changes when a file is replaced; None where there is none."""
+def _kept(row: dict[str, Any]) -> dict[str, Any]:
+    error, gold = row["error"], (row.get("gold") or {}).get("answers") or []
+    told = {
+        "id": row["question_id"],
+        "question": cut(row.get("question") or row["question_id"], _TEXT),
+        "gold": cut(" | ".join(map(str, gold)), _TEXT),
+        "answer": cut(f"{error['type']}: {error['message']}" if error else row["prediction"], _TEXT),
+    }
+    joined = (row.get("notes") or {}).get("joined")
+    return {**{key: row[key] for key in _KEPT}, "notes": {"joined": joined}, "told": told}
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """What changes when a file does; None where there is none."""
     with contextlib.suppress(OSError):
         status = path.stat()
-        return status.st_ino, status.st_mtime_ns
+        return status.st_ino, status.st_mtime_ns, status.st_size
     return None
 
 
-def _newest(runs: Sequence[_Followed], which: str) -> list[dict[str, str]]:
+def _newest(runs: Sequence[_Followed], failed: bool) -> list[dict[str, str]]:
     """The newest questions of all runs, with the names that their runs have now."""
-    listed = [(one["at"], run, one) for run in runs for one in getattr(run, which)]
+    listed = ((run, row) for run in runs for row in run.records.values() if (row["error"] is not None) == failed)
     told = []
-    for _, run, one in sorted(listed, key=lambda each: each[0], reverse=True)[:_LISTED]:
-        value = one["scores"].get(facts.headline(run.stored))
+    for run, row in heapq.nlargest(_LISTED, listed, key=lambda each: each[1]["at"]):
+        value = row["scores"].get(facts.headline(run.stored))
         score = f"{100 * value:.1f}" if isinstance(value, int | float) else "–"
-        told.append({"method": run.label, "data set": facts.key(run.stored)[0], "score": score, **one["told"]})
+        told.append({"method": run.label, "data set": facts.key(run.stored)[0], "score": score, **row["told"]})
     return told

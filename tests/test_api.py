@@ -16,7 +16,8 @@ import harness
 from harness.api import Settings
 from harness.cli.options import Selection
 from harness.cli.run_options import Execution
-from harness.errors import HarnessError, UserError
+from harness.cli.scaling import Scaling
+from harness.errors import HarnessError, LimitReached, UserError
 from harness.method import Index, Tools
 from harness.storage.code_version import own_code
 from harness.types import Answer, Document, Question
@@ -219,10 +220,19 @@ def test_recorded_stops_go_to_the_methods_that_have_them() -> None:
         run(record_stops=2)
 
 
+def test_a_limit_stops_a_run_and_a_higher_one_goes_on() -> None:
+    with pytest.raises(LimitReached, match="stopped at --max-hours"):
+        run(max_hours=0.0001, set={"method.pause": 0.5})
+    assert run(max_hours=1, set={"method.pause": 0.5}).summary["n_total"] == 2
+    with pytest.raises(UserError, match="--price-per-gpu-hour P"):
+        run(max_money=1)
+
+
 def test_the_arguments_are_the_options_and_type_checkers_know_them() -> None:
     names = [*inspect.signature(harness.run).parameters]
     assert {*names} == {"method", "dataset", "suite", "sweep", "repeat", *get_type_hints(Settings)}
     options = {field.name for group in (Selection, Execution) for field in fields(group)} | {"sweep", "repeat"}
+    options |= {field.name for field in fields(Scaling) if field.name.startswith(("max_", "price_"))}
     printed = {"plan", "json", "convention", "debug", "quiet"}  # what a forecast or the line at the end is printed with
     assert {*names} - {"progress"} == (options - printed - {"sets"}) | {"set"}
     with pytest.raises(TypeError, match="limt"):

@@ -13,6 +13,7 @@ from harness.storage.remote_runs import working_copy
 
 if TYPE_CHECKING:
     from harness.config.layers import Choices
+    from harness.engine.budget import Budget
     from harness.engine.plan import Plan
     from harness.engine.progress import Progress
     from harness.engine.runner import RunResult
@@ -47,6 +48,11 @@ class Settings(TypedDict, total=False):
     keep_texts: bool | None
     keep_prompts: bool
     cache: str | None
+    max_tokens: int | None
+    max_tflops: float | None
+    max_hours: float | None
+    max_money: float | None
+    price_per_gpu_hour: float | None
     out: PathLike
     mlflow: str | None
     track: str | None
@@ -91,6 +97,11 @@ def run(
     keep_texts: bool | None = None,
     keep_prompts: bool = False,
     cache: str | None = None,
+    max_tokens: int | None = None,
+    max_tflops: float | None = None,
+    max_hours: float | None = None,
+    max_money: float | None = None,
+    price_per_gpu_hour: float | None = None,
     out: PathLike = "results",
     mlflow: str | None = None,
     track: str | None = None,
@@ -105,11 +116,12 @@ def run(
 
     One method and one data set give a Run, and what cannot run raises UserError. Several of either, a suite, a sweep
     ({"method.k": [1, 3]}) or `repeat` seeds give Runs; a row that cannot run is in `lost`, and the others go on. Raises
-    UserError where nothing can run, SaveError for what cannot be saved.
+    UserError where nothing can run, SaveError for what cannot be saved, LimitReached at a limit (max_...).
     """
     from harness.config import suites
     from harness.config.layers import Choices
     from harness.config.sweep import checked
+    from harness.engine.budget import Budget
     from harness.engine.progress import Silent, suitable
     from harness.engine.recorded_stops import with_fields
     from harness.engine.repeats import without_equal
@@ -140,11 +152,13 @@ def run(
     shared, axes = with_seeds(shared, checked(sweep or {}, "sweep"), repeat)
     wanted = without_equal(rows(shared, _names(method), _names(dataset), axes, show.note), repeat, show.note)
     wanted = with_fields(wanted, {"record_stops": record_stops, "record_t_p": record_t_p}, show.note)
+    limits = {"tokens": max_tokens, "tflops": max_tflops, "hours": max_hours, "money": max_money}
+    budget = Budget(limits, price_per_gpu_hour)
     folder = working_copy(out)
     trackers = [BackgroundTracking(folder, mlflow, suite, MOST_TRACES if traces is None else traces)]
     trackers += [BackgroundTracking(folder, address(track), suite, 0)] if track else []
     options = {"parallel": parallel, "retry_failed": retry_failed, "fail_fast": fail_fast}
-    runs = _run_rows(wanted, folder, trackers, suitable if progress else Silent, options, single)
+    runs = _run_rows(wanted, folder, trackers, suitable if progress else Silent, options, single, budget)
     for problem in (missed := tuple(problem for tracker in trackers for problem in tracker.missed())):
         show.note(f"warning: {problem}")
     return Run(runs[0].folder, (*runs[0].save_problems, *missed)) if single else runs
@@ -157,9 +171,11 @@ def _run_rows(
     make_progress: Callable[[], Progress],
     options: Mapping[str, Any],
     single: bool,
+    budget: Budget,
 ) -> Runs:
     """Plan all rows, then run them in turn; of a single one every exception is raised."""
     from harness.engine import runner
+    from harness.engine.limits import Limited
     from harness.engine.numbers_from_rows import NumbersFromRows
     from harness.engine.rows import plan_all
     from harness.engine.rows_in_turn import in_turn
@@ -172,9 +188,12 @@ def _run_rows(
     runs = Runs(lost={lost.row: lost.why for lost in planned.lost})
 
     def execute(plan: Plan) -> RunResult:
-        return runner.run(plan, out, command=[*_COMMAND], progress=make_progress(), **options)
+        progress = make_progress()
+        progress.budget = budget
+        return runner.run(plan, out, command=[*_COMMAND], progress=progress, **options)
 
-    for outcome in in_turn(planned.plans, execute, [NumbersFromRows(out, note), *trackers]):
+    limited = [Limited(budget, planned.plans, out, (), note)] if budget.limits else []
+    for outcome in in_turn(planned.plans, execute, [*limited, NumbersFromRows(out, note), *trackers]):
         if outcome.result is None:
             error = outcome.error
             assert error is not None  # no result: it is there

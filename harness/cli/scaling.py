@@ -65,7 +65,8 @@ class Scaling:
     ] = None
     max_tflops: Annotated[float | None, execution("--max-tflops X", "The same for TFLOPs.", min=0)] = None
     max_hours: Annotated[
-        float | None, execution("--max-hours H", "The same for the time of this command and earlier ones.", min=0)
+        float | None,
+        execution("--max-hours H", "The same for the time of this command and of earlier ones, unless killed.", min=0),
     ] = None
     max_money: Annotated[
         float | None, execution("--max-money M", "The same for hours at --price-per-gpu-hour.", min=0)
@@ -78,12 +79,12 @@ class Scaling:
 
     @cached_property
     def budget(self) -> Budget:
-        """The limits of the command."""
+        """The limits of the command. Raises UserError."""
         from harness.engine.budget import Budget
 
         named = {"tokens": self.max_tokens, "tflops": self.max_tflops}
         named |= {"hours": self.max_hours, "money": self.max_money}
-        return Budget({name: most for name, most in named.items() if most is not None}, self.price or 0.0)
+        return Budget(named, self.price)
 
     @property
     def divided(self) -> bool:
@@ -106,13 +107,8 @@ class Scaling:
             from harness.scale.shard import parsed
 
             parsed(self.shard)
-        for name, most in self.budget.limits.items():
-            if self.divided:
-                raise UserError(f"--max-{name} is for rows that one process runs; leave out --engine and --shard")
-            if not most:
-                raise UserError(f"--max-{name} 0: should be more than 0")
-            if name == "money" and not self.price:
-                raise UserError("--max-money counts hours at a price; give it: --price-per-gpu-hour P")
+        if self.divided and (name := next(iter(self.budget.limits), None)):
+            raise UserError(f"--max-{name} is for rows that one process runs; leave out --engine and --shard")
 
     @contextlib.contextmanager
     def executor(

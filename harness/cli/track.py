@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from harness.cli.options import MlflowUri, Runs, Traces
+from harness.cli.output import say
 from harness.errors import CannotRun, HarnessError
 from harness.storage.named_runs import run_folders
 from harness.tracking.store import own_place
-from harness.tracking.track import MOST_FAILURES, MOST_TRACES
+from harness.tracking.track import MOST_TRACES
 
 
 def track(runs: Runs, uri: MlflowUri = None, traces: Traces = MOST_TRACES) -> int:
@@ -25,24 +25,17 @@ def track(runs: Runs, uri: MlflowUri = None, traces: Traces = MOST_TRACES) -> in
     for place in dict.fromkeys(uri or tracking.default_uri(folder.parent.parent) for folder in folders):
         if problems := tracking.problems(place):
             raise CannotRun(". ".join(problems))
-    logged: list[Path] = []
-    down = 0
-    for n, folder in enumerate(folders):
-        if down == MOST_FAILURES:
-            sys.stderr.write(f"error: not tried for the other {len(folders) - n} of {len(folders)} runs\n")
-            return 3
-        try:
-            tracking.track(folder, uri, traces=traces)
-        except HarnessError as e:
-            down = down + 1 if isinstance(e, tracking.StoreError) else 0
-            sys.stderr.write(f"error: {folder}: {e}\n")
-        else:
-            down = 0
-            logged.append(folder)
-            print(folder, flush=True)
+
+    def log(folder: Path) -> None:
+        tracking.track(folder, uri, traces=traces)
+        print(folder, flush=True)
+
+    errors = tracking.log_each(folders, log)
+    sentences = tracking.explained(errors)
     try:
-        tracking.track_suites(logged, uri)
-    except HarnessError as e:
-        sys.stderr.write(f"error: {e}\n")
-        return 3
-    return 0 if logged == folders else 3
+        tracking.track_suites([folder for folder in folders if folder not in errors], uri)
+    except HarnessError as error:
+        sentences.append(str(error))
+    for sentence in sentences:
+        say(f"error: {sentence}")
+    return 3 if sentences else 0

@@ -80,7 +80,7 @@ class _Server(ThreadingHTTPServer):
         self._live = Live(folders)
         self._title = " · ".join(dict.fromkeys(Path(folder).resolve().name for folder in folders))
         self._lock = threading.Lock()
-        self._page, self._of, self._took = "", "", 0.0
+        self._took = 0.0
         super().__init__((_HOST, port), _Handler)
         self.token = secrets.token_urlsafe(24)
         at = f"/{self.token}/"
@@ -91,19 +91,15 @@ class _Server(ThreadingHTTPServer):
             return json.dumps(self._live.state())
 
     def _made_page(self) -> str:
-        """The page; the last one where nothing has changed since."""
         from reports.page import page
 
         with self._lock:
-            state = self._live.state()
-            now = f"{state['answered']} {state['version']}"
-            if now != self._of:
-                begun = time.monotonic()
-                # The time to make a page is known only once it is made, so that of the last one counts.
-                pause = max(_PAUSE, self._took / _SHARE)
-                self._page = page(once(self._live.readable()), title=self._title, live=pause)
-                self._of, self._took = now, time.monotonic() - begun
-            return self._page
+            begun = time.monotonic()
+            # The time to make a page is known only once it is made, so that of the last one counts.
+            pause = max(_PAUSE, self._took / _SHARE)
+            made = page(once(self._live.readable()), title=self._title, live=pause)
+            self._took = time.monotonic() - begun
+            return made
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that goes away is no error; anything else is a bug."""

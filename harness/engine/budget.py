@@ -6,8 +6,8 @@
     budget.left()             whether a further question may be begun
 
 Tokens and TFLOPs (convention all-params) are those of the tables: the whole cost of what was answered, indexes and
-replies that a cache gave included. Hours are the time of this command and of earlier starts that ended; money is hours
-times the price of one.
+replies that a cache gave included. Hours are the time of this command and of earlier starts that were not killed; money
+is hours times the price of one.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cost.flops import DEFAULT
+from harness.errors import UserError
 from harness.storage.files import read_lines
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, read_json
 
@@ -27,12 +28,18 @@ from harness.storage.run_folder import DOCUMENTS, MANIFEST, read_json
 class Budget:
     """The limits of one command, and what its rows have spent; any thread may call it.
 
-    limits: "tokens", "tflops", "hours" or "money" -> most of it; price: money of an hour. hit: the first limit that was
-    reached, with what was spent, once a question or a row was left out for it.
+    limits: "tokens", "tflops", "hours" or "money" -> most of it, None for no limit; price: money of an hour. hit: the
+    first limit that was reached, with what was spent, once a question or a row was left out for it.
+    Raises UserError for a limit that means nothing.
     """
 
-    def __init__(self, limits: Mapping[str, float], price: float = 0.0) -> None:
-        self.limits, self.price, self.hit = dict(limits), price, ""
+    def __init__(self, limits: Mapping[str, float | None], price: float | None = None) -> None:
+        self.limits = {name: most for name, most in limits.items() if most is not None}
+        self.price, self.hit = price or 0.0, ""
+        if nothing := next((name for name, most in self.limits.items() if most <= 0), None):
+            raise UserError(f"--max-{nothing} {number(self.limits[nothing])}: should be more than 0")
+        if "money" in self.limits and not self.price:
+            raise UserError("--max-money counts hours at a price; give it: --price-per-gpu-hour P")
         self._tokens, self._tflops, self._earlier = 0.0, 0.0, 0.0
         self._begun = time.monotonic()
         self._indexes: set[tuple[str, ...]] = set()

@@ -8,7 +8,7 @@ log = TrainingLog(out, uri, params, warn)     the same for a training; log.close
 MLflow is imported in the child only. No call but `missed` waits for anything, and only the first line raises.
 
     python -m harness.tracking.background SUITE TRACES        the child; MLFLOW_TRACKING_URI has the store
-    standard input      the run folders, each with a NUL behind it; its end is that of the command, however that came
+    standard input      the run folders, each as a line of JSON; its end is that of the command, however that came
     standard output     at its end: JSON, the sentences about what was not logged
 
 Every few seconds the child repeats `track` over the folders that have changed. All but the last of the list have ended:
@@ -21,12 +21,12 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import shlex
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -41,16 +41,16 @@ from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMAR
 from harness.tracking.store import own_place, unreachable
 from harness.tracking.track import (
     LOG,
-    MOST_FAILURES,
     MOST_TRACES,
     TRAINING,
     StoreError,
     begun,
     default_uri,
+    explained,
+    log_each,
     problems,
     track,
     track_suites,
-    track_training,
 )
 
 if TYPE_CHECKING:
@@ -92,7 +92,6 @@ class BackgroundTracking(Hook):
         self._suite, self._traces = suite, traces
         self._folders: list[Path] = []
         self.process: subprocess.Popen[bytes] | None = None
-        self._unsent = b""
         self._problem = ""
         self.unusable = problems(self._uri) if self._uri else []
         if self.unusable:
@@ -122,24 +121,21 @@ class BackgroundTracking(Hook):
         if not self._uri:
             return
         self._folders.append(folder)
-        if self._problem:
-            return
         try:
-            if self.process is None:
-                self._start()
-            self._unsent += os.fsencode(folder) + b"\0"
-            self._send()
+            self.process = self.process or self._child()
+            assert self.process.stdin is not None
+            self.process.stdin.write(json.dumps(os.fspath(folder)).encode() + b"\n")
         except OSError as error:
             self._problem = f"{type(error).__name__}: {error}"
 
-    def _start(self) -> None:
+    def _child(self) -> subprocess.Popen[bytes]:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - a pipe that nobody reads would hold the child up
         root = str(Path(__file__).resolve().parents[2])
         path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)
         # The URI may hold a password: every user sees the arguments of a process, only its owner the environment.
         own = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "MLFLOW_TRACKING_URI": self._uri}
         # -P: a folder named like one of our packages in the working directory must not be imported instead.
-        self.process = subprocess.Popen(
+        child = subprocess.Popen(
             [sys.executable, "-P", "-m", __name__, self._suite or "", str(self._traces)],
             bufsize=0,
             stdin=subprocess.PIPE,
@@ -148,17 +144,9 @@ class BackgroundTracking(Hook):
             env={**os.environ, **own},
             process_group=0,  # Ctrl-C is for the run; the child then makes its last pass alone
         )
-        assert self.process.stdin is not None
-        os.set_blocking(self.process.stdin.fileno(), False)  # a child that is busy holds nothing up
         nice = min(19, os.getpriority(os.PRIO_PROCESS, 0) + _NICE)
-        os.setpriority(os.PRIO_PROCESS, self.process.pid, nice)
-
-    def _send(self) -> None:
-        """Tell the child of the folders; what its pipe has no room for is sent with the next one, or at the end."""
-        assert self.process is not None
-        assert self.process.stdin is not None
-        written = self.process.stdin.write(self._unsent)  # None: there is no room at all
-        self._unsent = self._unsent[written or 0 :]
+        os.setpriority(os.PRIO_PROCESS, child.pid, nice)
+        return child
 
     def missed(self, timeout: float = 60.0) -> list[str]:
         """Let the child make its last pass and end; waits at most `timeout` seconds.
@@ -168,7 +156,7 @@ class BackgroundTracking(Hook):
         problem = self._problem
         if self.process is not None:
             try:
-                told, _ = self.process.communicate(self._unsent, timeout)
+                output, _ = self.process.communicate(timeout=timeout)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.communicate()
@@ -180,7 +168,7 @@ class BackgroundTracking(Hook):
                     last = next((line for line in reversed(lines) if line.strip()), "")
                     problem = f"ChildProcessError: its process ended with {self.process.returncode}: {last}"
                 elif not problem:
-                    return list(json.loads(told))
+                    return list(json.loads(output))
         runs = [folder for folder in self._folders if begun(folder)]
         return [str(StoreError(runs, self._uri, problem))] if runs else []
 
@@ -237,37 +225,21 @@ class Passes:
 
         last: the command has ended, so none of its runs goes on.
         """
-        errors: dict[Path, HarnessError] = {}
-        failures: list[StoreError] = []
         until = time.monotonic() + (_LAST_TRACING if last else _TRACING)
-        for folder in dict.fromkeys(folders):
+
+        def log(folder: Path) -> None:
             running = not last and folder == folders[-1]
             state = _state(folder, running)
             if state is None or (state == self._logged.get(folder) and not self._missing.get(folder)):
-                continue
-            try:
-                if len(failures) >= MOST_FAILURES:
-                    raise failures[-1]
-                self._missing[folder] = self._log(folder, running, until)
-                self._logged[folder] = state
-                failures.clear()
-            except StoreError as error:
-                failures.append(error)
-                errors[folder] = error
-            except HarnessError as error:
-                errors[folder] = error
-        return errors
+                return
+            if reason := unreachable(self.uri):  # MLflow is not even imported, nor does it try a database 15 times
+                raise StoreError([folder], self.uri, reason)
+            self._missing[folder] = track(
+                folder, self.uri, suite=self.suite, running=running, traces=self.traces, until=until
+            )
+            self._logged[folder] = state
 
-    def _log(self, folder: Path, running: bool, until: float) -> int:
-        """The number of traces that are missing still. Raises HarnessError.
-
-        Where nobody listens at the address of the store, MLflow is not even imported.
-        """
-        if reason := unreachable(self.uri):
-            raise StoreError([folder], self.uri, reason)
-        if (folder / TRAINING).exists():
-            return track_training(folder, self.uri, running=running)
-        return track(folder, self.uri, suite=self.suite, running=running, traces=self.traces, until=until)
+        return log_each(dict.fromkeys(folders), log)
 
     def finish(self, folders: Sequence[Path]) -> list[str]:
         """Make the last pass, with the page of the suite; a sentence for what could not be logged."""
@@ -285,12 +257,7 @@ class Passes:
                 sentences.append(
                     f"{missing} questions of {folder} have no trace in MLflow yet; log them with: {command}"
                 )
-        for problem in errors.values():
-            if isinstance(problem, StoreError):  # one sentence for all the runs with the same reason
-                runs = [f for f, other in errors.items() if getattr(other, "reason", None) == problem.reason]
-                problem = StoreError(runs, self.uri, problem.reason)
-            sentences.append(str(problem))
-        return list(dict.fromkeys(sentences))
+        return [*sentences, *explained(errors)]
 
 
 def _state(folder: Path, running: bool) -> tuple[object, ...] | None:
@@ -308,27 +275,23 @@ def main(suite: str, traces: int) -> None:
     results = os.dup(1)
     os.dup2(2, 1)  # what a library prints is no result
     passes = Passes(os.environ["MLFLOW_TRACKING_URI"], suite or None, traces)
-    names, pause, due = b"", _INTERVAL, 0.0
-    while True:
-        if select.select([0], [], [], max(due - time.monotonic(), 0))[0]:
-            piece = os.read(0, 1 << 16)
-            if not piece:
-                break
-            names += piece
-            continue
+    folders: list[Path] = []
+    ended, pause = threading.Event(), _INTERVAL
+
+    def listen() -> None:
+        folders.extend(Path(json.loads(line)) for line in sys.stdin)
+        ended.set()
+
+    threading.Thread(target=listen).start()
+    while not ended.wait(pause):
         start = time.monotonic()
-        errors = passes.make(_folders(names))  # a folder that cannot be read just now: the last pass reports it
-        end = time.monotonic()
+        errors = passes.make([*folders])  # a folder that cannot be read just now: the last pass reports it
         down = any(isinstance(error, StoreError) for error in errors.values())
-        pause = min(2 * pause, _LONGEST_PAUSE) if down else max(_INTERVAL, (end - start) / _SHARE)
-        due = end + pause
+        took = time.monotonic() - start
+        pause = min(2 * pause, _LONGEST_PAUSE) if down else max(_INTERVAL, took / _SHARE)
     signal.alarm(_LONGEST_END)
     with open(results, "w", encoding="utf-8") as file:
-        json.dump(passes.finish(_folders(names)), file)
-
-
-def _folders(names: bytes) -> list[Path]:
-    return [Path(os.fsdecode(name)) for name in names.split(b"\0")[:-1]]
+        json.dump(passes.finish(folders), file)
 
 
 if __name__ == "__main__":

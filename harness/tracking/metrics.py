@@ -5,7 +5,6 @@ TFLOPs                          search + answer a question, counted by the conve
 failed, n, truncated            questions
 uncertainty/<name>.low, .high   95 % interval of a scorer or of TFLOPs; bootstrap clustered by document
 usage/...                       tokens.<phase>, TFLOPs.<phase>, seconds
-suite/...                       of the parent run of a suite: runs, n, failed, TFLOPs, seconds (sums); best <scorer>
 
 A step is a number of questions: the headline score, TFLOPs and failed have one for each question, the mean (or count)
 so far; the others have that of all questions. MLflow draws a metric of several steps as lines, one of a single step as
@@ -19,7 +18,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from harness.config.schema import canonical
+from harness.config.schema import ModelConfig, canonical
 from harness.config.yaml_tree import flatten
 from harness.cost.flops import DEFAULT
 
@@ -41,13 +40,9 @@ _NOT_PARAMS = ("limit", "sample", "sample_seed", "failed", "keep_prompts", "cach
 # and may differ between two starts; config.yaml has all of it.
 _LEFT_OUT = re.compile(
     r"(dataset\.(instruction|licence|citation|summary|scorers|format)|method\.implementation"
-    r"|(model|roles\.\w+|encoder|reranker)\.(device|device_map|batch_size|prefill_chunk|memory_fraction|package|package_path))$"
+    r"|(model|roles\.\w+|encoder|reranker)\.(device|device_map|batch_size|prefill_chunk|memory_fraction|package"
+    r"|package_path|offers\..*))$"
 )
-_SERVER = ("base_url", "api_key_env", "timeout", "retries", "logprobs", "shape")
-_ONLY = {
-    "endpoint": ("name", "backend", "source", "revision", "tokenizer", "window", *_SERVER),
-    "scripted": ("name", "backend", "script", "window", "tokenizer"),
-}
 # "stopped" ended by an error; a run that says nothing of its end was killed.
 STATUS = {"finished": "FINISHED", "interrupted": "KILLED", "stopped": "FAILED"}
 
@@ -109,15 +104,15 @@ def digits(value: Any, count: int = 4) -> float | None:
 def params(config: Mapping[str, Any], models: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
     """Short values of the configuration under their names for --set, and the names of those too long to be shown.
 
-    models: the manifest's, role -> identity; a part that no role used has no settings here. What is null or empty is
-    left out: it says nothing, and MLflow shows a missing value as such.
+    models: the manifest's, role -> identity; a part that no role used has no settings here. What is null, empty or a
+    default of a model is left out: it says nothing, and MLflow shows a missing value as such.
     """
     short: dict[str, str] = {}
     long: list[str] = []
     for key, value in flatten({k: v for k, v in config.items() if k not in _NOT_PARAMS}).items():
         name = re.sub(r"^method\.params\.", "method.", key).removesuffix(".name")
         text = value if isinstance(value, str) else canonical(value)
-        if value is None or text in ("", "{}", "[]") or _LEFT_OUT.match(key) or not _used(key, config, models):
+        if value is None or text in ("", "{}", "[]") or _LEFT_OUT.match(key) or not _said(key, value, models):
             continue
         if len(text) > _LONGEST_PARAM:
             long.append(name)
@@ -126,39 +121,14 @@ def params(config: Mapping[str, Any], models: Mapping[str, Any]) -> tuple[dict[s
     return short, long
 
 
-def _used(key: str, config: Mapping[str, Any], models: Mapping[str, Any]) -> bool:
-    """Whether a setting is one of a part that the run used. An old manifest may name no models: all count then."""
-    part, _, rest = key.partition(".")
-    if part == "roles":
-        part, _, rest = rest.partition(".")
-        return (not models or part in models) and _of_back_end(rest, config["roles"][part]["backend"], models)
-    if part == "model":
-        return _of_back_end(rest, config["model"].get("backend", "hf"), models)
-    return part not in ("encoder", "reranker") or not models or part in models
-
-
-def _of_back_end(name: str, backend: str, models: Mapping[str, Any]) -> bool:
-    """Whether a model of this back end has any use for a setting of ModelConfig."""
-    first, _, adapter = name.partition(".")
-    if backend in _ONLY:
-        return first in _ONLY[backend]
-    if first == "offers":
-        return any(adapter in (identity.get("adapters") or {}) for identity in models.values())
-    return first not in _SERVER and first != "script"
-
-
-def suite_numbers(children: Mapping[str, Mapping[str, float]], headline: str) -> tuple[dict[str, float], str]:
-    """The metrics of the parent of these runs, name -> metrics, and the name of the best child ("" for none)."""
-    totals = {"suite/runs": float(len(children))}
-    for name in ("n", "failed"):
-        totals[f"suite/{name}"] = sum(metrics.get(name, 0.0) for metrics in children.values())
-    for name, metric in (("TFLOPs", "TFLOPs"), ("seconds", "usage/seconds")):
-        totals[f"suite/{name}"] = sum(
-            m.get(metric, 0.0) * (m.get("n", 0.0) - m.get("failed", 0.0)) for m in children.values()
-        )
-    scored = {name: metrics[headline] for name, metrics in children.items() if headline in metrics}
-    best = max(scored, key=lambda name: scored[name]) if scored else ""
-    return totals | ({f"suite/best {headline}": scored[best]} if best else {}), best
+def _said(key: str, value: Any, models: Mapping[str, Any]) -> bool:
+    """Whether a setting is no default of a model, and one of a part that the run used."""
+    part, _, rest = key.removeprefix("roles.").partition(".")
+    field = ModelConfig.model_fields.get(rest) if key.startswith(("model.", "roles.")) else None
+    if field is not None and field.default == value:
+        return False
+    optional = key.startswith(("roles.", "encoder.", "reranker."))
+    return not optional or not models or part in models  # an old manifest may name no models
 
 
 def run_state(run: StoredRun) -> str:

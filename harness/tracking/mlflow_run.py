@@ -3,7 +3,7 @@
     MlflowRun(run, uri, suite)    finds or makes experiment, run and the suite's parent; writes tags and params
     .log_running(points)          (step, name, value) of metrics.running_points
     .resume()                     shows the run as running
-    .log_results()                final metrics, artifacts, table, page, the questions as an evaluation data set
+    .log_results()                final metrics, artifacts, table, page
     .traces.log(run, most, until)  a trace for each question (mlflow_traces.py)
     .end(status)                  closes the run, and brings the suite's parent up to date
     .log_suite(runs)              the page of all runs of the suite
@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Any
 from harness.errors import SaveError
 from harness.stats.bootstrap import with_interval
 from harness.storage.untrusted import read_plain
-from harness.tracking.metrics import Point, first_columns, numbers, params, suite_numbers, suite_of, tags
-from harness.tracking.mlflow_traces import MlflowTraces, dataset, log_questions, logged_model
+from harness.tracking.metrics import Point, first_columns, numbers, params, suite_of, tags
+from harness.tracking.mlflow_traces import MlflowTraces, dataset
 from harness.tracking.store import Artifacts, location, sqlite_path
 
 if TYPE_CHECKING:
@@ -92,8 +92,7 @@ def guide(name: str, experiment: str) -> str:
         "Views. All runs are then in one list, best score first; otherwise the runs of a suite hang below its parent "
         "run.\n\n"
         "Scores have the scorers' names and are percent. TFLOPs: search + answer a question. A step is a number of "
-        "questions: lines show the mean so far. uncertainty/: 95 % intervals. usage/: tokens, TFLOPs, seconds. "
-        "suite/: of a parent run.\n\n"
+        "questions: lines show the mean so far. uncertainty/: 95 % intervals. usage/: tokens, TFLOPs, seconds.\n\n"
         "Traces: a question each, its scores as assessments, its gold answers as expectations; filter them by run. "
         "Times within a trace are estimates: the phases' own seconds, shared among the steps by FLOPs.\n\n"
         "Filters: `tags.method = 'pecan'`, `tags.model`, `tags.suite`, `tags.profile`, `tags.hash8`, "
@@ -136,8 +135,8 @@ class MlflowRun:
             runs = self._search(own)
             self.parent = str(runs[0].info.run_id) if runs else self._make_run(own, self.suite)
         self.fresh, self.id = self._find_run()
-        self.model = self._describe()
-        self.traces = MlflowTraces(uri, self.experiment, self.id, self.model)
+        self._describe()
+        self.traces = MlflowTraces(uri, self.experiment, self.id)
 
     def log_running(self, points: Sequence[Point]) -> None:
         """Log the points that are not there yet, or differ (a run that was scored again); one log_batch a thousand."""
@@ -156,7 +155,7 @@ class MlflowRun:
         self._log(new)
 
     def log_results(self) -> None:
-        """Log the run folder's files, final metrics, questions, the table as the run's description, and the page."""
+        """Log the run folder's files, final metrics, the table as the run's description, and the page."""
         self.artifacts.text(self.id, read_plain(self.run.path / "run.yaml").decode(), "config.yaml")
         for name in _FILES:
             if (self.run.path / name).exists():
@@ -169,14 +168,13 @@ class MlflowRun:
 
         table = tables.frame([self.run])
         self._log_numbers(numbers(self.run, table))
-        log_questions(self.traces.store, self.experiment, self.run, _user())
         text = render(views.legended(table), "markdown")
         self._note(self.id, text)
         self.artifacts.text(self.id, text, "table.md")
         self.artifacts.text(self.id, _page([self.run]), "report.html")
 
     def _log_numbers(self, metrics: Mapping[str, float]) -> None:
-        """Log final metrics, for the run and its LoggedModel, at the step of the last question; once."""
+        """Log final metrics at the step of the last question; once."""
         from mlflow.entities import Metric
 
         data, now, step = dataset(self.run), _now(), len(self.run.records)
@@ -184,7 +182,7 @@ class MlflowRun:
         content = hashlib.sha256(json.dumps([step, metrics], sort_keys=True).encode()).hexdigest()[:16]
         if not self.fresh and self.client.get_run(self.id).data.tags.get(_NUMBERS) == content:
             return
-        self._log([Metric(name, value, now, step, model_id=self.model, **of) for name, value in metrics.items()])
+        self._log([Metric(name, value, now, step, **of) for name, value in metrics.items()])
         self.client.set_tag(self.id, _NUMBERS, content)
 
     def log_suite(self, runs: Sequence[StoredRun]) -> None:
@@ -253,9 +251,9 @@ class MlflowRun:
 
     # ---- describing ----------------------------------------------------------------------------------------------
 
-    def _describe(self) -> str:
-        """Write tags, params and inputs; the id of the run's LoggedModel."""
-        from mlflow.entities import DatasetInput, InputTag, LoggedModelInput, Param, RunTag
+    def _describe(self) -> None:
+        """Write tags, params and the rows that are the run's input."""
+        from mlflow.entities import DatasetInput, InputTag, Param, RunTag
 
         run_tags = tags(self.run, self.suite)
         values, long = params(self.run.config, self.run.manifest.get("models") or {})
@@ -271,36 +269,19 @@ class MlflowRun:
         self.client.log_batch(self.id, tags=[RunTag(k, v) for k, v in run_tags.items()], params=new[:_MOST_PARAMS])
         for start in range(_MOST_PARAMS, len(new), _MOST_PARAMS):
             self.client.log_batch(self.id, params=new[start : start + _MOST_PARAMS])
-        inputs = [] if before is None or before.inputs is None else list(before.inputs.model_inputs or [])
-        if inputs:
-            return str(inputs[0].model_id)
-        model = logged_model(self.client, self.experiment, self.run, self.id, values, _user())
-        data = dataset(self.run)  # the column Dataset of MLflow's list of runs
-        # An input and no output: MLflow lists the run among those that evaluate a model, not those that train one.
-        known = [] if data is None else [DatasetInput(data, [InputTag("mlflow.data.context", "evaluation")])]
-        self.client.log_inputs(self.id, known, [LoggedModelInput(model)])
-        return model
+        known = before is not None and before.inputs is not None and before.inputs.dataset_inputs
+        if not known and (data := dataset(self.run)) is not None:  # the column Dataset of MLflow's list of runs
+            self.client.log_inputs(self.id, [DatasetInput(data, [InputTag("mlflow.data.context", "evaluation")])])
 
     def _describe_parent(self, parent: str) -> None:
-        """The table of the children as the parent's description, their sums as its metrics, their worst end as its own.
-
-        The tag `best` names the child with the highest headline score.
-        """
-        from mlflow.entities import Metric
-
+        """The table of the children as the parent's description, and their worst end as its own."""
         runs = self._search({_PARENT: parent}, _MOST_CHILDREN)
         children = sorted(runs, key=lambda child: (child.info.start_time or 0, str(child.info.run_name)))
         if not children:
             return
-        columns = first_columns(self.run)
-        text = _children_table(children, columns)
+        text = _children_table(children, first_columns(self.run))
         self._note(parent, text)
         self.artifacts.text(parent, text, "table.md")
-        totals, best = suite_numbers({str(c.info.run_name): c.data.metrics for c in children}, columns[0])
-        before, now = self.client.get_run(parent).data, _now()
-        self._log([Metric(n, value, now, 0) for n, value in totals.items() if before.metrics.get(n) != value], parent)
-        if best and before.tags.get("best") != best:
-            self.client.set_tag(parent, "best", best)
         ends = {child.info.status for child in children}
         status = next((s for s in ("RUNNING", "FAILED", "KILLED") if s in ends), "FINISHED")
         if status == "RUNNING":
@@ -312,9 +293,9 @@ class MlflowRun:
         if len(text) <= _LONGEST_NOTE:
             self.client.set_tag(run_id, _NOTE, text)
 
-    def _log(self, metrics: Sequence[Any], run_id: str | None = None) -> None:
+    def _log(self, metrics: Sequence[Any]) -> None:
         for start in range(0, len(metrics), _MOST_METRICS):
-            self.client.log_batch(run_id or self.id, metrics=metrics[start : start + _MOST_METRICS])
+            self.client.log_batch(self.id, metrics=metrics[start : start + _MOST_METRICS])
 
 
 @contextlib.contextmanager

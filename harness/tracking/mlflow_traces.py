@@ -1,16 +1,11 @@
 """Send the questions of a run to MLflow as traces; one that is there and has not changed is not sent again.
 
-MlflowTraces(uri, experiment, run_id, model_id).log(run, most=1000, until=deadline)  -> how many are still missing
+MlflowTraces(uri, experiment, run_id).log(run, most=1000, until=deadline)    -> how many are still missing
+dataset(run)                    -> the rows that the run was made with, as MLflow's entity: digest, schema, their number
 
 A trace's id is made of its run and question, so that two processes that log one run cannot log a question twice. The
 metadata harness.digest says what it was made of: a question that was asked or scored again is logged anew. What people
 added to it in MLflow stays as long as its answer does.
-
-What a run was given, as MLflow's entities: the method with its model, and the questions with their gold answers.
-
-logged_model(client, experiment, run, run_id, values, user)  -> id of the LoggedModel of method, model and settings
-log_questions(store, experiment, run, user)    an evaluation data set with the questions that the runs so far asked
-dataset(run)                                   -> the data set of a run's list of inputs: digest, schema, number of rows
 
 MLflow is imported inside functions only.
 """
@@ -21,49 +16,20 @@ import base64
 import hashlib
 import itertools
 import json
-import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from harness.storage.run_schema import JUDGES
 from harness.tracking.traces import Span, Trace, digest, scores, shortened, traces
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient
     from mlflow.entities import Assessment, Dataset, TraceInfo
     from mlflow.entities import Span as MlflowSpan
-    from mlflow.store.tracking.abstract_store import AbstractStore
 
     from harness.storage.run_folder import StoredRun
 
-_FOLDER = "harness.run"
-_BAD = re.compile(r"[/:.%\"']")  # MLflow refuses them in the name of a model
 _COLUMNS = {"question_id": "string", "question": "string", "document_ids": "string", "gold_answers": "string"}
-
-
-def logged_model(
-    client: MlflowClient, experiment: str, run: StoredRun, run_id: str, values: Mapping[str, str], user: str
-) -> str:
-    """The LoggedModel of the run's folder, made where there is none. values: settings, {"method.k": "5"}.
-
-    Runs with other settings have a LoggedModel of the same name; the tag harness.run tells them apart.
-    """
-    from mlflow.entities import LoggedModelStatus
-
-    name = _BAD.sub("_", f"{run.config['method']['name']} · {run.config['model']['name']}")
-    for model in client.search_logged_models([experiment], f"name = '{name}'", max_results=1000):
-        if model.tags.get(_FOLDER) == run.path.name:
-            return str(model.model_id)
-    about = {
-        _FOLDER: run.path.name,
-        "mlflow.user": user,
-        "mlflow.note.content": "A method with its model and settings. Metrics and traces are those of its run; the "
-        "weights are not stored here.",
-    }
-    model = client.create_logged_model(experiment, name, run_id, about, dict(values), model_type="method and model")
-    client.finalize_logged_model(model.model_id, LoggedModelStatus.READY)
-    return str(model.model_id)
 
 
 def dataset(run: StoredRun) -> Dataset | None:
@@ -85,41 +51,6 @@ def dataset(run: StoredRun) -> Dataset | None:
     )
 
 
-def log_questions(store: AbstractStore, experiment: str, run: StoredRun, user: str) -> None:
-    """Add the questions of the run that its evaluation data set lacks; MLflow then counts rows and infers a schema.
-
-    Records of older versions, and of data sets whose texts are not kept, hold no questions: nothing is logged.
-    """
-    rows = [row for record in run.records if (row := _question(record))]
-    if not rows:
-        return
-    about = run.manifest.get("dataset") or {}
-    name = f"{run.config['dataset']['name']} {str(about.get('fingerprint'))[:8]}".replace("'", "_")
-    found = store.search_datasets([experiment], f"name = '{name}'")
-    if found:
-        data = found[0]
-    else:
-        tags = {key: str(about[key]) for key in ("fingerprint", "source", "revision") if about.get(key)}
-        tags |= {"mlflow.user": user, "licence": str(run.config["dataset"].get("licence") or "")}
-        data = store.create_dataset(name, tags, [experiment])
-    known, _ = store._load_dataset_records(data.dataset_id, max_results=None)
-    there = {record.inputs.get("question_id") for record in known}
-    if new := [row for row in rows if row["inputs"]["question_id"] not in there]:
-        store.upsert_dataset_records(data.dataset_id, new)
-
-
-def _question(record: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The row of an evaluation data set; None for a record without question or gold answers."""
-    gold = record.get("gold")
-    if not record.get("question") or not gold:
-        return None
-    inputs = {key: record[key] for key in ("question", "question_id", "options", "document_ids") if record.get(key)}
-    expectations = {"gold_answers": gold["answers"]}
-    if gold.get("supporting"):
-        expectations["supporting_passages"] = gold["supporting"]
-    return {"inputs": inputs, "expectations": expectations}
-
-
 _DIGEST = "harness.digest"
 _SENDER = "harness"
 _BATCH = 20  # traces whose spans are sent together: more save little, and a pass can end only between two
@@ -131,12 +62,11 @@ _COMPLETE = "mlflow.trace.spansLocation"  # a tag that the store sets with the s
 class MlflowTraces:
     """The traces of one MLflow run. Its methods raise what MLflow raises."""
 
-    def __init__(self, uri: str, experiment: str, run_id: str, model_id: str | None) -> None:
+    def __init__(self, uri: str, experiment: str, run_id: str) -> None:
         from mlflow.tracing.client import TracingClient
 
         self._client = TracingClient(uri)
-        self.store = self._client.store
-        self._experiment, self._run_id, self._model_id = experiment, run_id, model_id
+        self._experiment, self._run_id = experiment, run_id
 
     def log(self, run: StoredRun, most: int, until: float | None = None) -> int:
         """Log the first `most` questions, as far as time allows; the number that is missing after that.
@@ -188,7 +118,6 @@ class MlflowTraces:
         about = {
             "mlflow.trace_schema.version": "3",
             "mlflow.sourceRun": self._run_id,
-            "mlflow.modelId": self._model_id,
             "mlflow.trace.tokenUsage": json.dumps(trace.tokens) if trace.tokens else None,
             _DIGEST: content,
         }

@@ -3,10 +3,10 @@
 METHOD                   AGENT        question and documents in, answer out; what search and answer cost together
 ├─ index                 TASK         where its index was built for this question, or stored for it
 ├─ search / retrieve     RETRIEVER    the pieces that the reader saw
-│  └─ start, visit, ...  RETRIEVER    one for each move of a search that is recorded step by step
+│  └─ start, visit, ...  RETRIEVER    one for each step of a search
 └─ answer                LLM          the answer
    └─ write, probe, ...  LLM          one for each request as it was sent, where the run kept them (--keep-prompts);
-                                      a probe of a search below the move that it followed
+                                      a probe of a search below the step that it followed
 
 A record has the seconds of the question and of each phase's requests, no moments. So a trace's times are estimates:
 questions follow each other from the start of the run, `parallel` of them at a time; the answer stands at the end; the
@@ -16,6 +16,7 @@ steps of a search share its time by their FLOPs.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -225,52 +226,43 @@ class _Question:
         usage = self.usage.get("search") or {}
         about = {"mlflow.chat.tokenUsage": _chat(usage), **_costs(usage)} if usage else {}
         about |= {"pieces": len(self.record["shown"]), "stop_reason": self.record["stop_reason"]}
-        moves = _moves(self.record["steps"])
+        steps = self.record["steps"]
         sent = self._sent("search", "study")
-        if not moves:
+        if not steps:
             name = "search" if usage else "retrieve"
             pieces = self._pieces(self.record["shown"])
             return Span(name, "RETRIEVER", start, end, None, pieces, _known(about), self._requests(sent, start, end))
-        spent = max(1.0, *(_flops(move[-1]) for move in moves))
+        spent = max(1.0, *map(_flops, steps))
+        probes = sum(step["p_yes"] is not None for step in steps)
+        # A probe for each P(Yes): then it is known which step it followed.
+        each = [request["kind"] for request in sent] == ["probe"] * probes
+        probed = iter(sent if each else ())
         at, spans = start, []
-        shown, rest = moves[: _MOST_STEPS - 1], moves[_MOST_STEPS - 1 :]
-        groups = [*((move[0]["action"], move) for move in shown)]
-        # A probe for each P(Yes): then it is known which move it followed.
-        each = [request["kind"] for request in sent] == [
-            "probe" for s in self.record["steps"] if s["p_yes"] is not None
-        ]
-        probed = iter(sent)
-        if rest:
-            steps = [step for move in rest for step in move]
-            groups.append((f"{len(rest)} more moves" if len(rest) > 1 else rest[0][0]["action"], steps))
-        for name, steps in groups:
-            then = max(at, start + (end - start) * min(1.0, _flops(steps[-1]) / spent))
-            probes = [next(probed) for step in steps if step["p_yes"] is not None] if each else []
-            spans.append(self._move(name, steps, at, then, self._requests(probes, at, then)))
+        for step in steps[:_MOST_STEPS]:
+            then = max(at, start + (end - start) * min(1.0, _flops(step) / spent))
+            mine = list(itertools.islice(probed, step["p_yes"] is not None))
+            spans.append(self._step(step, at, then, self._requests(mine, at, then)))
             at = then
-        about["moves"] = len(moves)
+        if more := len(steps[_MOST_STEPS:]):
+            spans.append(Span(f"{more} more steps, in records.jsonl", "CHAIN", at, end))
+        about["steps"] = len(steps)
         if sent and not each:
             spans.append(Span("requests", "CHAIN", start, end, children=self._requests(sent, start, end)))
         return Span("search", "CHAIN", start, end, None, self.record["stop_reason"], _known(about), tuple(spans))
 
-    def _move(
-        self, name: str, steps: Sequence[Mapping[str, Any]], start: float, end: float, requests: tuple[Span, ...]
-    ) -> Span:
-        last = steps[-1]
+    def _step(self, step: Mapping[str, Any], start: float, end: float, requests: tuple[Span, ...]) -> Span:
         about = {
-            "nodes": [step["node"] for step in steps if step["node"] is not None][:_MOST_PIECES],
-            "level": last["level"],
-            "scores": last["scores"],
-            "P(Yes)": last["p_yes"],
-            "answer if stopped here": last.get("answer"),
-            "tokens": sum(step["tokens"] for step in steps),
-            "TFLOPs so far": _flops(last) / 1e12,
-            "note": "; ".join(step["note"] for step in steps if step["note"])[:_LONGEST_PIECE],
+            "level": step["level"],
+            "scores": step["scores"],
+            "P(Yes)": step["p_yes"],
+            "answer if stopped here": step.get("answer"),
+            "tokens": step["tokens"],
+            "TFLOPs so far": _flops(step) / 1e12,
+            "note": step["note"][:_LONGEST_PIECE],
         }
-        node = f" {last['node']}" if len(steps) == 1 and last["node"] is not None else ""
-        pieces = self._pieces([step["shown"] for step in steps if step["shown"]])
-        kind = "RETRIEVER" if pieces else "TOOL"
-        return Span(name + node, kind, start, end, None, pieces or None, _known(about), requests)
+        name = step["action"] + ("" if step["node"] is None else f" {step['node']}")
+        pieces = self._pieces([step["shown"]]) if step["shown"] else None
+        return Span(name, "RETRIEVER" if pieces else "TOOL", start, end, None, pieces, _known(about), requests)
 
     def _pieces(self, shown: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Pieces in the form that MLflow shows for a retrieval; a line for those that are too many."""
@@ -286,19 +278,6 @@ class _Question:
         support = {"supporting": any(_overlap(piece, mark) for mark in self.support)} if span and self.support else {}
         about = {**support, "kind": piece["kind"], "doc_uri": place}
         return {"page_content": shortened(text or f"characters of {place}", _LONGEST_PIECE), "metadata": about}
-
-
-def _moves(steps: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Steps in groups of one move: all top nodes are shown at once, and probed once."""
-    moves: list[list[dict[str, Any]]] = []
-    for step in steps:
-        before = moves[-1][-1] if moves else None
-        same = before is not None and before["action"] == step["action"] and before["p_yes"] is None
-        if before is not None and same and (step["p_yes"] is not None or _flops(step) <= _flops(before)):
-            moves[-1].append(step)
-        else:
-            moves.append([step])
-    return moves
 
 
 def _overlap(piece: Mapping[str, Any], mark: Mapping[str, Any]) -> bool:

@@ -7,13 +7,12 @@ track(folder, uri)     fill, refill or bring up to date one run, as often as wan
 background.BackgroundTracking   a child process that repeats `track` over the runs of a command while they go on
 
 experiment  the data set, with a saved view "Comparison" and a guide as its description
-parent      the suite: its description is the table of its runs, its metrics their sums and the best score
+parent      the suite: its description is the table of its runs
 run         the run folder, found again by its tags harness.run and harness.started; params are the short values of
             its configuration under their names for --set, of the parts that it used
-model       a LoggedModel for method, model and settings: the run's input, with the run's metrics
-data        the rows as the run's input; the questions with their gold answers as an evaluation data set
+data        the rows as the run's input
 traces      one a question (traces.py), with its scores as assessments and its gold answers as expectations
-metrics     the scorers' own names, in percent; TFLOPs; uncertainty/ usage/ suite/ (metrics.py)
+metrics     the scorers' own names, in percent; TFLOPs; uncertainty/ usage/ (metrics.py)
 tags        method, model, dataset, hash8, suite, profile, git_commit, git_dirty, embedded, state
 artifacts   config.yaml (run.yaml under another name, so that no folder of artifacts is taken for a run),
             manifest.json, records.jsonl, texts.jsonl.gz, documents.jsonl, summary.json, table.md, report.html;
@@ -29,11 +28,11 @@ import logging
 import os
 import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import CannotRun, SaveError
+from harness.errors import CannotRun, HarnessError, SaveError
 from harness.storage.home import read_lock
 from harness.storage.paths import masked
 from harness.storage.run_folder import RUN, read_run
@@ -67,6 +66,7 @@ class StoreError(SaveError):
     """The store could not be reached or did not take what was sent; names the command that logs it later."""
 
     def __init__(self, folders: Sequence[Path], uri: str, reason: str) -> None:
+        self.uri = uri
         self.reason = " ".join(masked(reason.replace(uri, masked(uri))).split())
         self.reason = (self.reason[:200] + " ...") if len(self.reason) > 200 else self.reason
         where = os.path.commonpath([str(folder) for folder in folders])
@@ -76,6 +76,35 @@ class StoreError(SaveError):
         if (folders[0] / TRAINING).exists():
             rest = f"The numbers of the training are in {where}/log.jsonl; the same command logs them"
         super().__init__(f"tracking failed at {masked(uri)} ({self.reason}). {rest}")
+
+
+def log_each(folders: Iterable[Path], log: Callable[[Path], None]) -> dict[Path, HarnessError]:
+    """Log every folder; one that cannot be logged does not lose the others. Returns what went wrong.
+
+    After MOST_FAILURES of the store in a row the others are not tried.
+    """
+    errors: dict[Path, HarnessError] = {}
+    failures: list[StoreError] = []
+    for folder in folders:
+        try:
+            if len(failures) >= MOST_FAILURES:
+                raise failures[-1]
+            log(folder)
+            failures.clear()
+        except HarnessError as error:
+            errors[folder] = error
+            failures = [*failures, error] if isinstance(error, StoreError) else failures
+    return errors
+
+
+def explained(errors: Mapping[Path, HarnessError]) -> list[str]:
+    """Sentences about what could not be logged, one for all folders that a store failed for the same reason."""
+    alike: dict[tuple[str, str], list[Path]] = {}
+    for folder, error in errors.items():
+        if isinstance(error, StoreError):
+            alike.setdefault((error.uri, error.reason), []).append(folder)
+    others = [str(error) for error in errors.values() if not isinstance(error, StoreError)]
+    return list(dict.fromkeys([*others, *(str(StoreError(runs, *place)) for place, runs in alike.items())]))
 
 
 def default_uri(out: Path) -> str:
@@ -118,7 +147,7 @@ def track(
     traces: int = MOST_TRACES,
     until: float | None = None,
 ) -> int:
-    """Bring the MLflow run of a run folder up to date; made if there is none, so a lost store can be refilled.
+    """Bring the MLflow run of a run folder, or of a training, up to date; made if there is none.
 
     uri: default default_uri of the results folder; suite: name of the parent run that holds the runs of one suite,
     default the one that the run's own command named; running: the run goes on, so log its running means and traces
@@ -128,6 +157,8 @@ def track(
     """
     folder = Path(folder)
     uri = uri or default_uri(folder.parent.parent)
+    if (folder / TRAINING).exists():
+        return track_training(folder, uri, running=running)
     if sentences := problems(uri):
         raise CannotRun(". ".join(sentences))
     run = read_run(folder)

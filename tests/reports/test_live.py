@@ -110,7 +110,7 @@ def test_a_new_run_is_found_and_a_damaged_one_named(tmp_path: Path, monkeypatch:
     assert live.state()["note"] == "No run here yet."
     append(running(tmp_path), record(0, 1.0))
     broken = running(tmp_path, method="bm25")
-    (broken / "records.jsonl").write_text("{}\n")
+    (broken / "records.jsonl").write_text("{}\n{}\n")
     state = live.state()
     assert len(live.readable()) == 1
     assert "bm25--tiny--0123abcd" in state["note"]

@@ -64,6 +64,26 @@ def test_the_vote_and_the_best_of_drawn_answers_have_intervals(tmp_path: Path) -
     assert "(seeds 0, 1, 2)" in str(row["notes"])
 
 
+def test_evidence_recall_is_no_answer_to_vote_on(tmp_path: Path) -> None:
+    own = {"dataset": {"name": "musique", "format": "musique", "scorers": [SCORE, "evidence_recall"]}}
+    paths = [
+        write_run(
+            tmp_path,
+            [record(0, score, scores={SCORE: score, "evidence_recall": 0.5})],
+            hash8=f"0000000{seed}",
+            settings={**own, "model": MODEL | {"temperature": 0.7}, "seed": seed},
+        )
+        for seed, score in enumerate((0.0, 1.0))
+    ]
+    (run,) = averaged([read_run(path) for path in paths])
+    assert {name.removeprefix(SCORE) for name in run.records[0]["scores"]} == {
+        "",
+        ".vote",
+        ".pass@2",
+        "evidence_recall",
+    }
+
+
 def test_a_vote_has_no_version_of_its_own(tmp_path: Path) -> None:
     table(tmp_path, 0.7, DRAWS)
     (run,) = averaged([read_run(path) for path in tmp_path.glob("*/*")])

@@ -9,7 +9,6 @@ from harness.tracking.metrics import (
     first_columns,
     params,
     running_points,
-    suite_numbers,
     suite_of,
     tags,
 )
@@ -17,7 +16,7 @@ from tests.reports.build import SCORE, config, stored, usage
 
 
 class TestParams:
-    def test_settings_of_parts_that_the_run_did_not_use_are_left_out(self) -> None:
+    def test_settings_of_parts_that_the_run_did_not_use_and_defaults_are_left_out(self) -> None:
         asked = {"base_url": "http://h/v1", "timeout": 9.0, "logprobs": 5}
         changes = {
             "model": {"name": "tiny", "backend": "hf", "dtype": "float32", "offers": {"a": "x", "b": "y"}} | asked,
@@ -32,9 +31,10 @@ class TestParams:
         short, _ = params(config("musique", "pecan", "tiny", changes), models)
         assert {name: value for name, value in short.items() if not name.startswith(("method", "dataset", "seed"))} == {
             "model": "tiny",
-            "model.backend": "hf",
             "model.dtype": "float32",
-            "model.offers.a": "x",
+            "model.base_url": "http://h/v1",
+            "model.timeout": "9.0",
+            "model.logprobs": "5",
             "roles.builder": "far",
             "roles.builder.backend": "endpoint",
             "roles.builder.timeout": "7.0",
@@ -74,25 +74,6 @@ def test_tags_leave_out_what_is_not_known(tmp_path: Any) -> None:
 
 def test_what_to_look_at_first_begins_with_the_headline_score(tmp_path: Any) -> None:
     assert first_columns(stored(tmp_path, [0.5])) == [SCORE, "TFLOPs", "failed", "n"]
-
-
-def test_the_numbers_of_a_suite_are_sums_and_the_best_score() -> None:
-    children = {
-        "a": {SCORE: 20.0, "TFLOPs": 2.0, "usage/seconds": 1.0, "n": 4.0, "failed": 1.0},
-        "b": {SCORE: 30.0, "TFLOPs": 1.0, "n": 4.0, "failed": 0.0},
-        "c": {},
-    }
-    found, best = suite_numbers(children, SCORE)
-    assert best == "b"
-    assert found == {
-        "suite/runs": 3,
-        "suite/n": 8,
-        "suite/failed": 1,
-        "suite/TFLOPs": 10,
-        "suite/seconds": 3,
-        f"suite/best {SCORE}": 30,
-    }
-    assert suite_numbers({"c": {}}, SCORE)[1] == ""
 
 
 class TestRunning:

@@ -1,4 +1,4 @@
-"""What a store holds of a run's questions: traces, the evaluation data set, the LoggedModel."""
+"""What a store holds of a run's questions: traces, and the rows as its input."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ def test_a_trace_a_question_with_spans_scores_and_gold_answers(uri: str, tmp_pat
     folder = run_folder(tmp_path, 0)
     rewrite(folder, asked(0, prediction="Mira"), asked(1, None))
     assert track(folder, uri) == 0
-    run = only_run(uri)
     found = stored_traces(uri)
     assert found.keys() == {"q0", "q1"}
     good, bad = found["q0"], found["q1"]
@@ -57,8 +56,6 @@ def test_a_trace_a_question_with_spans_scores_and_gold_answers(uri: str, tmp_pat
     (gold,) = [a for a in good.info.assessments if a.expectation]
     assert (gold.name, gold.value) == ("gold_answers", ["Mira"])
     assert good.info.token_usage["total_tokens"] == 210
-    (model,) = client(uri).get_run(run.info.run_id).inputs.model_inputs
-    assert good.info.trace_metadata["mlflow.modelId"] == model.model_id
     assert (good.info.state.value, bad.info.state.value) == ("OK", "ERROR")
     assert bad.data.spans[0].status.description == "too long"
 
@@ -122,47 +119,11 @@ def test_limits_of_number_and_time(uri: str, tmp_path: Path) -> None:
     assert sorted(stored_traces(uri)) == [f"q{n}" for n in range(5)]
 
 
-class TestInputs:
-    def test_the_questions_are_an_evaluation_data_set_with_schema_and_profile(self, uri: str, tmp_path: Path) -> None:
-        from mlflow.tracing.client import TracingClient
-
-        folders = [run_folder(tmp_path, 0, method=method) for method in ("a", "b")]
-        rewrite(folders[0], asked(0), asked(1))
-        rewrite(folders[1], asked(1), asked(2), row(3, 0.5))
-        for folder in (*folders, folders[0]):
-            track(folder, uri, traces=0)
-        it = client(uri)
-        experiment = it.get_experiment_by_name("musique").experiment_id
-        (data,) = it.search_datasets([experiment])
-        assert data.name == "musique ffffffff"
-        assert json.loads(data.profile) == {"num_records": 3}
-        assert json.loads(data.schema)["expectations"] == {"gold_answers": "array", "supporting_passages": "array"}
-        rows, _ = TracingClient(uri).store._load_dataset_records(data.dataset_id)
-        assert {r.inputs["question_id"] for r in rows} == {"q0", "q1", "q2"}
-        assert rows[0].expectations["gold_answers"] == ["Mira"]
-
-    def test_records_without_questions_make_no_data_set(self, uri: str, tmp_path: Path) -> None:
-        track(run_folder(tmp_path), uri, traces=0)
-        assert list(client(uri).search_datasets([only_run(uri).info.experiment_id])) == []
-
-    def test_a_model_for_method_model_and_settings_with_the_runs_metrics(self, uri: str, tmp_path: Path) -> None:
-        folder = run_folder(tmp_path, method="pecan-1.5")
-        track(folder, uri)
-        track(folder, uri)
-        it, run = client(uri), only_run(uri)
-        (model,) = it.search_logged_models([run.info.experiment_id])
-        assert (model.name, str(model.status)) == ("pecan-1_5 · tiny", "READY")
-        assert model.source_run_id == run.info.run_id
-        assert model.params["method.k"] == "5"
-        assert {m.key: m.value for m in model.metrics}[SCORE] == 25.0
-        assert {(m.dataset_name, m.dataset_digest) for m in model.metrics} == {("musique", "f" * 8)}
-        assert not run.outputs or not run.outputs.model_outputs, "or MLflow takes it for a run that trains a model"
-
-    def test_the_run_names_its_rows_with_schema_and_number(self, uri: str, tmp_path: Path) -> None:
-        data = {"fingerprint": "f" * 64, "questions": 8, "source": "hub", "revision": "main"}
-        track(run_folder(tmp_path, manifest={"dataset": data}), uri, traces=0)
-        (given,) = only_run(uri).inputs.dataset_inputs
-        assert json.loads(given.dataset.profile) == {"num_rows": 8}
-        assert "gold_answers" in given.dataset.schema
-        assert json.loads(given.dataset.source)["revision"] == "main"
-        assert given.tags[0].value == "evaluation"
+def test_the_run_names_its_rows_with_schema_and_number(uri: str, tmp_path: Path) -> None:
+    data = {"fingerprint": "f" * 64, "questions": 8, "source": "hub", "revision": "main"}
+    track(run_folder(tmp_path, manifest={"dataset": data}), uri, traces=0)
+    (given,) = only_run(uri).inputs.dataset_inputs
+    assert json.loads(given.dataset.profile) == {"num_rows": 8}
+    assert "gold_answers" in given.dataset.schema
+    assert json.loads(given.dataset.source)["revision"] == "main"
+    assert given.tags[0].value == "evaluation"

@@ -95,38 +95,34 @@ def test_questions_that_ran_together_start_closer(tmp_path: Path) -> None:
     assert second.start - first.start == 1.0
 
 
-def test_a_move_is_a_span_and_the_steps_that_were_probed_once_are_one_move(tmp_path: Path) -> None:
+def test_a_step_is_a_span_and_takes_the_time_of_its_flops(tmp_path: Path) -> None:
     steps = [
         step("start", 1, 0.25),
-        step("start", 2, 0.25),
-        step("start", 3, 0.5, p_yes=0.25),
+        step("start", 2, 0.25, shown=None),
         step("visit", 7, 0.75, p_yes=0.5),
         step("visit", 8, 1.0, p_yes=0.75, note="enough"),
     ]
     (trace,) = traced(tmp_path, record(0, 1.0, steps=steps, notes={"seconds": 2.5}))
     search = trace.root.children[0]
-    assert names(search) == ["start", "visit 7", "visit 8"]
-    assert [(s.start, s.end) for s in search.children] == [(0.0, 1.0), (1.0, 1.5), (1.5, 2.0)]
-    start, _, last = search.children
-    assert [piece["page_content"] for piece in start.outputs] == ["text 1", "text 2", "text 3"]
-    assert start.attributes is not None
-    assert (start.attributes["nodes"], start.attributes["P(Yes)"]) == ([1, 2, 3], 0.25)
+    assert [(s.name, s.kind) for s in search.children] == [
+        ("start 1", "RETRIEVER"),
+        ("start 2", "TOOL"),
+        ("visit 7", "RETRIEVER"),
+        ("visit 8", "RETRIEVER"),
+    ]
+    assert [(s.start, s.end) for s in search.children] == [(0.0, 0.5), (0.5, 0.5), (0.5, 1.5), (1.5, 2.0)]
+    last = search.children[-1]
+    assert [piece["page_content"] for piece in last.outputs] == ["text 8"]
     assert last.attributes is not None
-    assert (last.attributes["note"], last.attributes["TFLOPs so far"]) == ("enough", 1.0)
-
-
-def test_steps_with_requests_of_their_own_are_moves_of_their_own(tmp_path: Path) -> None:
-    steps = [step("choose", n, n / 4, shown=None) for n in range(1, 4)]
-    (trace,) = traced(tmp_path, record(0, 1.0, steps=steps))
-    assert [(s.name, s.kind) for s in trace.root.children[0].children] == [(f"choose {n}", "TOOL") for n in (1, 2, 3)]
+    assert [last.attributes[key] for key in ("note", "TFLOPs so far", "P(Yes)")] == ["enough", 1.0, 0.75]
 
 
 def test_long_searches_and_long_texts_are_cut_and_say_so(tmp_path: Path) -> None:
     steps = [step("visit", n, n / 100, p_yes=0.1) for n in range(100)]
     shown = [span(n, n + 1, "x" * 2000) for n in range(30)]
     (trace,) = traced(tmp_path, record(0, 1.0, steps=steps))
-    assert len(trace.root.children[0].children) == 40
-    assert names(trace.root.children[0])[-1] == "61 more moves"
+    assert len(trace.root.children[0].children) == 41
+    assert names(trace.root.children[0])[-1] == "60 more steps, in records.jsonl"
     (flat,) = traced(tmp_path / "flat", record(0, 1.0, shown=shown))
     pieces = flat.root.children[0].outputs
     assert len(pieces) == 21
@@ -201,7 +197,7 @@ def test_requests_that_were_kept_are_spans_with_whole_prompts(tmp_path: Path) ->
     assert [child.inputs for child in answer.children] == [{"prompt": "Text. Who?"}]
 
 
-def test_a_probe_stands_below_its_move_and_other_requests_of_a_search_together(tmp_path: Path) -> None:
+def test_a_probe_stands_below_its_step_and_other_requests_of_a_search_together(tmp_path: Path) -> None:
     steps = [step("start", n, 0.2, p_yes=p) for n, p in enumerate((None, 0.1))]
     steps += [step("visit", n, 0.5, p_yes=0.5) for n in (2, 3)]
     folder = write_run(tmp_path, [record(n, 1.0, steps=steps) for n in (0, 1)])
@@ -209,10 +205,10 @@ def test_a_probe_stands_below_its_move_and_other_requests_of_a_search_together(t
     keep(folder, "q0", *probes)
     keep(folder, "q1", *probes, Request("searcher", "search", "write", "Which node?", "3"))
     whole, other = (trace.root.children[0] for trace in traces(read_run(folder), {"q0", "q1"}))
-    assert names(whole) == ["start", "visit 2", "visit 3"]
-    asked = [[child.inputs for child in move.children] for move in whole.children]
-    assert asked == [[{"prompt": "Text 0"}], [{"prompt": "Text 1"}], [{"prompt": "Text 2"}]]
-    assert names(other) == ["start", "visit 2", "visit 3", "requests"]
+    assert names(whole) == ["start 0", "start 1", "visit 2", "visit 3"]
+    asked = [[child.inputs for child in step.children] for step in whole.children]
+    assert asked == [[], [{"prompt": "Text 0"}], [{"prompt": "Text 1"}], [{"prompt": "Text 2"}]]
+    assert names(other) == ["start 0", "start 1", "visit 2", "visit 3", "requests"]
     assert len(other.children[-1].children) == 4
 
 
