@@ -107,8 +107,8 @@ class Scaling:
             from harness.scale.shard import parsed
 
             parsed(self.shard)
-        if self.divided and (name := next(iter(self.budget.limits), None)):
-            raise UserError(f"--max-{name} is for rows that one process runs; leave out --engine and --shard")
+        if self.divided and (limit := next(iter(self.budget.limits), None)):
+            raise UserError(f"--max-{limit} is for rows that one process runs; leave out --engine and --shard")
 
     @contextlib.contextmanager
     def executor(
