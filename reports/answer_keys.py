@@ -1,6 +1,6 @@
 """Questions whose gold answer is probably wrong or ambiguous, from stored runs and the data, each with its reason.
 
-    found = audited(pairs)               pairs: (run, its rows with documents); an Audit for each data set
+    found = of_runs(pairs)               pairs: (run, its rows with documents); an Audit for each data set
     found[0].suspects["q7"]              {"methods agree": "3 of 4 methods answer 'Oslo': ... was born in Oslo ..."}
     sections(found), frame(found)        tables for people; one row a question and reason for programs
 
@@ -55,7 +55,7 @@ class Audit:
     strong: int
 
 
-def audited(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Audit]:
+def of_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Audit]:
     """An Audit for each data set, in the order of the runs; other rows of a data set are another one."""
     groups: dict[tuple[str, str | None], list[tuple[StoredRun, Rows]]] = {}
     for run, rows in pairs:

@@ -99,6 +99,11 @@ class Band:
         return {name: {m: sum(v) / len(v) for m, v in own.items()} for name, own in self.columns.items()}
 
     @property
+    def asked(self) -> str:
+        """How many questions, and which, where the methods answered others too."""
+        return f"n = {self.n}" + ("" if self.same else "; methods answered different questions, these are in common")
+
+    @property
     def methods(self) -> list[str]:
         """Best first by the headline."""
         own = self.means[self.headline]
@@ -249,8 +254,7 @@ def sections(bands: Sequence[Band]) -> list[tuple[str, pd.DataFrame]]:
     out = []
     for band in bands:
         title = f"{band.dataset} · {band.model}"
-        note = "" if band.same else "; methods answered different questions, these are in common"
-        legend = f"lowest and highest mean in points, n = {band.n}{note}"
+        legend = f"lowest and highest mean in points, {band.asked}"
         table = pd.DataFrame([{**_row(band, method), "notes": (band.sentence, legend)} for method in band.methods])
         out.append((title, table))
         if band.reversals:

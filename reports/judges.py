@@ -8,11 +8,10 @@ out: all would agree on them.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from harness.stats.agreement import agreement
 from reports import facts
 
 if TYPE_CHECKING:
@@ -28,5 +27,24 @@ def agreements(run: StoredRun) -> list[dict[str, Any]]:
     pairs = []
     for a, b in [*((judge, headline) for judge in judges), *combinations(judges, 2)]:
         both = [(row[a] >= RIGHT, row[b] >= RIGHT) for row in scores if a in row and b in row]
-        pairs.append({"a": a, "b": b, **asdict(agreement([x for x, _ in both], [y for _, y in both]))})
+        pairs.append({"a": a, "b": b, "n": len(both)} | agreement(both))
     return pairs
+
+
+def agreement(pairs: Sequence[tuple[bool, bool]]) -> dict[str, float | None]:
+    """How far two raters agree on yes or no; pairs: what both say of each item.
+
+    share: of items that both rate alike (None without items); kappa: Cohen's, 1 for full agreement and 0 for that of
+    chance, (share - chance) / (1 - chance), where chance is the share expected of independent raters who say yes as
+    often as these do (J. Cohen 1960). None where chance alone agrees always: both gave every item the same one rating.
+
+    >>> agreement([(True, True), (True, False), (False, False), (False, False)])
+    {'share': 0.75, 'kappa': 0.5}
+    """
+    n = len(pairs)
+    if not n:
+        return {"share": None, "kappa": None}
+    alike = sum(a == b for a, b in pairs)
+    yes_a, yes_b = (sum(own) for own in zip(*pairs, strict=True))
+    chance = yes_a * yes_b + (n - yes_a) * (n - yes_b)  # in units of 1 / n^2, so that 1 is met exactly
+    return {"share": alike / n, "kappa": None if chance == n * n else (alike * n - chance) / (n * n - chance)}

@@ -75,7 +75,7 @@ class Stability:
             text += f"; {flipped.sum()} ({100 * flipped.mean():.0f} %) flip, by {', '.join(by_choice[:_NAMED])}{more}"
         if DRAW in self.flips:
             text += f"; {self.flips[DRAW]} not settled by the questions (the interval holds 0)"
-        share = self.table["reversed"].mean()
+        share = self.table["reversed"][self.table["choice"] != DRAW].mean()
         return f"{text}. Over all choices and draws at once {100 * share:.0f} % of the orders are reversed."
 
 
@@ -121,7 +121,7 @@ def sections(found: Sequence[Stability]) -> list[tuple[str, pd.DataFrame]]:
         means, headline = each.found.means, each.found.headline
         title = f"{each.found.dataset} · {each.found.model}"
         partial = [f"not of all methods, so left out: {', '.join(each.found.partial)}"] if each.found.partial else []
-        notes = (each.sentence, f"n = {each.found.n}", *partial)
+        notes = (each.sentence, each.found.asked, *partial)
         rows = [
             {
                 "method": m,

@@ -103,7 +103,6 @@ def duel(
 
 def _plans(selection: Selection, methods: Sequence[str], folder: Path) -> list[Plan]:
     """A plan for each method, with the numbers that it takes from run folders. Raises UserError with every mistake."""
-    from harness.engine.duel import check_count
     from harness.engine.numbers_from_rows import with_numbers
     from harness.engine.plan import plan_choices
     from harness.engine.rows import rows
@@ -111,7 +110,8 @@ def _plans(selection: Selection, methods: Sequence[str], folder: Path) -> list[P
 
     names = split([*methods, *selection.method])
     chosen = rows(selection.choices(), names, split(selection.dataset), {}, say)
-    check_count(len(chosen))  # before the data set is read
+    if len(chosen) < 2:
+        raise UserError("a duel needs two methods or more: harness duel pecan bm25 --dataset musique")
     problems: list[HarnessError] = []
     plans = [plan for row in chosen if (plan := attempt(problems, plan_choices, row)) is not None]
     raise_all(problems)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,6 @@ from harness.cli.options import RESULTS, Out, split
 from harness.cli.output import columns, say
 from harness.config import registry
 from harness.errors import UnknownName, UserError, printable
-from harness.exchange.foreign import ForeignRun
 from harness.exchange.foreign_tools import READERS, read
 from harness.exchange.import_runs import Imported, prepare
 from harness.storage.object_store import is_url
@@ -67,7 +67,7 @@ def import_(
 def _show(one: Imported, folder: Path) -> None:
     """Print the means of a run that was written, and on stderr what was left out."""
     print(printable(f"{folder}: {len(one.records)} questions, made elsewhere by {one.run.tool}"))
-    print(columns(_means(one.means(), one.run)) or "  no question was answered")
+    print(columns(_means(one)) or "  no question was answered")
     for sentence in one.lost[:_SHOWN]:
         say(printable(f"left out: {sentence}"))
     if len(one.lost) > _SHOWN:
@@ -76,16 +76,23 @@ def _show(one: Imported, folder: Path) -> None:
         say(printable(f"note: {warning}"))
 
 
-def _means(means: dict[str, tuple[float, float]], run: ForeignRun) -> list[tuple[str, ...]]:
-    """Of each score the mean and standard error of the answers, and whether the tool printed the same."""
+def _means(one: Imported) -> list[tuple[str, ...]]:
+    """Of each score mean and standard error over the answers that have it, and whether the tool printed the same.
+
+    Failed questions are left out, as the other tools do; the tables of this project count them 0.
+    """
+    import pandas as pd
+
+    scores = pd.DataFrame([row["scores"] for row in one.records if row["error"] is None])
     rows: list[tuple[str, ...]] = []
-    for name, (mean, stderr) in means.items():
-        told = run.told.get(name.removeprefix(LOGGED), ()) if name.startswith(LOGGED) else ()
-        verdict = ""
-        if pairs := [(there, here) for there, here in zip(told, (mean, stderr), strict=False) if there is not None]:
-            same = all(math.isclose(*pair, rel_tol=0, abs_tol=_SAME) for pair in pairs)
-            verdict = "as printed there" if same else f"printed there: {' ± '.join(f'{a:.6g}' for a, _ in pairs)}"
-        rows.append(
-            (f"  {printable(name)}", f"{mean:.6g}" + ("" if math.isnan(stderr) else f" ± {stderr:.6g}"), verdict)
-        )
+    for name, *here in zip(scores, scores.mean(), scores.sem(), strict=True):
+        told = one.run.told.get(name.removeprefix(LOGGED), ()) if name.startswith(LOGGED) else ()
+        pairs = [pair for pair in zip(told, here, strict=False) if pair[0] is not None]
+        same = all(math.isclose(*pair, rel_tol=0, abs_tol=_SAME) for pair in pairs)
+        there = "as printed there" if same else f"printed there: {_plus_minus([value for value, _ in pairs])}"
+        rows.append((f"  {name}", _plus_minus(here), there if pairs else ""))
     return rows
+
+
+def _plus_minus(values: Sequence[float]) -> str:
+    return " ± ".join(f"{value:.6g}" for value in values if not math.isnan(value))

@@ -74,7 +74,6 @@ COMMANDS = {
         "import": "Turn results of other harnesses into run folders",
         "push": "Push a bundle to the Hugging Face hub as a data set repository",
         "verify": "Check a bundle without a model",
-        "parity": "Score stored answers with the scorers of lm-eval, and print where they differ",
     },
     "MLflow": {
         "track": "Log stored runs to MLflow; what is already logged is skipped",

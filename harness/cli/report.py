@@ -22,6 +22,7 @@ harness report stability results                               the ranking under
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -48,6 +49,7 @@ from harness.storage.paths import masked, words_without_home
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
+    from reports.gold_rows import Rows
 
 
 @dataclass(frozen=True)
@@ -236,17 +238,24 @@ def report_stability(answers: Answers) -> int:
 
 
 def _of_bands(module: Any, answers: Answers) -> int:
-    """Write what a module makes of the runs and their gold answers; returns the exit code."""
+    """Write what a module makes of the runs that have their gold answers; returns the exit code."""
     from reports.gold_rows import with_rows
-    from reports.render import render, render_sections
 
     kind = format_of(answers.form, answers.out)
     runs, damaged = stored_runs(answers.folders or [RESULTS], hold="nothing")
-    found = module.of_runs(with_rows(runs, answers.data, say))
-    whole = kind in ("csv", "json")
-    sections, width = module.sections(found), screen(kind, answers.out)
-    write(render(module.frame(found), kind) if whole else render_sections(sections, kind, width), answers.out)
+    write_found(module, with_rows(runs, answers.data, say), kind, answers.out)
     return 3 if damaged else 0
+
+
+def write_found(module: Any, pairs: Sequence[tuple[StoredRun, Rows]], kind: str, out: str | None) -> None:
+    """Write what a module finds in runs with their rows: a table for programs, sections for people."""
+    from reports.render import render, render_sections
+
+    found = module.of_runs(pairs)
+    if kind in ("csv", "json"):
+        write(render(module.frame(found), kind), out)
+    else:
+        write(render_sections(module.sections(found), kind, screen(kind, out)), out)
 
 
 def report_curves(

@@ -14,7 +14,7 @@ harness/engine/match.py and harness/stats/sequential.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,6 +98,7 @@ class _Tally(Silent):
     def __init__(self, shown: Progress, score: str) -> None:
         super().__init__()
         self.shown, self.score = shown, score
+        self.part, self.note = shown.part, shown.note  # type: ignore[method-assign]
         self.values: dict[str, float] = {}
         self.costs: dict[str, tuple[float, float]] = {}
 
@@ -111,24 +112,18 @@ class _Tally(Silent):
         self._note(row)
         self.shown.done(row)
 
-    def part(self, done: int, total: int, what: str) -> None:
-        """As of the line."""
-        self.shown.part(done, total, what)
-
-    def note(self, text: str) -> None:
-        """As of the line."""
-        self.shown.note(text)
-
     def _note(self, row: dict[str, Any]) -> None:
         value = 0.0 if row["error"] is not None else float(row["scores"].get(self.score, 0.0))
         if not 0.0 <= value <= 1.0:
             raise UserError(f"{self.score} is {value:g} for question '{row['question_id']}'; a duel needs 0 to 1")
         self.values[row["question_id"]] = value
-        usage = row["usage"].values()
-        self.costs[row["question_id"]] = (
-            sum(float(u["tokens_in"] + u["tokens_out"]) for u in usage),
-            sum(float(u.get("seconds", 0.0)) for u in usage),
-        )
+        self.costs[row["question_id"]] = _spent(row)
+
+
+def _spent(row: Mapping[str, Any]) -> tuple[float, float]:
+    """Tokens and seconds of a record or of an index."""
+    usage = row["usage"].values()
+    return sum(u["tokens_in"] + u["tokens_out"] for u in usage), sum(u.get("seconds", 0.0) for u in usage)
 
 
 def clusters_of(plan: Plan, score: str) -> tuple[list[list[Example]], int]:
@@ -146,15 +141,8 @@ def clusters_of(plan: Plan, score: str) -> tuple[list[list[Example]], int]:
     return [by_label[label] for label in order], len(examples) - len(judged)
 
 
-def check_count(rows: int) -> None:
-    """Raise UserError for fewer than two rows."""
-    if rows < 2:
-        raise UserError("a duel needs two methods or more: harness duel pecan bm25 --dataset musique")
-
-
 def check(plans: Sequence[Plan], rules: Rules) -> str:
     """The name of the score. Raises UserError for plans that cannot be in one duel."""
-    check_count(len(plans))
     first = plans[0].config
     if len({plan.config.dataset.name for plan in plans}) > 1:
         raise UserError("a duel is over one data set; name one with --dataset")
@@ -223,28 +211,20 @@ def _race(
     progress: Standings,
 ) -> None:
     """Ask the questions of each cluster of every method that still has an open pair, and look after each cluster."""
-    for batch in _batches(clusters, parallel):
-        active = match.active
-        if not active:
+    batch: list[list[Example]] = []  # as many clusters as give each place a question
+    for number, cluster in enumerate(clusters, start=1):
+        batch.append(cluster)
+        if sum(map(len, batch)) < parallel and number < len(clusters):
+            continue
+        if not (active := match.active):
             return
         for name in active:
-            jobs[name].ask([example for cluster in batch for example in cluster])
-        for cluster in batch:
-            ids = [example.question.id for example in cluster]
+            jobs[name].ask([example for each in batch for example in each])
+        for each in batch:
+            ids = [example.question.id for example in each]
             match.look({name: sum(tallies[name].values[q] for q in ids) for name in active}, len(ids))
         progress.standing = match.standing
-
-
-def _batches(clusters: Sequence[list[Example]], parallel: int) -> Iterator[list[list[Example]]]:
-    """The clusters in order, as many at a time as give each place a question."""
-    batch: list[list[Example]] = []
-    for cluster in clusters:
-        batch.append(cluster)
-        if sum(map(len, batch)) >= parallel:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
+        batch = []
 
 
 def _ended(name: str, job: Job, tally: _Tally, clusters: Sequence[list[Example]], match: Match, score: str) -> Entrant:
@@ -268,8 +248,6 @@ def _ended(name: str, job: Job, tally: _Tally, clusters: Sequence[list[Example]]
                 "verdicts": list(dict.fromkeys([*before.get("verdicts", ()), *own])),
             }
         }
-    tokens, seconds = (sum(tally.costs[q][k] for q in raced) for k in (0, 1))
-    indexes = [row["usage"].values() for row in job.store.documents() if row["status"] == "built"]
-    tokens += sum(float(u["tokens_in"] + u["tokens_out"]) for usage in indexes for u in usage)
-    seconds += sum(float(u.get("seconds", 0.0)) for usage in indexes for u in usage)
+    costs = [tally.costs[q] for q in raced] + [_spent(row) for row in job.store.documents() if row["status"] == "built"]
+    tokens, seconds = (sum(each[k] for each in costs) for k in (0, 1))
     return Entrant(name, job.finished(mark), len(raced), sum(map(len, clusters)), tokens, seconds)

@@ -1,7 +1,7 @@
 """What the logs of other harnesses need of a stored run, question by question.
 
 for question in contents(run):
-    question.text, question.answers, question.prompt, question.record["prediction"]
+    question.context, question.prompt, question.record["prediction"]
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from harness.errors import UserError
 from harness.storage.files import save_error, write_atomic
 from harness.storage.kept_requests import read_requests
 from harness.storage.run_folder import StoredRun
-from harness.storage.shown_texts import POINTER
+from reports.gold_rows import Rows
 
 GAP = "\n\n"
 
@@ -26,25 +26,15 @@ class Asked:
     """A question of a run with its answer.
 
     context: the texts that the reader was shown, in order, joined by a blank line; prompt: the last request that wrote
-    a part of the answer, as it was sent, else context and question; kept: whether it was sent like that.
+    a part of the answer, as it was sent, else context and question; kept: whether it was sent like that; rows: hold
+    the texts of the steps.
     """
 
     record: Mapping[str, Any]
-    text: str
-    options: tuple[str, ...] | None
-    answers: tuple[str, ...]
     context: str
     prompt: str
     kept: bool
-    texts: Mapping[str, str]
-
-    def shown(self, piece: Mapping[str, Any]) -> str:
-        """The text of a piece of a step's `shown`."""
-        return _text(piece, self.texts)
-
-
-def _text(piece: Mapping[str, Any], texts: Mapping[str, str]) -> str:
-    return str(piece.get("text") or texts.get(piece.get(POINTER) or "", ""))
+    rows: Rows
 
 
 def contents(run: StoredRun) -> Iterator[Asked]:
@@ -58,23 +48,12 @@ def contents(run: StoredRun) -> Iterator[Asked]:
                 f"{run.path} holds neither questions nor right answers, because dataset.keep_texts is off or an older "
                 f"version made it; where the licence allows copies, add them with: harness score {run.path}"
             )
-    texts = run.texts(run.records)
-    sent = _sent(run)
+    rows, sent = Rows(texts=run.texts(run.records)), _sent(run)
     for record in run.records:
-        context = GAP.join(filter(None, (_text(piece, texts) for piece in record["shown"])))
-        question = str(record["question"])
-        options = record.get("options")
+        context = GAP.join(filter(None, map(rows.text, record["shown"])))
         kept = sent.get(record["question_id"])
-        yield Asked(
-            record=record,
-            text=question,
-            options=None if options is None else tuple(options),
-            answers=tuple(record["gold"]["answers"]),
-            context=context,
-            prompt=kept or GAP.join(part for part in (context, question) if part),
-            kept=kept is not None,
-            texts=texts,
-        )
+        prompt = kept or GAP.join(filter(None, (context, record["question"])))
+        yield Asked(record, context, prompt, kept is not None, rows)
 
 
 def _sent(run: StoredRun) -> dict[str, str]:

@@ -78,7 +78,7 @@ def _packed(path: Path) -> tuple[_Row, _Rows]:
             data = {entry.filename: parse_line(_member(file, archive, entry)) for entry in wanted}
     except OSError as error:
         raise DataError(path, None, None, f"cannot be read ({error.strerror})") from None
-    except (ValueError, EOFError, NotImplementedError, zipfile.BadZipFile) as error:
+    except (ValueError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(path, None, None, f"cannot be read ({error}); is the file cut?") from None
     header = data.pop("header.json", None)
     if not isinstance(header, dict):
@@ -139,11 +139,8 @@ def _lm_eval(path: Path) -> ForeignRun:
     def scored(row: _Row, values: dict[str, Any]) -> None:
         if not isinstance(values.get("prediction"), str):
             raise TypeError("answers are log-likelihoods, not texts")
-        numbers = {name: row[name] for name in row["metrics"] if isinstance(row[name], int | float)}
-        values["scores"] = numbers
-        lost.update(
-            f"{n} has no value for a single question, so it is left out" for n in row["metrics"] if n not in numbers
-        )
+        values["scores"] = {name: row[name] for name in row["metrics"] if isinstance(row[name], int | float)}
+        lost.update({*row["metrics"]} - values["scores"].keys())
 
     found = answers(read_rows(path), FORMS["lm-eval"], scored)
     results = json_value(beside) if beside.exists() else {}
@@ -160,7 +157,7 @@ def _lm_eval(path: Path) -> ForeignRun:
         files=[path, *([beside] if results else [])],
         told={name: (mean, printed.get((f"{name}_stderr", mark))) for (name, mark), mean in printed.items()},
         asked=int(at(results, f"n-samples.{task}.effective") or 0),
-        lost=sorted(lost),
+        lost=[f"{name} has no value for a single question, so it is left out" for name in sorted(lost)],
     )
 
 

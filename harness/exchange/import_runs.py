@@ -10,10 +10,9 @@ out, and FLOPs are not known.
 
 from __future__ import annotations
 
-import math
 import os
-import statistics
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +29,7 @@ from harness.engine.record_texts import with_texts
 from harness.engine.scoring import scored_record
 from harness.errors import ConfigError, UserError
 from harness.exchange.foreign import COSTS, ForeignAnswer, ForeignRun
-from harness.exchange.matching import match
+from harness.scorers.squad import exact, normalize_answer
 from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
 from harness.storage.paths import inside
@@ -62,19 +61,6 @@ class Imported:
         names = self.config["dataset"]["name"], f"{self.run.method}--{self.run.model}--{self.manifest['hash']}"
         return inside(Path(), *(name.replace("/", "~") for name in names))
 
-    def means(self) -> dict[str, tuple[float, float]]:
-        """Score -> mean and standard error (n - 1 in the denominator) over the questions that have it.
-
-        Failed questions are left out, as the other tools do; the tables of this project count them 0.
-        """
-        rows = [row["scores"] for row in self.records if row["error"] is None]
-        found = {}
-        for name in dict.fromkeys(name for row in rows for name in row):
-            values = [row[name] for row in rows if name in row]
-            spread = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
-            found[name] = statistics.fmean(values), spread
-        return found
-
     def write(self, results: Path, note: Callable[[str], None]) -> Path:
         """Write the run folder, which must not be there yet, and return it. Raises SaveError."""
         folder = results / self.place
@@ -102,12 +88,11 @@ def prepare(
     dataset_name: the data set whose questions these are, data: the file of its rows; own: scorers in place of its own.
     Raises UserError where that cannot be done, DataError naming the line.
     """
-    asked = max(run.asked, len(run.answers))
     config = _dataset_config(run, dataset_name, data, own)
     if problems := scorers.problems(config.scorers):
         raise ConfigError(problems)
-    dataset = load(config, None) if dataset_name is not None else None
-    pairs, lost = match(run.answers, dataset.examples) if dataset is not None else (_own_questions(run.answers), [])
+    dataset = None if dataset_name is None else load(config, None)
+    pairs, lost = (_own_questions(run.answers), []) if dataset is None else match(run.answers, dataset.examples)
     if not pairs:
         raise UserError(f"no answer in {run.files[0]} is to a question of {config.name}: {lost[0]}")
     notes = list(run.lost)
@@ -115,9 +100,9 @@ def prepare(
         notes.append(f"{len(lost)} of {len(run.answers)} answers match no question and are left out")
     if dataset is None:
         notes.append("documents are not known, so intervals take each question for a document of its own")
-    config, records = _scored(config, pairs, dataset, notes)
+    computed, records = _scored(config, pairs, dataset, notes)
     logged = list(dict.fromkeys(LOGGED + name for answer in run.answers for name in answer.scores))
-    if not (names := [*config.scorers, *logged]):
+    if not (names := [*computed, *logged]):
         why = "; ".join(["name some with --scorers (harness list scorers)", *run.lost])
         raise UserError(f"{run.files[0]} holds no score; {why}")
     settings = {
@@ -132,8 +117,8 @@ def prepare(
         "started": run.started,
         "method": run.method,
         "hash": digest([settings, files, rows])[:8],
-        "dataset": {"name": config.name, "questions": asked, **rows},
-        "scorers": {**{name: scorers.version(name) for name in config.scorers}, **dict.fromkeys(logged, run.tool)},
+        "dataset": {"name": config.name, "questions": max(run.asked, len(run.answers)), **rows},
+        "scorers": {**{name: scorers.version(name) for name in computed}, **dict.fromkeys(logged, run.tool)},
         "packages": {"longdoc-harness": VERSION},
         "warnings": notes,
         "imported": {"tool": run.tool, "files": files, "at": now(), "told": run.told, "left_out": lost},
@@ -164,6 +149,49 @@ def _preset_of(run: ForeignRun) -> str | None:
     return None
 
 
+# ---- which question each answer is to ------------------------------------------------------------------------------
+
+
+def match(answers: Sequence[ForeignAnswer], examples: Sequence[Example]) -> tuple[_Pairs, list[str]]:
+    """The answers with their questions, and a sentence for each of the others.
+
+    By id, where nothing that the file says speaks against it: the same id can be another question in another version
+    of a data set. Else by the normalised question with a right answer in common; where the file has no question, by a
+    right answer and the length, if it has that. What fits several questions fits none. Raises DataError where two
+    answers are to the same question.
+    """
+    by_id = {example.question.id: example for example in examples}
+    by_gold: dict[str, list[Example]] = defaultdict(list)
+    for example in examples:
+        for gold in set(map(normalize_answer, example.gold.answers)):
+            by_gold[gold].append(example)
+    found: dict[str, tuple[ForeignAnswer, Example]] = {}
+    lost = []
+    for answer in answers:
+        fitting = [by_id[answer.id]] if answer.id in by_id and _fits(answer, by_id[answer.id]) else []
+        if not fitting:
+            length = answer.extra.get("length")
+            golds = map(normalize_answer, answer.answers)
+            near = {e.question.id: e for gold in golds for e in by_gold[gold] if _fits(answer, e)}
+            fitting = [e for e in near.values() if answer.question or (length and length == e.gold.extra.get("length"))]
+        if len(fitting) != 1:
+            told = answer.id or (answer.question or "")[-60:] or " / ".join(answer.answers)[:60]
+            lost.append(f"{answer.place}: '{told}' fits {'several questions' if fitting else 'no question'}")
+            continue
+        key = fitting[0].question.id
+        if key in found:
+            raise answer.place.error(None, f"answers question '{key}', as {found[key][0].place} does; keep one of them")
+        found[key] = answer, fitting[0]
+    return list(found.values()), lost
+
+
+def _fits(answer: ForeignAnswer, example: Example) -> bool:
+    """Whether question and right answers, as far as the file has them, are those of the example."""
+    if normalize_answer(example.question.text) not in normalize_answer(answer.question or example.question.text):
+        return False
+    return not answer.answers or any(exact(a, gold) for a in answer.answers for gold in example.gold.answers)
+
+
 def _own_questions(answers: Sequence[ForeignAnswer]) -> _Pairs:
     """The answers with the questions that the file has; an id that it lacks follows from question, answers, length.
 
@@ -181,9 +209,37 @@ def _own_questions(answers: Sequence[ForeignAnswer]) -> _Pairs:
     return list(pairs.values())
 
 
-def _record(answer: ForeignAnswer, example: Example, known: Sequence[str], dataset: Dataset | None) -> dict[str, Any]:
+# ---- records -------------------------------------------------------------------------------------------------------
+
+
+def _scored(
+    config: DatasetConfig, pairs: _Pairs, dataset: Dataset | None, notes: list[str]
+) -> tuple[Sequence[str], list[dict[str, Any]]]:
+    """The scorers that can score one of these answers, and the records with their scores. Adds sentences to `notes`."""
+
+    def flag(name: str, answer: ForeignAnswer, example: Example) -> str | None:
+        return scorers.score_record([name], answer.prediction, (), example.gold).flags.get(name)
+
+    answered = [pair for pair in pairs if pair[0].error is None]
+    judged = answered or pairs
+    useless = {name: flag(name, *pairs[0]) for name in config.scorers if all(flag(name, *pair) for pair in judged)}
+    notes += [f"{name} scores none of these answers: {why}" for name, why in useless.items()]
+    config = config.model_copy(update={"scorers": tuple(name for name in config.scorers if name not in useless)})
+    told = {name: sum(getattr(answer, name) is not None for answer, _ in answered) for name in COSTS}
+    notes += [f"{n} is not known of all questions, so it is left out" for n, c in told.items() if 0 < c < len(answered)]
+    known = {name for name, count in told.items() if count == len(answered)}
+    failed = dict.fromkeys([name for answer, _ in answered for name in answer.scores], 0.0)
+    records = []
+    for answer, example in pairs:
+        row = scored_record(_record(answer, example, known, dataset), config, example.gold)
+        logged = {LOGGED + name: value for name, value in (answer.scores if answer.error is None else failed).items()}
+        records.append({**row, "scores": {**row["scores"], **logged}})
+    return config.scorers, records
+
+
+def _record(answer: ForeignAnswer, example: Example, known: set[str], dataset: Dataset | None) -> dict[str, Any]:
     """The record of an answer. known: the costs that are known of every answered question."""
-    question, costs = example.question, answer.model_dump(include=set(known), exclude_none=True)
+    question, costs = example.question, answer.model_dump(include=known, exclude_none=True)
     record = Record(
         question_id=question.id,
         question=question.text or None,
@@ -197,33 +253,3 @@ def _record(answer: ForeignAnswer, example: Example, known: Sequence[str], datas
     )
     row: dict[str, Any] = plain(record, lost=[])
     return row if dataset is None else with_texts(row, example, dataset.documents)[0]
-
-
-def _scored(
-    config: DatasetConfig, pairs: _Pairs, dataset: Dataset | None, notes: list[str]
-) -> tuple[DatasetConfig, list[dict[str, Any]]]:
-    """The records with their scores, and the data set with the scorers that gave them. Adds sentences to `notes`."""
-    config = _usable(config, pairs, notes)
-    answered = [answer for answer, _ in pairs if answer.error is None]
-    known = [name for name in COSTS if all(getattr(answer, name) is not None for answer in answered)]
-    partly = [name for name in COSTS if name not in known and any(getattr(a, name) is not None for a in answered)]
-    notes += [f"{name} is not known of all questions, so it is left out" for name in partly]
-    logged = dict.fromkeys(name for answer in answered for name in answer.scores)
-    records = []
-    for answer, example in pairs:
-        row = scored_record(_record(answer, example, known, dataset), config, example.gold)
-        told = answer.scores if answer.error is None else dict.fromkeys(logged, 0.0)
-        records.append({**row, "scores": {**row["scores"], **{LOGGED + name: value for name, value in told.items()}}})
-    return config, records
-
-
-def _usable(config: DatasetConfig, pairs: _Pairs, notes: list[str]) -> DatasetConfig:
-    """The data set without the scorers that can score no answer, as what they need is not in the file."""
-
-    def flag(name: str, answer: ForeignAnswer, example: Example) -> str | None:
-        return scorers.score_record([name], answer.prediction, (), example.gold).flags.get(name)
-
-    answered = [pair for pair in pairs if pair[0].error is None] or pairs
-    useless = {name: flag(name, *pairs[0]) for name in config.scorers if all(flag(name, *pair) for pair in answered)}
-    notes += [f"{name} scores none of these answers: {why}" for name, why in useless.items()]
-    return config.model_copy(update={"scorers": tuple(name for name in config.scorers if name not in useless)})

@@ -16,6 +16,7 @@ from typing import Any
 
 from harness.exchange.contents import Asked, contents, file_name, started, used, write_file
 from harness.storage.run_folder import StoredRun
+from reports.facts import hash8
 
 VERSION = 2
 STATES = {"finished": "success", "interrupted": "cancelled", "stopped": "error"}
@@ -28,7 +29,7 @@ def write(run: StoredRun, folder: Path) -> Path:
     Raises UserError for a run without texts, DataError for a damaged one, SaveError.
     """
     # The form of Inspect's own names; its list of logs reads them.
-    path = folder / f"{file_name(started(run))}_{_task(run)}_{file_name(_hash(run))}.json"
+    path = folder / f"{file_name(started(run))}_{_task(run)}_{file_name(hash8(run))}.json"
     write_file(path, json.dumps(log(run), ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"))
     return path
 
@@ -62,19 +63,15 @@ def _task(run: StoredRun) -> str:
     return file_name(f"{run.config['dataset']['name']}-{_method(run)}").replace("_", "-")
 
 
-def _hash(run: StoredRun) -> str:
-    return run.path.name.rpartition("--")[2]
-
-
 def _spec(run: StoredRun) -> dict[str, Any]:
     """What was run. Names of methods and models are this project's."""
     data, manifest, dataset = run.config["dataset"], run.manifest, run.manifest.get("dataset") or {}
     git = manifest.get("git") or {}
     revision = {"type": "git", "origin": "", "commit": git.get("commit"), "dirty": git.get("dirty")}
     return {
-        "eval_id": _hash(run),
-        "run_id": _hash(run),
-        "task_id": _hash(run),
+        "eval_id": hash8(run),
+        "run_id": hash8(run),
+        "task_id": hash8(run),
         "created": started(run),
         "task": _task(run),
         "task_display_name": f"{data['name']} · {_method(run)}",
@@ -127,9 +124,9 @@ def _sample(run: StoredRun, asked: Asked) -> dict[str, Any]:
     sample = {
         "id": name,
         "epoch": 1,
-        "input": asked.text,
-        "choices": None if asked.options is None else list(asked.options),
-        "target": list(asked.answers),
+        "input": record["question"],
+        "choices": record.get("options"),
+        "target": record["gold"]["answers"],
         "messages": [{"id": f"{name}/prompt", "role": "user", "source": "input", "content": asked.prompt}, reply],
         "output": {"model": model, "choices": [{"message": reply, "stop_reason": "stop"}], "usage": usage},
         "scores": {} if record["error"] else _scores(record, answer),
@@ -162,7 +159,7 @@ def _event(run: StoredRun, asked: Asked, number: int, step: Mapping[str, Any]) -
     """A move of the search. Moves have no time of their own; they get that of the run's start."""
     told = {key: step[key] for key in ("action", "node", "level", "p_yes", "scores", "tokens", "note", "answer")}
     data = {key: value for key, value in told.items() if value not in (None, "", {})}
-    if step.get("shown") and (text := asked.shown(step["shown"])):
+    if step.get("shown") and (text := asked.rows.text(step["shown"])):
         data["shown"] = text
     return {
         "uuid": f"{asked.record['question_id']}/{number}",

@@ -11,12 +11,12 @@ shown. A failed question has an empty reply and scores 0, as in the run's own me
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from pathlib import Path
 from typing import Any
 
+from harness.exchange.bundle import digest
 from harness.exchange.contents import Asked, contents, file_name, started, write_file
 from harness.storage.files import json_line
 from harness.storage.run_folder import StoredRun
@@ -46,10 +46,10 @@ def _sample(run: StoredRun, number: int, asked: Asked) -> dict[str, Any]:
     record = asked.record
     doc = {
         "_id": record["question_id"],
-        "question": asked.text,
+        "question": record["question"],
         "context": asked.context,
-        "answers": list(asked.answers),
-        "all_classes": None if asked.options is None else list(asked.options),
+        "answers": record["gold"]["answers"],
+        "all_classes": record.get("options"),
         "dataset": run.config["dataset"]["name"],
     }
     settings = {"until": [], "do_sample": False, "max_gen_toks": run.config["dataset"].get("max_answer_tokens")}
@@ -67,9 +67,9 @@ def _sample(run: StoredRun, number: int, asked: Asked) -> dict[str, Any]:
         "filtered_resps": [prediction],
         "filter": "none",
         "metrics": list(scores),
-        "doc_hash": _hash(json.dumps(doc, indent=2, ensure_ascii=False)),
-        "prompt_hash": _hash(asked.prompt),
-        "target_hash": _hash(target),
+        "doc_hash": digest(json.dumps(doc, indent=2, ensure_ascii=False)),
+        "prompt_hash": digest(asked.prompt),
+        "target_hash": digest(target),
         **scores,
     }
 
@@ -105,9 +105,5 @@ def _results(run: StoredRun, rows: list[dict[str, Any]]) -> dict[str, Any]:
         "model_source": run.config["model"].get("backend"),
         "model_name": model,
         "model_name_sanitized": file_name(model),
-        "task_hashes": {name: _hash("".join(r["doc_hash"] + r["prompt_hash"] + r["target_hash"] for r in rows))},
+        "task_hashes": {name: digest("".join(r["doc_hash"] + r["prompt_hash"] + r["target_hash"] for r in rows))},
     }
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

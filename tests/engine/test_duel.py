@@ -199,8 +199,6 @@ def test_rules_that_make_no_sense(tmp_path: Path, rules: dict[str, Any], sentenc
 
 
 def test_what_is_no_duel(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="two methods or more"):
-        fight(tmp_path, {"one": Right()})
     both = [plan("one", Right(), tiny()), plan("one", Right(), tiny())]
     with pytest.raises(UserError, match="one is in the duel twice"):
         run_duel(both, Rules(), tmp_path, command=[], progress=Quiet())

@@ -1,4 +1,4 @@
-"""Runs as logs of Inspect and sample files of lm-eval, and lm-eval's scorers beside ours."""
+"""Runs as logs of Inspect and sample files of lm-eval."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from harness.exchange import inspect_logs, lm_eval_samples
 from harness.storage.files import json_line
 from harness.storage.kept_requests import REQUESTS, lines_of
 from harness.storage.run_folder import read_run
-from harness.types import Example
 from tests.reports.build import record, write_run
 
 F1 = "longbench.qa_f1_score"
@@ -162,60 +161,9 @@ def test_runs_without_texts_are_refused(tmp_path: Path, capsys: pytest.CaptureFi
     [
         (["export", "RUN", "--to", "inspct", "--out", "o"], "Did you mean 'inspect'?"),
         (["export", "RUN", "--to", "inspect"], "name the folder for the files"),
-        (["parity", "RUN"], "name the harness to compare with"),
     ],
 )
 def test_mistakes(folder: Path, arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main([str(folder) if a == "RUN" else a for a in arguments])
     assert problem in capsys.readouterr().err
-
-
-METRICS = """
-def get_qa_f1_score(doc, results):
-    return {"qa_f1_score": max(float(results[0] == answer) for answer in doc["answers"])}
-
-def get_qa_f1_with_score(doc, results):
-    return {"score": 1.0, "qa_f1_score": 1.0}
-"""
-
-
-@pytest.fixture
-def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An lm-eval whose scorers differ from LongBench's; importing the package itself fails."""
-    tasks = tmp_path / "site/lm_eval/tasks/longbench"
-    tasks.mkdir(parents=True)
-    (tmp_path / "site/lm_eval/__init__.py").write_text("raise RuntimeError")
-    (tasks / "metrics.py").write_text(METRICS)
-    (tasks / "hotpotqa.yaml").write_text("task: x\nprocess_results: !function metrics.get_qa_f1_with_score\n")
-    monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    return tasks
-
-
-def test_parity_names_the_questions_that_differ(folder: Path, fake: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        main(["parity", "--lm-eval", str(folder)])
-    out = capsys.readouterr().out
-    assert "1 of 2 scores differ" in out  # the failed question is left out
-    assert "longbench.qa_f1_score 0.7500, lm-eval's get_qa_f1_with_score 1.0000, 2 questions" in out
-    assert "q1  0.5000  lm-eval 1.0000  'Ann of Hill'" in out
-    (fake / "hotpotqa.yaml").unlink()  # without a task of that name: the function of the scorer's name
-    with pytest.raises(SystemExit, match="0"):
-        main(["parity", "--lm-eval", str(folder), "--json"])
-    (score,) = json.loads(capsys.readouterr().out)["scores"]
-    assert (score["function"], score["differing"]) == ("get_qa_f1_score", 1)
-    assert [q["lm_eval"] for q in score["questions"]] == [1.0, 0.0]
-
-
-def test_parity_without_lm_eval(folder: Path, fake: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (fake / "metrics.py").write_text("import not_there\n")
-    with pytest.raises(SystemExit, match="2"):
-        main(["parity", "--lm-eval", str(folder)])
-    assert "lack a package (not_there); run: pip install 'lm-eval[longbench]'" in capsys.readouterr().err
-
-
-def test_no_example_no_score(folder: Path, fake: Path) -> None:
-    from harness.exchange.lm_eval_parity import compared, scorers
-
-    examples: dict[str, Example] = {}
-    assert list(compared(read_run(folder), examples, scorers())) == []

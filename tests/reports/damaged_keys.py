@@ -67,7 +67,7 @@ def measured(pairs: Pairs, how: str, share: float, seeds: int) -> dict[str, tupl
     total = 0
     for seed in range(seeds):
         changed, ids = damaged(pairs, how, share, seed)
-        (audit,) = answer_keys.audited(changed)
+        (audit,) = answer_keys.of_runs(changed)
         total += len(ids)
         for name, reasons in audit.suspects.items():
             (hits if name in ids else false).update(["any", *reasons])

@@ -13,7 +13,7 @@ import pytest
 from harness.cli.main import main
 from harness.storage.run_folder import StoredRun, read_run
 from harness.types import Document, Example, Gold, Question, Support
-from reports.answer_keys import Audit, audited, sections
+from reports.answer_keys import Audit, of_runs, sections
 from reports.gold_rows import Rows
 from tests.reports.build import SCORE, record, write_run
 from tests.reports.damaged_keys import damaged, measured
@@ -30,7 +30,7 @@ def example(number: int, gold: Sequence[str], question: str = "") -> Example:
 
 def audit(root: Path, examples: Sequence[Example], answers: Sequence[Sequence[str]]) -> Audit:
     """answers: of each method to these questions; each method is right on RIGHT others."""
-    (found,) = audited(pairs(root, examples, answers))
+    (found,) = of_runs(pairs(root, examples, answers))
     return found
 
 

@@ -11,7 +11,6 @@ INSTALLED = {  # these read what is installed with this program or by pip, and w
     "harness/cli/list.py",
     "harness/config/registry.py",
     "harness/cost/free_memory.py",
-    "harness/exchange/lm_eval_parity.py",
     "harness/llm/template.py",
     "harness/storage/code_version.py",
     "harness/storage/lock.py",

@@ -48,14 +48,13 @@ VERBS: tuple[tuple[str, ...], ...] = (
     ("verify", "{root}/bundle.zip"),
     ("export", "{run}", "--to", "inspect", "--out", "{root}/logs"),
     ("export", "{run}", "--to", "lm-eval", "--out", "{root}/samples"),
-    ("parity", "--lm-eval", "{run}"),
     ("judge", "{run}", "--model", "scripted", "--set", "model.script={root}/script.yaml"),
     ("merge", "{root}"),
     ("show", "--method", "bm25", "--dataset", "musique", "--config", "{run}/run.yaml"),
     ("validate", "--config", "{run}/run.yaml"),
     ("run", "--config", "{run}/run.yaml", "--mlflow", "off", "--out", "{root}/again", "--limit", "1"),
 )
-NOTHING_TO_SHOW = {"curves", "memory", "sweep", "trials", "--graph", "--lm-eval"}  # no recorded stop, twin, graph
+NOTHING_TO_SHOW = {"curves", "memory", "sweep", "trials", "--graph"}  # no recorded stop, twin, graph
 
 
 @pytest.fixture(autouse=True)
