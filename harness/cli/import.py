@@ -85,12 +85,12 @@ def _means(one: Imported) -> list[tuple[str, ...]]:
 
     scores = pd.DataFrame([row["scores"] for row in one.records if row["error"] is None])
     rows: list[tuple[str, ...]] = []
-    for name, *here in zip(scores, scores.mean(), scores.sem(), strict=True):
-        told = one.run.told.get(name.removeprefix(LOGGED), ()) if name.startswith(LOGGED) else ()
-        pairs = [pair for pair in zip(told, here, strict=False) if pair[0] is not None]
-        same = all(math.isclose(*pair, rel_tol=0, abs_tol=_SAME) for pair in pairs)
-        there = "as printed there" if same else f"printed there: {_plus_minus([value for value, _ in pairs])}"
-        rows.append((f"  {name}", _plus_minus(here), there if pairs else ""))
+    for name, *here in zip(map(str, scores), scores.mean(), scores.sem(), strict=True):
+        told = one.run.told.get(name.removeprefix(LOGGED)) if name.startswith(LOGGED) else None
+        pairs = [(there, own) for there, own in zip(told or (), here, strict=False) if there is not None]
+        same = all(math.isclose(there, own, rel_tol=0, abs_tol=_SAME) for there, own in pairs)
+        verdict = "as printed there" if same else f"printed there: {_plus_minus([there for there, _ in pairs])}"
+        rows.append((f"  {name}", _plus_minus(here), verdict if pairs else ""))
     return rows
 
 
