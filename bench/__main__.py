@@ -10,21 +10,25 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from bench import parallel, writing
+from bench import parallel
+from harness.config.resolve import part
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm import capture
 from harness.llm.kv import Arena, rewind
 from harness.llm.load import load_model
 from harness.models import LanguageModel
+from harness.parallel.scheduler import Scheduler
 from pocket.random_model import save
 
 Run = Callable[[], float]
@@ -43,8 +47,10 @@ def line(name: str, a: float, b: float, target: str, ratio: float | None = None,
 
 def paired(name: str, a: Run, b: Run, repeats: int, target: str) -> None:
     a(), b()
-    first, second, ratio, low, high = writing.paired(a, b, repeats)
-    line(name, first, second, target, ratio, f"[{low:.3f}, {high:.3f}]")
+    pairs = [(a(), b()) for _ in range(repeats)]
+    ratios = [x / y for x, y in pairs]
+    first, second = (statistics.median(side) for side in zip(*pairs, strict=True))
+    line(name, first, second, target, statistics.median(ratios), f"[{min(ratios):.3f}, {max(ratios):.3f}]")
 
 
 def eight_layers(folder: Path) -> LanguageModel:
@@ -164,6 +170,38 @@ def model_table(folder: Path, repeats: int) -> None:
     line("linear FLOPs of a search's context / of every token once", once, 1.0, "<= 1.01")
 
 
+def writing(model: Any, sessions: int, read: int, new: int, together: bool) -> float:
+    """Seconds in which `sessions` contexts write `new` tokens each; reading them is not in it.
+
+    Together the weights are read once a step for all of them.
+    """
+    contexts = []
+    for number in range(sessions):
+        context = model.session(Meter())
+        context.user(f"{number}. {tokens(model, read)}")
+        context.flush()
+        contexts.append(context)
+    # Sampled, so that no context ends early on the same token.
+    writes = [partial(context.write, new, temperature=1.0, seed=1) for context in contexts]
+
+    def run() -> None:
+        if together:
+            scheduler = Scheduler(sessions)
+            scheduler.start(*writes)
+            scheduler.wait()
+        else:
+            for write in writes:
+                write()
+
+    return timed(run)
+
+
+def writing_table() -> None:
+    model = load_model(part("models", model="smollm2-135m", sets={"model.dtype": "bfloat16"}))
+    apart, together = (partial(writing, model, 8, 200, 32, at_once) for at_once in (False, True))
+    paired("smollm2-135m bf16, 8 sessions write 32 tokens: one by one / together", apart, together, 2, ">= 2")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5)
@@ -174,8 +212,7 @@ def main() -> None:
         os.environ["HARNESS_HOME"] = str(folder / "home")
         print(f"{'seconds, A / B':<80} {'A':>9} {'B':>9} {'A/B':>7}  {'target':<8} [min, max]", flush=True)
         model_table(folder, repeats)
-        name, first, second, ratio, low, high = writing.row(2)
-        line(name, first, second, ">= 2", ratio, f"[{low:.3f}, {high:.3f}]")
+        writing_table()
         for model in ("smollm2-135m", "pocket-llama"):
             for what, a, b, target in parallel.rows(parallel.Bench(folder / model), model):
                 line(what, a, b, target)

@@ -19,8 +19,7 @@ from typing import Any
 
 import torch
 
-from bench import writing
-from bench.__main__ import appending, line, paired, timed, tokens
+from bench.__main__ import appending, line, paired, timed, tokens, writing
 from bench.parallel import Bench
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
@@ -56,7 +55,7 @@ def recorded(model: Any, contexts: int, new: int, repeats: int) -> None:
     """A: decode steps as they are; B: without recordings."""
 
     def run() -> float:
-        return writing.seconds(model, contexts, 200, new, contexts > 1)
+        return writing(model, contexts, 200, new, contexts > 1)
 
     def eagerly() -> float:
         model._lanes.clear()  # a lane keeps its recordings

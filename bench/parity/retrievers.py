@@ -3,111 +3,80 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+import bm25s
 import numpy as np
 import rank_bm25
-from sentence_transformers import util
+from sentence_transformers import SentenceTransformer, util
 
-from bench.parity import Stage, stage
-from bench.parity.raptor import encoder
+from bench.parity import Found
+from bench.parity.raptor import minilm
 from bench.parity.rows import Rows
-from harness.config.resolve import part
-from harness.cost.meter import Meter
-from harness.embed.load import load_encoder
 from methods.chunks import fixed_chunks
-from methods.retrieval import bm25_scores, words
+from methods.retrieval import best_first, bm25_scores, words
 
 PROGRAM = "rank-bm25"
 METHODS = "`bm25`, `sbert` (also bm25s and sentence-transformers)"
-QUESTIONS = 20
-LAST = "of equal scores its last is first"
-TIES = "kept: the first of equal scores is first (docs/methods/retrieval.md#bm25)"
-IDF = "its idf is ln(1 + (N - n + 0.5) / (n + 0.5)), rank-bm25's ln((N - n + 0.5) / (n + 0.5))"
+FIVE, ORDER = "bm25s: the five best, in order (questions)", "rank-bm25: order of these texts"
+LUCENE = "bm25s: scores of 2 to 4 texts whose mean idf is not positive"
+TOLD = {
+    FIVE: "its idf is ln(1 + (N - n + 0.5) / (n + 0.5)), rank-bm25's ln((N - n + 0.5) / (n + 0.5)); kept: rank-bm25's",
+    ORDER: "of equal scores its last is first; kept: the first of equal scores is first "
+    "(docs/methods/retrieval.md#bm25); no answer changes: the five best of the 20 questions above are the same",
+    LUCENE: "there ours takes Lucene's idf, with which no word weighs less than nothing (rank-bm25: some do)",
+}
 
 
-def run(_code: Path | None, rows: Rows) -> Iterator[Stage]:
+def run(_code: Path | None, rows: Rows, found: Found) -> None:
     """Chunks of real documents, ranked by each program."""
-    texts = rows.texts("hotpotqa", QUESTIONS)
-    cut = [(question, [text[a:b] for a, b in fixed_chunks(text, 100, rows.metered)]) for question, text in texts]
-    yield from _sparse(cut, rows)
-    yield from _few()
-    yield from _dense(cut)
+    cut = [(asked, [text[a:b] for a, b in fixed_chunks(text, 100, rows.metered)]) for asked, text in rows.texts()]
+    shown: list[list[str]] = [[], []]
+    for question, chunks in cut:
+        split, query = [words(chunk) for chunk in chunks], words(question)
+        okapi, ours = rank_bm25.BM25Okapi(split), bm25_scores(query, split).tolist()
+        found.add("rank-bm25: scores of all chunks (questions)", okapi.get_scores(query).tolist(), ours)
+        orders = [best_first(np.array(scores))[:5] for scores in (_lucene(split, query), ours)]
+        top = okapi.get_top_n(query, list(range(len(chunks))), 5)
+        found.add("rank-bm25: the five best, in order (questions)", top, orders[1])
+        found.add(FIVE, *orders)
+        for texts, order in zip(shown, orders, strict=True):
+            texts.append("\n\n".join(chunks[i] for i in order))
+    rows.answers(found, FIVE, *map(rows.read, shown))
+    _few(found)
+    _dense(cut, rows, found)
 
 
 def _lucene(split: list[list[str]], query: list[str]) -> list[float]:
     """Scores of bm25s with its default method."""
-    import bm25s
-
     index = bm25s.BM25(k1=1.5, b=0.75)
     index.index(split, show_progress=False)
     return [float(score) for score in index.get_scores(query)]
 
 
-def _sparse(cut: Sequence[tuple[str, list[str]]], rows: Rows) -> Iterator[Stage]:
-    scores: list[list[list[float]]] = [[], [], []]
-    best: list[list[list[int]]] = [[], [], []]
-    for question, chunks in cut:
-        split, query = [words(chunk) for chunk in chunks], words(question)
-        okapi = rank_bm25.BM25Okapi(split)
-        found = (okapi.get_scores(query).tolist(), _lucene(split, query), bm25_scores(query, split).tolist())
-        orders = (
-            okapi.get_top_n(query, list(range(len(chunks))), 5),
-            np.argsort(-np.array(found[1]), kind="stable")[:5].tolist(),
-            np.argsort(-np.array(found[2]), kind="stable")[:5].tolist(),
-        )
-        for kept, values in zip((*scores, *best), (*found, *orders), strict=True):
-            kept.append(values)
-    yield stage("rank-bm25: scores of all chunks (questions)", scores[0], scores[2])
-    yield stage(
-        "rank-bm25: the five best, in order (questions)", best[0], best[2], "its last of equal scores is first", TIES
-    )
-    yield stage("bm25s: the five best, in order (questions)", best[1], best[2], IDF, "kept: rank-bm25's")
-    shown = [
-        ["\n\n".join(chunks[i] for i in order) for (_, chunks), order in zip(cut, found, strict=True)] for found in best
-    ]
-    yield rows.answers("bm25s", *map(rows.read, shown[1:]))
-
-
-def _few() -> Iterator[Stage]:
+def _few(found: Found) -> None:
     """200 made-up collections of two to four texts over eight words."""
     dice = random.Random(5)
-    okapi, lucene = [], []
-    orders: list[list[list[int]]] = [[], []]
     for _ in range(200):
         split = [dice.choices("abcdefgh", k=dice.randint(2, 9)) for _ in range(dice.randint(2, 4))]
         query = dice.choices("abcdefgh", k=3)
-        index, ours = rank_bm25.BM25Okapi(split), bm25_scores(query, split).tolist()
+        index, ours = rank_bm25.BM25Okapi(split), bm25_scores(query, split)
         if index.average_idf > 0:
-            orders[0].append(index.get_top_n(query, list(range(len(split)))))
-            orders[1].append(np.argsort(-np.array(ours), kind="stable").tolist())
-        (lucene if index.average_idf <= 0 else okapi).append((split, query, ours))
-    yield stage(
-        "rank-bm25: scores of 2 to 4 texts whose mean idf is positive",
-        [rank_bm25.BM25Okapi(split).get_scores(query).tolist() for split, query, _ in okapi],
-        [ours for _, _, ours in okapi],
-    )
-    yield stage("rank-bm25: order of these texts", *orders, LAST, TIES)
-    pairs = [(_lucene(split, query), ours) for split, query, ours in lucene]
-    yield Stage(
-        "bm25s: order of 2 to 4 texts whose mean idf is not positive",
-        len(pairs),
-        sum(np.allclose(np.array(a) * 2.5, b, rtol=1e-4, atol=1e-6) for a, b in pairs),
-        settled="there ours takes Lucene's idf, with which no word weighs less than nothing (rank-bm25: some do)",
-    )
+            name = "rank-bm25: scores of 2 to 4 texts whose mean idf is positive"
+            found.add(name, index.get_scores(query).tolist(), ours.tolist())
+            found.add(ORDER, index.get_top_n(query, list(range(len(split)))), best_first(ours))
+        else:
+            found.add(LUCENE, [2.5 * score for score in _lucene(split, query)], ours.tolist(), 1e-4)
 
 
-def _dense(cut: Sequence[tuple[str, list[str]]]) -> Iterator[Stage]:
-    largest, best = [], [[], []]
-    ours = load_encoder(part("encoders", sets={"encoder": "minilm"}), Meter("search"), "encoder")
+def _dense(cut: Sequence[tuple[str, list[str]]], rows: Rows, found: Found) -> None:
+    encoder, ours = SentenceTransformer(str(minilm()), device="cpu"), rows.encoder
     for question, chunks in cut:
-        vectors = encoder().encode([question, *chunks], show_progress_bar=False)
+        vectors = encoder.encode([question, *chunks], show_progress_bar=False)
         query, passages = ours.encode([question], "query"), ours.encode(chunks, "passage")
-        largest.append(float(abs(vectors - np.concatenate([query, passages])).max()))
+        name = "sentence-transformers: vectors within 1e-6 (questions)"
+        found.add(name, vectors.tolist(), [*query.tolist(), *passages.tolist()], 1e-6)
         cosine = util.cos_sim(vectors[0], vectors[1:])[0].numpy()
-        for kept, values in zip(best, (cosine, ours.similarity(query[0], passages)), strict=True):
-            kept.append(values.argsort(kind="stable")[::-1][:5].tolist())
-    name = f"sentence-transformers: vectors, largest difference {max(largest):.1g}"
-    yield Stage(name, len(largest), sum(x < 1e-5 for x in largest))
-    yield stage("sentence-transformers: the five nearest, in order (questions)", *best)
+        best = (best_first(scores)[:5] for scores in (cosine, ours.similarity(query[0], passages)))
+        found.add("sentence-transformers: the five nearest, in order (questions)", *best)

@@ -34,7 +34,6 @@ _PURPOSES = {
     "evaluate": "BLEU, METEOR and ROUGE as the library evaluate computes them",
     "zh": "Chinese data sets of LongBench",
     "flops": "FLOPs counted by a second library",
-    "compression": "LLMLingua's own code, to compare with",
     "adapters": "LoRA adapters: reading them, and harness train",
     "raptor": "RAPTOR's clusters (UMAP)",
     "entities": "names found by spaCy and stanza (QRMeM)",

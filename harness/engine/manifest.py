@@ -47,7 +47,6 @@ _PACKAGES = (
     "evaluate",
     "fvcore",
     "jieba",
-    "llmlingua",
     "mlflow",
     "nltk",
     "numpy",

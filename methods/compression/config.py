@@ -7,17 +7,12 @@ from __future__ import annotations
 
 import operator
 import re
-from importlib.util import find_spec
 from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from harness.method import MethodConfig
 
-NEEDS_LIBRARY = (
-    "'library' needs the package llmlingua, which is not installed; run: pip install 'longdoc-harness[compression]', "
-    "or choose engine own"
-)
 Condition = Literal["none", "before", "after", "none_condition", "before_condition", "after_condition"]
 _BUDGET = re.compile(r"([-+*/])(\d+(?:\.\d+)?)")
 _OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
@@ -55,7 +50,6 @@ class LinguaConfig(MethodConfig):
                                  released code, whose index is off by one; "own" = its own, as the paper's formula says
     last_window                + a rest shorter than a window: "kept" as in the released code, or "compressed"
     window                     + tokens of the reader's request, answer included; None = the reader's window
-    engine                     + "own", or "library": the package llmlingua, its scores through the same sessions
 
     Not there: `concate_question` (the reading prompt has the question), `instruction` (likewise), segments with rates
     of their own in structured prompts, and rankers that are a service.
@@ -86,14 +80,7 @@ class LinguaConfig(MethodConfig):
     credit: Literal["next", "own"] = "next"
     last_window: Literal["kept", "compressed"] = "kept"
     window: int | None = Field(default=None, gt=0)
-    engine: Literal["own", "library"] = "own"
-
-    @field_validator("engine")
-    @classmethod
-    def _check_library(cls, value: str) -> str:
-        if value == "library" and find_spec("llmlingua") is None:
-            raise ValueError(NEEDS_LIBRARY)
-        return value
+    engine: Literal["own"] = "own"  # the hashes of stored runs have it
 
     @field_validator("context_budget")
     @classmethod
@@ -104,11 +91,6 @@ class LinguaConfig(MethodConfig):
 
     @model_validator(mode="after")
     def _check_combination(self) -> LinguaConfig:
-        own = [k for k in ("credit", "last_window") if getattr(self, k) != type(self).model_fields[k].default]
-        own += [k for k in ("keep_split", "use_sentence_level_filter", "add_instruction") if getattr(self, k)]
-        own += ["force_context_number"] if self.force_context_number is not None else []
-        if self.engine == "library" and own:
-            raise ValueError(f"engine=library does not offer {', '.join(own)}; use engine=own")
         if self.contexts == "titled-lines" and self.chunk_tokens != LinguaConfig.model_fields["chunk_tokens"].default:
             raise ValueError(
                 "chunk_tokens cuts nothing with contexts=titled-lines; leave it out, or set contexts=lines"

@@ -38,7 +38,6 @@ from harness.models import MeteredModel
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.chunks import Span, fixed_chunks, packed_chunks
-from methods.compression import library
 from methods.compression.config import LinguaConfig, LLMLinguaConfig, LongLLMLinguaConfig
 from methods.compression.ranking import RESTRICTIVE, Chosen, choose, choose_sentences, lines, priorities, titled_lines
 from methods.compression.show import (
@@ -216,12 +215,6 @@ class LongLLMLingua(reading.ReadingMethod):
     needs: ClassVar[dict[str, frozenset[str]]] = {"reader": frozenset(), "compressor": frozenset({"score"})}
     own_prompts = (RESTRICTIVE,)  # behind the question while contexts are ranked
 
-    def problems(self) -> list[str]:
-        """The package llmlingua has the restrictive sentence in its code."""
-        if self.config.engine == "library" and RESTRICTIVE.name in self.config.prompts:
-            return [f"method.engine=library has its own '{RESTRICTIVE.name}'; leave out the replacement of that prompt"]
-        return []
-
     def skills(self) -> list[Skill]:
         """Short answers and choices after a text; likely questions after texts, and likely texts after questions."""
         return [*reading.skills(self.config), ranking(RESTRICTIVE.of(self.config)), TEXT]
@@ -254,8 +247,6 @@ def squeeze(
     target = target if most is None else min(target, most)
     if not spans:
         return Compressed([], 0, 0)
-    if config.engine == "library":
-        return library.squeeze(text, spans, target, prompt.rank, config, tools)
     if config.use_context_level_filter and len(spans) > 1:
         priority = priorities([text[a:b] for a, b in spans], prompt.rank + RESTRICTIVE.of(config).text, config, tools)
         chosen = choose(sizes, priority, target, config)

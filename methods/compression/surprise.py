@@ -15,9 +15,9 @@ kept(units, mask) ──► runs of kept units as spans of characters
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from types import TracebackType
 from typing import Self
 
@@ -67,11 +67,6 @@ def units_of(text: str, model: MeteredModel) -> Units:
             sizes.append(1)
         end = max(end, b)
     return Units(text, (0, *starts[1:], len(text)) if starts else (0,), tuple(sizes))
-
-
-def joined(pieces: Sequence[str], sizes: Sequence[int]) -> Units:
-    """Units of separate pieces joined into one text."""
-    return Units("".join(pieces), (0, *accumulate(map(len, pieces))), tuple(sizes))
 
 
 def kept(units: Units, mask: np.ndarray) -> list[Span]:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from bench.parity import Stage, pecan, same, stage
-from bench.parity.__main__ import page
+from bench.parity import Found, Stage, pecan, same
+from bench.parity.__main__ import KEPT, page
 from bench.parity.rows import Rows
 from tests.docs.pages import ROOT
 
@@ -12,9 +14,22 @@ def test_the_page_is_what_the_stored_results_give() -> None:
     assert (ROOT / "docs" / "parity.md").read_text(encoding="utf-8") == page()
 
 
-def test_a_stage_counts_equal_items_and_needs_a_reason_only_where_some_differ() -> None:
-    assert stage("ranks", [[1, 2], [3]], [[1, 2], [4]], "ties", "kept") == Stage("ranks", 2, 1, "ties", "kept")
-    assert stage("ranks", [1.0], [1.0 + 1e-12], "ties", "kept") == Stage("ranks", 1, 1)
+@pytest.mark.parametrize("path", sorted(KEPT.glob("*.json")), ids=lambda path: path.stem)
+def test_every_difference_says_its_reason_and_what_it_changes(path) -> None:
+    for name, stage in json.loads(path.read_text(encoding="utf-8"))["stages"].items():
+        if stage["equal"] < stage["compared"]:
+            assert stage["told"], name
+            assert stage["answers"] or "answer" in stage["told"] or "as above" in stage["told"], name
+
+
+def test_a_stage_counts_equal_items() -> None:
+    found = Found()
+    found.each("ranks", [[1, 2], [3]], [[1, 2], [4]])
+    found.add("scores", 1.0, 1.0 + 1e-12)
+    found.sets("kept", [1, 2, 3], [3, 4])
+    assert found == {"ranks": Stage(2, 1), "scores": Stage(1, 1), "kept": Stage(2, 1)}
+    with pytest.raises(ValueError):
+        found.each("ranks", [1, 2], [1])
 
 
 @pytest.mark.parametrize(("a", "b"), [(1.0, 1.001), ([1, 2], [1]), ("a", "b"), ([0.0, 1.0], [0.0, 1.1])])
@@ -22,12 +37,8 @@ def test_values_that_differ_are_not_the_same(a: object, b: object) -> None:
     assert not same(a, b)
 
 
-def test_sequences_of_different_lengths_are_not_compared() -> None:
-    with pytest.raises(ValueError):
-        stage("ranks", [1, 2], [1])
-
-
 def test_pecan_builds_and_searches_as_a_second_reading_of_the_paper_does() -> None:
-    stages = list(pecan.run(None, Rows(), documents=1, questions=3, tokens=200))
-    assert [s.equal for s in stages] == [s.compared for s in stages]
-    assert [s.compared > 0 for s in stages] == [True] * 5
+    found = Found()
+    pecan.run(None, Rows(), found, documents=1, questions=3, tokens=200)
+    assert all(stage.equal == stage.compared > 0 for stage in found.values())
+    assert len(found) == 5

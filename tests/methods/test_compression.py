@@ -1,9 +1,8 @@
-"""LLMLingua, LongLLMLingua and Selective-Context: worked examples, the package beside our loop, and bad input."""
+"""LLMLingua, LongLLMLingua and Selective-Context: worked examples, and bad input."""
 
 import json
 import shutil
 from itertools import pairwise
-from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from harness.config.schema import ModelConfig
 from harness.errors import ModelOutputError, QuestionError, WindowExceeded
@@ -19,10 +17,10 @@ from harness.llm.load import load_model
 from harness.llm.scripted import Script, ScriptedModel
 from harness.types import Document, Question
 from methods.compression import config, lingua
-from methods.compression.lingua import ratios, threshold, windows
+from methods.compression.lingua import windows
 from methods.compression.ranking import choose, perplexities
 from methods.compression.selective import _above, _groups, _information
-from methods.compression.surprise import joined, kept, opened, surprise, units_of
+from methods.compression.surprise import Units, kept, opened, surprise, units_of
 from pocket.random_model import save
 from pocket.world.sample import sample
 from tests.methods.conftest import FakeTools
@@ -107,7 +105,7 @@ def test_surprise_is_minus_the_log_probability_the_network_gives(llama):
 def test_a_token_cut_otherwise_shares_its_cost_by_characters():
     model = ScriptedModel(Script())  # " abcd" is one token with -log p 1, the next 2, ...
     tools = tools_of(model)
-    units = joined(["a", "bcd", " ef"], [1, 1, 2])
+    units = Units("abcd ef", (0, 1, 4, 7), (1, 1, 2))
     with tools.model("compressor").session() as s:
         s.user("x")
         assert surprise(s, tools.model("compressor"), units).tolist() == [0.25, 0.75, 1.0]  # 2 over two tokens
@@ -163,15 +161,6 @@ def test_the_contexts_that_a_budget_lets_through(target, changed, numbers):
     assert [c.number for c in chosen] == numbers
 
 
-def test_keep_ratios_go_from_plus_to_minus_by_rank():
-    setting = config.LongLLMLinguaConfig(dynamic_context_compression_ratio=0.3, reorder_context="original")
-    chosen = choose([10, 10, 10], np.array([1.0, 3.0, 2.0]), 1000, setting)
-    assert [c.offset for c in chosen] == pytest.approx([-0.3, 0.3, 0.0])
-    # tau = 37 / (3 * 12 + 1) = 1; clipped to [0, 1]
-    assert ratios([10, 10, 10], 37, [-0.3, 0.3, 0.0]) == pytest.approx([0.7, 1.0, 1.0])
-    assert ratios([10], -3, [0.0]) == [0.0]
-
-
 def test_a_context_that_is_not_there_cannot_be_forced():
     with pytest.raises(QuestionError, match="force_context_ids has 7, but the text has 2 contexts"):
         choose([1, 1], np.zeros(2), 5, config.LongLLMLinguaConfig(force_context_ids=(7,)))
@@ -180,33 +169,12 @@ def test_a_context_that_is_not_there_cannot_be_forced():
 # --- tokens -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("sizes", "size", "wanted"),
-    [
-        ([5], 10, [[(7, 0)]]),
-        ([7], 10, [[(9, 0)]]),  # 9 of the 10 are left in the first window
-        ([8], 10, [[(9, 0)], [(1, 0)]]),
-        ([5, 5], 10, [[(7, 0), (2, 1)], [(5, 1)]]),
-        ([30], 10, [[(9, 0)], [(10, 0)], [(10, 0)], [(3, 0)]]),
-    ],
-)
-def test_windows(sizes, size, wanted):
-    assert windows(sizes, [float(i) for i in range(len(sizes))], size) == wanted
-
-
 @given(st.lists(st.integers(0, 50), max_size=8), st.integers(2, 20))
 def test_windows_hold_all_tokens(sizes, size):
     found = windows(sizes, [0.5] * len(sizes), size)
     lengths = [sum(tokens for tokens, _ in window) for window in found]
     assert sum(lengths) == sum(sizes) + 2 * len(sizes)
     assert all(n == size for n in lengths[1:-1])
-
-
-@pytest.mark.parametrize(
-    ("ratio", "wanted"), [(1.0, float("-inf")), (0.5, 4.0), (0.75, 3.0), (0.0, 5.0), (0.1, 5.0), (0.99, 3.0)]
-)
-def test_threshold(ratio, wanted):
-    assert threshold(np.array([2.0, 5.0, 3.0, 4.0]), ratio) == wanted
 
 
 def lingua_by_hand(credit):
@@ -268,75 +236,6 @@ def test_where_the_window_is_full_the_oldest_kept_tokens_are_forgotten(llama):
 def test_a_window_that_does_not_fit_beside_the_question():
     with pytest.raises(WindowExceeded, match=r"holds 9 tokens of text .* method.iterative_size=4.; lower it or raise"):
         squeezed("w " * 40, config.LLMLinguaConfig(use_context_level_filter=False), Table(window=18))
-
-
-# --- the package ------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def package(folder):
-    """llmlingua as it is, but for the tokenizer that it would fetch to count tokens."""
-    llmlingua = pytest.importorskip("llmlingua", reason="the package llmlingua is not installed")
-    tiktoken = pytest.importorskip("tiktoken")
-    counting = SimpleNamespace(encode=str.split)
-    with mock.patch.object(tiktoken, "encoding_for_model", return_value=counting):
-        return llmlingua.PromptCompressor(str(folder), device_map="cpu", model_config={"trust_remote_code": False})
-
-
-LONG = {
-    "rank_method": "longllmlingua",
-    "condition_in_question": "after_condition",
-    "reorder_context": "sort",
-    "dynamic_context_compression_ratio": 0.3,
-    "condition_compare": True,
-}
-RELEASED = {
-    "llmlingua": {"rank_method": "llmlingua"},
-    "longllmlingua": LONG,
-    "longllmlingua original order": {**LONG, "reorder_context": "original"},
-    "longllmlingua two stage": {**LONG, "reorder_context": "two_stage", "context_budget": "*1.5"},
-    "before": {**LONG, "condition_in_question": "before_condition"},
-    "ranking alone": {**LONG, "use_token_level_filter": False},
-    "tokens alone": {**LONG, "use_context_level_filter": False},
-}
-
-
-@pytest.mark.parametrize("engine", ["own", "library"])
-@pytest.mark.parametrize(("tokens", "chunk"), [(230, 1000), (230, 60), (380, 90)])
-@pytest.mark.parametrize("name", RELEASED)
-def test_token_for_token_as_the_package_on_one_window(package, llama, name, tokens, chunk, engine):
-    setting = config.LinguaConfig(**RELEASED[name], target_tokens=tokens // 2, chunk_tokens=chunk, engine=engine)
-    text = first_tokens(TEXT, tokens, llama)
-    contexts = [text[a:b] for a, b in lingua.fixed_chunks(text, chunk, tools_of(llama).model("compressor"))]
-    theirs = package.compress_prompt(
-        list(contexts), question=ASKED, target_token=tokens // 2, concate_question=False, **RELEASED[name]
-    )
-    ours, found = squeezed(text, setting, llama)
-    assert ours == theirs["compressed_prompt"]
-    assert found.after < tokens or name == "ranking alone"
-
-
-def test_the_package_fails_beyond_one_window_and_our_sessions_do_not(package, llama):
-    text = first_tokens(TEXT, 900, llama)
-    with pytest.raises(ValueError, match="unpack"):
-        package.compress_prompt([text], question=ASKED, target_token=300)
-    setting = config.LLMLinguaConfig(target_tokens=300, engine="library", use_context_level_filter=False)
-    told, found = squeezed(text, setting, llama)
-    assert found.before == pytest.approx(900, abs=3)
-    assert 250 < found.after < 600
-    own, _ = squeezed(text, setting.model_copy(update={"engine": "own"}), llama)
-    # Our loop decides the first window alike; behind it thresholds differ (see methods.compression.lingua).
-    assert own[:200] == told[:200]
-    assert len(own) == pytest.approx(len(told), rel=0.2)
-
-
-def test_a_missing_package_is_told_with_the_command():
-    with mock.patch.object(config, "find_spec", return_value=None):
-        with pytest.raises(
-            ValidationError, match=r"pip install 'longdoc-harness\[compression\]', or choose engine own"
-        ):
-            config.LLMLinguaConfig(engine="library")
-        config.LLMLinguaConfig()
 
 
 @pytest.fixture(scope="module")

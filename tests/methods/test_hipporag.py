@@ -7,7 +7,7 @@ import pytest
 
 from harness.llm.scripted import Rule
 from harness.types import Document, Passage, Question
-from methods.hipporag import HippoRAG, plain, walk
+from methods.hipporag import HippoRAG, plain
 from tests.methods.conftest import FakeTools, WordEncoder
 
 PARAGRAPHS = ["Velindra is by Toren.", "Toren lives in Kelford.", "Mira sold boats.", "Kelford lies by a river."]
@@ -80,30 +80,6 @@ def test_without_a_triple_passages_are_ranked_by_similarity(reply):
     answer, _ = answered(reply)
     assert answer.stop_reason == "no triple kept: ranked by similarity"
     assert [s.scores["similarity"] for s in answer.steps[1:]] == [1.0, 0.0]
-
-
-def test_pagerank_by_hand():
-    """Two passages, one phrase each: p0 - a, p1 - b, and the triple a - b. The walk starts at a and, weighing 0.05, p0.
-
-    With half of the walks beginning anew, x = 0.5 s + 0.5 M x, where a and b pass on in the ratio 2 : 1 (the triple
-    counts in both directions, the passage once).
-    """
-    index = {"facts": [["a", "r", "b"]], "of": [[0], [0]], "synonyms": []}
-    index["of"] = [[0], []]
-    found = walk(index, np.array([1.0]), [0], np.array([1.0, 0.0]), HippoRAG.Config())
-    start = np.array([1.0, 1.0, 0.05, 0.0]) / 2.05  # a, b, p0, p1
-    flow = np.array([[0, 2 / 3, 1 / 2, 0], [2 / 3, 0, 1 / 2, 0], [1 / 3, 1 / 3, 0, 0], [0, 0, 0, 0]])
-    flow[:, 3] = start  # a passage without an edge goes where the walk starts
-    rank = np.linalg.solve(np.eye(4) - 0.5 * flow, 0.5 * start)
-    assert found == pytest.approx(rank[2:], abs=1e-5)
-
-
-def test_a_phrase_counts_less_the_more_passages_have_it():
-    facts = [["a", "r", "common"], ["b", "r", "common"], ["c", "r", "common"]]
-    index = {"facts": facts, "of": [[0], [1], [2]], "synonyms": []}
-    rank = walk(index, np.array([1.0, 1.0, 1.0]), [0], np.zeros(3), HippoRAG.Config(link_k=1))
-    assert rank.argmax() == 0
-    assert rank[1] == pytest.approx(rank[2])
 
 
 def test_similar_phrases_are_joined_by_their_similarity():

@@ -93,9 +93,3 @@ REFUSED = [
 def test_settings_that_do_not_go_together_are_refused(kind, bad, told):
     with pytest.raises(ValidationError, match=told):
         kind(**bad)
-
-
-def test_what_the_package_does_not_offer_is_refused(monkeypatch):
-    monkeypatch.setattr(config, "find_spec", lambda name: object())  # as if it were installed
-    with pytest.raises(ValidationError, match="engine=library does not offer credit, keep_split; use engine=own"):
-        config.LLMLinguaConfig(engine="library", credit="own", keep_split=True)
