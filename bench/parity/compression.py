@@ -39,6 +39,7 @@ from methods.compression.show import Compressed
 from methods.compression.surprise import opened, surprise, units_of
 from methods.retrieval import Dense, RetrievalConfig
 from tests.methods.conftest import FakeTools
+from tests.methods.test_compression import RELEASED
 
 PROGRAM = "liyucheng09/Selective_Context, carriex/recomp, RUC-NLPIR/FlashRAG"
 METHODS = (
@@ -61,22 +62,6 @@ TOLD = {
     "RECOMP's units are sentences",
     LINGUA: "beyond one window the package fails on current transformers",
 }
-LONG = {
-    "rank_method": "longllmlingua",
-    "condition_in_question": "after_condition",
-    "reorder_context": "sort",
-    "dynamic_context_compression_ratio": 0.3,
-    "condition_compare": True,
-}
-SETTINGS: list[dict[str, Any]] = [
-    {"rank_method": "llmlingua"},
-    LONG,
-    {**LONG, "reorder_context": "original"},
-    {**LONG, "reorder_context": "two_stage", "context_budget": "*1.5"},
-    {**LONG, "condition_in_question": "before_condition"},
-    {**LONG, "use_token_level_filter": False},
-    {**LONG, "use_context_level_filter": False},
-]
 SIZES = ((230, 1000), (230, 60), (380, 90))  # tokens of a text and of its contexts
 
 
@@ -110,7 +95,7 @@ def _lingua(folder: Path, texts: Sequence[tuple[str, str]], model: LanguageModel
     for (question, document), (tokens, size) in zip(texts, cycle(SIZES), strict=False):
         text = document[: model.offsets(document)[tokens - 1][1]]
         contexts = [text[a:b] for a, b in fixed_chunks(text, size, tools.model("compressor"))]
-        for setting in SETTINGS:
+        for setting, _ in RELEASED:
             asked = {"question": question, "target_token": tokens // 2, "concate_question": False}
             released = package.compress_prompt(list(contexts), **asked, **setting)["compressed_prompt"]
             config = LinguaConfig(**setting, target_tokens=tokens // 2, chunk_tokens=size)

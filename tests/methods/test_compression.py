@@ -1,5 +1,6 @@
 """LLMLingua, LongLLMLingua and Selective-Context: worked examples, and bad input."""
 
+import hashlib
 import json
 import shutil
 from itertools import pairwise
@@ -236,6 +237,32 @@ def test_where_the_window_is_full_the_oldest_kept_tokens_are_forgotten(llama):
 def test_a_window_that_does_not_fit_beside_the_question():
     with pytest.raises(WindowExceeded, match=r"holds 9 tokens of text .* method.iterative_size=4.; lower it or raise"):
         squeezed("w " * 40, config.LLMLinguaConfig(use_context_level_filter=False), Table(window=18))
+
+
+LONG = {
+    "rank_method": "longllmlingua",
+    "condition_in_question": "after_condition",
+    "reorder_context": "sort",
+    "dynamic_context_compression_ratio": 0.3,
+    "condition_compare": True,
+}
+# Arguments of llmlingua 0.2.2, which bench.parity runs, and the sha256 of its text of one window.
+RELEASED = [
+    ({"rank_method": "llmlingua"}, "1"),
+    (LONG, "2"),
+    ({**LONG, "reorder_context": "original"}, "3"),
+    ({**LONG, "reorder_context": "two_stage", "context_budget": "*1.5"}, "4"),
+    ({**LONG, "condition_in_question": "before_condition"}, "5"),
+    ({**LONG, "use_token_level_filter": False}, "6"),
+    ({**LONG, "use_context_level_filter": False}, "7"),
+]
+
+
+@pytest.mark.parametrize(("released", "digest"), RELEASED)
+def test_the_text_of_one_window_is_that_of_the_package(llama, released, digest):
+    setting = config.LinguaConfig(**released, target_tokens=115, chunk_tokens=60)
+    text, _ = squeezed(first_tokens(TEXT, 230, llama), setting, llama)
+    assert hashlib.sha256(text.encode()).hexdigest()[:12] == digest
 
 
 @pytest.fixture(scope="module")

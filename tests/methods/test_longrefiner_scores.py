@@ -46,7 +46,6 @@ def test_local_scores_are_means_of_children():
     more = Tree([*TREE.nodes[:4], Node("paragraph", "", 13, 14, 2), *(shifted(n) for n in TREE.nodes[4:])])
     leaves = [0.6, 0.2, 0.5, 0.8, 0.3, 0.1, 0.9]
     assert local_scores(more, leaves)[2] == near((0.2 + 0.5 + 0.55) / 3)
-    assert local_scores(more, leaves, "code")[2] == near(((0.2 + 0.5) / 2 + 0.55) / 2)
 
 
 def shifted(node):
@@ -60,11 +59,7 @@ GLOBAL = [
     ({"early", "school"}, "paper", [0, 0, 1, 0.5, 1, 0.5, 0.5, 0, 0, 0]),
     ({"abstract", "late"}, "paper", [1, 1, 0, 0, 0, 0, 0, 1, 1, 0]),
     ({"", "nothing"}, "paper", [0] * 10),
-    # Early has one sub-section: shares of 1/2; School two paragraphs: shares of 1/3; nothing two levels down.
-    ({"early"}, "code", [0, 0, 1, 0.5, 0.5, 0, 0, 0, 0, 0]),
-    ({"early", "school"}, "code", [0, 0, 1, 0.5, 1.5, 1 / 3, 1 / 3, 0, 0, 0]),
-    ({"abstract"}, "code", [1, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
-    # Late has no sub-section: its paragraph gets all.
+    # The released code: a section without sub-sections gives its paragraph all.
     ({"late"}, "code", [0, 0, 0, 0, 0, 0, 0, 1, 1, 0]),
 ]
 

@@ -20,22 +20,6 @@ from tests.methods.conftest import FakeTools
 from tests.methods.pecan_search import CHUNKS, SUMMARY, TEXT, attention, probes, run
 
 
-def test_edges_and_relevances_of_a_hand_worked_graph():
-    answer, graph, _ = run([0.0, 0.0, 0.9])
-    assert graph.text == [*CHUNKS, "first point", "second point"]
-    assert graph.level == [1, 1, 1, 1, 2, 2]
-    assert {(i, j): pytest.approx(w) for i, j, w in graph.edges} == {
-        (4, 0): 0.8, (4, 1): 0.1, (4, 2): 0.1,
-        (5, 1): 0.2, (5, 2): 0.2, (5, 3): 0.6,
-    }  # fmt: skip
-    # r of p4 = 2 x 0.2 (the question is position 1), of p5 = 3 x 0.5.
-    # z = E^T r: c0 .32, c1 .04 + .3 = .34, c2 .34, c3 .9; sum 1.9
-    assert [s.scores["relevance"] for s in answer.steps[:2]] == pytest.approx([0.4, 1.5])
-    assert answer.steps[2].node == 3
-    assert answer.steps[2].scores["attention"] == pytest.approx(0.9 / 1.9)
-    assert answer.steps[2].scores["relevance"] == pytest.approx(4 * 0.4)
-
-
 def test_options_are_shown_in_the_second_turn_alone():
     """The papers have no multiple choice; a question whose options nobody showed cannot be answered with one of them."""
     method, document = (

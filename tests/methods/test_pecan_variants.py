@@ -82,15 +82,6 @@ def test_order_of_visits_by_what_chooses(params, nodes):
     assert answer.stop_reason == "exhausted"
 
 
-def test_the_parts_of_the_first_choice():
-    answer, _, _ = search()
-    parts = answer.steps[2].scores
-    assert (parts["attention"], parts["similarity"]) == pytest.approx((0.32 / 1.9, 0.5 / 1.2))
-    assert parts["total"] == pytest.approx(0.32 / 1.9 + 0.5 / 1.2)
-    none = search(attention=False)[0].steps[2].scores
-    assert (none["attention"], none["total"]) == (0, pytest.approx(0.5 / 1.2))
-
-
 def test_a_sum_over_tokens_makes_long_nodes_heavier():
     # Chunks of 3, 3, 3 and 1 tokens: A of p5 is 0.1 x 3, 0.1 x 3, 0.3 x 1 -> a third each, where the mean has 0.2, 0.2, 0.6.
     columns = ["aa ab ac", "ba bb bc", "ca cb cc", "da"]
