@@ -248,13 +248,13 @@ LONG = {
 }
 # Arguments of llmlingua 0.2.2, which bench.parity runs, and the sha256 of its text of one window.
 RELEASED = [
-    ({"rank_method": "llmlingua"}, "1"),
-    (LONG, "2"),
-    ({**LONG, "reorder_context": "original"}, "3"),
-    ({**LONG, "reorder_context": "two_stage", "context_budget": "*1.5"}, "4"),
-    ({**LONG, "condition_in_question": "before_condition"}, "5"),
-    ({**LONG, "use_token_level_filter": False}, "6"),
-    ({**LONG, "use_context_level_filter": False}, "7"),
+    ({"rank_method": "llmlingua"}, "e32376dca249"),
+    (LONG, "7eb784c1d55c"),
+    ({**LONG, "reorder_context": "original"}, "e5d9652e6202"),
+    ({**LONG, "reorder_context": "two_stage", "context_budget": "*1.5"}, "4b0116831dc8"),
+    ({**LONG, "condition_in_question": "before_condition"}, "cd232a19e97d"),
+    ({**LONG, "use_token_level_filter": False}, "8c08a87eae96"),
+    ({**LONG, "use_context_level_filter": False}, "07084531639c"),
 ]
 
 
