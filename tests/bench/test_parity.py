@@ -15,11 +15,10 @@ def test_the_page_is_what_the_stored_results_give() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(KEPT.glob("*.json")), ids=lambda path: path.stem)
-def test_every_difference_says_its_reason_and_what_it_changes(path) -> None:
+def test_every_difference_says_its_reason(path) -> None:
     for name, stage in json.loads(path.read_text(encoding="utf-8"))["stages"].items():
         if stage["equal"] < stage["compared"]:
             assert stage["told"], name
-            assert stage["answers"] or "answer" in stage["told"] or "as above" in stage["told"], name
 
 
 def test_a_stage_counts_equal_items() -> None:
