@@ -74,11 +74,12 @@ def in_common(run: StoredRun, base: StoredRun) -> tuple[int, int, str]:
     Those that an import left out count.
     """
     runs = [one.whole or one for one in (run, base)]
-    sizes = [one.manifest["dataset"]["questions"] if facts.elsewhere(one) else len(one.records) for one in runs]
+    told = [(one.manifest.get("dataset") or {}).get("questions") if facts.elsewhere(one) else None for one in runs]
+    sizes = [asked or len(one.records) for asked, one in zip(told, runs, strict=True)]
     number = len(same_questions(*runs))
     who = " and ".join(f"{one.config['method']['name']} with {one.config['model']['name']}" for one in runs)
-    told = f"{who} share {number} questions (id, question and a right answer) of {sizes[0]} and {sizes[1]}"
-    return number, max(sizes), f"{runs[0].config['dataset']['name']}: {told}"
+    shared = f"{who} share {number} questions (id, question and a right answer) of {sizes[0]} and {sizes[1]}"
+    return number, max(sizes), f"{runs[0].config['dataset']['name']}: {shared}"
 
 
 def same_questions(run: StoredRun, base: StoredRun) -> set[str]:

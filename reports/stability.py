@@ -7,7 +7,8 @@
 A choice is a scorer of `reports.bands`, or a judge: one model with one prompt. The order of a pair is the headline's; a
 choice flips it where its means say the opposite; the questions do not settle it where the interval of the headline's
 difference (bootstrap by cluster, as of every table) holds 0. For each choice the share of DRAWS resamples with the
-opposite order is told too. A pair that the headline ties has the order of most choices.
+opposite order is told too. A pair that the headline ties has the order of most choices. A choice by which all methods
+are equal, as of a judge that always says no, has no order and is left out.
 """
 
 from __future__ import annotations
@@ -50,6 +51,12 @@ class Stability:
     table: pd.DataFrame
 
     @property
+    def silent(self) -> list[str]:
+        """The choices by which all methods are equal."""
+        telling = set(self.table["choice"])
+        return [name for name in self.found.columns if telling and name not in telling]
+
+    @property
     def flips(self) -> dict[str, int]:
         """Choice -> number of pairs that it flips, or leaves open (the draw), most first; only those that do."""
         return dict(Counter(self.table["choice"][self.table["flips"]]).most_common())
@@ -87,8 +94,9 @@ def of_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Stability]:
 
 def _stability(found: Band, judges: Mapping[str, Any]) -> Stability:
     pairs = list(combinations(found.methods, 2))
-    names = sorted(found.columns, key=lambda name: name != found.headline)  # the headline first
     apart = {name: np.asarray([own[a] - own[b] for a, b in pairs]) for name, own in found.means.items()}
+    telling = [name for name, own in apart.items() if name == found.headline or np.any(abs(own) > CLOSE)]
+    names = sorted(telling, key=lambda name: name != found.headline)  # the headline first
     signs = np.sign([(apart[name] / CLOSE).round() for name in names])
     order = np.where(signs[0] != 0, signs[0], np.sign(signs.sum(axis=0)))
     told = {name: judges.get(name) or {} for name in names if found.families[name] == JUDGES}
@@ -120,8 +128,9 @@ def sections(found: Sequence[Stability]) -> list[tuple[str, pd.DataFrame]]:
     for each in found:
         means, headline = each.found.means, each.found.headline
         title = f"{each.found.dataset} · {each.found.model}"
-        partial = [f"not of all methods, so left out: {', '.join(each.found.partial)}"] if each.found.partial else []
-        notes = (each.sentence, each.found.asked, *partial)
+        left_out = {"not of all methods": each.found.partial, "the same for all methods": each.silent}
+        told = [f"{why}, so left out: {', '.join(names)}" for why, names in left_out.items() if names]
+        notes = (each.sentence, each.found.asked, *told)
         rows = [
             {
                 "method": m,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from harness.cli.command import setting
 from harness.cli.options import Runs, Score, TableOutput, split
-from harness.cli.output import check_pandas, format_of, screen, write
+from harness.cli.output import format_of, screen, write
 from harness.cli.stored_runs import joined
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
@@ -26,7 +26,6 @@ def compare(
     form = format_of(table.form, table.out)
     columns = chosen_columns(table.columns, table.everything)
     folders = run_folders(runs)
-    check_pandas()
     from reports.by_kind import parts
     from reports.compare import side_by_side
 

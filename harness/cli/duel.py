@@ -13,7 +13,7 @@ from __future__ import annotations
 import json as json_
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -123,14 +123,11 @@ def _plans(selection: Selection, methods: Sequence[str], folder: Path) -> list[P
 
 
 def _as_json(outcome: Outcome) -> str:
-    rules = outcome.rules
     return json_.dumps(
         {
             "pairs": [pair.values() for pair in outcome.pairs],
+            **asdict(outcome.rules),
             "score": outcome.score,
-            "alpha": rules.alpha,
-            "width": rules.width,
-            "target": rules.target,
             "runs": [
                 {
                     "method": e.name,

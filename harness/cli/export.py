@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.command import choice, output
-from harness.cli.output import check_pandas, say
+from harness.cli.output import say
 from harness.errors import UnknownName, UserError, printable
 from harness.storage.named_runs import read_runs, run_folders
 
@@ -76,7 +76,6 @@ def _bundle(paths: list[str], keep_texts: bool) -> int:
     if not bundle.lower().endswith(".zip"):
         raise UserError(f"the last argument is the file to write and should end in .zip, not '{bundle}'")
     folders = run_folders(runs)
-    check_pandas()
     stored = read_runs(folders)
     digest = write_bundle(stored, Path(bundle), keep_texts=keep_texts)
     print(f"{bundle}: {len(stored)} runs, contents sha256 {digest}")

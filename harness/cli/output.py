@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.errors import CannotRun, UnknownName, UserError, printable
+from harness.errors import UnknownName, UserError, printable
 
 ENDINGS = {".txt": "text", ".md": "markdown", ".csv": "csv", ".tex": "latex", ".json": "json"}
 _NAMES = {"text": "text", "md": "markdown", "markdown": "markdown", "csv": "csv", "latex": "latex", "json": "json"}
@@ -39,14 +39,6 @@ def format_of(form: str | None, out: str | None) -> str:
     if ending not in ENDINGS:
         raise UserError(f"no format ends in '{ending}' ('{out}'); use {', '.join(ENDINGS)}, or name it with --format")
     return ENDINGS[ending]
-
-
-def check_pandas() -> None:
-    """Check that pandas is installed. Raises CannotRun with the command that installs it."""
-    try:
-        import pandas  # noqa: F401
-    except ModuleNotFoundError as e:
-        raise CannotRun(f"tables need the package '{e.name}'; install it with: pip install {e.name}") from e
 
 
 def write(content: str | bytes, out: str | None) -> None:

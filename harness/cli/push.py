@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.command import output
-from harness.cli.output import check_pandas, say
+from harness.cli.output import say
 from harness.errors import UserError
 
 
@@ -25,7 +25,6 @@ def push(
     path = Path(bundle)
     if not path.is_file():
         raise UserError(f"there is no file '{bundle}'; write one with: harness export RUN... bundle.zip")
-    check_pandas()
     from harness.exchange import hub_push
 
     print(hub_push.push(path, repository, private=not public))

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.output import check_pandas
 from harness.errors import UserError
 from harness.storage.named_runs import read_runs, run_folders
 from harness.storage.object_store import is_url
@@ -29,7 +28,6 @@ def stored(folder: str, *, hold: Hold = "all") -> tuple[list[StoredRun], int]:
         near = difflib.get_close_matches(folder, FIGURES, n=1, cutoff=0.7)
         figure = f", or did you mean the figure: harness report {near[0]} RUNS_DIR" if near else ""
         raise UserError(f"there is no folder '{folder}'; name the one that was given to --out of harness run{figure}")
-    check_pandas()
     runs: list[StoredRun] = []
     damaged: list[UserError] = []
     for path in run_folders([folder]):

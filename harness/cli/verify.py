@@ -12,7 +12,6 @@ import typer
 
 from harness.cli.command import setting
 from harness.cli.options import Json
-from harness.cli.output import check_pandas
 from harness.storage.named_runs import read_runs, run_folders
 
 if TYPE_CHECKING:
@@ -40,7 +39,6 @@ def verify(
     from harness.exchange.bundle import opened
     from harness.exchange.verify import verify as check
 
-    check_pandas()
     own = read_runs(run_folders([against])) if against else []
     with opened(Path(other)) if other else nullcontext() as second:
         theirs = list(second.runs.values()) if second else []

@@ -24,7 +24,7 @@ from typing import Annotated, Any
 
 from harness.cli.command import execution
 from harness.cli.options import RESULTS, RunsFolders
-from harness.cli.output import check_pandas, say
+from harness.cli.output import say
 from harness.cli.stored_runs import once
 from harness.errors import UserError
 from harness.parallel.signals import interrupt_on_signals
@@ -53,7 +53,6 @@ def watch(
     folders = folders or [RESULTS]
     if urls := [folder for folder in folders if is_url(folder)]:
         raise UserError(f"'{urls[0]}' is no folder of this machine; use: harness report {urls[0]} --html FILE")
-    check_pandas()
     try:
         server = _Server(port, folders)
     except OSError as error:

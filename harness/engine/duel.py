@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -233,7 +233,7 @@ def _ended(name: str, job: Job, tally: _Tally, clusters: Sequence[list[Example]]
     of = len(job.examples)
     mark = None
     if len(tally.values) < of:
-        rules, own = match.rules, [pair.sentence for pair in match.pairs if name in (pair.a, pair.b)]
+        own = [pair.sentence for pair in match.pairs if name in (pair.a, pair.b)]
         before = read_json(job.store.folder / SUMMARY).get("stopped_early") or {}  # by another duel of this run
         mark = {
             "stopped_early": {
@@ -241,10 +241,8 @@ def _ended(name: str, job: Job, tally: _Tally, clusters: Sequence[list[Example]]
                 "questions": len(tally.values),
                 "of": of,
                 "seed": job.plan.config.seed,
+                **asdict(match.rules),
                 "score": score,
-                "alpha": rules.alpha,
-                "width": rules.width,
-                "target": rules.target,
                 "verdicts": list(dict.fromkeys([*before.get("verdicts", ()), *own])),
             }
         }

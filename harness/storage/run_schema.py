@@ -174,6 +174,17 @@ class _Start(_Open):
 
 class _Rows(_Open):
     fingerprint: NotRequired[str | None]
+    questions: NotRequired[Count]
+
+
+class _File(_Open):
+    name: str
+    sha256: str
+
+
+class _Imported(_Open):
+    tool: str
+    files: list[_File]
 
 
 class _Manifest(_Open):
@@ -188,6 +199,7 @@ class _Manifest(_Open):
     starts: NotRequired[list[_Start] | None]
     warnings: NotRequired[list[str] | None]
     git: NotRequired[dict[str, Any] | None]
+    imported: NotRequired[_Imported]
 
 
 class _Mean(_Open):

@@ -419,6 +419,13 @@ class TestCompare:
 
 
 class TestOtherCommands:
+    @pytest.mark.parametrize("told", ["x", {"tool": "x"}, {"tool": 3, "files": []}, {"tool": "x", "files": [1]}])
+    def test_a_damaged_manifest_is_named(self, told: Any, command: Command, tmp_path: Path) -> None:
+        run = imported("inspect", inspect(tmp_path), tmp_path / "results")
+        (run.path / "manifest.json").write_text(json.dumps(run.manifest | {"imported": told}))
+        code, _, said = command("compare", str(run.path))
+        assert (code, "manifest.json" in said, "imported" in said) == (2, True, True)
+
     def test_requests_are_not_known_and_no_tokenizer_is_looked_for(self, command: Command, tmp_path: Path) -> None:
         run = imported("inspect", inspect(tmp_path), tmp_path / "results", "hotpotqa", str(dataset(tmp_path)))
         assert requests.frame([run])["requests"].isna().all()

@@ -78,6 +78,13 @@ def test_a_lenient_judge_is_named_with_its_prompt(tmp_path: Path) -> None:
     assert "1 judge, 2 judge prompts and" in found.sentence
 
 
+def test_a_judge_that_says_no_to_all_is_left_out(tmp_path: Path) -> None:
+    found = of(run(tmp_path, "good", 55, {STRICT: 0}), run(tmp_path, "bad", 5, {STRICT: 0}))
+    assert "judge" not in found.sentence
+    ((_, table),) = stability.sections([found])
+    assert f"the same for all methods, so left out: {STRICT}" in table["notes"][0]
+
+
 @pytest.mark.parametrize(
     ("first", "second", "n", "flips"),
     [
