@@ -106,7 +106,9 @@ def _short(head: str) -> str:
     family, dot, part = head.partition(".")
     if family in ("tflops", "tokens", "ratio"):
         return f"{_word(family)} {part}".rstrip()
-    words = [word for word in re.split("[_ ]", part if dot else head.rpartition("/")[2]) if word not in _PLAIN]
+    if "/" in head:
+        return head  # the name of a data set: "pocket/musique" is not MuSiQue
+    words = [word for word in re.split("[_ ]", part if dot else head) if word not in _PLAIN]
     return " ".join([*map(_word, words[:1]), *(_WORDS.get(word, word) for word in words[1:])]) or head
 
 

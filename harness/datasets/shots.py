@@ -89,9 +89,11 @@ def _pool(config: DatasetConfig) -> list[Example]:
     from harness.datasets.load_once import load_once
 
     if config.shots_ids and len(config.shots_ids) != config.shots:
-        raise UserError(f"dataset.shots={config.shots}, but dataset.shots_ids names {len(config.shots_ids)} rows")
+        raise UserError(f"dataset.shots={config.shots}, but dataset.shots_ids names {len(config.shots_ids)}")
     plain = config.model_copy(update={"shots": 0, "shots_ids": ()})
     file = Path(config.shots_from).expanduser()
+    if file.suffix and not file.exists():
+        raise UserError(f"dataset.shots_from: there is no file '{file}'")
     places = {"data": str(file)} if file.exists() else {"split": config.shots_from}
     rows, asked = load_once(plain.model_copy(update=places), None), load_once(plain, None)
     ids = {e.question.id for e in asked.examples if not COUNTER.fullmatch(e.question.id)}

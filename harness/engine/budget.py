@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cost.flops import DEFAULT
+from harness.cost.units import duration, money
 from harness.errors import UserError
 from harness.storage.files import read_lines
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, read_json
@@ -81,7 +82,8 @@ class Budget:
             spent = self.spent()
             name = next((name for name, most in self.limits.items() if spent[name] >= most), None)
             if name is not None and not self.hit:
-                self.hit = f"{option(name, self.limits[name])} ({number(spent[name])} spent)"
+                told = {"hours": duration(3600 * spent[name]), "money": money(spent[name])}
+                self.hit = f"{option(name, self.limits[name])} ({told.get(name) or number(spent[name])} spent)"
             return not self.hit
 
     def higher(self, command: Sequence[str]) -> list[str]:

@@ -62,7 +62,8 @@ def push(path: Path, repository: str, *, private: bool = True) -> str:
         raise UserError(f"'{repository}' is no name of a repository ({error}); use OWNER/NAME") from error
     except Exception as error:  # the client has changed its HTTP library twice: whatever is raised, nothing was taken
         why = " ".join(str(error).split())[:300]
-        raise SaveError(f"the hub did not take {path} ({why}); log in with: hf auth login, or set HF_TOKEN") from error
+        fix = "check the connection, or log in with: hf auth login, or set HF_TOKEN"
+        raise SaveError(f"the hub did not take {path} ({why}); {fix}") from error
     return str(made)
 
 

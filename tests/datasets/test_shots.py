@@ -98,7 +98,8 @@ def test_the_nearest_question_stands_last(files: Sequence[str]) -> None:
         (0, {}, "set dataset.shots=N too"),
         (9, {}, "4 are not asked themselves"),
         (1, {"shots_ids": ["2hop__7_70"]}, "is no training row of 'musique', or is asked itself"),
-        (2, {"shots_ids": ["2hop__1_10"]}, "dataset.shots_ids names 1 rows"),
+        (2, {"shots_ids": ["2hop__1_10"]}, "dataset.shots_ids names 1"),
+        (1, {"shots_from": "nothing.jsonl"}, "there is no file .nothing.jsonl."),
     ],
 )
 def test_what_cannot_be_shown_is_refused(files: Sequence[str], shots: int, more: dict[str, Any], said: str) -> None:

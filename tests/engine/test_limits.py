@@ -90,7 +90,7 @@ def test_hours_of_earlier_starts_count(tmp_path: Path) -> None:
     assert budget.spent()["hours"] == pytest.approx(1.5, abs=0.01)
     assert budget.spent()["money"] == pytest.approx(6.0, abs=0.05)
     assert not budget.left()
-    assert budget.hit.startswith("--max-hours 1 (1.5 spent)")
+    assert budget.hit.startswith("--max-hours 1 (1.5 h spent)")
 
 
 def test_this_command_counts_its_hours(monkeypatch: pytest.MonkeyPatch) -> None:
