@@ -304,7 +304,11 @@ def _latex(frame: pd.DataFrame, title: str = "") -> str:
     cells = Cells(frame)
     rows = [[_clean(cell) for cell in row] for row in cells.rows]
     footnotes = [f"[{i}] {_clean(note)}" for i, note in enumerate(cells.footnotes, 1)]
-    told = [_clean(note) for note in cells.common], footnotes
+    above = [str(row["method"]) for row in frame.to_dict("records") if row.get("ceiling")]
+    ceilings = (
+        [f"{', '.join(dict.fromkeys(above))}: a ceiling, never marked as best"] if above and cells.ranks() else []
+    )
+    told = [_clean(note) for note in [*cells.common, *ceilings]], footnotes
     return latex.table(_clean(title), [*map(_clean, cells.heads)], rows, cells.numeric, cells.ranks(), told)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness.cli.options import MlflowUri, Runs, Traces
 from harness.cli.output import say
-from harness.errors import CannotRun, HarnessError
+from harness.errors import CannotRun
 from harness.storage.named_runs import run_folders
 from harness.tracking.store import own_place
 from harness.tracking.track import MOST_TRACES
@@ -31,11 +31,6 @@ def track(runs: Runs, uri: MlflowUri = None, traces: Traces = MOST_TRACES) -> in
         print(folder, flush=True)
 
     errors = tracking.log_each(folders, log)
-    sentences = tracking.explained(errors)
-    try:
-        tracking.track_suites([folder for folder in folders if folder not in errors], uri)
-    except HarnessError as error:
-        sentences.append(str(error))
-    for sentence in sentences:
+    for sentence in tracking.explained(errors):
         say(f"error: {sentence}")
-    return 3 if sentences else 0
+    return 3 if errors else 0

@@ -50,7 +50,6 @@ from harness.tracking.track import (
     log_each,
     problems,
     track,
-    track_suites,
 )
 
 if TYPE_CHECKING:
@@ -242,14 +241,8 @@ class Passes:
         return log_each(dict.fromkeys(folders), log)
 
     def finish(self, folders: Sequence[Path]) -> list[str]:
-        """Make the last pass, with the page of the suite; a sentence for what could not be logged."""
+        """Make the last pass; a sentence for what could not be logged."""
         errors = self.make(folders, last=True)
-        logged = [folder for folder in self._logged if folder not in errors]
-        if self.suite and logged and not any(isinstance(error, StoreError) for error in errors.values()):
-            try:
-                track_suites(logged, self.uri, suite=self.suite)
-            except HarnessError as error:
-                errors |= dict.fromkeys(logged, error)
         sentences = []
         for folder, missing in self._missing.items():
             if missing and folder not in errors:

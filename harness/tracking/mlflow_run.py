@@ -6,7 +6,6 @@
     .log_results()                final metrics, artifacts, table, page
     .traces.log(run, most, until)  a trace for each question (mlflow_traces.py)
     .end(status)                  closes the run, and brings the suite's parent up to date
-    .log_suite(runs)              the page of all runs of the suite
 
 MLflow is imported inside functions only. An experiment's page shows first its saved view "Comparison", and a guide as
 its description.
@@ -164,6 +163,7 @@ class MlflowRun:
             return
         from reports import columns as views
         from reports import tables
+        from reports.page import page
         from reports.render import render
 
         table = tables.frame([self.run])
@@ -171,7 +171,7 @@ class MlflowRun:
         text = render(views.legended(table), "markdown")
         self._note(self.id, text)
         self.artifacts.text(self.id, text, "table.md")
-        self.artifacts.text(self.id, _page([self.run]), "report.html")
+        self.artifacts.text(self.id, page([self.run], title=str(self.run.config["dataset"]["name"])), "report.html")
 
     def _log_numbers(self, metrics: Mapping[str, float]) -> None:
         """Log final metrics at the step of the last question; once."""
@@ -184,11 +184,6 @@ class MlflowRun:
             return
         self._log([Metric(name, value, now, step, **of) for name, value in metrics.items()])
         self.client.set_tag(self.id, _NUMBERS, content)
-
-    def log_suite(self, runs: Sequence[StoredRun]) -> None:
-        """Put the page of these runs, which have records, beside the suite's parent."""
-        if self.parent is not None:
-            self.artifacts.text(self.parent, _page(runs), "report.html")
 
     def end(self, status: str) -> None:
         """Close the run as FINISHED, FAILED or KILLED, at the time the manifest gives."""
@@ -316,12 +311,6 @@ def one_creator(uri: str) -> Iterator[None]:
     if quoted != path.parent:  # MLflow makes the folder of the path as it is quoted too
         with contextlib.suppress(OSError):
             os.removedirs(quoted)
-
-
-def _page(runs: Sequence[StoredRun]) -> str:
-    from reports.page import page
-
-    return page(runs, title=" · ".join(dict.fromkeys(str(run.config["dataset"]["name"]) for run in runs)))
 
 
 def _children_table(children: Sequence[Run], columns: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ metrics     the scorers' own names, in percent; TFLOPs; uncertainty/ usage/ (met
 tags        method, model, dataset, hash8, suite, profile, git_commit, git_dirty, embedded, state
 artifacts   config.yaml (run.yaml under another name, so that no folder of artifacts is taken for a run),
             manifest.json, records.jsonl, texts.jsonl.gz, documents.jsonl, summary.json, table.md, report.html;
-            table.md and report.html of all its runs at the parent
+            table.md of all its runs at the parent
 """
 
 from __future__ import annotations
@@ -189,26 +189,6 @@ def _to_wandb(run: StoredRun, uri: str, suite: str | None) -> None:
         wandb_run.log(run, uri, suite)
     except (Error, OSError) as error:
         raise StoreError([run.path], uri, f"{type(error).__name__}: {error}") from error
-
-
-def track_suites(folders: Sequence[Path], uri: str | None = None, *, suite: str | None = None) -> None:
-    """Put one page of all these runs beside the parent run of each suite and data set; call it after `track`.
-
-    suite: as for `track`. Raises what `track` raises.
-    """
-    from harness.tracking.metrics import suite_of
-
-    groups: dict[tuple[str, str, str], list[StoredRun]] = {}
-    for folder in folders:
-        run = read_run(folder)
-        place = uri or default_uri(folder.parent.parent)
-        if (name := suite or suite_of(run)) and run.records and not place.startswith(wandb_run.SCHEME):
-            groups.setdefault((place, str(run.config["dataset"]["name"]), name), []).append(run)
-    for (place, _, name), runs in groups.items():
-        with attempt([run.path for run in runs], place):
-            from harness.tracking.mlflow_run import MlflowRun
-
-            MlflowRun(runs[-1], place, name).log_suite(runs)
 
 
 def points(line: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

@@ -13,7 +13,7 @@ import pytest
 
 from harness.errors import SaveError, UserError
 from harness.storage.run_folder import find_runs, read_run
-from harness.tracking.track import track, track_suites
+from harness.tracking.track import track
 from reports.tables import frame
 from tests.tracking.store import SCORE, append, artifacts, client, history, only_run, row, run_folder
 
@@ -135,12 +135,11 @@ class TestTrack:
         ]
         folder = run_folder(tmp_path, manifest={"starts": starts})
         track(folder, uri)
-        track_suites([folder], uri)
         it = client(uri)
         runs = it.search_runs([it.get_experiment_by_name("musique").experiment_id])
         (parent,) = [r for r in runs if r.data.tags.get("harness.suite") == "first"]
         assert len(runs) == 2
-        assert artifacts(uri, parent) == {"table.md", "report.html"}
+        assert artifacts(uri, parent) == {"table.md"}
 
     def test_the_worst_end_of_its_runs_is_the_suites(self, uri: str, tmp_path: Path) -> None:
         for method, state in (("a", "finished"), ("b", "interrupted"), ("c", "finished")):

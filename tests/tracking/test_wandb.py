@@ -11,7 +11,7 @@ import pytest
 
 from harness.errors import CannotRun
 from harness.tracking import wandb_run
-from harness.tracking.track import StoreError, problems, track, track_suites
+from harness.tracking.track import StoreError, problems, track
 from tests.reports.build import SCORE, record, write_run
 
 
@@ -65,7 +65,6 @@ def test_a_run_is_logged_once_it_ends_and_again_under_the_same_id(tmp_path: Path
     track(folder, "wandb:")
     assert (len({run.arguments["id"] for run in sent}), sent[0].exit_code) == (1, 1)
     assert sent[0].arguments["project"] == wandb_run.PROJECT
-    track_suites([folder], "wandb:qa", suite="first")
     assert len(sent) == 2
 
 
