@@ -304,12 +304,11 @@ def _latex(frame: pd.DataFrame, title: str = "") -> str:
     cells = Cells(frame)
     rows = [[_clean(cell) for cell in row] for row in cells.rows]
     footnotes = [f"[{i}] {_clean(note)}" for i, note in enumerate(cells.footnotes, 1)]
-    above = [str(row["method"]) for row in frame.to_dict("records") if row.get("ceiling")]
-    ceilings = (
-        [f"{', '.join(dict.fromkeys(above))}: a ceiling, never marked as best"] if above and cells.ranks() else []
-    )
+    ranks = cells.ranks()
+    above = dict.fromkeys(str(row["method"]) for row in frame.to_dict("records") if ranks and row.get("ceiling"))
+    ceilings = [f"{', '.join(above)}: a ceiling, never marked as best"] if above else []
     told = [_clean(note) for note in [*cells.common, *ceilings]], footnotes
-    return latex.table(_clean(title), [*map(_clean, cells.heads)], rows, cells.numeric, cells.ranks(), told)
+    return latex.table(_clean(title), [*map(_clean, cells.heads)], rows, cells.numeric, ranks, told)
 
 
 def _csv_cell(value: Any) -> Any:
