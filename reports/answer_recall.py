@@ -16,16 +16,13 @@ docs/methods/scoring.md#answer-recall has both.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.engine.document_view import GAP
 from harness.scorers.flashrag import retrieval_recall
 from harness.scorers.squad import normalize_answer
-
-if TYPE_CHECKING:
-    from harness.types import Example
-    from reports.gold_rows import Rows
-
+from harness.types import Example
+from reports.gold_rows import Rows
 
 _SAY_NOTHING = frozenset({"", "yes", "no", "noanswer", "unanswerable"})
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -22,14 +22,12 @@ from harness.config.schema import DatasetConfig
 from harness.config.validation import dataset_of_run
 from harness.engine.scoring import judge, shown_of
 from harness.scorers import ScoreError
+from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.answer_recall import holds
 from reports.comparability import asked
 from reports.figures.replay import STUDY, Rule, own_place
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-    from reports.gold_rows import Rows
+from reports.gold_rows import Rows
 
 CLASSES = {
     "read": "right, and wrong without any text",
@@ -88,14 +86,10 @@ def siblings_of(run: StoredRun, runs: Sequence[StoredRun]) -> Siblings:
             rows, questions = asked(other)
             alike = rows == own[0] and questions >= own[1] and facts.task(other) == task
             if alike and fits(other) and facts.reader(other) == reader and name in facts.score_names(other):
-                return _scores(other, name)
+                return {r["question_id"]: float(r["scores"].get(name) or 0.0) for r in other.records}
         return None
 
     return Siblings(scores(facts.is_oracle), scores(is_closed_book))
-
-
-def _scores(run: StoredRun, name: str) -> dict[str, float]:
-    return {r["question_id"]: float(r["scores"].get(name) or 0.0) for r in run.records}
 
 
 def dissected(
@@ -210,15 +204,14 @@ def table(cases: Mapping[tuple[str, str, str], Sequence[Case]]) -> list[tuple[st
     counted = frame(cases)
     sections = []
     for (dataset, model), group in counted.groupby(["dataset", "model"], sort=False):
-        cells = group.assign(cell=[_cell(row) for row in group.to_dict("records")])
+        told = []
+        for row in group.to_dict("records"):
+            share, low, high = (100 * row[f"share{end}"] for end in ("", ".low", ".high"))
+            told.append(f"{row['count']} ({share:.0f} %)" + ("" if pd.isna(low) else f" [{low:.0f}, {high:.0f}]"))
+        cells = group.assign(cell=told)
         by_class = cells.pivot(index="class", columns="method", values="cell").fillna("0")
         kinds = [kind for kind in CLASSES if kind in by_class.index]
         lines = by_class.loc[kinds, list(dict.fromkeys(group["method"]))].rename_axis(columns=None)
         lines["what it means"] = [CLASSES[kind] for kind in kinds]
         sections.append((f"{dataset} · {model} · {group['n'].iloc[0]} questions", lines.reset_index()))
     return sections
-
-
-def _cell(row: Mapping[Any, Any]) -> str:
-    share, low, high = (100 * row[f"share{end}"] for end in ("", ".low", ".high"))
-    return f"{row['count']} ({share:.0f} %)" + ("" if pd.isna(low) else f" [{low:.0f}, {high:.0f}]")

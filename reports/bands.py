@@ -21,7 +21,7 @@ import math
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,12 +31,10 @@ from harness.errors import UserError
 from harness.scorers.base import installed
 from harness.stats.bootstrap import LEVEL, RESAMPLES, interval
 from harness.stats.clusters import question_labels
+from harness.storage.run_folder import StoredRun
+from harness.types import Example, Gold
 from reports import facts
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-    from harness.types import Example, Gold
-    from reports.gold_rows import Rows
+from reports.gold_rows import Rows
 
 FAMILIES: dict[str, tuple[str, ...]] = {
     "F1": (

@@ -12,13 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.datasets.kinds import KINDS, answer_kind, kinds
 from harness.errors import UnknownName, UserError
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
+from harness.storage.run_folder import StoredRun
 
 BY = (*KINDS, "length", "answer")
 _CHARACTERS = 4  # a token, about

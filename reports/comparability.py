@@ -13,14 +13,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from harness.scorers.squad import exact
+from harness.storage.run_folder import StoredRun
 from reports import facts
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-
 
 Asked = tuple[str | None, frozenset[str]]
 

@@ -37,7 +37,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -48,15 +48,12 @@ from harness.errors import UnknownName, UserError
 from harness.stats.clusters import linked
 from harness.stats.paired_tests import detectable_difference, holm, paired_test
 from harness.storage.paths import without_home
+from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.columns import PAIRED, Section, ordered, sections, select
 from reports.comparability import in_common, same_questions
 from reports.render import render, render_sections
 from reports.tables import REFERENCE, frame
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-
 
 _SHARED = 0.9  # of the larger run's questions, at least, a run made elsewhere must share with another run
 _UNSET = object()

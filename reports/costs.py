@@ -17,16 +17,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.cost.flops import CONVENTIONS, DEFAULT
 from harness.cost.usage import add_usage
 from harness.engine.document_view import joined_id
 from harness.errors import UnknownName
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-
+from harness.storage.run_folder import StoredRun
 
 TERA = 1e12
 PROBES = "of the search, probes: "

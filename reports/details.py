@@ -22,20 +22,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.cost.flops import DEFAULT
+from harness.storage.run_folder import StoredRun
 from harness.storage.shown_texts import POINTER
+from harness.types import Example
 from reports import costs, facts
 from reports.compressed_json import cut, filled, packed
 from reports.costs import full_only, step_flops
 from reports.evidence import evidence
 from reports.gold_rows import Rows
 from reports.search_player import Searches
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-    from harness.types import Example
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def svg(graph: Graph, moves: Sequence[Move], marked: Set[int] = frozenset(), lea
         el("title", f"Graph of a search: {told}"),
         el("style", _STYLE),
         el("g", *_legend(drawn, told)),
-        el("g", *_bands(graph, drawn)),
+        el("g", *(el("text", graph.row_name(n), x=10, y=short(y + 4), class_="soft") for n, y in drawn.bands)),
         el("g", *_edges(drawn)),
         el("g", *_taken(drawn, moves)),
         el("g", *(_node(graph, drawn.spots[node.number], node) for node in nodes)),
@@ -95,10 +95,6 @@ def _taken(drawn: Layout, moves: Sequence[Move]) -> list[Html]:
         if ends in shown:
             out.append(el("path", d=path(drawn.spots[ends[0]], drawn.spots[ends[1]]), class_="taken"))
     return out
-
-
-def _bands(graph: Graph, drawn: Layout) -> list[Html]:
-    return [el("text", graph.row_name(level), x=10, y=short(y + 4), class_="soft") for level, y in drawn.bands]
 
 
 def _legend(drawn: Layout, told: str) -> list[Html]:

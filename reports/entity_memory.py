@@ -10,7 +10,7 @@ segments[k] = (start, end) in the text that the method was handed; places[e]: th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,25 +104,19 @@ def lines(memory: Memory, walk: Walked) -> list[str]:
     """For people: the evidence first, then entities with their segments, then the relations that lead on from them."""
     counts = f"{len(memory.segments)} segments, {len(memory.names)} entities, {len(memory.edges)} relations"
     found = [f"memory     {counts}"]
-    found += _column("evidence", [_of_evidence(memory, walk, k) for k in walk.evident or ()])
-    found += _column("entities", [_entity(memory, walk, e) for e in walk.held])
+    evidence, entities = [], []
+    for k in walk.evident or ():
+        read = f"read at step {walk.read[k]}" if k in walk.read else "never read"
+        evidence.append(f"segment {k}, {read}: {', '.join(memory.standing_in(k)) or 'no entity stands in it'}")
+    for e in walk.held:
+        how = "in the question" if e in walk.asked else f"reached at step {walk.reached[e]}"
+        where = memory.places[e]
+        segments = f"segment{'s' * (len(where) != 1)} {', '.join(map(str, where)) or 'none'}"
+        entities.append(f"{e} {memory.names[e]}, {how}: {segments}")
+    found += _column("evidence", evidence) + _column("entities", entities)
     held = set(walk.held)
     near = [n for n, (a, b, _) in enumerate(memory.edges) if a in held or b in held]
     return found + _column("relations", [memory.edge(n) for n in near])
-
-
-def _of_evidence(memory: Memory, walk: Walked, segment: int) -> str:
-    read = f"read at step {walk.read[segment]}" if segment in walk.read else "never read"
-    return f"segment {segment}, {read}: {', '.join(memory.standing_in(segment)) or 'no entity stands in it'}"
-
-
-def _entity(memory: Memory, walk: Walked, entity: int) -> str:
-    how = "in the question" if entity in walk.asked else f"reached at step {walk.reached[entity]}"
-    return f"{entity} {memory.names[entity]}, {how}: {_numbers('segment', memory.places[entity])}"
-
-
-def _numbers(noun: str, numbers: Sequence[int]) -> str:
-    return f"{noun}{'s' if len(numbers) != 1 else ''} {', '.join(map(str, numbers)) or 'none'}"
 
 
 def _column(head: str, told: Iterable[str]) -> list[str]:

@@ -1,24 +1,18 @@
 """What of a search was evidence: spans that overlap a supporting part of the data set's documents.
 
 evidence(step["shown"], example)        "yes", "source" (written from a part that overlaps), "no", or "-": unknown
-supporting(graph, run, record, rows)    the nodes whose own text overlaps a supporting part, visited or not
-overlapping(spans, run, record, rows)   the same of any spans of an index
+overlapping(spans, run, record, rows)   the spans of an index (graph.span: of its nodes) that overlap a supporting part
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.engine.document_view import View
-from harness.types import Answer, Document, Shown
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-    from harness.types import Example
-    from reports.gold_rows import Rows
-    from reports.search_graph import Graph
-
+from harness.storage.run_folder import StoredRun
+from harness.types import Answer, Document, Example, Shown
+from reports.gold_rows import Rows
 
 UNKNOWN = "-"
 
@@ -37,11 +31,6 @@ def evidence(shown: Mapping[str, Any] | None, example: Example | None) -> str:
 def _overlap(spans: Iterable[tuple[str, int, int]], example: Example) -> bool:
     marked = example.gold.supporting
     return any(s.document_id == d and s.start < end and start < s.end for d, start, end in spans for s in marked)
-
-
-def supporting(graph: Graph, run: StoredRun, record: Mapping[str, Any], rows: Rows) -> frozenset[int]:
-    """Numbers of the nodes with a span that overlaps a supporting part; none where the rows are not at hand."""
-    return overlapping(graph.span, run, record, rows)
 
 
 def overlapping(

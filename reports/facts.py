@@ -22,6 +22,7 @@ from harness.errors import DataError, UnknownName, UserError
 from harness.scorers import ScoreError, corpus_score, lookup
 from harness.stats.bootstrap import LEVEL, Interval, corpus_interval, interval
 from harness.stats.clusters import question_labels
+from harness.storage.run_folder import StoredRun
 from harness.storage.run_schema import COUNTS, JUDGES, MISSING, PREFIX
 from reports import costs
 from reports.search_notes import searches
@@ -29,8 +30,6 @@ from reports.settings import labels as labels
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from harness.storage.run_folder import StoredRun
 
 
 @dataclass(frozen=True, slots=True)

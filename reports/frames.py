@@ -8,19 +8,17 @@ html(sections)     tables for a notebook
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from harness.cost.flops import DEFAULT
+from harness.storage.run_folder import StoredRun
 from reports.by_kind import BY, kind
+from reports.columns import Section
 from reports.costs import TERA
 from reports.markup import Html, el, joined
 from reports.render import Cells
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-    from reports.columns import Section
 
 
 def records(run: StoredRun) -> pd.DataFrame:

@@ -15,18 +15,14 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.engine.record_texts import gold_of
 from harness.errors import UserError
-from harness.storage.run_folder import StreamedRecords
+from harness.storage.run_folder import StoredRun, StreamedRecords
 from harness.storage.shown_texts import POINTER
-from harness.types import Example, Question
+from harness.types import Document, Example, Question
 from reports import facts
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-    from harness.types import Document
 
 
 @dataclass(frozen=True)

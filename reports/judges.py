@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from harness.storage.run_folder import StoredRun
 from reports import facts
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
 
 RIGHT = 0.5
 

@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
+from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.markup import Html, el
 from reports.page_header import date
 from reports.render import Cells
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
 
 _COLUMNS = (
     "method",
@@ -44,14 +42,14 @@ def leaderboard(means: pd.DataFrame, runs: Sequence[StoredRun], anchors: Mapping
     """The table; `means` has the rows of reports.tables.frame for `runs`, `anchors` the section of each data set."""
     by_key = {facts.key(run): run for run in runs}
     folders = sources(runs)
-    rows = []
-    for row in facts.records(means):
-        run = by_key[row["dataset"], row["run"]]
-        rows.append(_row(row, run, folders[run.path]))
+    each = [(row, by_key[row["dataset"], row["run"]]) for row in facts.records(means)]
+    rows = [_row(row, run, folders[run.path]) for row, run in each]
     table = pd.DataFrame(rows)
     shown = [name for name in _COLUMNS if name not in ("suite", "folder") or table[name].nunique() > 1]
-    formatted = _formatted(table)
-    head = [el("th", el("button", name, type="button"), class_=_kind(name), scope="col") for name in shown]
+    cells = Cells(table[[*_NUMERIC, "score.low", "score.high"]].astype("float64"))  # numbers as the tables write them
+    formatted = [dict(zip(cells.heads, row, strict=True)) for row in cells.rows]
+    kinds = dict.fromkeys(_NUMERIC, "number")
+    head = [el("th", el("button", name, type="button"), class_=kinds.get(name), scope="col") for name in shown]
     body = [
         el("tr", *(_cell(row, told, name, anchors) for name in shown), **_data(row))
         for row, told in zip(rows, formatted, strict=True)
@@ -100,13 +98,6 @@ def _row(row: Mapping[str, Any], run: StoredRun, folder: str) -> dict[str, Any]:
     }
 
 
-def _formatted(table: pd.DataFrame) -> list[dict[str, str]]:
-    """The numbers as the tables write them, by row and column."""
-    numbers = table[[*_NUMERIC, "score.low", "score.high"]].astype("float64")
-    cells = Cells(numbers)
-    return [dict(zip(cells.heads, row, strict=True)) for row in cells.rows]
-
-
 def _cell(row: Mapping[str, Any], told: Mapping[str, str], name: str, anchors: Mapping[str, str]) -> Html:
     if name in _NUMERIC:
         value, bracket, interval = told.get(name, "–").partition(" [")
@@ -122,7 +113,3 @@ def _data(row: Mapping[str, Any]) -> dict[str, Any]:
     values = {f"data_{name.replace(' ', '_')}": row[name] for name in (*names, "date")}
     known = {name: row[name] for name in _NUMERIC if row[name] is not None and not pd.isna(row[name])}
     return {**values, **{f"data_{name}": float(value) for name, value in known.items()}}
-
-
-def _kind(name: str) -> str | None:
-    return "number" if name in _NUMERIC else None

@@ -21,13 +21,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import resources
 from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import pandas as pd
 
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
+from harness.storage.run_folder import StoredRun
 from reports import facts, stability
 from reports.autopsy import dissected
 from reports.autopsy import frame as lost
@@ -46,10 +47,6 @@ from reports.markup import Html, el, joined, script_json
 from reports.page_header import Written, about
 from reports.render import Cells
 from reports.tables import REFERENCE, frame
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-
 
 LIMITS = Limits()
 SCRIPTS = (

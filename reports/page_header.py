@@ -6,13 +6,11 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.markup import Html, el, joined
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
 
 _COMMANDS = 3  # shown in the head; the table of runs has all
 

@@ -91,10 +91,6 @@ def render_sections(
 # ---- numbers -------------------------------------------------------------------------------------------------------
 
 
-def _integer(value: float) -> str:
-    return f"{value:.0f}"
-
-
 def _three_digits(value: float) -> str:
     """Three significant digits without an exponent where that is readable: 0.0123, 4.56, 108, 12300."""
     if value == 0:
@@ -116,7 +112,7 @@ def _formatter(column: str, is_score: bool) -> Callable[[float], str]:
     if is_setting(column):
         return str
     if head in ("n", "failed", "truncated", "texts_cut", "declined", "clusters", "tokens"):
-        return _integer
+        return "{:.0f}".format
     if head in ("tflops", "seconds"):
         return _three_digits
     if head in ("p", "p_holm"):

@@ -18,13 +18,11 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.config.schema import canonical
 from harness.scorers.squad import normalize_answer
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
+from harness.storage.run_folder import StoredRun
 
 
 def averaged(runs: Sequence[StoredRun]) -> list[StoredRun]:

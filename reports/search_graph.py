@@ -13,18 +13,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from harness.engine.document_view import joined_id
 from harness.storage.index_cache import cache_root, checked_files, key_digest
+from harness.storage.run_folder import StoredRun
 from harness.storage.serialize import Packed, load
 from harness.storage.untrusted import as_object
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-
 
 _KEYS = ("text", "level", "higher", "lower", "weight")
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
+from harness.storage.run_folder import StoredRun
 
 _CUT = re.compile(r"(\d+) of \d+ summaries were cut at (\d+) tokens")
 """In the note of a search's start, as graph construction writes it (methods/pecan/build.py)."""

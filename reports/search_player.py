@@ -14,21 +14,17 @@ The graphs of a data set take at most `size` bytes; what is left out is counted 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from harness.storage.run_folder import StoredRun
+from harness.types import Example
 from reports.compressed_json import cut, filled, packed
-from reports.evidence import evidence, supporting
+from reports.evidence import evidence, overlapping
+from reports.gold_rows import Rows
 from reports.graph_layout import layout, lines_of, shade
 from reports.search_graph import Graph, indexed, read_graph
 from reports.search_moves import Move, walk
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from harness.storage.run_folder import StoredRun
-    from harness.types import Example
-    from reports.gold_rows import Rows
-
 
 _MOST_MOVES = 400
 _LONGEST = 300  # characters of a node's text
@@ -116,7 +112,7 @@ def _replay(graph: Graph, run: StoredRun, record: dict[str, Any], rows: Rows) ->
     moves = walk(record["steps"], graph)
     example = rows.examples.get(record["question_id"])
     return {
-        "marked": sorted(supporting(graph, run, record, rows)),
+        "marked": sorted(overlapping(graph.span, run, record, rows)),
         "moves": [_move(move, example) for move in moves[:_MOST_MOVES]],
         "more": max(0, len(moves) - _MOST_MOVES),
     }

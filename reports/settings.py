@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +21,10 @@ from harness.config.row_label import label
 from harness.config.schema import canonical
 from harness.config.sweep import text
 from harness.config.yaml_tree import flatten
+from harness.storage.run_folder import StoredRun
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from harness.storage.run_folder import StoredRun
 
 
 # Parts of a configuration, and those of their keys that change no answer or are columns of their own.
@@ -74,6 +73,12 @@ def dated(label: str, run: StoredRun) -> str:
     """A label of several runs whose settings are equal, but not their rows, weights or code, which the hash covers."""
     started = str(run.manifest.get("started") or "")[:16].replace("T", " ")
     return f"{label} ({', '.join(filter(None, [started, run.path.name.rpartition('--')[2]]))})"
+
+
+def unlike(labels: Sequence[str], runs: Sequence[StoredRun], places: Sequence[Hashable]) -> list[str]:
+    """The labels, `dated` where another run has the same one in the same place."""
+    told = list(zip(labels, places, strict=True))
+    return [dated(own[0], run) if told.count(own) > 1 else own[0] for own, run in zip(told, runs, strict=True)]
 
 
 def values(run: StoredRun) -> dict[str, Any]:

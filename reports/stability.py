@@ -17,18 +17,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from harness.stats.bootstrap import Floats, by_cluster, resampled
+from harness.storage.run_folder import StoredRun
 from reports import bands
 from reports.bands import CLOSE, JUDGES, Band, ranks
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-    from reports.gold_rows import Rows
+from reports.gold_rows import Rows
 
 KINDS = ("scorer", "judge", "judge prompt")
 DRAWS = 1000

@@ -32,7 +32,7 @@ Columns of `frame`, in order:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -40,15 +40,12 @@ from harness.config.sweep import text
 from harness.cost.flops import DEFAULT
 from harness.stats.bootstrap import NOTHING
 from harness.stats.clusters import linked
+from harness.storage.run_folder import StoredRun
 from reports import costs, facts
 from reports.comparability import asked, strangers
 from reports.costs import question_tflops
 from reports.search_notes import coinciding, declined
 from reports.settings import Named, is_number, named
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-
 
 REFERENCE = "full-context"
 
@@ -195,13 +192,7 @@ def _references(run: StoredRun, runs: Sequence[StoredRun], reference: str) -> li
 
 
 def _ratio(
-    run: StoredRun,
-    bases: Sequence[StoredRun],
-    convention: str,
-    notes: list[str],
-    spent: _Spent,
-    *,
-    whole: bool = True,
+    run: StoredRun, bases: Sequence[StoredRun], convention: str, notes: list[str], spent: _Spent, *, whole: bool = True
 ) -> float | None:
     """TFLOPs over the reference's, of the questions that both answered; missing where it is several runs or none.
 

@@ -17,18 +17,20 @@ stands where the evidence is, which entities were reached, and which relations l
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError, printable
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-    from reports.entity_memory import Memory, Walked
-    from reports.gold_rows import Rows
-    from reports.search_graph import Graph
-    from reports.search_moves import Move
-
+from harness.storage.index_cache import cache_root
+from harness.storage.run_folder import StoredRun
+from reports import entity_memory
+from reports.costs import TERA, check_convention, full_only, probe_share, step_flops
+from reports.entity_memory import Memory, Walked
+from reports.evidence import UNKNOWN, evidence, overlapping
+from reports.facts import headline
+from reports.gold_rows import Rows, read_rows, with_texts
+from reports.search_graph import Graph, indexed, read_graph, read_index
+from reports.search_moves import LATER, Move, forest, walk
 
 _FLAT = "So the steps stand in their order only."
 _WIDEST = 60  # characters of a step's text; JSON has all of it
@@ -69,11 +71,6 @@ def search_of(stored: StoredRun, question: str, data: str | None = None) -> Sear
 
     Raises UnknownName for another question, UserError for rows that cannot be read.
     """
-    from reports.evidence import UNKNOWN, evidence
-    from reports.gold_rows import read_rows, with_texts
-    from reports.search_graph import read_graph
-    from reports.search_moves import walk
-
     by_id = {record["question_id"]: record for record in stored.records}
     if question not in by_id:
         raise UnknownName("question", question, by_id, f"harness trace {stored.path}")
@@ -95,22 +92,16 @@ def search_of(stored: StoredRun, question: str, data: str | None = None) -> Sear
 
 def _memory(stored: StoredRun, record: dict[str, Any]) -> Memory | None:
     """The memory of entities that a question was answered from, where it had one and it is still in the cache."""
-    from harness.storage.index_cache import cache_root
-    from reports.entity_memory import memory_of
-    from reports.search_graph import indexed, read_index
-
     rows = indexed(stored, record)
-    return memory_of(read_index(str(rows[0].get("key")), cache_root())[0]) if len(rows) == 1 else None
+    found = read_index(str(rows[0].get("key")), cache_root())[0] if len(rows) == 1 else None
+    return entity_memory.memory_of(found)
 
 
 def _walked(memory: Memory, stored: StoredRun, record: dict[str, Any], rows: Rows) -> Walked:
-    from reports.entity_memory import walked
-    from reports.evidence import overlapping
-
     example = rows.examples.get(record["question_id"])
     marked = example is not None and bool(example.gold.supporting)
     evident = overlapping(memory.segments, stored, record, rows) if marked else None
-    return walked(memory, record, example.question.text if example is not None else "", evident)
+    return entity_memory.walked(memory, record, example.question.text if example is not None else "", evident)
 
 
 def _why(rows: Rows, question: str) -> str:
@@ -122,18 +113,8 @@ def _why(rows: Rows, question: str) -> str:
     return "It is unknown which steps showed evidence: the data set marks nothing as supporting this question."
 
 
-def _costs(search: Search) -> list[str]:
-    """How the column TFLOPs is counted."""
-    from reports.costs import check_convention, full_only
-
-    check_convention(search.convention)
-    return [f"TFLOPs     under the convention {search.convention}", *full_only([search.record], search.convention)]
-
-
 def listed(stored: StoredRun) -> list[str]:
     """A line a question, failed ones first, then by the first score: what `harness trace RUN` prints."""
-    from reports.facts import headline
-
     name = headline(stored)
     ranked = sorted(stored.records, key=lambda r: (r["error"] is None, r["scores"].get(name) or 0.0))
     lines = [f"{len(ranked)} questions, failed ones first, then by {name}; harness trace RUN QUESTION_ID"]
@@ -147,19 +128,16 @@ def listed(stored: StoredRun) -> list[str]:
 
 def traced(search: Search) -> list[str]:
     """The lines that `harness trace` prints."""
-    from reports.costs import probe_share
-
-    record = search.record
-    lines = _asked(search)
-    if not search.moves:
-        lines += _shown(search)
-    else:
-        lines += step_lines(search)
-    lines += [printable(line) for line in _of_memory(search)]
+    record, convention = search.record, search.convention
+    lines = [*_asked(search), *(step_lines(search) if search.moves else _shown(search))]
+    described = [] if search.memory is None else entity_memory.lines(*search.memory)
+    lines += [printable(line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "...") for line in described]
     lines += [*search.notes, *search.stored.notes]
-    if share := probe_share(record["usage"].get("search", {}), search.convention):
+    if share := probe_share(record["usage"].get("search", {}), convention):
         lines.append(f"probes     {share} of the search")
-    lines += _costs(search) if search.moves else []
+    if search.moves:
+        check_convention(convention)
+        lines += [f"TFLOPs     under the convention {convention}", *full_only([record], convention)]
     if record["stop_reason"]:
         lines.append(f"stopped    {printable(record['stop_reason'])}")
     if record["error"]:
@@ -203,20 +181,11 @@ def _line(text: str) -> str:
     return printable(" ".join(text.split()))
 
 
-def _of_memory(search: Search) -> list[str]:
-    from reports.entity_memory import lines
-
-    described = [] if search.memory is None else lines(*search.memory)
-    return [line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..." for line in described]
-
-
 def step_lines(search: Search) -> list[str]:
     """The steps, a column for each part of a score that any step has.
 
     Over a graph each stands under the one it came from, those behind the stop last; else they stand in their order.
     """
-    from reports.search_moves import forest
-
     moves, tree = search.moves, search.graph is not None
     parts, answers = _parts(moves)
     extra = ["edge", "evidence"] if tree else ["evidence"] if search.memory is not None else []
@@ -254,8 +223,6 @@ def _parts(moves: list[Move]) -> tuple[dict[str, str], list[str]]:
 
 def _aligned(head: list[str], rows: list[tuple[bool, list[str]]]) -> list[str]:
     """The rows as text; words to the left. A line stands before the first row behind the stop."""
-    from reports.search_moves import LATER
-
     cells = [head, *(row for _, row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
     words = [name in ("step", "action", "evidence", "answer", "text") for name in head]
@@ -268,8 +235,6 @@ def _aligned(head: list[str], rows: list[tuple[bool, list[str]]]) -> list[str]:
 
 
 def _numbers(step: dict[str, Any], parts: dict[str, str], convention: str) -> list[str]:
-    from reports.costs import step_flops
-
     flops = step_flops(step["flops"], convention)
     return [
         _number(step["node"], "d"),
@@ -277,7 +242,7 @@ def _numbers(step: dict[str, Any], parts: dict[str, str], convention: str) -> li
         _number(step["p_yes"], ".3f"),
         *(_number(step["scores"].get(part), form) for part, form in parts.items()),
         str(step["tokens"]),
-        "" if flops is None else f"{flops / 1e12:.3g}",
+        "" if flops is None else f"{flops / TERA:.3g}",
     ]
 
 
@@ -292,8 +257,6 @@ def _short(text: str, longest: int) -> str:
 
 def as_json(search: Search) -> dict[str, Any]:
     """The search as JSON: the record's steps, each with its parent (a step's number), edge and evidence."""
-    from reports.entity_memory import as_json as memory_json
-
     record, example = search.record, search.rows.examples.get(search.record["question_id"])
     return {
         "run": str(search.stored.path),
@@ -302,7 +265,7 @@ def as_json(search: Search) -> dict[str, Any]:
         **({} if example is None else {"question": example.question.text, "options": example.question.options}),
         **({} if example is None else {"gold": list(example.gold.answers)}),
         "graph": search.graph is not None,
-        **({"memory": memory_json(*search.memory)} if search.memory is not None else {}),
+        **({"memory": entity_memory.as_json(*search.memory)} if search.memory is not None else {}),
         "notes": [*search.notes, *search.stored.notes],
         "steps": [
             {

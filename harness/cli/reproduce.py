@@ -46,8 +46,7 @@ class Pages:
     markdown: Annotated[str | None, output("--markdown FILE", "The same as Markdown.")] = None
     latex: Annotated[str | None, output("--latex FILE", "The same as LaTeX.")] = None
     margin: Annotated[
-        float,
-        setting("--margin X", "Largest difference called equivalent, in points of a score or percent of a cost."),
+        float, setting("--margin X", "Largest difference called equivalent, in points of a score or percent of a cost.")
     ] = 2.0
 
     @property

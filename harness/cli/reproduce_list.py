@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from harness.cli.doctor import Check, rows, weights
 from harness.cli.output import columns
@@ -38,7 +37,11 @@ def show(name: str | None, json: bool) -> int:
     chosen = [place_of(name)] if name is not None else [(place, place.name) for place in places() if place.name]
     listed = [(place, suite, checks(suites.read(str(suite)))) for place, suite in chosen]
     if json:
-        print(json_.dumps([_json(*each) for each in listed], indent=2, ensure_ascii=False))
+        told = [
+            {"name": suite, **place.model_dump(exclude={"name"}), "needs": [asdict(check) for check in own]}
+            for place, suite, own in listed
+        ]
+        print(json_.dumps(told, indent=2, ensure_ascii=False))
     elif name is not None:
         _print_one(*listed[0])
     else:
@@ -119,7 +122,3 @@ def _print_one(place: Place, suite: str, own: list[Check]) -> None:
     for text in (place.note, *(f"cannot be had: {one}" for one in place.lacks)):
         if text:
             print(text)
-
-
-def _json(place: Place, suite: str, own: list[Check]) -> dict[str, Any]:
-    return {"name": suite, **place.model_dump(exclude={"name"}), "needs": [asdict(check) for check in own]}

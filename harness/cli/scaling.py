@@ -60,8 +60,7 @@ class Scaling:
         float | None, execution("--price-per-gpu-hour P", "With --plan or --max-money: count money too.", min=0)
     ] = None
     max_tokens: Annotated[
-        int | None,
-        execution("--max-tokens N", "Begin no question once all rows together took N tokens.", min=1),
+        int | None, execution("--max-tokens N", "Begin no question once all rows together took N tokens.", min=1)
     ] = None
     max_tflops: Annotated[float | None, execution("--max-tflops X", "The same for TFLOPs.", min=0)] = None
     max_hours: Annotated[
@@ -112,11 +111,7 @@ class Scaling:
 
     @contextlib.contextmanager
     def executor(
-        self,
-        options: Execution,
-        command: list[str],
-        plans: Sequence[Plan],
-        chain: Callable[[Plan], list[Choices]],
+        self, options: Execution, command: list[str], plans: Sequence[Plan], chain: Callable[[Plan], list[Choices]]
     ) -> Iterator[Callable[[Plan], RunResult]]:
         """Yield what answers a plan: this process, one shard of it, or the workers of an engine.
 

@@ -6,14 +6,11 @@ import difflib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harness.errors import UserError
 from harness.storage.named_runs import read_runs, run_folders
 from harness.storage.object_store import is_url
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import Hold, StoredRun
+from harness.storage.run_folder import Hold, StoredRun
 
 FIGURES = ("bands", "curves", "front", "memory", "nodes", "queries", "stability", "sweep", "tokens")
 

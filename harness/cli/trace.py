@@ -78,11 +78,11 @@ def trace(
 
 def _draw(search: Search, target: str, least: float | None) -> None:
     from reports.drawing import svg
-    from reports.evidence import supporting
+    from reports.evidence import overlapping
     from reports.graph_layout import LEAST
 
     if search.graph is None:
         why = search.no_graph()
         raise UserError(f"nothing to draw: {why[0].lower()}{why[1:]}")
-    marked = supporting(search.graph, search.stored, search.record, search.rows)
+    marked = overlapping(search.graph.span, search.stored, search.record, search.rows)
     write(svg(search.graph, search.moves, marked, LEAST if least is None else least), target)

@@ -47,8 +47,16 @@ RECORDS, DOCUMENTS, ANSWERED, RUN, MANIFEST, SUMMARY, LOCK = (
 Hold = Literal["all", "numbers", "nothing"]
 """How much of its records a run holds in memory: all, what a table counts (no texts), or nothing (StreamedRecords)."""
 
-_NUMBERS = ["question_id", "document_ids", "scores", "usage", "stop_reason", "truncated", "error", "notes"]
-_OF_A_STEP = ["action", "node", "level", "tokens", "p_yes", "note"]
+_TEXT_KEYS = {
+    "question",
+    "options",
+    "gold",
+    "document_characters",
+    "prediction",
+    "shown",
+    "steps",
+}  # no table reads these
+_STEP_KEYS = {"shown", "scores", "flops", "probe_flops", "answer", "answer_flops"}  # nor these
 
 _Texts = dict[str, list[str]]  # question -> checksums of the long texts that its last record points to
 
@@ -174,8 +182,8 @@ def read_run(folder: Path, *, hold: Hold = "all") -> StoredRun:
 
 def _numbers(row: Mapping[str, Any]) -> dict[str, Any]:
     """What tables read of a record, a third of its memory: neither its texts nor the scores of the nodes of steps."""
-    steps = [{key: step[key] for key in _OF_A_STEP} for step in row["steps"]]
-    return {**{key: row[key] for key in _NUMBERS if key in row}, "steps": steps}
+    steps = [{key: value for key, value in step.items() if key not in _STEP_KEYS} for step in row["steps"]]
+    return {**{key: value for key, value in row.items() if key not in _TEXT_KEYS}, "steps": steps}
 
 
 def read_question(folder: Path, question_id: str) -> StoredRun:

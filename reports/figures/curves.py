@@ -11,12 +11,13 @@ nodes                                     retrieved per question
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
+from harness.storage.run_folder import StoredRun
 from reports.costs import TERA, step_flops
 from reports.facts import mean_columns, records
 from reports.figures import rule_table
@@ -24,10 +25,6 @@ from reports.figures.figure import Figure, Titled, for_people
 from reports.figures.plot import Axis, Line, Panel, Point
 from reports.figures.replay import Recorded, Rule, Scored, recordings, scored
 from reports.figures.rule_table import Reached
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-
 
 DEFAULT_T_P = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 _LEGEND = "t_n: the search ends at the t_n-th probe with P(Yes) above t_p; other t_n and t_p are replayed"

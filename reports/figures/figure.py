@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
@@ -61,6 +60,18 @@ class Figure:
         return render_sections(tables, form)
 
 
+def by_score(
+    table: pd.DataFrame, ending: str = "", hidden: Sequence[str] = (), *, best_first: bool = False, **names: str
+) -> list[Titled]:
+    """A table for people for each data set, model and score, as `for_people`; ending: the last words of its title."""
+    found = []
+    for (dataset, model, _), rows in table.groupby(SAME, sort=False):
+        title = " · ".join(filter(None, (str(dataset), str(model), ending)))
+        own = rows.sort_values("mean", ascending=False, kind="stable") if best_first else rows
+        found.append(for_people(title, own.reset_index(drop=True), hidden, **names))
+    return found
+
+
 def for_people(title: str, rows: pd.DataFrame, hidden: Sequence[str] = (), **names: str) -> Titled:
     """Rows with one score as a table: their mean has the score's name, and what the title says is left out.
 
@@ -89,9 +100,7 @@ def formatted(frame: pd.DataFrame) -> pd.DataFrame:
     made = frame.copy()
     for name in _FORMS.keys() & set(frame.columns):
         ends = (frame.get(f"{name}{end}", pd.Series([None] * len(frame))) for end in (".low", ".high"))
-        made[name] = [_cell(_FORMS[name], *values) for values in zip(frame[name], *ends, strict=True)]
+        write = f"{{:{_FORMS[name]}}}".format
+        values = zip(frame[name], *ends, strict=True)
+        made[name] = [None if pd.isna(each[0]) else with_interval(write, *each) for each in values]
     return made
-
-
-def _cell(form: str, value: Any, low: Any, high: Any) -> str | None:
-    return None if pd.isna(value) else with_interval(lambda number: format(number, form), value, low, high)

@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 
 from harness.errors import UnknownName, UserError
+from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.comparability import Asked, asked, commonest
 from reports.figures.figure import Figure
@@ -33,7 +34,6 @@ from reports.markup import Html, el, joined
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from harness.storage.run_folder import StoredRun
 
 COSTS = {"whole": ("tflops.whole", "with its index"), "search": ("tflops", "search + answer")}
 """Which cost of reports.tables.frame is drawn, and what the axis says of it."""

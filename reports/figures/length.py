@@ -6,7 +6,8 @@
 
 The buckets are the same for all runs over the same rows with the same model. The row "all" holds all questions.
 Runs over texts that are made for several lengths (dataset.tokens) are a point each, those of a method a line; several
-such data sets of one family (ruler/vt, ruler/cwe) have their mean below (reports/figures/made_lengths.py).
+such data sets of one family (ruler/vt, ruler/cwe) have their mean below: they are samples of their own, so the errors
+of their means add in quadrature, as in reports/paper/measured.py.
 
 dataset method model length                 the bucket's name
 tokens.from tokens.mean tokens.to           shortest, mean and longest of its questions
@@ -21,30 +22,29 @@ n failed notes run
 from __future__ import annotations
 
 import functools
+import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from harness.errors import UserError
+from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.answer_recall import answer_shown, answer_shown_as_substring
 from reports.figures import plot, tokens
-from reports.figures.figure import SAME, Figure, Titled, for_people
-from reports.figures.made_lengths import MADE, family_means, made_lengths
+from reports.figures.figure import SAME, Figure, by_score
 from reports.figures.plot import Axis, Panel
 from reports.gold_rows import Rows, with_rows, with_texts
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-
 
 ALL = "all"
 GROUPS = 4
 _RECALL = "answer_recall"
 _SUBSTRING = "answer_recall_substring"
+_MADE = "tokens"  # the option of a data set whose texts are made for a length
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def figure(
     for run, rows in with_rows(runs, data, warn, whole=True):
         try:
             if (key := group(run)) not in counts:
-                counts[key] = _counting(rows, tokens.tokens_by(run))
+                counts[key] = functools.cache(functools.partial(_tokens, rows, tokens.tokens_by(run)))
         except UserError as error:
             problems.append(error)
             continue
@@ -94,11 +94,12 @@ def figure(
     for problem in problems:
         warn(f"warning: left out: {problem}")
     table = frame(measured, score, edges)
-    return Figure("Length of the documents", table, sections(table), panels(table))
+    named = by_score(table, hidden=["run", "tokens.from", "tokens.to"], length="tokens of the documents")
+    return Figure("Length of the documents", table, named, panels(table))
 
 
-def _counting(rows: Rows, count: Callable[[str], int]) -> Callable[[str], int]:
-    return functools.cache(lambda name: count(rows.documents[name].text))
+def _tokens(rows: Rows, count: Callable[[str], int], document_id: str) -> int:
+    return count(rows.documents[document_id].text)
 
 
 def group(run: StoredRun) -> tuple[str, str | None, str]:
@@ -133,8 +134,8 @@ def frame(runs: Sequence[Measured], score: str | None = None, edges: Sequence[in
     groups: dict[tuple[str, str | None, str], dict[str, int]] = {}
     for one in runs:
         groups.setdefault(group(one.run), {}).update(one.lengths())
-    made = made_lengths([one.run for one in runs]) if edges is None else {}
-    labels = facts.labels([one.run for one in runs], {f"dataset.{MADE}"} if made else ())
+    made = _made_lengths([one.run for one in runs]) if edges is None else {}
+    labels = facts.labels([one.run for one in runs], {f"dataset.{_MADE}"} if made else ())
     rows: list[dict[str, Any]] = []
     for one, label in zip(runs, labels, strict=True):
         cut = tuple(edges) if edges is not None else quantiles(list(groups[group(one.run)].values()))
@@ -145,7 +146,7 @@ def frame(runs: Sequence[Measured], score: str | None = None, edges: Sequence[in
         rows.sort(key=lambda row: (labels.index(row["method"]), made.get(row["run"], 0)))
     if not rows:
         raise UserError("no question of these runs has a score: every one failed and was left out of the scores")
-    return facts.numbers(pd.DataFrame([*rows, *family_means(rows, made)]))
+    return facts.numbers(pd.DataFrame([*rows, *_family_means(rows, made)]))
 
 
 def _rows(one: Measured, label: str, score: str, edges: Sequence[int]) -> list[dict[str, Any]]:
@@ -206,14 +207,6 @@ def _recalled(one: Measured) -> tuple[dict[str, bool | None], dict[str, float]]:
     return words, contained
 
 
-def sections(table: pd.DataFrame) -> list[Titled]:
-    """A table for each data set, model and score, for people."""
-    return [
-        for_people(f"{dataset} · {model}", rows, ["run", "tokens.from", "tokens.to"], length="tokens of the documents")
-        for (dataset, model, _), rows in table.groupby(SAME, sort=False)
-    ]
-
-
 def panels(table: pd.DataFrame) -> list[Panel]:
     """Two drawings for each data set, model and score: the score and the answer recall against the length."""
     found = []
@@ -225,3 +218,62 @@ def panels(table: pd.DataFrame) -> list[Panel]:
             known = plot.lines(drawn[drawn[value].notna()], "tokens.mean", value, 100)
             found += plot.panels(f"{dataset} · {model}", x, Axis(name, zero=True), known)
     return found
+
+
+def _made_lengths(runs: Sequence[StoredRun]) -> dict[str, int]:
+    """Run folder -> length in tokens, of data sets that one model read at several lengths."""
+    found: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+    for run in runs:
+        tokens = (run.config["dataset"].get("options") or {}).get(_MADE)
+        if isinstance(tokens, int):
+            found[run.config["dataset"]["name"], run.config["model"]["name"]][str(run.path)] = tokens
+    return {path: tokens for own in found.values() if len(set(own.values())) > 1 for path, tokens in own.items()}
+
+
+def _family_means(rows: Sequence[Mapping[str, Any]], made: Mapping[str, int]) -> list[dict[str, Any]]:
+    """The mean of each family's data sets, by model, method and length."""
+    families: dict[str, set[str]] = defaultdict(set)
+    cells: dict[tuple[str, str, str, int], dict[str, Mapping[str, Any]]] = defaultdict(dict)
+    for row in rows:
+        family, slash, _ = row["dataset"].partition("/")
+        if slash and row["run"] in made:
+            families[family].add(row["dataset"])
+            cells[family, row["model"], row["method"], made[row["run"]]][row["dataset"]] = row
+    return [
+        _mean(f"{family}, mean of {len(own)}", list(own.values()))
+        for (family, *_), own in sorted(cells.items())
+        if len(own) > 1 and own.keys() == families[family]
+    ]
+
+
+def _mean(dataset: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    scores = {row["score"] for row in rows}
+    tokens = sum(row["tokens.mean"] for row in rows) / len(rows)
+    return {
+        **rows[0],
+        "dataset": dataset,
+        "tokens.from": min(row["tokens.from"] for row in rows),
+        "tokens.mean": tokens,
+        "tokens.to": max(row["tokens.to"] for row in rows),
+        "score": scores.pop() if len(scores) == 1 else "score",
+        **{key: value for name in ("mean", _RECALL, _SUBSTRING) for key, value in _joint(name, rows).items()},
+        "n": sum(row["n"] for row in rows),
+        "failed": sum(row["failed"] for row in rows),
+        "notes": tuple(dict.fromkeys(note for row in rows for note in row["notes"])),
+        "run": None,
+    }
+
+
+def _joint(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
+    """The mean of a column with its interval; without a value where a row has none, without an interval likewise."""
+    keys = [f"{name}{end}" for end in ("", ".low", ".high")]
+    columns = [[row[key] for row in rows] for key in keys]
+    if None in columns[0]:
+        return dict.fromkeys(keys)
+    values, lows, highs = columns
+    middle, size = sum(values) / len(values), len(values)
+    if None in (*lows, *highs):
+        return dict(zip(keys, (middle, None, None), strict=True))
+    below = math.hypot(*(value - low for value, low in zip(values, lows, strict=True))) / size
+    above = math.hypot(*(high - value for value, high in zip(values, highs, strict=True))) / size
+    return dict(zip(keys, (middle, middle - below, middle + above), strict=True))

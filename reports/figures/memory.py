@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -26,13 +26,11 @@ from harness.config.schema import canonical
 from harness.errors import UserError
 from harness.stats.bootstrap import NOTHING, corpus_interval, interval
 from harness.stats.paired_tests import equivalence, holm, paired_test
+from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.figures import plot
 from reports.figures.figure import SAME, Figure, for_people
 from reports.figures.plot import Axis, Line, Point
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
 
 MARGIN = 0.05
 """Largest difference on the evidence alone that is called no difference, as a score: 5 points."""
@@ -162,15 +160,12 @@ def figure(
         told = group.assign(notes=pd.Series([(*said, _LEGEND)] * len(group), index=group.index, dtype=object))
         hidden = [name for name in map(str, group) if name.startswith("evidence")]
         sections.append(for_people(f"{dataset} · {model}: {name}", told.reset_index(drop=True), ["swap_seed", *hidden]))
-        lines = [_line(row) for row in facts.records(group)]
+        lines = []
+        for row in facts.records(group):
+            points = [Point.of({**row, "x": x}, "x", name, 100) for x, name in enumerate(("original", "twin"))]
+            lines.append(Line(str(row["method"]), points))
         panels += plot.panels(f"{dataset} · {model}", ends, Axis(f"{name} × 100", zero=True), lines)
     return Figure("Recalled rather than read", table, sections, panels)
-
-
-def _line(row: Mapping[str, Any]) -> Line:
-    """From the original to the twin."""
-    points = [Point.of({**row, "x": x}, "x", name, 100) for x, name in enumerate(("original", "twin"))]
-    return Line(str(row["method"]), points)
 
 
 def _paired(pair: Pair, score: str) -> tuple[list[float], list[float], list[str]]:

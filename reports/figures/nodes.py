@@ -16,20 +16,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from harness.engine.numbers_from_runs import visited
 from harness.errors import UserError
+from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.figures.figure import Figure
 from reports.figures.plot import Axis, Bar, Line, Panel, Point
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-
 
 FEWEST = 8
 """With fewer questions no curve is fitted: nearly any would pass."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import XAxis, YAxis
     from matplotlib.figure import Figure
 
+
 FORMS = ("svg", "pdf", "png")
 KINDS = 6
 """Lines that look different, the length of the style's cycle; `panels` keeps a panel to so many."""
@@ -202,16 +203,8 @@ def _panel(ax: Axes, panel: Panel) -> None:
 
     ax.set_title(textwrap.fill(printable(panel.title), _TITLE, max_lines=3))
     if panel.bars:
-        edges, widths = [bar.start for bar in panel.bars], [bar.end - bar.start for bar in panel.bars]
-        ax.bar(
-            edges,
-            [b.height for b in panel.bars],
-            widths,
-            align="edge",
-            color="#c5ccd6",
-            edgecolor="white",
-            linewidth=0.4,
-        )
+        edges, widths, heights = zip(*((bar.start, bar.end - bar.start, bar.height) for bar in panel.bars), strict=True)
+        ax.bar(edges, heights, widths, align="edge", color="#c5ccd6", edgecolor="white", linewidth=0.4)
     right = None
     if panel.right is not None and any(line.right for line in panel.lines):
         right = ax.twinx()

@@ -20,24 +20,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from harness.config.schema import digest
 from harness.engine.document_view import GAP
 from harness.errors import UserError
+from harness.storage.run_folder import StoredRun
+from harness.types import Example
 from reports import facts
 from reports.figures import plot
 from reports.figures.figure import Figure, Titled, for_people
 from reports.figures.plot import Axis, Panel
 from reports.gold_rows import Rows, with_rows
-from reports.settings import dated
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-    from harness.types import Example
-
+from reports.settings import unlike
 
 APART = "apart"
 _PLACES = ("place", "distance")  # options of a data set that put the supporting parts somewhere
@@ -104,7 +101,9 @@ def frame(runs: Sequence[tuple[StoredRun, Rows]], score: str | None = None, part
     """
     rows: list[dict[str, Any]] = []
     lines = _lines(runs, score)
-    for line, label in zip(lines, _labels(lines), strict=True):
+    first = [line.first for line in lines]
+    names = facts.labels(first, [f"dataset.{name}" for name in _PLACES])
+    for line, label in zip(lines, unlike(names, first, [line.place() for line in lines]), strict=True):
         rows += _rows(line, label, parts)
     if not rows:
         raise UserError(
@@ -164,15 +163,6 @@ def _lines(runs: Sequence[tuple[StoredRun, Rows]], score: str | None) -> list[_L
             key = digest({**same, "dataset": {**run.config["dataset"], "options": others}})
         lines.setdefault(key, _Line(run, score or facts.headline(run))).add(run, read)
     return list(lines.values())
-
-
-def _labels(lines: Sequence[_Line]) -> list[str]:
-    """The method's name in tables, unlike that of any other line of its data set and model."""
-    names = facts.labels([line.first for line in lines], [f"dataset.{name}" for name in _PLACES])
-    told = [(*line.place(), name) for line, name in zip(lines, names, strict=True)]
-    return [
-        own[-1] if told.count(own) == 1 else dated(own[-1], line.first) for own, line in zip(told, lines, strict=True)
-    ]
 
 
 def _rows(line: _Line, label: str, parts: int) -> list[dict[str, Any]]:

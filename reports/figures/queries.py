@@ -14,21 +14,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
+from harness.storage.run_folder import StoredRun
 from reports import facts, tables
 from reports.columns import sections, shortened
 from reports.figures import plot
 from reports.figures.figure import Figure, Titled
 from reports.figures.plot import Axis, Line, Panel, Point
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-
 
 PER_DOCUMENT = (1, 2, 4, 8)
 

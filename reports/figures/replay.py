@@ -15,18 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from harness.config import registry
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
 from harness.method import Method
+from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.costs import spent_flops, stop_flops
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-
 
 STUDY = "study"
 """Action of a step that only a recording took: it lies behind the stop."""

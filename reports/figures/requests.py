@@ -16,20 +16,17 @@ Costs are those of questions answered and indexes built, as everywhere: a cached
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
+from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.costs import request_counts, requests_of
 from reports.figures import plot
-from reports.figures.figure import SAME, Figure, Titled, for_people
+from reports.figures.figure import SAME, Figure, by_score
 from reports.figures.plot import Axis, Line, Panel, Point
 from reports.figures.queries import PER_DOCUMENT, shared
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-
 
 # What a run made elsewhere does not tell.
 _NOT_TOLD = ("requests", "requests.low", "requests.high", "requests.search", "requests.answer", "requests.built")
@@ -38,7 +35,8 @@ _NOT_TOLD = ("requests", "requests.low", "requests.high", "requests.search", "re
 def figure(runs: Sequence[StoredRun], *, score: str | None) -> Figure:
     """The figure of the runs; arguments and errors are those of `frame`."""
     table = frame(runs, score)
-    return Figure("Requests a question", table, sections(table), panels(table))
+    told = by_score(table, "requests a question", ["run"], best_first=True)
+    return Figure("Requests a question", table, told, panels(table))
 
 
 def frame(runs: Sequence[StoredRun], score: str | None = None) -> pd.DataFrame:
@@ -55,7 +53,9 @@ def _row(run: StoredRun, label: str, score: str) -> dict[str, Any]:
     seed = int(run.config["seed"])
     scored = facts.scored(run, score)
     answered = [record for record in run.records if record["error"] is None]
-    indexes = _indexes(run)
+    # Usage of each index, by its document and question; one that a resumed run met again counts once.
+    rows = (row for row in run.documents if row["status"] != "failed")
+    indexes = {(row["document_id"], row.get("question_id")): row["usage"] for row in rows}
     built = [requests_of(usage, "index") for usage in indexes.values()]
     mine = {phase: sum(requests_of(r["usage"], phase) for r in answered) for phase in ("search", "answer")}
     row = {
@@ -76,26 +76,8 @@ def _row(run: StoredRun, label: str, score: str) -> dict[str, Any]:
     return row | (dict.fromkeys(_NOT_TOLD) if facts.elsewhere(run) else {})
 
 
-def _indexes(run: StoredRun) -> dict[tuple[str, str | None], dict[str, Any]]:
-    """Usage of each index, by its document and question; one that a resumed run met again counts once."""
-    rows = (row for row in run.documents if row["status"] != "failed")
-    return {(row["document_id"], row.get("question_id")): row["usage"] for row in rows}
-
-
 def _retries(usage: Mapping[str, Any]) -> int:
     return sum(int(phase.get("retries", 0)) for phase in usage.values())
-
-
-def sections(table: pd.DataFrame) -> list[Titled]:
-    """A table for each data set, model and score, for people; best score first."""
-    return [
-        for_people(
-            f"{dataset} · {model} · requests a question",
-            rows.sort_values("mean", ascending=False, kind="stable").reset_index(drop=True),
-            ["run"],
-        )
-        for (dataset, model, _), rows in table.groupby(SAME, sort=False)
-    ]
 
 
 def panels(table: pd.DataFrame) -> list[Panel]:

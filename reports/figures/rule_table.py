@@ -13,29 +13,20 @@ over easier questions. Failed questions count as in the table of the run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pandas as pd
 
 from harness.cost.flops import DEFAULT
+from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.costs import check_convention, full_only
 from reports.facts import mean_columns
 from reports.figures.replay import STUDY, Scored, Stop
 from reports.settings import dated
 
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-
-
-_SETTINGS = (
-    "t_n",
-    "t_p",
-    "max_trials",
-    "record_stops",
-    "record_t_p",
-)  # runs of one curve differ in these
+_SETTINGS = ("t_n", "t_p", "max_trials", "record_stops", "record_t_p")  # runs of one curve differ in these
 
 Reached = Sequence[tuple[dict[str, Any], Stop, str]]
 """Records, where a rule stops in them, and their clusters."""
@@ -80,7 +71,9 @@ def _rows(
                 continue
             stop = told.stop(record, rule, convention)
             if stop is None:
-                broken += _broken(record)
+                # An error ended the recording where its last step has no probe, and says why in its note.
+                last = record["steps"][-1] if record["steps"] else {}
+                broken += last.get("action") == STUDY and last.get("p_yes") is None
                 continue
             reached.append((record, stop, cluster))
             value = record["scores"].get(score) if stop.own else part.values.get((record["question_id"], stop.step))
@@ -104,12 +97,6 @@ def _rows(
             "notes": (*notes, *(rounded if rule != told.own else ()), *common),
             "run": run.path.name,
         }
-
-
-def _broken(record: Mapping[str, Any]) -> bool:
-    """Whether an error ended the recording: its last step then has no probe, and says why in its note."""
-    last = record["steps"][-1] if record["steps"] else {}
-    return last.get("action") == STUDY and last.get("p_yes") is None
 
 
 def _rounded(run: StoredRun) -> list[str]:

@@ -13,25 +13,21 @@ convention n failed truncated notes run
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pandas as pd
 
 from harness.config.sweep import text
 from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError
+from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.figures import plot
-from reports.figures.figure import SAME, Figure, Titled, for_people
+from reports.figures.figure import SAME, Figure, by_score
 from reports.figures.plot import Axis, Line, Panel, Point
-from reports.settings import dated, is_number, named, values
+from reports.settings import is_number, named, unlike, values
 from reports.tables import frame as means_of
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-
 
 _COST = ("tokens", "tflops", "tflops.low", "tflops.high", "convention", "n", "failed", "truncated", "notes", "run")
 _WIDE = 16  # largest value over smallest from which the axis is logarithmic
@@ -46,7 +42,7 @@ def figure(
     table = frame(runs, key, score, convention)
     if table[key].nunique() < 2:
         warn(f"note: all these runs have one value of {key}; run others with --sweep {key}=A,B")
-    return Figure(f"Sweep of {key}", table, sections(table, key), panels(table, key))
+    return Figure(f"Sweep of {key}", table, by_score(table, f"over {key}"), panels(table, key))
 
 
 def only(runs: Sequence[StoredRun]) -> str:
@@ -75,7 +71,13 @@ def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, conventio
         known = sorted({key for own in settings for key in own})
         raise UnknownName("setting", x, known, "settings of these runs")
     rows = []
-    for run, label, own, row in zip(runs, _labels(runs, x), settings, means, strict=True):
+    # A line with two runs at one value is two lines.
+    places = [
+        (facts.key(run)[0], run.config["model"]["name"], text(own.get(x)))
+        for run, own in zip(runs, settings, strict=True)
+    ]
+    labels = unlike(facts.labels(runs, [x]), runs, places)
+    for run, label, own, row in zip(runs, labels, settings, means, strict=True):
         name = score or facts.headline(run)
         if name not in {*facts.score_names(run), *facts.corpus_names(run)}:
             raise UnknownName("score", name, facts.score_names(run), f"scores of {run.path.name}")
@@ -84,7 +86,8 @@ def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, conventio
                 "dataset": row["dataset"],
                 "method": label,
                 "model": "" if x == "model" else row["model"],
-                x: _cell(own[x]) if x in own else None,
+                # The text that one types for what is no number, so that None is left for runs without the setting.
+                x: None if x not in own else own[x] if is_number(own[x]) else text(own[x]),
                 "score": name,
                 **{f"mean{end}": row[f"{name}{end}"] for end in ("", ".low", ".high")},
                 **{column: row[column] for column in _COST},
@@ -96,38 +99,10 @@ def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, conventio
     return table.assign(**{x: pd.Series([row[x] for row in rows], dtype=object)})
 
 
-def _labels(runs: Sequence[StoredRun], x: str) -> list[str]:
-    """A line's name for each run; with the run's start where a line would have two runs at one value."""
-    names = facts.labels(runs, [x])
-    places = [(facts.key(run)[0], name, run.config["model"]["name"], text(values(run).get(x))) for run, name in
-              zip(runs, names, strict=True)]  # fmt: skip
-    count = Counter(places)
-    return [
-        dated(name, run) if count[place] > 1 else name for run, name, place in zip(runs, names, places, strict=True)
-    ]
-
-
-def _cell(value: Any) -> Any:
-    """A value in a table: a number, or the text that one types, so that None is left for runs without the setting."""
-    return value if is_number(value) else text(value)
-
-
 def _in_order(cells: Sequence[Any]) -> list[Any]:
     """The different values: numbers by size, others as they come."""
     known = [value for value in dict.fromkeys(cells) if value is not None]
     return sorted(known) if all(map(is_number, known)) else known
-
-
-def sections(table: pd.DataFrame, x: str) -> list[Titled]:
-    """A table for each data set, model and score, for people."""
-    return [
-        for_people(f"{_title(dataset, model)} · over {x}", rows.reset_index(drop=True))
-        for (dataset, model, _), rows in table.groupby(SAME, sort=False)
-    ]
-
-
-def _title(dataset: Hashable, model: Hashable) -> str:
-    return f"{dataset} · {model}" if model else str(dataset)
 
 
 def panels(table: pd.DataFrame, x: str) -> list[Panel]:
@@ -143,11 +118,10 @@ def panels(table: pd.DataFrame, x: str) -> list[Panel]:
         cost = ("tflops", unit) if counted else ("tokens", "tokens a question, search + answer")
         for value, scale, name in (("mean", 100, f"{score} × 100"), (cost[0], 1, cost[1])):
             measured = rows[rows[value].notna()]
-            lines = [
-                _line(str(method), own, x, value, scale, places)
-                for method, own in measured.groupby("method", sort=False)
-            ]
-            found += plot.panels(_title(dataset, model), axis, Axis(name, zero=value != "mean"), lines)
+            by_method = measured.groupby("method", sort=False)
+            lines = [_line(str(method), own, x, value, scale, places) for method, own in by_method]
+            title = f"{dataset} · {model}" if model else str(dataset)
+            found += plot.panels(title, axis, Axis(name, zero=value != "mean"), lines)
     return found
 
 

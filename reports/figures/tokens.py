@@ -13,19 +13,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from harness.config.schema import ModelConfig
 from harness.errors import CannotRun, UserError
+from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.figures.figure import Figure
-from reports.gold_rows import moved, offline, read_rows
-
-if TYPE_CHECKING:
-    from harness.config.schema import ModelConfig
-    from harness.storage.run_folder import StoredRun
-    from reports.gold_rows import Rows
+from reports.gold_rows import Rows, moved, offline, read_rows
 
 KINDS = ("document", "question", "answer")
 

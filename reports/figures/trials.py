@@ -10,12 +10,13 @@ tflops                                    likewise
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
+from harness.storage.run_folder import StoredRun
 from reports.costs import TERA, requests_of
 from reports.facts import mean_columns
 from reports.figures import rule_table
@@ -23,9 +24,6 @@ from reports.figures.figure import Figure, Titled, for_people
 from reports.figures.plot import Axis, Line, Panel, Point
 from reports.figures.replay import Scored, Stop, Trials, recordings, scored
 from reports.figures.rule_table import Reached
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
 
 
 def figure(

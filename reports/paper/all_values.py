@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
+from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.paper.matching import incomplete
 from reports.paper.places import EMPTY, PAPERS, Place, Printed, places, printed
@@ -28,10 +29,8 @@ from reports.paper.verdicts import (
     measured_rows,
     with_lines,
 )
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-
+from reports.render import render_sections
+from reports.sheet import page
 
 NOT_RUN, NOT_COMPARED = "no run yet", "not compared"
 TITLE = "The papers' tables and ours"
@@ -39,7 +38,6 @@ COLUMNS = (
     "place", "row", "dataset", "metric", "printed", "ours", "ours.low", "ours.high", "n", "apart", "verdict", "method",
     "model", "notes", "run",
 )  # fmt: skip
-_OF_A_RUN = ("ours", "ours.low", "ours.high", "n", "apart", "verdict", "method", "model", "notes", "run")
 _TEXT = "Values of the text"
 
 
@@ -52,7 +50,7 @@ def frame(runs: Sequence[StoredRun], *, margin: float = MARGIN, convention: str 
     values = load()
     measured: dict[int, list[dict[str, Any]]] = {}
     for value, _, row in measured_rows(runs, values, margin=margin, convention=convention) if runs else ():
-        own = {key: row[key] for key in ("printed", *_OF_A_RUN)}
+        own = {key: row[key] for key in COLUMNS[4:]}
         measured.setdefault(value.line, []).append({**own, "dataset": value.place, "metric": value.label})
     mapped: dict[int, Value] = {}
     for value in values:
@@ -84,9 +82,6 @@ def text(
     runs: Sequence[StoredRun], named: Sequence[tuple[str, pd.DataFrame]], form: str, margin: float = MARGIN
 ) -> str:
     """The tables in a format: html, markdown, latex or text, with the legend of the verdicts."""
-    from reports.render import render_sections
-    from reports.sheet import page
-
     below = [*(incomplete(runs) if runs else ()), *legend(margin)]
     if form == "html":
         return page(TITLE, None, [*named, ("How to read it", pd.DataFrame({"": below}))])
@@ -101,13 +96,9 @@ def _rows(one: Printed, value: Value | None, measured: list[dict[str, Any]]) -> 
     if value is not None:
         return [{**head, "printed": value.printed, "verdict": NOT_RUN, "notes": ()}]
     notes = () if one.reason == EMPTY else (one.reason,)
-    return [{**head, "printed": _number(one.value), "verdict": NOT_COMPARED if notes else EMPTY, "notes": notes}]
-
-
-def _number(value: str) -> float | None:
-    """The number of a cell: 22.3 of "22.3%", 7 of "Top-7"; None for a cell without one."""
-    numbers = re.findall(r"\d+(?:\.\d+)?", value.replace(",", ""))
-    return float(numbers[0]) if numbers else None
+    number = re.search(r"\d+(?:\.\d+)?", one.value.replace(",", ""))  # 22.3 of "22.3%", 7 of "Top-7"
+    found = None if number is None else float(number[0])
+    return [{**head, "printed": found, "verdict": NOT_COMPARED if notes else EMPTY, "notes": notes}]
 
 
 def _summary(named: Sequence[tuple[str, pd.DataFrame]]) -> pd.DataFrame:

@@ -9,7 +9,7 @@ not: no paper names one. Nor are batch sizes, devices, scorers, limits, paths, a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness import scorers
 from harness.config.registry import short
@@ -17,6 +17,7 @@ from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import flatten
 from harness.engine import model_warnings as embedded
 from harness.engine.plan import FROM
+from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.paper import published
 from reports.paper.measured import score_of, scorer_of
@@ -24,10 +25,6 @@ from reports.paper.preset import Model, Settings, settings_of, tail
 from reports.paper.printed import Value, load
 from reports.paper.published import Found
 from reports.paper.rules import DatasetRule
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-
 
 _DECISIVE = frozenset({"models", "prompts", "scorers", "seed", "code"})
 """Keys of the manifest whose change within a run makes it two experiments."""
@@ -238,7 +235,9 @@ def _prompts(run: StoredRun, paper: Settings) -> list[str]:
 def _data(value: Value, run: StoredRun, rule: DatasetRule, paper: Settings) -> Found:
     config = run.config["dataset"]
     if config["name"] != rule.dataset:
-        return Found([f"split: {config['name']} is made up, the paper has {_asked(value)}"])
+        names = listed([one.dataset for one in value.rules])
+        paper_has = f"{names}'s {value.rules[0].split} split" if len(value.rules) == 1 else f"the mean of {names}"
+        return Found([f"split: {config['name']} is made up, the paper has {paper_has}"])
     rows = published.row_differences(run, rule.dataset, rule.split)
     found = []
     if config.get("split") != rule.split:
@@ -267,13 +266,6 @@ def _settings(config: Mapping[str, Any], paper: Settings) -> list[str]:
     own = {**dict.fromkeys(key for key in wanted if key not in fields), **config, **options}
     more = [key for key, one in options.items() if one is not None and key not in {*paper.dataset, *paper.ignored}]
     return _differences("dataset: ", own, {**wanted, **dict.fromkeys(more)})
-
-
-def _asked(value: Value) -> str:
-    """What the paper asked instead of a made-up data set."""
-    if len(value.rules) == 1:
-        return f"{value.rules[0].dataset}'s {value.rules[0].split} split"
-    return f"the mean of {listed([rule.dataset for rule in value.rules])}"
 
 
 def _metric(value: Value, run: StoredRun) -> list[str]:

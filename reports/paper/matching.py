@@ -9,17 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import product
-from typing import TYPE_CHECKING
 
 from harness.config.schema import canonical
+from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.paper.comparable import listed
 from reports.paper.printed import Value, load
 from reports.paper.rules import DatasetRule
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-
 
 Pair = tuple[DatasetRule, "StoredRun"]
 
@@ -30,7 +26,7 @@ def matches(value: Value, runs: Sequence[StoredRun]) -> list[tuple[Pair, ...]]:
     For a mean that is a run on each of its data sets, all with the same preset, models and settings, or one run on a
     stand-in. Nothing where a member is missing: see `incomplete`.
     """
-    own = [run for run in runs if _preset(run) == value.entry.preset and _of_length(run, value.rules[0].tokens)]
+    own = _fitting(value, runs)
     alone = [((value.rules[0], run),) for run in own if facts.key(run)[0] in value.stand_ins]
     if len(value.rules) == 1:
         named = (value.rules[0].dataset, *value.stand_ins)
@@ -49,9 +45,7 @@ def incomplete(runs: Sequence[StoredRun], values: Sequence[Value] | None = None)
     told: list[str] = []
     for value in load() if values is None else values:
         members = [rule.dataset for rule in value.rules]
-        fits = [run for run in runs if _preset(run) == value.entry.preset and _of_length(run, value.rules[0].tokens)]
-        own = fits if len(members) > 1 else []
-        for alike in _alike(value, own):
+        for alike in _alike(value, _fitting(value, runs)) if len(members) > 1 else ():
             missing = [name for name in members if not alike[name]]
             if missing:
                 first = next(run for name in members for run in alike[name])
@@ -63,9 +57,11 @@ def incomplete(runs: Sequence[StoredRun], values: Sequence[Value] | None = None)
     return list(dict.fromkeys(told))
 
 
-def _of_length(run: StoredRun, tokens: int | None) -> bool:
-    """Whether the run's texts were made for this length; None: any will do."""
-    return tokens in (None, (run.config["dataset"].get("options") or {}).get("tokens"))
+def _fitting(value: Value, runs: Sequence[StoredRun]) -> list[StoredRun]:
+    """The runs of the value's preset whose texts were made for its length, where it has one."""
+    own = [run for run in runs if _preset(run) == value.entry.preset]
+    tokens = value.rules[0].tokens
+    return [run for run in own if tokens in (None, (run.config["dataset"].get("options") or {}).get("tokens"))]
 
 
 def _preset(run: StoredRun) -> str:

@@ -5,18 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from harness import scorers
 from harness.stats.bootstrap import LEVEL, Interval, interval
+from harness.storage.run_folder import StoredRun
 from reports import costs, facts
 from reports.costs import request_counts
 from reports.paper.printed import Value
 from reports.paper.rules import Metric
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-
 
 WORDING = 30
 """Tokens of a reading prompt that are wording: ours takes some 114 with Llama's template, printed costs imply 84."""
@@ -56,7 +52,9 @@ def measure(value: Value, run: StoredRun) -> Ours:
     if not metric.phases:
         return Ours()
     convention = metric.asked or metric.convention
-    search, index = _search(run, convention), _index(run, convention)
+    search, built = _search(run, convention), costs.phase_costs(run, "index", convention).tflops
+    # Each document is a cluster.
+    index = Ours() if built is None else _mean_of(built, [str(i) for i in range(len(built))], run)
     if entry.per_document:
         return index
     return search if entry.questions_per_document is None else _shared(index, search, entry.questions_per_document)
@@ -133,12 +131,6 @@ def _search(run: StoredRun, convention: str) -> Ours:
         _mean_of([s + a for s, a in zip(search, answer, strict=True)], facts.answered_clusters(run), run),
         wording=wording,
     )
-
-
-def _index(run: StoredRun, convention: str) -> Ours:
-    """TFLOPs of the index per document, each document a cluster."""
-    spent = costs.phase_costs(run, "index", convention).tflops
-    return Ours() if spent is None else _mean_of(spent, [str(i) for i in range(len(spent))], run)
 
 
 def _shared(index: Ours, search: Ours, questions: int) -> Ours:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.config.layers import Choices
+from harness.config.registry import method_class
 from harness.config.resolve import Resolution, resolve
 from harness.config.schema import EncoderConfig, ModelConfig
 from harness.config.suites import Suite
@@ -51,7 +52,9 @@ def needs(suite: Suite) -> Needs:
     for part in suite.parts or (suite,):
         for dataset in part.datasets:
             found.datasets.setdefault(dataset)
-            _documents(found, resolve(Choices(method=part.methods[0], dataset=dataset, suite=part)))
+            config = resolve(Choices(method=part.methods[0], dataset=dataset, suite=part)).parts.get("dataset")
+            if config is not None and (place := config.options.get("documents")):
+                found.documents[config.name] = str(place)
         for model in part.models or (None,):
             for method in part.methods:
                 r = resolve(Choices(method=method, dataset=part.datasets[0], model=model, suite=part))
@@ -67,16 +70,8 @@ def _method(r: Resolution) -> Method | None:
         return None
 
 
-def _documents(found: Needs, r: Resolution) -> None:
-    config = r.parts.get("dataset")
-    if config is not None and (place := config.options.get("documents")):
-        found.documents[config.name] = str(place)
-
-
 def _add(found: Needs, r: Resolution, method: Method | None) -> None:
     """Add the needs of one row."""
-    from harness.config.registry import method_class
-
     own = method or method_class(r.parts["method"].implementation)
     params: dict[str, Any] = r.parts["method"].params
     models = {role: r.parts.get(f"roles.{role}", r.parts["model"]) for role in own.needs}
@@ -86,8 +81,7 @@ def _add(found: Needs, r: Resolution, method: Method | None) -> None:
         found.adapters |= dict.fromkeys(config.adapters.values())
     for config in encoders.values():
         found.encoders.setdefault(config.name, config)
-    classifier = params.get(_CLASSIFIER)
-    if classifier:
+    if classifier := params.get(_CLASSIFIER):
         found.classifiers.setdefault(str(classifier))
     found.entities |= params.get("recogniser") == "stanza"
     window = int(getattr(method.config, "window", 0) or 0) if method is not None else 0

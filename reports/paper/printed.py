@@ -85,14 +85,10 @@ def _deviations(rules: Mapping, entry: Entry) -> tuple[str, ...]:
     )
 
 
-def _text(name: str) -> str:
-    return resources.files("reports.paper").joinpath(name).read_text(encoding="utf-8")
-
-
 @cache
 def _shipped_rules() -> Mapping:
     """Read once: a page asks for them for each of its data sets."""
-    return parse(_text("mapping.yaml"))
+    return parse(resources.files("reports.paper").joinpath("mapping.yaml").read_text(encoding="utf-8"))
 
 
 def _of(entry: Entry, paper: Paper) -> Paper:

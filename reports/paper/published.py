@@ -16,17 +16,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
+from harness.datasets.kinds import KINDS
+from harness.storage.run_folder import StoredRun
 from reports.by_kind import kind
 from reports.paper.preset import Model, tail
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-
-_KINDS = ("hops", "type", "level")
 
 
 @dataclass
@@ -122,7 +119,7 @@ def row_differences(run: StoredRun, dataset: str, split: str) -> Found:
         found.reasons.append(f"sample: {len(documents)} documents, the {split} split has {known['documents']}")
     elif "sha256" in known and hashlib.sha256("\n".join(documents).encode()).hexdigest() != known["sha256"]:
         found.reasons.append(f"sample: the documents are not those of {dataset}'s {split} split")
-    for by in _KINDS:
+    for by in KINDS:
         if by in known and (odd_kinds := _other_kinds(run.records, by, known[by])):
             found.reasons.append(f"sample: {odd_kinds}")
     return found

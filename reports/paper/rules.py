@@ -52,10 +52,7 @@ def _form(value: Any) -> str:
     return "mean" if isinstance(value, MeanRule) or (isinstance(value, dict) and "mean_of" in value) else "one"
 
 
-LabelRule = Annotated[
-    Annotated[DatasetRule, Tag("one")] | Annotated[MeanRule, Tag("mean")],
-    Discriminator(_form),
-]
+LabelRule = Annotated[Annotated[DatasetRule, Tag("one")] | Annotated[MeanRule, Tag("mean")], Discriminator(_form)]
 
 
 class Paper(_Strict):

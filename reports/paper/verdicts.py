@@ -23,12 +23,13 @@ import math
 import textwrap
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from harness.errors import UserError
 from harness.stats.paired_tests import equivalence
+from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.columns import sections, shortened
 from reports.paper.comparable import few_failed, judged, listed
@@ -37,10 +38,6 @@ from reports.paper.measured import WORDING, Ours, mean, measure
 from reports.paper.preset import tail
 from reports.paper.printed import Value, load
 from reports.render import render, render_sections
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-
 
 EQUIVALENT, DIFFERS, UNDECIDED, NOT_COMPARABLE = "equivalent", "differs", "undecided", "not comparable"
 MARGIN = 2.0

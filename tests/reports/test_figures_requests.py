@@ -17,7 +17,7 @@ from harness.storage.run_folder import StoredRun, read_run
 from reports.costs import request_counts, requests_of
 from reports.facts import answered_clusters
 from reports.figures.figure import formatted
-from reports.figures.requests import frame, panels, sections
+from reports.figures.requests import figure, frame, panels
 from tests.reports.build import SCORE, record, usage, write_run
 
 
@@ -95,7 +95,7 @@ def test_the_drawings(tmp_path: Path) -> None:
     # 9 requests a document are shared by 1, 2, 4 and 8 queries; a memory of a question by none.
     costs = {line.name: [p.y for p in line.points] for line in share.lines}
     assert costs == {"qrmem": [28.0] * 4, "memwalker": [12.0, 7.5, 5.25, 4.125], "bm25": [1.0] * 4}
-    ((title, told),) = sections(table)
+    ((title, told),) = figure(runs, score=None).sections or ()
     assert title == "musique · tiny · requests a question"
     assert list(told["method"]) == ["bm25", "qrmem", "memwalker"], "best score first"
     assert SCORE in told.columns

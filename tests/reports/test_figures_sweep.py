@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from harness.cli.main import main
+from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError
 from harness.storage.run_folder import StoredRun, read_run
 from reports.figures.plot import draw
-from reports.figures.sweep import frame, only, panels, sections
+from reports.figures.sweep import figure, frame, only, panels
 from tests.reports.build import SCORE, config, record, usage, write_run
 
 K = "method.k"
@@ -49,7 +50,7 @@ def test_a_row_a_run_by_method_and_value_and_references_last(swept: list[StoredR
     ]
     assert all(r["mean.low"] <= r["mean"] <= r["mean.high"] for r in rows)
     assert frame(swept, K, convention="full")["tflops"].tolist() == [2.0, 6.0, 20.0, 40.0]
-    ((title, table),) = sections(frame(swept, K), K)
+    ((title, table),) = figure(swept, x=K, score=None, convention=DEFAULT, warn=print).sections or ()
     assert (title, SCORE in table) == ("musique · tiny · over method.k", True)
 
 
