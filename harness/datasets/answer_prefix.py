@@ -11,14 +11,9 @@ keeps the whole reply. See docs/methods/longrefiner.md#longrefiner-answer.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from harness.config.schema import DatasetConfig
 from harness.datasets.shots import shots_of
 from harness.method import Task
-
-if TYPE_CHECKING:
-    from harness.config.schema import DatasetConfig
-
 
 ASK = " Put '{prefix}' before your final answer."
 EXAMPLE = "\n\nExample:\n{demonstration}\n"

@@ -8,20 +8,16 @@ offer(config)            ─► "; made-up questions of its kind: --dataset pock
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harness.config import presets, registry
 from harness.config.registry import method_class
 from harness.config.resolve import Resolution
 from harness.config.schema import DatasetConfig, canonical
+from harness.datasets.base import Dataset
 from harness.datasets.kinds import drawn, unlike
 from harness.datasets.retrieved import NONE
 from harness.errors import CannotRun, HarnessError, Missing
 from harness.storage.code_version import own_code
-
-if TYPE_CHECKING:
-    from harness.datasets.base import Dataset
-
 
 # Format of data sets -> their made-up twin, where they have none of their own name.
 _SHARED = {"retrieved": "pocket/retrieved"}

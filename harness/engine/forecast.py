@@ -20,18 +20,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.cost.events import Event, Kind
 from harness.cost.flops import DEFAULT, ModelShape, flops
 from harness.engine.manifest import shape_of_role
+from harness.engine.plan import Plan
 from harness.errors import UserError
-
-if TYPE_CHECKING:
-    from harness.engine.plan import Plan
-    from harness.storage.run_folder import StoredRun
-    from harness.types import Example
-
+from harness.storage.run_folder import StoredRun
+from harness.types import Example
 
 BYTES_A_TOKEN = 4
 FRAME = 60  # tokens of the shared prompt's own words and of the chat template

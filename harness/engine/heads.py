@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from harness.cost.meter import Meter
+from harness.engine.plan import Plan
 from harness.engine.tools import EngineTools, Models
 from harness.errors import UserError, WindowExceeded
-
-if TYPE_CHECKING:
-    from harness.engine.plan import Plan
-    from harness.types import Document, Support
+from harness.types import Document, Support
 
 
 @dataclass(frozen=True)

@@ -11,24 +11,21 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.cost.meter import Meter
+from harness.engine.plan import Plan
+from harness.engine.progress import Progress
 from harness.engine.tools import EngineTools, IndexScope, Models
 from harness.errors import SaveError
+from harness.method import Index
 from harness.parallel.scheduler import Claims, current
 from harness.storage.code_version import versions
 from harness.storage.failures import STOPS, Failed, failure
 from harness.storage.index_cache import Entry, IndexCache, document_digest, key_digest
 from harness.storage.kept_requests import lines_of
-
-if TYPE_CHECKING:
-    from harness.engine.plan import Plan
-    from harness.engine.progress import Progress
-    from harness.method import Index
-    from harness.storage.run_store import RunStore
-    from harness.types import Document, Example, Question
-
+from harness.storage.run_store import RunStore
+from harness.types import Document, Example, Question
 
 _KEPT = 4  # indexes held in memory at least: questions on one document follow each other in every data set
 

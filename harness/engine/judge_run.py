@@ -16,25 +16,22 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.cost.usage import add_usage
 from harness.engine.manifest import now
 from harness.engine.model_judge import FAILED, Case, Judge, Judgement
+from harness.engine.progress import Progress
 from harness.errors import CannotRun, HarnessError, QuestionError, UserError
 from harness.parallel.in_flight import in_flight, places_for
 from harness.storage.failures import answered
 from harness.storage.paths import masked, without_home
 from harness.storage.place import Place
-from harness.storage.run_folder import MANIFEST, SUMMARY, numbers_of, read_run
+from harness.storage.run_folder import MANIFEST, SUMMARY, StoredRun, numbers_of, read_run
 from harness.storage.run_schema import JUDGES
 from harness.storage.run_store import RunStore
 from harness.storage.summary import KEPT
-
-if TYPE_CHECKING:
-    from harness.engine.progress import Progress
-    from harness.storage.run_folder import StoredRun
-    from harness.types import Example
+from harness.types import Example
 
 IN_A_ROW = 5
 """So many requests that fail one after the other end the work: a server that is down would fail them all, slowly."""

@@ -9,19 +9,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harness.engine.budget import Budget, option
+from harness.engine.forecast import Forecast
 from harness.engine.manifest import shape_of_role
+from harness.engine.plan import Plan
 from harness.engine.rows_in_turn import Hook
 from harness.errors import LimitReached, UserError
 from harness.storage.files import read_lines
 from harness.storage.paths import masked
 from harness.storage.run_folder import RECORDS, RUN
-
-if TYPE_CHECKING:
-    from harness.engine.forecast import Forecast
-    from harness.engine.plan import Plan
 
 
 class Limited(Hook):

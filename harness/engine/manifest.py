@@ -26,19 +26,16 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.config.schema import EncoderConfig
 from harness.cost.flops import ModelShape, shape_of
+from harness.engine.plan import Plan
 from harness.engine.plan_models import served as served_sizes
 from harness.errors import UserError
 from harness.storage.paths import masked, said_without_home, without_home, words_without_home
 from harness.storage.untrusted import read_object
 from harness.types import VERSION
-
-if TYPE_CHECKING:
-    from harness.engine.plan import Plan
-
 
 # Packages whose version can change a prediction, a score or a count.
 _PACKAGES = (

@@ -15,14 +15,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.engine.manifest import describe_gpu
+from harness.engine.plan import Plan
 from harness.errors import UserError
 from harness.storage.run_folder import MANIFEST, RUN, SUMMARY, read_json, run_yaml
-
-if TYPE_CHECKING:
-    from harness.engine.plan import Plan
 
 
 @dataclass(frozen=True)

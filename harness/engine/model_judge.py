@@ -18,21 +18,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
+from harness.engine.judge_prompts import PublishedPrompts
 from harness.errors import QuestionError, UserError
+from harness.models import LanguageModel
 from harness.prompts import Pieces, Prompt, feed, wrong
 from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
 from harness.storage.home import home, write_json
 from harness.storage.index_cache import key_digest
 from harness.storage.untrusted import plain, read_object
-
-if TYPE_CHECKING:
-    from harness.config.schema import ModelConfig
-    from harness.engine.judge_prompts import PublishedPrompts
-    from harness.models import LanguageModel
 
 VERSION = "1"
 """Version of PROMPT: change it with any character of the prompt, because scores of two prompts are not comparable."""

@@ -8,15 +8,12 @@ smollm2-135m    a small model of language: it compares methods, its numbers are 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.config import registry
+from harness.config.schema import ModelConfig
 from harness.llm.model_info import local_folder
 from harness.method import Method
-
-if TYPE_CHECKING:
-    from harness.config.schema import ModelConfig
-
 
 _WORLD = "pocket"  # the format of data sets that are drawn from the synthetic world
 

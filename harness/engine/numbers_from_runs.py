@@ -20,19 +20,15 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.config import presets
-from harness.cost.flops import DEFAULT
+from harness.cost.flops import DEFAULT, ModelShape
 from harness.engine.forecast import Cost, event_cost, text_tokens
 from harness.engine.manifest import shape_of_role
 from harness.engine.plan import FROM, Plan, plan_choices
 from harness.errors import UserError
-
-if TYPE_CHECKING:
-    from harness.cost.flops import ModelShape
-    from harness.storage.run_folder import StoredRun
-
+from harness.storage.run_folder import StoredRun
 
 _STUDY = "study"  # the action of a step after the stop of the run itself
 

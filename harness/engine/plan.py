@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.config import presets, registry
 from harness.config.layers import Choices
@@ -30,6 +30,7 @@ from harness.config.sweep import words
 from harness.config.validation import build
 from harness.config.yaml_tree import Tree, flatten
 from harness.datasets import answer_prefix
+from harness.datasets.base import Dataset
 from harness.datasets.load_once import load_asked
 from harness.engine.plan_models import check_prompts, encoders_of, models_of
 from harness.errors import Missing, UserError, attempt, raise_all
@@ -38,10 +39,6 @@ from harness.prompts import wrong
 from harness.storage.code_version import own_code
 from harness.storage.hub import without_weights
 from harness.storage.paths import inside
-
-if TYPE_CHECKING:
-    from harness.datasets.base import Dataset
-
 
 FROM = "from:"
 """Begins the value of a parameter that comes from a run: from:PRESET or from:RUN_FOLDER."""

@@ -9,18 +9,16 @@ Mistakes and warnings are added to the resolution `r`, what identifies each mode
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.config import presets, registry
 from harness.config.resolve import Resolution
 from harness.config.schema import SAMPLING, DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, canonical
 from harness.config.yaml_tree import Tree
+from harness.cost.flops import ModelShape
 from harness.errors import HarnessError, Missing, UserError, raise_all
+from harness.llm.model_facts import ModelFacts
 from harness.method import Method
-
-if TYPE_CHECKING:
-    from harness.cost.flops import ModelShape
-    from harness.llm.model_facts import ModelFacts
 
 
 def models_of(r: Resolution, method: Method, identities: dict[str, dict[str, Any]]) -> dict[str, ModelConfig]:

@@ -12,19 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from harness.datasets.base import Dataset
 from harness.engine.document_view import GAP
 from harness.storage.run_folder import MANIFEST
 from harness.storage.run_schema import JUDGES
+from harness.storage.run_store import RunStore
 from harness.storage.serialize import plain
 from harness.storage.shown_texts import POINTER, moved_out, pieces
-from harness.types import Gold, Record, Support
-
-if TYPE_CHECKING:
-    from harness.datasets.base import Dataset
-    from harness.storage.run_store import RunStore
-    from harness.types import Document, Example
+from harness.types import Document, Example, Gold, Record, Support
 
 _ORDER = tuple(field.name for field in fields(Record))
 

@@ -10,14 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from harness.config.layers import Choices
 from harness.config.sweep import method_of
 from harness.errors import UserError
-
-if TYPE_CHECKING:
-    from harness.config.layers import Choices
-
 
 FLAGS = {"record_stops": "--record-stops", "record_t_p": "--record-t-p"}
 _STOPS, _T_P = "record_stops", "record_t_p"

@@ -9,24 +9,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.config import registry
+from harness.config.schema import DatasetConfig
+from harness.datasets.base import Dataset
 from harness.engine.record_texts import bring_up_to_date, gold_of
 from harness.engine.scoring import scored_record
 from harness.errors import ConfigError, DataError, UserError
 from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
 from harness.storage.place import Place
-from harness.storage.run_folder import MANIFEST, RECORDS, SUMMARY, StreamedRecords, numbers_of, read_run
+from harness.storage.run_folder import MANIFEST, RECORDS, SUMMARY, StoredRun, StreamedRecords, numbers_of, read_run
 from harness.storage.run_schema import LOGGED
 from harness.storage.run_store import RunStore
-
-if TYPE_CHECKING:
-    from harness.config.schema import DatasetConfig
-    from harness.datasets.base import Dataset
-    from harness.storage.run_folder import StoredRun
-    from harness.types import Gold
+from harness.types import Gold
 
 
 def rejudge(

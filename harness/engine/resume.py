@@ -11,20 +11,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from harness.engine.progress import COUNTED
+from harness.engine.plan import Plan
+from harness.engine.progress import COUNTED, Progress
 from harness.engine.record_texts import bring_up_to_date
 from harness.engine.rescore import rejudge
 from harness.storage.failures import answered, unscored
 from harness.storage.run_folder import MANIFEST
 from harness.storage.run_schema import JUDGES
-
-if TYPE_CHECKING:
-    from harness.engine.plan import Plan
-    from harness.engine.progress import Progress
-    from harness.storage.run_store import RunStore
-    from harness.types import Example, Gold
+from harness.storage.run_store import RunStore
+from harness.types import Example, Gold
 
 
 def refresh(store: RunStore, plan: Plan, note: Callable[[str], None], *, unscored_too: bool = False) -> None:

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.cost.meter import Meter
 from harness.embed.encoder_info import cut_warning
@@ -30,7 +30,9 @@ from harness.engine import manifest as manifests
 from harness.engine import resume
 from harness.engine.document_view import NO_EVIDENCE, View
 from harness.engine.indexing import Indexer
+from harness.engine.plan import Plan
 from harness.engine.plan_models import served
+from harness.engine.progress import Progress
 from harness.engine.record_texts import with_texts, without_texts
 from harness.engine.scoring import scored_record
 from harness.engine.tools import EngineTools, Models, draws_watched
@@ -48,10 +50,6 @@ from harness.storage.run_store import RunStore
 from harness.storage.serialize import plain
 from harness.storage.summary import summarise
 from harness.types import Answer, Example, Record
-
-if TYPE_CHECKING:
-    from harness.engine.plan import Plan
-    from harness.engine.progress import Progress
 
 
 @dataclass(frozen=True)

@@ -15,17 +15,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from harness.config.schema import DatasetConfig
 from harness.datasets.answer_prefix import final
+from harness.scorers import ScoreSheet
 from harness.storage.failures import SCORING, STOPS, failure, unscored
 from harness.storage.run_schema import COUNTS, JUDGES, LOGGED, MISSING, PREFIX
 from harness.types import Gold, Shown
-
-if TYPE_CHECKING:
-    from harness.config.schema import DatasetConfig
-    from harness.scorers import ScoreSheet
-
 
 _NOTES = ("flags", PREFIX, "scored", COUNTS)
 

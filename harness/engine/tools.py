@@ -12,26 +12,22 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
+from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
 from harness.datasets.shots import shots_of
-from harness.method import Task
+from harness.engine.plan import Plan
+from harness.method import Encoder, Reranker, Task
 from harness.models import LanguageModel, MeteredModel, Sampling
 from harness.parallel.in_flight import map_together
 from harness.parallel.scheduler import Claims, current
 from harness.stats.rng import derived_seed
-
-if TYPE_CHECKING:
-    from harness.config.schema import EncoderConfig
-    from harness.engine.plan import Plan
-    from harness.method import Encoder, Reranker
-    from harness.storage.index_cache import Parts
-    from harness.storage.reply_cache import Replies
-    from harness.types import Question
-
+from harness.storage.index_cache import Parts
+from harness.storage.reply_cache import Replies
+from harness.types import Question
 
 T = TypeVar("T")
 R = TypeVar("R")

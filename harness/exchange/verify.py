@@ -21,7 +21,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from harness import scorers
 from harness.config import registry
@@ -34,14 +34,11 @@ from harness.errors import UserError
 from harness.exchange.bundle import Bundle, answer_digest, answered, opened, table, texts_digest
 from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
-from harness.storage.run_folder import numbers_of
+from harness.storage.run_folder import StoredRun, numbers_of
 from harness.storage.run_schema import JUDGES, LOGGED
 from harness.storage.serialize import plain
 from harness.storage.summary import KEPT
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-    from harness.types import Gold
+from harness.types import Gold
 
 Kind = Literal["file", "other answers", "other texts", "other scoring", "table"]
 _SAME = 1e-9

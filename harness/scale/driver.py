@@ -18,10 +18,13 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from harness.config.layers import Choices
 from harness.config.schema import canonical
 from harness.engine import runner
+from harness.engine.plan import Plan
+from harness.engine.progress import Progress
 from harness.errors import HarnessError, RunLocked
 from harness.scale.merge import merge
 from harness.scale.shard import RecordFollower, partition
@@ -32,11 +35,6 @@ from harness.storage.lock import FolderLock
 from harness.storage.part_files import TRIES, part_name
 from harness.storage.remote_runs import check_shared
 from harness.storage.run_folder import RECORDS, RUN
-
-if TYPE_CHECKING:
-    from harness.config.layers import Choices
-    from harness.engine.plan import Plan
-    from harness.engine.progress import Progress
 
 _SLICES = (4, 2, 1, 1)  # eighths of a worker's share: four parts each, the last ones short
 _LOCK_WAIT = 60.0  # seconds that a dying worker may still hold the lock of its part

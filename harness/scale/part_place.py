@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from harness.engine.plan import Plan
 from harness.errors import UserError, WorkerLost
 from harness.storage.files import read_lines, tidy, touch
 from harness.storage.kept_requests import REQUESTS
@@ -20,9 +21,6 @@ from harness.storage.remote_runs import check_shared
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, check_plain, read_json, run_yaml
 from harness.storage.shown_texts import TEXTS
 from harness.types import Example
-
-if TYPE_CHECKING:
-    from harness.engine.plan import Plan
 
 _REPLACED = (MANIFEST, SUMMARY, RECORDS, REQUESTS, "touch")  # files that are written by way of a draft
 

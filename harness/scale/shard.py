@@ -15,9 +15,12 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.engine import runner
+from harness.engine.plan import Plan
+from harness.engine.progress import Progress
+from harness.engine.runner import RunResult
 from harness.errors import RunLocked, UserError
 from harness.scale.merge import merge
 from harness.scale.part_place import part_of
@@ -25,12 +28,7 @@ from harness.storage.files import read_lines
 from harness.storage.part_files import Part, part_name, parts_in
 from harness.storage.run_folder import MANIFEST, RECORDS, SUMMARY, read_json
 from harness.storage.untrusted import plain
-
-if TYPE_CHECKING:
-    from harness.engine.plan import Plan
-    from harness.engine.progress import Progress
-    from harness.engine.runner import RunResult
-    from harness.types import Document, Example
+from harness.types import Document, Example
 
 _MOST = 100_000
 _TRIES = 40  # times that a process tries to merge while another one closes its shard, 0.1 s apart

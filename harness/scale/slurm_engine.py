@@ -19,9 +19,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from harness.config.layers import Choices
 from harness.engine import runner
+from harness.engine.plan import Plan
+from harness.engine.progress import Progress
 from harness.errors import CannotRun, HarnessError, RunLocked, UserError
 from harness.scale.merge import merge
 from harness.scale.shard import RecordFollower, partition, run_shard
@@ -30,11 +33,6 @@ from harness.storage.files import read_lines
 from harness.storage.part_files import TRIES
 from harness.storage.remote_runs import check_shared
 from harness.storage.run_folder import RECORDS, RUN
-
-if TYPE_CHECKING:
-    from harness.config.layers import Choices
-    from harness.engine.plan import Plan
-    from harness.engine.progress import Progress
 
 _POLL = 1.0  # seconds between two looks at the records; submitit asks Slurm less often
 _CLUSTERS = ("slurm", "local", "debug")

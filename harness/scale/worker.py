@@ -16,18 +16,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from harness.config.layers import Choices
+from harness.engine.numbers_from_rows import Key
+from harness.engine.plan import Plan
 from harness.engine.progress import Progress
 from harness.errors import FirstFailure, HarnessError, RunLocked, SaveError, UserError
 from harness.scale.part_place import part_of
 from harness.storage.part_files import Part
 from harness.types import VERSION
-
-if TYPE_CHECKING:
-    from harness.config.layers import Choices
-    from harness.engine.numbers_from_rows import Key
-    from harness.engine.plan import Plan
 
 _KEPT = 4  # plans, with the rows of their data sets
 _KINDS: dict[str, type[HarnessError]] = {"locked": RunLocked, "user": UserError, "save": SaveError}

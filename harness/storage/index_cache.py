@@ -29,7 +29,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.cost.events import Event
 from harness.cost.flops import ModelShape
@@ -42,10 +42,7 @@ from harness.storage.lock import process_start
 from harness.storage.object_store import Damaged, ObjectStore, StoreFailed, is_url, shared_store
 from harness.storage.serialize import Packed, dump, load
 from harness.storage.untrusted import as_object, read_object, read_plain
-
-if TYPE_CHECKING:
-    from harness.types import Document
-
+from harness.types import Document
 
 Note = Callable[[str], None]
 

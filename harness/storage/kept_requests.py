@@ -14,14 +14,12 @@ import gzip
 import itertools
 from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from harness.cost.events import Request
 from harness.errors import DataError
 from harness.storage.files import json_line
 from harness.storage.packed_lines import read_packed
-
-if TYPE_CHECKING:
-    from harness.cost.events import Request
 
 REQUESTS = "requests.jsonl.gz"
 

@@ -13,14 +13,10 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
-from typing import TYPE_CHECKING
 
 from harness.errors import UnknownName
+from harness.storage.run_folder import StoredRun
 from harness.tracking.metrics import numbers, params, run_state, running_points, suite_of, tags
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-
 
 SCHEME, PROJECT = "wandb:", "longdoc-harness"
 _TAGS = ("method", "model", "dataset", "profile")

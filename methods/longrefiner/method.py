@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from harness.method import Index, MethodConfig, Tools
-from harness.method.hooks import AdapterUse, Skill
+from harness.method.hooks import AdapterUse, Skill, TrainingTask
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.longrefiner import prompts
@@ -18,9 +18,6 @@ from methods.longrefiner.select import Choice, choose, choose_as_released, globa
 from methods.longrefiner.shown import Showing
 from methods.longrefiner.tree import Node, Tree
 from methods.passage_scores import ROLES, distinct, fits
-
-if TYPE_CHECKING:
-    from harness.method.hooks import TrainingTask
 
 
 class LongRefiner(reading.ReadingMethod):

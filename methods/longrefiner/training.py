@@ -20,10 +20,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from harness.errors import ModelOutputError
-from harness.method.hooks import LabelCost, Labelling, Scene, TrainingTask
+from harness.method.hooks import LabelCost, Labelling, Scene, SceneOutcome, TrainingTask
 from harness.models import MeteredModel
 from harness.prompts import Prompt, feed
 from harness.types import Document, Question
@@ -35,9 +35,6 @@ from methods.longrefiner.pages import of_page
 from methods.longrefiner.select import names
 from methods.longrefiner.tree import Tree, build
 from methods.reading import question_text
-
-if TYPE_CHECKING:
-    from harness.method.hooks import SceneOutcome
 
 T = TypeVar("T")
 _BREADTH = (
