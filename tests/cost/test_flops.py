@@ -53,27 +53,6 @@ def test_llama_8b_equals_the_table_of_the_facts():
     assert LLAMA_8B.pair == 524_288
 
 
-@pytest.mark.parametrize(
-    ("tokens", "convention", "tflops"),
-    [
-        (4866, "full", 85.5),
-        (4866, "all-params", 90.6),
-        (4866, "causal", 79.2),
-        (1318, "full", 20.7),
-        (1318, "all-params", 22.1),
-        (1318, "causal", 20.2),
-    ],
-)
-def test_full_document_tflops_of_the_seeds(tokens, convention, tflops):
-    assert flops(prefill(tokens), LLAMA_8B, convention) / 1e12 == pytest.approx(tflops, abs=0.06)
-
-
-@pytest.mark.parametrize(("document", "beside", "tflops"), [(1318, 87, 23.6), (4866, 91, 92.5), (2267, 81, 40.6)])
-def test_all_params_gives_the_printed_tflops_with_one_overhead(document, beside, tflops):
-    """With 80 to 90 tokens of prompt, question and answer beside the documents of HotpotQA, Qasper and MuSiQue."""
-    assert flops(prefill(document + beside), LLAMA_8B, "all-params") / 1e12 == pytest.approx(tflops, abs=0.06)
-
-
 def test_narrativeqa_cut_at_100k_brackets_the_printed_tflops():
     """docs/datasets.md#narrativeqa: the test split, 1.25 tokens a word for books, scripts scaled to a mean of 79,457."""
     folder = os.environ.get("HARNESS_TEST_DATA")

@@ -117,12 +117,6 @@ class TestRefusal:
         assert len(table) == 1
         assert "compared all the same: musique: pecan and full-context" in render(table, "text")
 
-    def test_another_question_set(self, tmp_path: Path) -> None:
-        runs = [stored(tmp_path, BASE, method="full-context"), stored(tmp_path, OURS[:6])]
-        with pytest.raises(UserError, match=r"different questions \(6 and 8, 6 in common\)"):
-            compare(runs)
-        assert compare(runs, force=True).iloc[0]["n"] == 6
-
     def test_no_question_in_common_cannot_be_forced(self, tmp_path: Path) -> None:
         other = read_run(write_run(tmp_path, [record(i, 0.5) for i in range(100, 104)]))
         with pytest.raises(UserError, match="no scored question in common"):

@@ -59,6 +59,12 @@ def test_to_a_file_by_its_ending(name: str, call: Any) -> None:
         assert b"<script" not in content
 
 
+@pytest.mark.parametrize("words", [*SCORED, ["report", "nodes"], ["report", "queries"]], ids=" ".join)
+def test_each_is_drawn(words: list[str], call: Any) -> None:
+    assert call(*words, "results", *(["--x", "model"] if words[-1] == "sweep" else []), "--out", "a.svg")[0] == 0
+    assert Path("a.svg").read_bytes().startswith(b"<?xml")
+
+
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_formats_and_folders_that_do_not_exist(words: list[str], call: Any) -> None:
     assert "no format ends in '.gif'" in mistake(call(*words, "results", "--out", "a.gif"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import numpy as np
@@ -113,9 +112,6 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert (row["nodes"], row["median"]) == (pytest.approx(9.8), 5.0)
     assert 0 < row["p"] <= 1
     assert "9.8 [" in call()
-    call("results", "--out", "n.svg")
-    root = ET.fromstring((tmp_path / "n.svg").read_text())
-    assert "nodes retrieved per question" in [e.text for e in root.iter("{http://www.w3.org/2000/svg}text")]
     (panel,) = figure([run], resamples=30).panels
     assert {(bar.start, bar.end, round(bar.height)) for bar in panel.bars} >= {(1.5, 2.5, 10), (2.5, 3.5, 20)}
     assert len(panel.lines) == 1

@@ -126,8 +126,6 @@ def test_the_command_queries(call: Any, tmp_path: Path) -> None:
     ours = 66.7 / 8 + 30.9
     name = "PECAN Attention Graph Construction + Graph Search, 8 queries per document"
     assert found[name] == (39.2, pytest.approx(ours))
-    assert call("queries", "--out", "q.svg")[0] == 0
-    assert "<svg" in (tmp_path / "q.svg").read_text()
     for arguments, sentence in (
         (["--per-document", "0"], "--per-document 0: should be whole numbers from 1 on"),
         (["--per-document", "1.5"], "--per-document 1.5: should be whole numbers"),
@@ -178,8 +176,6 @@ def test_the_command_tokens(call: Any, tmp_path: Path) -> None:
     code, out, _ = call("tokens", str(run.path))
     assert code == 0
     assert "of the 3 questions of squares, 2 were asked and are counted" in out
-    code, _, err = call("tokens", "--out", "t.svg")
-    assert (code, "has no drawing" in err) == (2, True)
     (tmp_path / "rows.jsonl").unlink()
     code, _, err = call("tokens")
     assert (code, "the rows of squares are not available" in err) == (2, True)

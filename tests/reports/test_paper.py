@@ -95,11 +95,6 @@ class TestVerdicts:
         assert found["ours.low"] < 28.7 < found["ours.high"]
         assert found["paper"] == "Paper, Table 1"
 
-    def test_differs_by_more_than_the_margin(self, tmp_path: Path) -> None:
-        found = row(tmp_path, mean=0.37)
-        assert (found["verdict"], found["notes"]) == ("differs (by more than 2 points)", ())
-        assert found["ours.low"] > 28.75 + 2
-
     def test_a_printed_value_in_a_wide_interval_is_no_agreement(self, tmp_path: Path) -> None:
         """28.7 lies in the interval of 30.0, which does not show that the two agree."""
         found = row(tmp_path, mean=0.300)
@@ -110,10 +105,6 @@ class TestVerdicts:
         assert int(needed[1].replace(",", "")) == pytest.approx(
             QUESTIONS * (1.645 * 10 / math.sqrt(200) / 0.75) ** 2, rel=0.2
         )
-        (wider,) = (
-            frame([run(tmp_path / "b", mean=0.300)], values(), margin=3.0).query("metric == 'F1'").to_dict("records")
-        )
-        assert wider["verdict"] == "equivalent (within 3 points)"
 
     @pytest.mark.parametrize(
         ("changes", "reason"),
@@ -126,8 +117,6 @@ class TestVerdicts:
                 {"settings": {"model.embedded": True, "model.name": "pocket-llama"}},
                 r"model: pocket-llama is trained on pocket/\* only: on musique it shows plumbing, no method's quality",
             ),
-            ({"settings": {"model.source": "Qwen/Q"}}, "model: the reader is Q, the paper's is Llama-3.1"),
-            ({"settings": {"method.params.k": 7}}, "method: k is 7, the paper's is 5"),
             ({"n": 20}, f"sample: 20 questions, the paper has {QUESTIONS}"),
             ({"truncated": {"side": "middle"}}, f"truncation: {QUESTIONS} of {QUESTIONS} contexts were cut"),
             ({"settings": {"dataset.split": "train"}}, "split: train, the paper's is validation"),

@@ -83,14 +83,6 @@ class TestReasons:
         ("changes", "reason"),
         [
             (
-                {"config": {"roles": {}}},
-                "model: the refiner is Llama-3.1-8B-Instruct, the paper's is Qwen2.5-3B-Instruct",
-            ),
-            (
-                {"config": {"roles.refiner": {"name": "pocket-llama", "embedded": True}}},
-                "model: the refiner is pocket-llama, the paper's is Qwen2.5-3B-Instruct",
-            ),
-            (
                 {"models": {"reader": {}, "refiner": {"adapters": {"analysis": "a"}}}},
                 "model: the refiner has no adapter for structuring and selection, the paper trained them",
             ),
@@ -99,13 +91,7 @@ class TestReasons:
                 "reranker: pocket-reranker, the paper's is bge-reranker-v2-m3",
             ),
             ({"config": {"reranker": None}}, "reranker: not recorded, the paper's is bge-reranker-v2-m3"),
-            ({"sets": {"method.budget": 300}}, "method: budget is 300, the paper's is 2048"),
             ({"config": {"dataset.options": {}}}, "dataset: top is not set, the paper's is 8"),
-            (
-                {"config": {"dataset.answer_prefix": None}},
-                "dataset: answer_prefix is not set, the paper's is So the final answer is:",
-            ),
-            ({"n": 200}, "sample: 200 questions, the paper has 1000"),
             (
                 {
                     "dataset": "hotpotqa",

@@ -13,7 +13,6 @@ from reports.paper import frame
 from reports.paper.preset import settings_of
 from reports.paper.printed import Value, load
 from reports.paper.verdicts import EQUIVALENT, NOT_COMPARABLE, UNDECIDED
-from reports.render import render
 from tests.reports.build import record, usage
 from tests.reports.paper_runs import GONE, answers, paper_run
 
@@ -153,14 +152,9 @@ REFUSED = [
 def test_another_setting_is_refused_by_its_key(
     tmp_path: Path, one: Value, changes: dict[str, Any], expected: list[str]
 ) -> None:
-    run = fabricated(tmp_path, one, **changes)
-    table = frame([run], [one])
-    (found,) = table.to_dict("records")
+    found = row(tmp_path, one, **changes)
     assert found["verdict"] == NOT_COMPARABLE
     assert reasons(found) == expected
-    text = " ".join(render(table, "text").split())
-    print(render(table, "text"))
-    assert all(" ".join(reason.split()) in text for reason in expected)
 
 
 @pytest.mark.parametrize(

@@ -160,21 +160,6 @@ class TestMargin:
         plain = page([paper_run(results / "b", "bm25", "musique", answers(20, F1, 0.3))])
         assert "Printed and measured" not in plain
 
-    @pytest.mark.parametrize(
-        ("arguments", "sentence"),
-        [
-            (["--margin", "1"], "--margin is a setting of the comparison with published numbers; add --paper"),
-            (["--paper", "--margin", "0"], "--margin 0: should be more than 0"),
-            (["--paper", "--margin", "nan"], "--margin nan: should be more than 0"),
-        ],
-    )
-    def test_a_wrong_one_is_a_sentence(
-        self, results: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
-    ) -> None:
-        code, out, err = self.report(capsys, *arguments)
-        assert (code, out) == (2, "")
-        assert sentence in err
-
     def test_of_frame_is_checked_too(self, tmp_path: Path) -> None:
         run = paper_run(tmp_path, "bm25", "musique", answers(4, F1, 0.3))
         with pytest.raises(UserError, match="the margin -1 is not a positive number"):

@@ -83,13 +83,6 @@ class TestInterval:
         spread = _replicates(*by_cluster(values, [f"d{i}" for i in range(20_000)]), 0, 2000).std()
         assert spread == pytest.approx(values.std() / math.sqrt(20_000), rel=0.08)
 
-    def test_a_hundred_thousand_values_take_well_under_a_second(self) -> None:
-        values = np.random.default_rng(7).uniform(size=100_000)
-        clusters = [f"d{i}" for i in range(100_000)]
-        begun = time.process_time()
-        interval(values, clusters)
-        assert time.process_time() - begun < 2.0  # measured 0.27 s; the bound is for a busy machine
-
     @pytest.mark.parametrize(
         ("values", "clusters", "expected"),
         [
