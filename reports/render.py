@@ -34,13 +34,11 @@ from typing import Any
 
 import pandas as pd
 
-from harness.errors import UnknownName
 from harness.stats.bootstrap import with_interval
 from reports import latex
 from reports.settings import is_number, is_setting
 
 FORMATS = ("text", "markdown", "csv", "latex", "json")
-_SHORT = {"txt": "text", "md": "markdown", "tex": "latex"}
 
 _MISSING = "–"
 _LONGEST = 150  # characters of a line below a text table
@@ -50,42 +48,24 @@ _SIGNIFICANT = 0.05
 _FOOTNOTES = ("scorers", "changed", "notes")
 
 
-def render(frame: pd.DataFrame, format: str = "text", width: int | None = None) -> str:  # noqa: A002  the flag's name
-    """Return `frame` in one of FORMATS (md, tex, txt for short), newline at the end. Raises UnknownName for another.
+def render(frame: pd.DataFrame, form: str = "text", width: int | None = None) -> str:
+    """Return `frame` in one of FORMATS, newline at the end.
 
     width: columns of the terminal that text is for; what does not fit stands below, the first column beside it.
     """
-    writers: dict[str, Callable[[pd.DataFrame], str]] = {
-        "text": lambda frame: _text(frame, width or math.inf),
-        "markdown": _markdown,
-        "csv": _csv,
-        "latex": _latex,
-        "json": _json,
-    }
-    name = _SHORT.get(format, format)
-    if name not in writers:
-        raise UnknownName("format", format, FORMATS)
-    return writers[name](frame)
+    if form == "text":
+        return _text(frame, width or math.inf)
+    return {"markdown": _markdown, "csv": _csv, "latex": _latex, "json": _json}[form](frame)
 
 
-def render_sections(
-    sections: Sequence[tuple[str, pd.DataFrame]],
-    format: str = "text",  # noqa: A002
-    width: int | None = None,
-) -> str:
-    """Titled tables one below the other, as text, markdown or latex. Raises UnknownName for another format.
-
-    width: as in `render`.
-    """
-    name = _SHORT.get(format, format)
+def render_sections(sections: Sequence[tuple[str, pd.DataFrame]], form: str = "text", width: int | None = None) -> str:
+    """Titled tables one below the other, as text, markdown or latex. width: as in `render`."""
     writers: dict[str, Callable[[str, pd.DataFrame], str]] = {
         "text": lambda title, frame: _clean(title) + "\n" + _text(frame, width or math.inf),
         "markdown": lambda title, frame: f"### {_markdown_escape(title)}\n\n" + _markdown(frame),
         "latex": lambda title, frame: _latex(frame, title),
     }
-    if name not in writers:
-        raise UnknownName("format", format, writers, "csv and json hold one table")
-    return "\n".join(writers[name](title, frame) for title, frame in sections)
+    return "\n".join(writers[form](title, frame) for title, frame in sections)
 
 
 # ---- numbers -------------------------------------------------------------------------------------------------------

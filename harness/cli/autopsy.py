@@ -67,7 +67,7 @@ def autopsy(
     table = reports.frame(cases)
     drawn = Figure("Where questions were lost", table, reports.table(cases), drawing=partial(draw, table))
     write(drawn.written(form), figure.out)
-    if examples and form in ("text", "md", "markdown"):
+    if examples and form in ("text", "markdown"):
         for row in facts.records(table):
             print(f"{row['dataset']} · {row['method']} · {row['class']}: {', '.join(row['examples'][:examples])}")
     return 3 if damaged else 0

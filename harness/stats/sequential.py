@@ -82,15 +82,13 @@ class PairedRace:
     """Cluster sums of a - b, one after the other, and what may be concluded from them at every moment.
 
     sizes: (G,) questions of each cluster in the order of the run, all at least 1; candidates: mean differences that are
-    tested, by default every STEP from -1 to 1. Raises ValueError where there is no cluster, or a size below 1.
+    tested, by default every STEP from -1 to 1.
     """
 
     def __init__(
         self, sizes: Sequence[int] | Floats, *, finite: bool = False, candidates: Floats | None = None
     ) -> None:
         self.sizes = np.asarray(sizes, dtype=np.float64)
-        if not len(self.sizes) or self.sizes.min() < 1:
-            raise ValueError("a race needs clusters of at least one question")
         self.finite = finite
         steps = round(1.0 / STEP)
         grid = np.arange(-steps, steps + 1) / steps if candidates is None else candidates
@@ -103,10 +101,8 @@ class PairedRace:
     def add(self, total: float | Floats) -> None:
         """The next cluster's sum of a - b over its questions.
 
-        Raises ValueError for one beyond the last cluster, and for a sum that scores in [0, 1] cannot have.
+        Raises ValueError for a sum that scores in [0, 1] cannot have.
         """
-        if self.clusters == len(self.sizes):
-            raise ValueError(f"all {len(self.sizes)} clusters are in the race already")
         size, value = self.sizes[self.clusters], np.asarray(total, dtype=np.float64)
         if not (np.abs(value) <= size * (1.0 + 1e-9)).all():
             raise ValueError(f"a sum of {total} over {size:g} questions: scores must lie in [0, 1]")

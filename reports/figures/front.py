@@ -124,12 +124,7 @@ def _dominates(other: dict[str, Any], row: dict[str, Any]) -> bool:
 
 
 def draw(rows: Sequence[Mapping[str, Any]], score: str, form: str = "svg", size: tuple[float, float] = _SIZE) -> bytes:
-    """The rows of `points` of one data set as a file of a form of FORMS; size: in inches.
-
-    Raises ValueError where there is no row.
-    """
-    if not rows:
-        raise ValueError("a figure needs a point")
+    """The rows of `points` of one data set, at least one, as a file of a form of FORMS; size: in inches."""
     with paper_style():
         from matplotlib.figure import Figure
 

@@ -130,9 +130,7 @@ def panels(title: str, x: Axis, left: Axis, drawn: Sequence[Line], *, aside: boo
 
 
 def draw(panels: Sequence[Panel], title: str, form: str = "svg") -> bytes:
-    """The panels as one file of a form of FORMS. Raises ValueError where there is no panel."""
-    if not panels:
-        raise ValueError("a figure needs a panel")
+    """The panels, at least one, as one file of a form of FORMS."""
     columns = min(2, len(panels))
     rows = math.ceil(len(panels) / columns)
     legends = [[line.name for line in panel.lines] for panel in panels if len(panel.lines) > 1]

@@ -27,7 +27,6 @@ from typing import Any
 
 import pandas as pd
 
-from harness.errors import UserError
 from harness.stats.paired_tests import equivalence
 from harness.storage.run_folder import StoredRun
 from reports import facts
@@ -62,7 +61,7 @@ def frame(
 
     values: by default those of paper_results.csv that mapping.yaml maps; margin: in points of 100 for scores, in
     percent of the printed value for costs and requests; convention: another way to count FLOPs than the papers' own, as
-    mapping.yaml has it. Raises UserError for no runs, runs without records, or a margin that is not a positive number.
+    mapping.yaml has it. Raises UserError for no runs, or runs without records.
     """
     rows = [(several, row) for _, several, row in measured_rows(runs, values, margin=margin, convention=convention)]
     rows.sort(key=lambda each: (each[0], each[1]["dataset"]))  # stable; means last
@@ -77,8 +76,6 @@ def measured_rows(
     convention: str | None = None,
 ) -> list[tuple[Value, bool, dict[str, Any]]]:
     """(printed value, whether it is a mean over several runs, its row of `frame`), in the order of the values."""
-    if not 0 < margin < math.inf:
-        raise UserError(f"the margin {margin:g} is not a positive number; write points such as 2")
     values = load() if values is None else values
     facts.check_runs(runs)
     if convention is not None:
@@ -130,7 +127,7 @@ def text(runs: Sequence[StoredRun], form: str, margin: float = MARGIN, conventio
 
 def with_lines(text: str, sentences: Sequence[str], form: str) -> str:
     """Sentences in lines below a text, in LaTeX as comments."""
-    mark = "% " if form in ("latex", "tex") else ""
+    mark = "% " if form == "latex" else ""
     lines = [f"{mark}{line}" for sentence in sentences for line in textwrap.wrap(sentence, 150)]
     return "\n".join([text.rstrip("\n"), "", *lines, ""]) if lines else text
 

@@ -78,7 +78,7 @@ def test_one_table_a_model_best_mean_first_and_gaps_are_dashes(tmp_path: Path) -
     assert list(found[0][1]["method"]) == ["pecan", "bm25"]
     text = render_sections(found, "text")
     assert text.splitlines()[2].split() == ["pecan", "75.0", "75.0", "75.0"]
-    assert render_sections(found[1:], "md").splitlines()[4].startswith("| pecan | 75.0 | – | – |")
+    assert render_sections(found[1:], "markdown").splitlines()[4].startswith("| pecan | 75.0 | – | – |")
     assert "pecan & 75.0 & -- & --" in render_sections(found[1:], "latex")
 
 

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.cli.main import main
-from harness.errors import UserError
 from harness.stats.bootstrap import corpus_interval, interval
 from harness.stats.paired_tests import equivalence
 from reports.page import page
@@ -159,8 +158,3 @@ class TestMargin:
         assert "differs (by more than 0.5 points)" in (results / "p.html").read_text()
         plain = page([paper_run(results / "b", "bm25", "musique", answers(20, F1, 0.3))])
         assert "Printed and measured" not in plain
-
-    def test_of_frame_is_checked_too(self, tmp_path: Path) -> None:
-        run = paper_run(tmp_path, "bm25", "musique", answers(4, F1, 0.3))
-        with pytest.raises(UserError, match="the margin -1 is not a positive number"):
-            frame([run], margin=-1.0)

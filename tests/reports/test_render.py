@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.errors import UnknownName
 from reports import latex
 from reports import render as module
 from reports.render import FORMATS, render
@@ -135,13 +134,6 @@ class TestEscapes:
         (row, _) = render(frame, "latex").split("\\midrule\n")[1].split(" \\\\\n")[:2]
         assert len(re.findall(r"(?<!\\)&", row)) == 2
         assert len(render(frame, "text").split("\n")) == 6
-
-
-def test_formats_are_closed_and_suggest() -> None:
-    for name in (*FORMATS, "md", "tex", "txt"):
-        assert render(table(), name).endswith("\n")
-    with pytest.raises(UnknownName, match="Did you mean 'latex'"):
-        render(table(), "latx")
 
 
 def test_many_marks_of_a_row_are_ranges() -> None:

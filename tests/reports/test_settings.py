@@ -55,7 +55,7 @@ def test_a_table_has_a_column_a_setting_and_the_plain_name(tmp_path: Path) -> No
     (section,) = sections(table)
     rows = [line.split()[:2] for line in render_sections([(section.title, section.frame)], "text").splitlines()[1:5]]
     assert rows == [["method", "k"], ["bm25", "1"], ["bm25", "10"], ["pecan", "–"]]
-    assert render_sections([("", section.frame)], "md").count("| bm25 | 10 |") == 1
+    assert render_sections([("", section.frame)], "markdown").count("| bm25 | 10 |") == 1
     assert "method.k" in render(table, "csv").splitlines()[0]
     assert settings(frame([run(tmp_path / "alone", 1, k=1)])) == []
 
