@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from harness.config.validation import dataset_of_run
+from harness.datasets import load
 from harness.engine.record_texts import gold_of
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun, StreamedRecords
@@ -161,9 +163,6 @@ def _recorded(run: StoredRun) -> Rows | None:
 
 
 def _of_data_set(run: StoredRun) -> Rows:
-    from harness.config.validation import dataset_of_run
-    from harness.datasets import load
-
     name = run.config["dataset"]["name"]
     try:
         with offline():

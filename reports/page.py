@@ -45,6 +45,8 @@ from reports.gold_rows import rows_of
 from reports.leaderboard import leaderboard
 from reports.markup import Html, el, joined, script_json
 from reports.page_header import Written, about
+from reports.paper import frame as beside
+from reports.paper import legend
 from reports.render import Cells
 from reports.tables import REFERENCE, frame
 
@@ -241,9 +243,6 @@ def _lost(group: _Group) -> Html | None:
 
 def _paper(group: _Group, margin: float) -> Html:
     """Published numbers beside those of the group's runs."""
-    from reports.paper import frame as beside
-    from reports.paper import legend
-
     found = beside(group.runs, margin=margin, convention=group.convention)
     if found.empty:
         return el("p", "None of these runs measures a value printed in a paper.", class_="none")

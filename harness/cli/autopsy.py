@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shlex
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from harness.cli.command import choice, output, setting
 from harness.cli.figures import form_of
@@ -18,10 +18,7 @@ from harness.cli.options import RESULTS, FigureOutput, MovedData, RunsFolders
 from harness.cli.output import say, write
 from harness.cli.stored_runs import stored_runs
 from harness.errors import UserError
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-    from reports.autopsy import Siblings
+from harness.storage.run_folder import StoredRun
 
 
 def autopsy(
@@ -56,7 +53,7 @@ def autopsy(
             continue
         if rows.problem is not None:
             say(f"note: {run.path}: other scorers and stops are left out: {rows.problem}")
-        missing |= _missing(run, reports.siblings_of(run, runs))
+        missing |= _missing(run, reports.siblings_of(run, runs).missing)
     cases = reports.dissected(pairs, reports.LOST_BELOW if lost_below is None else lost_below)
     if method:
         cases = {key: own for key, own in cases.items() if key[1] in method or key[1].split()[0] in method}
@@ -73,13 +70,13 @@ def autopsy(
     return 3 if damaged else 0
 
 
-def _missing(run: StoredRun, siblings: Siblings) -> dict[str, None]:
-    """Commands that make the sibling runs of `run` that are missing."""
-    if not siblings.missing:
+def _missing(run: StoredRun, presets: list[str]) -> dict[str, None]:
+    """The command that makes the sibling runs of `run` that are missing, those of `presets`; none for none."""
+    if not presets:
         return {}
     config = run.config
     data = config["dataset"].get("data")
-    parts = ["harness", "run", "-m", ",".join(siblings.missing), "-d", str(config["dataset"]["name"])]
+    parts = ["harness", "run", "-m", ",".join(presets), "-d", str(config["dataset"]["name"])]
     parts += ["--data", str(data)] if data else []
     # The names in tables are no presets; what the run's own command named is.
     words = [str(word) for word in run.manifest.get("command") or ()]

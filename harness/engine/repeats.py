@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from harness.config.layers import Choices
 from harness.config.registry import method_class
 from harness.config.resolve import resolve_part
 from harness.errors import UserError
-
-if TYPE_CHECKING:
-    from harness.config.layers import Choices
 
 
 def without_equal(rows: Sequence[Choices], repeat: int | None, note: Callable[[str], None]) -> list[Choices]:

@@ -30,6 +30,7 @@ from reports.comparability import Asked, asked, commonest
 from reports.figures.figure import Figure
 from reports.figures.plot import Axis, inline, legend_below, paper_style, set_axis, whole, written
 from reports.markup import Html, el, joined
+from reports.tables import frame
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,8 +57,6 @@ def figure(runs: Sequence[StoredRun], *, dataset: str | None, score: str | None,
 
     Raises UserError where no run has both a score and a cost, UnknownName for a data set, cost or convention.
     """
-    from reports.tables import frame
-
     if cost not in COSTS:
         raise UnknownName("cost", cost, COSTS)
     names = list(dict.fromkeys(facts.key(run)[0] for run in runs))

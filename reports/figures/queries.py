@@ -26,6 +26,8 @@ from reports.columns import sections, shortened
 from reports.figures import plot
 from reports.figures.figure import Figure, Titled
 from reports.figures.plot import Axis, Line, Panel, Point
+from reports.paper import frame as beside_printed
+from reports.paper.printed import load
 
 PER_DOCUMENT = (1, 2, 4, 8)
 
@@ -42,9 +44,6 @@ def figure(
 
     Raises UserError where `paper` is asked for and no run measures a printed value, and what `frame` raises.
     """
-    from reports.paper import frame as beside_printed
-    from reports.paper.printed import load
-
     chosen = per_document or PER_DOCUMENT
     table = whole = frame(runs, chosen, reference or tables.REFERENCE, convention or DEFAULT)
     parts: list[Titled] = [*sections(table, ())]

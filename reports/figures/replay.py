@@ -17,13 +17,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar
 
+from harness import scorers
 from harness.config import registry
+from harness.config.schema import DatasetConfig
+from harness.config.validation import part_of_run
 from harness.cost.flops import DEFAULT
+from harness.engine.scoring import judge, shown_of
 from harness.errors import UserError
 from harness.method import Method
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.costs import spent_flops, stop_flops
+from reports.gold_rows import read_rows
 
 STUDY = "study"
 """Action of a step that only a recording took: it lies behind the stop."""
@@ -170,8 +175,6 @@ def recorded(run: StoredRun, kind: type[Rule | Trials]) -> Recorded | None:
 
     Raises UserError where its code cannot be imported or its parameters are not valid.
     """
-    from harness.config.validation import part_of_run
-
     choice = run.config["method"]
     params: dict[str, Any] = choice.get("params") or {}
     names = {one.name for one in fields(kind)}
@@ -245,12 +248,6 @@ def judged(
     data: where the rows are now. Raises UserError where the gold answers are not those of the run, or the scorer is of
     another version.
     """
-    from harness import scorers
-    from harness.config.schema import DatasetConfig
-    from harness.config.validation import part_of_run
-    from harness.engine.scoring import judge, shown_of
-    from reports.gold_rows import read_rows
-
     before, now = facts.scorer_version(run, name), scorers.version(name)
     if before != now:
         raise UserError(

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from harness.config.schema import ModelConfig
+from harness.config.validation import part_of_run
 from harness.errors import CannotRun, UserError
 from harness.storage.run_folder import StoredRun
 from reports import facts
@@ -103,9 +104,6 @@ def _texts(rows: Rows, question_ids: list[str], run: StoredRun) -> Texts:
 
 def tokens_by(run: StoredRun) -> Callable[[str], int]:
     """What counts the tokens of a plain text as the run's reader does. Raises UserError."""
-    from harness.config.schema import ModelConfig
-    from harness.config.validation import part_of_run
-
     if facts.elsewhere(run):
         raise UserError(f"{run.path} was made elsewhere, so the tokenizer of its model is not known")
     config = part_of_run(ModelConfig, run.config["model"], str(run.path))

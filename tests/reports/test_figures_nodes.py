@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,6 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from harness.cli.main import main
 from harness.errors import UserError
 from reports.figures import nodes
 from reports.figures.nodes import Fit, counts, figure, fit, width
@@ -98,20 +98,12 @@ def test_only_what_the_run_itself_retrieved_is_counted(tmp_path: Path) -> None:
         figure([searched_run(tmp_path / "b", [record(0, 0.5)])])
 
 
-def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.chdir(tmp_path)
-    run = searched_run(tmp_path / "results", walks([2, 3, 3, 5, 8, 13, 21, 34, 4, 5]), settings=settings())
-
-    def call(*arguments: str) -> str:
-        with pytest.raises(SystemExit) as ended:
-            main(["report", "nodes", *arguments])
-        assert not ended.value.code
-        return capsys.readouterr().out
-
-    (row,) = json.loads(call("--format", "json"))
+def test_the_command(tmp_path: Path, command: Any) -> None:
+    run = searched_run(tmp_path, walks([2, 3, 3, 5, 8, 13, 21, 34, 4, 5]), settings=settings())
+    (row,) = json.loads(command("report", "nodes", str(tmp_path), "--format", "json")[1])
     assert (row["nodes"], row["median"]) == (pytest.approx(9.8), 5.0)
     assert 0 < row["p"] <= 1
-    assert "9.8 [" in call()
+    assert "9.8 [" in command("report", "nodes", str(tmp_path))[1]
     (panel,) = figure([run], resamples=30).panels
     assert {(bar.start, bar.end, round(bar.height)) for bar in panel.bars} >= {(1.5, 2.5, 10), (2.5, 3.5, 20)}
     assert len(panel.lines) == 1

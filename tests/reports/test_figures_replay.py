@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from harness.cli.main import main
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
 from methods.retrieval import BM25
@@ -177,16 +176,14 @@ def test_a_method_that_cannot_replay_says_so(tmp_path: Path) -> None:
 
 
 def test_the_command_leaves_out_a_run_whose_method_cannot_be_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
     made = settings()
     searched_run(tmp_path / "results", [WHOLE], settings=made)
     made["method"] = {**made["method"], "name": "mine", "implementation": "mine:Method"}
     searched_run(tmp_path / "results", [WHOLE], settings=made, method="mine")
-    with pytest.raises(SystemExit) as ended:
-        main(["report", "curves", "results"])
-    err = capsys.readouterr().err
-    assert ended.value.code == 2
+    code, _, err = command("report", "curves", "results")
+    assert code == 2
     assert "no run here recorded other stops" in err  # of the other run, which was read
     assert "warning: left out: results/musique/mine--tiny--0123abcd: 'mine:Method' is code that nobody chose" in err

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from harness.cli.main import main
 from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError
 from harness.storage.run_folder import StoredRun, read_run
@@ -105,12 +104,8 @@ def test_mistakes_are_one_sentence(swept: list[StoredRun]) -> None:
         only(swept[:1])
 
 
-def test_the_command(swept: list[StoredRun], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as done:
-        main(["report", "sweep", str(tmp_path), "--out", str(tmp_path / "k.svg")])
-    assert (done.value.code, (tmp_path / "k.svg").read_bytes()[:5]) == (0, b"<?xml")
-    with pytest.raises(SystemExit) as done:
-        main(["report", "sweep", str(tmp_path / "musique" / swept[0].path.name), "--x", K])
-    out, err = capsys.readouterr()
-    assert (done.value.code, "bm25" in out) == (0, True)
+def test_the_command(swept: list[StoredRun], tmp_path: Path, command: Any) -> None:
+    assert command("report", "sweep", str(tmp_path))[1].startswith("musique · tiny · over method.k\n")
+    code, out, err = command("report", "sweep", str(swept[0].path), "--x", K)
+    assert (code, "bm25" in out) == (0, True)
     assert "all these runs have one value of method.k; run others with --sweep method.k=A,B" in err

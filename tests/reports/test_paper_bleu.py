@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from harness import scorers
-from harness.cli.main import main
+from harness.config.resolve import part
 from harness.datasets.base import Dataset
 from harness.engine.rescore import rescore
 from harness.scorers.bleu import corpus_bleu, counts
@@ -207,11 +207,6 @@ class TestReports:
         assert [note for note in found["notes"] if not note.startswith("known")] == [line]
         assert (found["verdict"], np.isnan(found["ours"])) == ("not comparable", True)
 
-    def test_garlics_data_sets_are_scored_by_it(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        monkeypatch.chdir(tmp_path)
-        for name in ("narrativeqa", "qasper", "musique", "hotpotqa"):
-            with pytest.raises(SystemExit):
-                main(["show", name, "--kind", "dataset", "--json"])
-            assert ONE in capsys.readouterr().out
+    @pytest.mark.parametrize("name", ["narrativeqa", "qasper", "musique", "hotpotqa"])
+    def test_garlics_data_sets_are_scored_by_it(self, name: str) -> None:
+        assert ONE in part("datasets", dataset=name).scorers

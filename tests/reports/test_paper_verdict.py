@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.cli.main import main
 from harness.stats.bootstrap import corpus_interval, interval
 from harness.stats.paired_tests import equivalence
 from reports.page import page
@@ -138,23 +137,17 @@ class TestMargin:
         paper_run(tmp_path / "results", "bm25", "musique", answers(2417, F1, SCORE.printed / 100 + 0.012))
         return tmp_path
 
-    def report(self, capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(["report", *arguments])
-        out = capsys.readouterr()
-        return int(ended.value.code or 0), out.out, out.err
-
-    def test_is_an_option(self, results: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        code, out, _ = self.report(capsys, "--paper")
+    def test_is_an_option(self, results: Path, command: Any) -> None:
+        code, out, _ = command("report", "--paper")
         assert code == 0
         assert "equivalent (within 2 points)" in out
         assert "The papers print neither intervals nor scores of single questions" in out
-        out = self.report(capsys, "--paper", "--margin", "0.5")[1]
+        out = command("report", "--paper", "--margin", "0.5")[1]
         assert "differs (by more than 0.5 points)" in out
         assert "within 0.5 points of the printed value (0.5 % for costs" in out
 
-    def test_is_on_the_page(self, results: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        assert self.report(capsys, "--paper", "--margin", "0.5", "--html", "p.html")[0] == 0
+    def test_is_on_the_page(self, results: Path, command: Any) -> None:
+        assert command("report", "--paper", "--margin", "0.5", "--html", "p.html")[0] == 0
         assert "differs (by more than 0.5 points)" in (results / "p.html").read_text()
         plain = page([paper_run(results / "b", "bm25", "musique", answers(20, F1, 0.3))])
         assert "Printed and measured" not in plain
