@@ -267,15 +267,14 @@ def report_curves(
     ] = None,
     t_n: Annotated[int, setting("--t-n N", "Stop patience from 1 to N.", min=1)] = 8,
     data: MovedData = None,
-    convention: Convention = None,
+    convention: Convention = DEFAULT,
 ) -> int:
     """Plot score and TFLOPs of other stopping rules, from runs made with --record-stops.
 
     The recorded answers are scored now, as `harness score` does, so the data set is loaded; no model is.
     """
     thresholds = numbers(t_p, "--t-p", float, lambda p: 0 <= p <= 1, "numbers from 0 to 1")
-    counted = convention or DEFAULT
-    return figure("curves", output, folders, t_n=t_n, t_p=thresholds, score=score, data=data, convention=counted)
+    return figure("curves", output, folders, t_n=t_n, t_p=thresholds, score=score, data=data, convention=convention)
 
 
 def report_front(
@@ -287,14 +286,13 @@ def report_front(
         str,
         choice("--cost whole|search", "Cost of a question: with its share of the index, or search and answer alone."),
     ] = "whole",
-    convention: Convention = None,
+    convention: Convention = DEFAULT,
 ) -> int:
     """Plot score against TFLOPs a question, with intervals.
 
     A hollow mark is a method that another one beats in both.
     """
-    counted = convention or DEFAULT
-    return figure("front", output, folders, dataset=dataset, score=score, cost=cost, convention=counted)
+    return figure("front", output, folders, dataset=dataset, score=score, cost=cost, convention=convention)
 
 
 def report_memory(
@@ -348,13 +346,13 @@ def report_sweep(
         str | None, setting("--x KEY", "The setting to plot against, as --set names it.", "the only one that differs")
     ] = None,
     score: Score = None,
-    convention: Convention = None,
+    convention: Convention = DEFAULT,
 ) -> int:
     """Plot score and TFLOPs against a setting that was swept, one line for each method.
 
     Runs whose method has no such setting are drawn as level lines.
     """
-    return figure("sweep", output, folders, x=x, score=score, convention=convention or DEFAULT)
+    return figure("sweep", output, folders, x=x, score=score, convention=convention)
 
 
 def report_tokens(output: FigureOutput, folders: RunsFolders = None, data: MovedData = None) -> int:

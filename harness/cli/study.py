@@ -61,10 +61,10 @@ def study_trials(
         int | None, setting("--most N", "Highest maximum to show.", "the highest recorded one", min=0)
     ] = None,
     data: MovedData = None,
-    convention: Convention = None,
+    convention: Convention = DEFAULT,
 ) -> int:
     """Plot score and requests by the maximum number of trials, from runs made with --record-stops."""
-    return figure("trials", output, folders, most=most, score=score, data=data, convention=convention or DEFAULT)
+    return figure("trials", output, folders, most=most, score=score, data=data, convention=convention)
 
 
 def study_requests(folders: Runs, output: FigureOutput, score: Score = None) -> int:
