@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.config import registry
+from harness.config.schema import DatasetConfig
+from harness.datasets import load
+from harness.datasets.rows import Row
+from harness.scorers import version
 from harness.storage.run_folder import StoredRun, read_run
 from methods.pecan.config import PecanConfig
 from methods.pecan.method import Pecan
@@ -13,6 +19,23 @@ from reports.figures.replay import Recorded, Rule
 from tests.reports.build import flops, record, usage, write_run
 
 TERA = 1e12
+F1 = "longbench.qa_f1_score"
+registry.trust("tests.reports.figure_searches:parse_row")  # as if a preset of the user named it
+
+
+def parse_row(raw: dict[str, Any]) -> Row:
+    return Row(raw["id"], "Which?", (("T", "text"),), (raw["gold"],))
+
+
+def own_rows(gold: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The data set "mine" in rows.jsonl here, a question for each gold answer, as run.yaml and the manifest have it."""
+    Path("rows.jsonl").write_text("".join(json.dumps({"id": q, "gold": text}) + "\n" for q, text in gold.items()))
+    config = DatasetConfig(
+        name="mine", format="tests.reports.figure_searches:parse_row", data="rows.jsonl", instruction="Answer.",
+        max_answer_tokens=4, scorers=(F1,),
+    )  # fmt: skip
+    manifest = {"dataset": {"fingerprint": load(config).fingerprint}, "scorers": {F1: version(F1)}}
+    return {"dataset": config.model_dump(mode="json")}, manifest
 
 
 def step(number: int, **changes: Any) -> dict[str, Any]:

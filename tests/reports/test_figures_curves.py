@@ -12,11 +12,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from harness.config import registry
-from harness.config.schema import DatasetConfig
-from harness.datasets import load
-from harness.datasets.rows import Row
-from harness.scorers import version
 from harness.storage.run_folder import StoredRun
 from reports import tables
 from reports.figures import curves
@@ -25,7 +20,7 @@ from reports.figures.plot import draw
 from reports.figures.replay import Recorded, Rule, Scored, recorded, wanted
 from reports.figures.rule_table import curve_labels
 from tests.reports.build import SCORE, record
-from tests.reports.figure_searches import searched, searched_run, settings, step
+from tests.reports.figure_searches import F1, own_rows, searched, searched_run, settings, step
 
 # Three questions, recorded until 3 Yes at t_p 0.5. Stops of t_n = 1, 2, 3:
 #   q0   0.2 0.6 0.4 0.9 0.7      1, 3, 4       gold "c"     answers a b c d e
@@ -40,9 +35,6 @@ GOLD = {"q0": "d", "q1": "y", "q2": "n"}
 # Right by t_n: 1: b x n -> 1/3; 2: d y n -> 1; 3: e z n -> 1/3. TFLOPs of probe i: (i + 1) + 0.1.
 MEANS = {1: 1 / 3, 2: 1.0, 3: 1 / 3}
 TFLOPS = {1: (2.1 + 1.1 + 2.1) / 3, 2: (4.1 + 2.1 + 2.1) / 3, 3: (5.1 + 3.1 + 2.1) / 3}
-
-
-registry.trust("tests.reports.test_figures_curves:parse_row")  # as if a preset of the user named it
 
 
 def recording(root: Path, extra: list[dict[str, Any]] | None = None, **changes: Any) -> StoredRun:
@@ -190,35 +182,20 @@ def test_the_drawing(tmp_path: Path) -> None:
 
 # ---- the command ---------------------------------------------------------------------------------------------------
 
-F1 = "longbench.qa_f1_score"
 Call = Callable[..., tuple[int, str, str]]
-
-
-def parse_row(raw: dict[str, Any]) -> Row:
-    return Row(raw["id"], "Which?", (("T", "text"),), (raw["gold"],))
 
 
 @pytest.fixture
 def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> Call:
     """Run the command beside results/ with a recording over rows.jsonl."""
     monkeypatch.chdir(tmp_path)
-    rows = Path("rows.jsonl")
-    rows.write_text("".join(json.dumps({"id": q, "gold": gold}) + "\n" for q, gold in GOLD.items()))
-    config = DatasetConfig(
-        name="mine", format="tests.reports.test_figures_curves:parse_row", data=str(rows), instruction="Answer.",
-        max_answer_tokens=4, scorers=(F1,),
-    )  # fmt: skip
-    rows_told = {"fingerprint": load(config).fingerprint}
+    dataset, manifest = own_rows(GOLD)
     found = [
         searched(i, p, list(a), stop=s, scores={F1: float(a[s] == GOLD[f"q{i}"])}, document_ids=[f"q{i}"])
         for i, (p, a, s) in enumerate(SEARCHES)
     ]
-    searched_run(
-        tmp_path / "results", found, dataset="mine",
-        settings=settings(record_stops=3) | {"dataset": config.model_dump(mode="json")},
-        manifest={"dataset": rows_told, "scorers": {F1: version(F1)}},
-    )  # fmt: skip
-
+    made = settings(record_stops=3) | dataset
+    searched_run(tmp_path / "results", found, dataset="mine", settings=made, manifest=manifest)
     return partial(command, "report", "curves")
 
 

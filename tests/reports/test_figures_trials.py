@@ -10,23 +10,16 @@ from typing import Any
 
 import pytest
 
-from harness.config import registry
-from harness.config.schema import DatasetConfig
-from harness.datasets import load
-from harness.scorers import version
 from harness.storage.run_folder import read_run
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.method import QRMeM
 from reports.figures.replay import Recorded, Scored, Trials, recorded, wanted
 from reports.figures.trials import frame, panels, requests, sections
 from tests.reports.build import record, write_run
-from tests.reports.figure_searches import TERA, step
+from tests.reports.figure_searches import TERA, own_rows, step
 from tests.reports.trial_runs import F1, Q0, Q1, RECORDS, ask, found, settings, stored
 
 Call = Callable[..., tuple[int, str, str]]
-
-
-registry.trust("tests.reports.test_figures_curves:parse_row")  # as if a preset of the user named it
 
 
 def recorded_up_to(own: int, most: int) -> Recorded:
@@ -134,15 +127,7 @@ def test_runs_that_differ_in_their_maximum_are_one_curve(tmp_path: Path) -> None
 def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> Call:
     """Run the command beside results/ with a run over rows.jsonl."""
     monkeypatch.chdir(tmp_path)
-    rows = Path("rows.jsonl")
-    rows.write_text("".join(json.dumps({"id": q, "gold": q.replace("q0", "a").replace("q2", "b")}) + "\n"
-                            for q in ("q0", "q2", "q4")))  # fmt: skip
-    config = DatasetConfig(
-        name="mine", format="tests.reports.test_figures_curves:parse_row", data=str(rows), instruction="Answer.",
-        max_answer_tokens=4, scorers=(F1,),
-    )  # fmt: skip
-    told = {"dataset": {"fingerprint": load(config).fingerprint}, "scorers": {F1: version(F1)}}
-    data = {"dataset": config.model_dump(mode="json")}
+    data, told = own_rows({"q0": "a", "q2": "b", "q4": "q4"})
     kept = [{**r, "document_ids": [r["question_id"]]} for r in RECORDS]
     write_run(tmp_path / "results", kept, dataset="mine", method="qrmem", settings=settings() | data, manifest=told)
     write_run(tmp_path / "plain", [record(0, 0.5)])
