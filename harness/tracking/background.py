@@ -31,10 +31,9 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from harness.engine.plan import Plan
 from harness.engine.rows_in_turn import Hook
-from harness.engine.runner import RunResult
 from harness.errors import ConfigError, HarnessError
 from harness.storage.home import read_lock, write_json
 from harness.storage.paths import masked
@@ -52,6 +51,11 @@ from harness.tracking.track import (
     problems,
     track,
 )
+
+if TYPE_CHECKING:
+    from harness.engine.plan import Plan
+    from harness.engine.runner import RunResult
+
 
 EXPERIMENT = "pocket training"  # of trainings, by default
 _NICE = 19  # 1.5 % of a core that it shares with the run: the scheduler's weights are 15 and 1024

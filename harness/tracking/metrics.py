@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any
 from harness.config.schema import ModelConfig, canonical
 from harness.config.yaml_tree import flatten
 from harness.cost.flops import DEFAULT
-from harness.storage.run_folder import StoredRun
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from harness.storage.run_folder import StoredRun
 
 
 Point = tuple[int, str, float]

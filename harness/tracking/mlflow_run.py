@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any
 
 from harness.errors import SaveError
 from harness.stats.bootstrap import with_interval
-from harness.storage.run_folder import StoredRun
 from harness.storage.untrusted import read_plain
 from harness.tracking.metrics import Point, first_columns, numbers, params, suite_of, tags
 from harness.tracking.mlflow_traces import MlflowTraces, dataset
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
+    from harness.storage.run_folder import StoredRun
 
 VIEW = "harness"  # the name of the saved view in its address
 _SECTION = "harness-comparison"
