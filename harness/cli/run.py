@@ -16,7 +16,6 @@ import sys
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harness.cli.options import Repeat, Selection, Sweep
 from harness.cli.output import say
@@ -25,15 +24,12 @@ from harness.cli.run_options import Execution
 from harness.cli.run_result import closing, failures, print_result
 from harness.cli.scaling import Scaling
 from harness.cli.stopping import INTERRUPTED, say_again
-from harness.engine.rows import bug, plan_all
+from harness.config.layers import Choices
+from harness.engine.rows import Planned, bug, plan_all
 from harness.engine.rows_in_turn import Lost, Outcome, in_turn
 from harness.errors import FirstFailure, HarnessError, RowWaits, UserError
 from harness.parallel.signals import interrupt_on_signals
 from harness.storage.home import check_home
-
-if TYPE_CHECKING:
-    from harness.config.layers import Choices
-    from harness.engine.rows import Planned
 
 _BY_SEVERITY = (0, 3, 2, 1)  # exit codes, the worst last; 2 becomes 3 once a row ran
 

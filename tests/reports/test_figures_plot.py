@@ -129,6 +129,7 @@ def test_figures_load_no_model_library_and_tables_no_matplotlib(tmp_path: Path) 
         "loaded = lambda *names: print([m for m in names if m in sys.modules]); "
         "_main(['report', 'queries', '--out', 'q.md']); loaded('matplotlib'); "
         "_main(['report', 'nodes', '--out', 'n.html']); _main(['report', 'curves', '--out', 'c.pdf']); "
+        "_main(['report', 'results', '--html', 'p.html', '--paper']); "
         "loaded('torch', 'transformers', 'datasets', 'mlflow', 'matplotlib.pyplot', 'scipy')"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
@@ -136,5 +137,5 @@ def test_figures_load_no_model_library_and_tables_no_matplotlib(tmp_path: Path) 
         [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["[]", "[]"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["c.pdf", "n.html", "q.md", "results"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c.pdf", "n.html", "p.html", "q.md", "results"]
     assert (tmp_path / "c.pdf").read_bytes()[:5] == b"%PDF-"
