@@ -169,7 +169,7 @@ def _right_stop(record: Mapping[str, Any], dataset: DatasetConfig, example: Any,
     return None
 
 
-def frame(cases: Mapping[tuple[str, str, str], Sequence[Case]], seed: int = 0) -> pd.DataFrame:
+def frame(cases: Mapping[tuple[str, str, str], Sequence[Case]]) -> pd.DataFrame:
     """One row a run and class that occurs; the keys are (data set, method, model).
 
     count; share, share.low, share.high: of all questions of the run, in [0, 1], 95 % interval, bootstrap by cluster;
@@ -191,7 +191,7 @@ def frame(cases: Mapping[tuple[str, str, str], Sequence[Case]], seed: int = 0) -
                     "class": kind,
                     "count": len(members),
                     "n": len(own),
-                    **facts.mean_columns("share", [float(case.kind == kind) for case in own], clusters, seed=seed),
+                    **facts.mean_columns("share", [float(case.kind == kind) for case in own], clusters, seed=0),
                     "known": known,
                     "examples": tuple(case.question_id for case in members),
                 }

@@ -79,12 +79,7 @@ class _Pair:
 
 
 def compare(
-    runs: Sequence[StoredRun],
-    *,
-    reference: str | None = None,
-    score: str | None = None,
-    force: bool = False,
-    seed: int = 0,
+    runs: Sequence[StoredRun], *, reference: str | None = None, score: str | None = None, force: bool = False
 ) -> pd.DataFrame:
     """Return the table described above: one row for each run that is not its data set's reference.
 
@@ -101,7 +96,7 @@ def compare(
             + "\n".join(f"  - {p}" for p in problems)
             + "\nRun them alike, or compare them as they are with --force."
         )
-    rows = [_row(pair, _score_name(pair, score), seed) for pair in pairs]
+    rows = [_row(pair, _score_name(pair, score)) for pair in pairs]
     for row, adjusted in zip(rows, holm([row["p"] for row in rows]), strict=True):
         row["p_holm"] = adjusted
     return facts.numbers(pd.DataFrame(rows))
@@ -331,7 +326,7 @@ def _short(run: StoredRun) -> str:
     return (facts.fingerprint(run) or "not recorded")[:12]
 
 
-def _row(pair: _Pair, name: str, seed: int) -> dict[str, Any]:
+def _row(pair: _Pair, name: str) -> dict[str, Any]:
     ours, theirs = facts.scored(pair.run, name), facts.scored(pair.base, name)
     values, other = dict(zip(ours.ids, ours.values, strict=True)), dict(zip(theirs.ids, theirs.values, strict=True))
     # The reference's documents say which questions belong together; both runs saw the same ones unless forced.
@@ -343,7 +338,7 @@ def _row(pair: _Pair, name: str, seed: int) -> dict[str, Any]:
         raise UserError(f"{who} have no scored question in common: nothing to compare")
     a, b = [values[i] for i in common], [other[i] for i in common]
     groups = [clusters[i] for i in common]
-    test = paired_test(a, b, groups, seed=seed)
+    test = paired_test(a, b, groups)
     notes = [f"compared all the same: {problem}" for problem in _mismatches(pair, name)]
     if pair.elsewhere:
         notes.append(

@@ -27,11 +27,6 @@ def packed_bytes(content: bytes) -> str:
     return base64.b64encode(zlib.compress(content, _LEVEL)).decode()
 
 
-def unpacked(text: str) -> Any:
-    """The value that `packed` was given."""
-    return json.loads(zlib.decompress(base64.b64decode(text)))
-
-
 def block(name: str, text: str) -> Html:
     """An element that a browser neither shows nor runs, with the text of `packed`; `name` is its id."""
     return el("script", Html(text), type="text/plain", id=name)

@@ -50,24 +50,21 @@ from reports.settings import Named, is_number, named
 REFERENCE = "full-context"
 
 
-def frame(
-    runs: Sequence[StoredRun], *, convention: str = DEFAULT, reference: str = REFERENCE, seed: int | None = None
-) -> pd.DataFrame:
+def frame(runs: Sequence[StoredRun], *, convention: str = DEFAULT, reference: str = REFERENCE) -> pd.DataFrame:
     """Return the table described above, rows sorted by data set and kept in the given order within one.
 
     convention: one of cost.flops.CONVENTIONS; reference: what `ratio` refers to, a preset's name or a run folder's
-    name or hash (missing where no such run is there, or it was asked other questions); seed: of the bootstrap, by
-    default each run's own, so that the table equals summary.json. A run that was asked other questions, or for another
-    task, than most of its data set says so in its notes. Means come from the records, so they hold for an unfinished
-    run too; costs are means over answered questions. Raises UserError for no runs or a run without records,
-    UnknownName for a convention.
+    name or hash (missing where no such run is there, or it was asked other questions). A run that was asked other
+    questions, or for another task, than most of its data set says so in its notes. Means come from the records, so they
+    hold for an unfinished run too; costs are means over answered questions. Raises UserError for no runs or a run
+    without records, UnknownName for a convention.
     """
     facts.check_runs(runs)
     costs.check_convention(convention)
     names = list(dict.fromkeys(name for run in runs for name in (*facts.score_names(run), *facts.corpus_names(run))))
     known = named(runs)
     spent = _Spent()
-    rows = [_row(run, one.label, names, convention, seed, spent) for run, one in zip(runs, known, strict=True)]
+    rows = [_row(run, one.label, names, convention, spent) for run, one in zip(runs, known, strict=True)]
     same = coinciding(runs, [one.label for one in known])
     for row, run, strange, alike in zip(rows, runs, strangers(runs), same, strict=True):
         row["notes"] += ([strange] if strange else []) + alike
@@ -119,11 +116,8 @@ class _Spent:
         return self._known[key]
 
 
-def _row(
-    run: StoredRun, label: str, names: Sequence[str], convention: str, seed: int | None, spent: _Spent
-) -> dict[str, Any]:
-    notes = list(facts.notes(run))
-    seed = int(run.config["seed"]) if seed is None else seed
+def _row(run: StoredRun, label: str, names: Sequence[str], convention: str, spent: _Spent) -> dict[str, Any]:
+    notes, seed = list(facts.notes(run)), int(run.config["seed"])
     row: dict[str, Any] = {
         **facts.head(run, label),
         "hash8": facts.hash8(run),

@@ -16,16 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from harness.stats.bootstrap import (
-    BLOCK,
-    LEVEL,
-    Floats,
-    by_cluster,
-    check_level,
-    interval,
-    merged_groups,
-    standard_error,
-)
+from harness.stats.bootstrap import BLOCK, Floats, by_cluster, interval, merged_groups, standard_error
 
 EXACT_CLUSTERS = 14
 """Up to here all 2^G sign vectors are enumerated (16,384)."""
@@ -50,7 +41,6 @@ def paired_test(
     *,
     seed: int = 0,
     permutations: int = 10_000,
-    level: float = LEVEL,
 ) -> PairedTest:
     """Test mean(a - b) = 0 for scores of two methods on the same questions, flipping the sign of whole clusters.
 
@@ -61,7 +51,6 @@ def paired_test(
     the interval is that of `_reach` over the differences that two scores can have: scores lie in [0, 1], or in what was
     seen where that is wider. Raises ValueError where lengths differ, a value is not finite, or there is none.
     """
-    check_level(level)
     if len(a) != len(b):
         raise ValueError(f"paired scores differ in length: {len(a)} and {len(b)}")
     if not len(a):
@@ -69,7 +58,7 @@ def paired_test(
     differences = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
     sums, sizes = by_cluster(differences, clusters)
     span = max(1.0, float(np.max(a)), float(np.max(b))) - min(0.0, float(np.min(a)), float(np.min(b)))
-    mean = interval(differences, clusters, seed=seed, level=level, bounds=(-span, span))
+    mean = interval(differences, clusters, seed=seed, bounds=(-span, span))
     difference = float(sums.sum() / sizes.sum())
     p = _sign_flip_p(sums, seed, permutations)
     return PairedTest(difference, mean.low, mean.high, p, mean.n, mean.clusters)

@@ -1,6 +1,6 @@
 """What stands between a printed value and a run: a sentence for each thing that differs in more than chance.
 
-    reasons(value, run)   ["method: similarity_scale is raw, the paper's is all", ...]
+    judged(value, run).reasons   ["method: similarity_scale is raw, the paper's is all", ...]
 
 Every setting of the run that can change a prediction is compared with the row's (`reports.paper.preset`). Seeds are
 not: no paper names one. Nor are batch sizes, devices, scorers, limits, paths, and parameters that only record more.
@@ -33,19 +33,12 @@ _FEW = 0.01
 _CONTEXT, _EXCERPT = 12, 40  # characters of a prompt that are shown before and after the first one that differs
 
 
-def reasons(value: Value, run: StoredRun, rule: DatasetRule | None = None) -> list[str]:
-    """Why the run's number cannot be compared with the printed one, a sentence each; [] where it can.
-
-    rule: which of the value's data sets the run is of, where it is a mean over several; by default the first. Raises
-    UserError or ConfigError for a preset of the mapping that cannot be resolved.
-    """
-    return judged(value, run, rule).reasons
-
-
 def judged(value: Value, run: StoredRun, rule: DatasetRule | None = None, runs: Sequence[StoredRun] = ()) -> Found:
-    """The reasons, and what nothing in the run proves: "weights", "rows".
+    """Why the run's number cannot be compared with the printed one, a sentence each; and what nothing here proves.
 
-    runs: those at hand, among which the sources of the run's numbers are sought.
+    rule: which of the value's data sets the run is of, where it is a mean over several; by default the first; runs:
+    those at hand, among which the sources of the run's numbers are sought. Raises UserError or ConfigError for a preset
+    of the mapping that cannot be resolved.
     """
     rule = rule or value.rules[0]
     paper = settings_of(value, rule)

@@ -7,6 +7,7 @@ import random
 import re
 import shutil
 import subprocess
+import zlib
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,6 @@ from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.storage.run_folder import StoredRun, read_run
 from reports import details, markup
-from reports.compressed_json import unpacked
 from reports.details import Limits
 from reports.figures import front
 from reports.figures.front import points
@@ -96,6 +96,11 @@ class Page(HTMLParser):
         ]
         graphs = [unpacked(text) for name, text in blocks.items() if name.startswith(f"{place}-graph-")]
         return {**head, **listed, "questions": questions, "graphs": graphs}
+
+
+def unpacked(text: str) -> Any:
+    """The value that reports.compressed_json.packed was given."""
+    return json.loads(zlib.decompress(base64.b64decode(text)))
 
 
 def two(root: Path, **changes: Any) -> list[StoredRun]:
