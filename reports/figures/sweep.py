@@ -72,11 +72,11 @@ def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, conventio
         raise UnknownName("setting", x, known, "settings of these runs")
     rows = []
     # A line with two runs at one value is two lines.
-    places = [
+    at = [
         (facts.key(run)[0], run.config["model"]["name"], text(own.get(x)))
         for run, own in zip(runs, settings, strict=True)
     ]
-    labels = unlike(facts.labels(runs, [x]), runs, places)
+    labels = unlike(facts.labels(runs, [x]), runs, at)
     for run, label, own, row in zip(runs, labels, settings, means, strict=True):
         name = score or facts.headline(run)
         if name not in {*facts.score_names(run), *facts.corpus_names(run)}:
