@@ -58,7 +58,7 @@ def layout(graph: Graph, least: float = LEAST) -> Layout:
     """Place the nodes, and choose the edges of a weight above `least`."""
     rows = graph.rows()
     boxed = {level: len(nodes) * _BOX_LEAST <= _FULL for level, nodes in rows.items()}
-    width = max(720.0, *(_wide(len(nodes), boxed[level]) for level, nodes in rows.items()))
+    width = max([720.0, *(_wide(len(nodes), boxed[level]) for level, nodes in rows.items())])
     spots: dict[int, Spot] = {}
     bands: list[tuple[int, float]] = []
     y: float = _TOP
