@@ -82,23 +82,22 @@ class _Server(ThreadingHTTPServer):
         self._took = 0.0
         super().__init__((_HOST, port), _Handler)
         self.token = secrets.token_urlsafe(24)
-        at = f"/{self.token}/"
-        self.content = {at: ("text/html", self._made_page), f"{at}state": ("application/json", self._state)}
 
-    def _state(self) -> str:
-        with self._lock:
-            return json.dumps(self._live.state())
-
-    def _made_page(self) -> str:
+    def content(self, path: str) -> tuple[str, str] | None:
+        """Content type and text at a path, None where nothing is served."""
         from reports.page import page
 
         with self._lock:
+            if path == f"/{self.token}/state":
+                return "application/json", json.dumps(self._live.state())
+            if path != f"/{self.token}/":
+                return None
             begun = time.monotonic()
             # The time to make a page is known only once it is made, so that of the last one counts.
             pause = max(_PAUSE, self._took / _SHARE)
             made = page(once(self._live.readable()), title=self._title, live=pause)
             self._took = time.monotonic() - begun
-            return made
+            return "text/html", made
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that goes away is no error; anything else is a bug."""
@@ -115,12 +114,11 @@ class _Handler(BaseHTTPRequestHandler):
         if not _OWN_HOST.fullmatch(self.headers.get("Host", "")):
             self.send_error(403, "this page is for the machine that serves it")
             return
-        found = self.server.content.get(self.path)
+        found = self.server.content(self.path)
         if found is None:
             self.send_error(404)
             return
-        kind, make = found
-        body = make().encode()
+        kind, body = found[0], found[1].encode()
         self.send_response(200)
         own = {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(body))}
         for name, value in {**own, **_HEADERS}.items():

@@ -18,7 +18,6 @@ import fcntl
 import getpass
 import hashlib
 import json
-import math
 import os
 import time
 from collections import Counter
@@ -142,16 +141,11 @@ class MlflowRun:
         from mlflow.entities import Metric
 
         now = _now()
-        new: list[Metric] = []
-        stored: dict[str, dict[int, float]] = {}
-        for name in {point[1] for point in points}:
-            history = [] if self.fresh else self.client.get_metric_history(self.id, name)
-            stored[name] = {m.step: m.value for m in sorted(history, key=lambda m: int(m.timestamp))}
-        for step, name, value in points:
-            known = stored[name]
-            if step not in known or not math.isclose(known[step], value, rel_tol=1e-9, abs_tol=1e-12):
-                new.append(Metric(name, value, now, step))
-        self._log(new)
+        stored: dict[tuple[int, str], float] = {}
+        for name in set() if self.fresh else {point[1] for point in points}:
+            history = sorted(self.client.get_metric_history(self.id, name), key=lambda m: int(m.timestamp))
+            stored |= {(m.step, name): m.value for m in history}
+        self._log([Metric(name, value, now, step) for step, name, value in points if stored.get((step, name)) != value])
 
     def log_results(self) -> None:
         """Log the run folder's files, final metrics, the table as the run's description, and the page."""

@@ -245,17 +245,15 @@ def attempt(folders: Sequence[Path], uri: str) -> Iterator[None]:
     """
     if uri.startswith("http") and (reason := unreachable(uri)):
         raise StoreError(folders, uri, reason)
-    added = {name: value for name, value in BOUNDS.items() if name not in os.environ}
-    os.environ.update(added)
-    logger, level = logging.getLogger("mlflow"), None
+    for name, value in BOUNDS.items():
+        os.environ.setdefault(name, value)
     failures: tuple[type[Exception], ...] = (OSError,)
     try:
         from mlflow.exceptions import MlflowException  # which configures MLflow's loggers
         from sqlalchemy.exc import SQLAlchemyError
 
         failures = (MlflowException, SQLAlchemyError, OSError)
-        level = logger.level
-        logger.setLevel(logging.ERROR)  # no messages about creating tables
+        logging.getLogger("mlflow").setLevel(logging.ERROR)  # no messages about creating tables
         yield
     except ModuleNotFoundError as error:  # MLflow itself, or the driver of a database
         name = error.name or "mlflow"
@@ -263,8 +261,3 @@ def attempt(folders: Sequence[Path], uri: str) -> Iterator[None]:
         raise CannotRun(sentence) from error
     except failures as error:
         raise StoreError(folders, uri, f"{type(error).__name__}: {error}") from error
-    finally:
-        if level is not None:
-            logger.setLevel(level)
-        for name in added:
-            os.environ.pop(name, None)

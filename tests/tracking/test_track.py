@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import getpass
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -201,7 +200,6 @@ class TestFaults:
         assert f"harness track {folder} --uri http://***@127.0.0.1:9" in str(caught.value)
         assert "secret" not in str(caught.value)
         assert "\n" not in str(caught.value)
-        assert "MLFLOW_HTTP_REQUEST_TIMEOUT" not in os.environ
 
     @pytest.mark.parametrize("bad_server", [500, 200], indirect=True)
     def test_a_server_that_answers_nonsense(self, bad_server: str, tmp_path: Path) -> None:
