@@ -1,14 +1,13 @@
 """The pocket world: long documents made up on the spot, with questions whose answers and evidence are known.
 
     world     sample(kind, seed, tokens=...)     documents, questions, gold, facts and where each is stated
-      render_encyclopedia   MuSiQue, HotpotQA, 2WikiMultihopQA,      render_story   NarrativeQA
-                            eight retrieved documents                render_choice  QuALITY
-      render_paper          Qasper
+      render_encyclopedia   MuSiQue, HotpotQA, 2WikiMultihopQA,      render_story   NarrativeQA, QuALITY
+                            eight retrieved documents                render_paper   Qasper
         layout      sentences, also such that say nothing, to paragraphs to a document, every offset known
         fact_graph  facts grown around the questions: proofs, then look-alikes
           facts     the fact base and the prover
           templates relations and their sentences (words/*.txt)
-          names, values             one-word names without end; trades, goods, numbers
+          names     one-word names without end; trades, goods, numbers
     tasks     scenes of every skill: a text, what is asked about it, what is right
     eval      the exam of the model and its card
     train     the makers of the model: curriculum, batches, first weights, trainer

@@ -40,29 +40,19 @@ SPECIAL = ["<|begin|>", "<|end|>", "<|user|>", "<|assistant|>"]
 
 def recipe() -> dict[str, Any]:
     """The identity of the weights: the recipe and the versions of the libraries that draw the numbers."""
-    versions = {name: _version(name) for name in ("torch", "tokenizers", "transformers")}
+    versions = {name: importlib.metadata.version(name) for name in ("torch", "tokenizers", "transformers")}
     return {"recipe": f"random-llama-{VERSION}", "seed": SEED, "sizes": SIZES, "vocabulary": VOCABULARY} | versions
 
 
-def _version(name: str) -> str:
-    """Installed version of a package, "" when it is not installed."""
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
-
-
 def build() -> tuple[Path, dict[str, Any]]:
-    """The model's folder and its recipe: the back end "random" of configs/registry.yaml. Raises CannotRun."""
-    return ensure(), recipe()
+    """The model's folder and its recipe: the back end "random" of configs/registry.yaml.
 
-
-def ensure() -> Path:
-    """The model's folder; built when it is not there yet. Safe against two builders at once. Raises CannotRun."""
+    It is built when it is not there yet. Safe against two builders at once. Raises CannotRun.
+    """
     made = recipe()
     folder = home() / "models" / f"{made['recipe']}-torch{made['torch']}-tokenizers{made['tokenizers']}"
     if (folder / "config.json").exists():
-        return folder
+        return folder, made
     from safetensors import SafetensorError
 
     draft = None
@@ -80,7 +70,7 @@ def ensure() -> Path:
                 f"the embedded model cannot be built in {folder.parent} ({error}); set HARNESS_HOME to a folder you may"
                 " write to, or name a model with --model"
             ) from error
-    return folder
+    return folder, made
 
 
 def save(

@@ -75,9 +75,7 @@ class Made:
 
     def spans(self, document: str) -> tuple[Support, ...]:
         """Where the marked pieces stand."""
-        starts = [0]
-        for piece in self.pieces:
-            starts.append(starts[-1] + len(piece) + len(self.gap))
+        starts = list(itertools.accumulate((len(piece) + len(self.gap) for piece in self.pieces), initial=0))
         return tuple(Support(document, starts[at], starts[at] + len(self.pieces[at])) for at in sorted(self.marked))
 
 
@@ -338,13 +336,8 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         text = made.text
         documents[document] = Document(document, text, passages=(Passage("", 0, len(text)),))
         hashed.update(canonical([asdict(examples[-1]), text]).encode())
-    made_up = [
-        name for name in ("essays", "rows") if getattr(options, name) is None and _reads_file(options.task, name)
-    ]
-    tail = f", made-up {made_up[0]}" if made_up else ""
+    niah = _NIAH.get(options.task)
+    file = "rows" if options.task.startswith("qa_") else "essays" if niah and niah.hay == "essay" else ""
+    tail = f", made-up {file}" if file and getattr(options, file) is None else ""
     source = f"made by RULER's recipe: {options.task}, {options.tokens} tokens, seed {options.seed}{tail}"
     return Dataset(config.name, tuple(examples), documents, hashed.hexdigest(), source, rows=options.questions)
-
-
-def _reads_file(task: Task, name: str) -> bool:
-    return task.startswith("qa_") if name == "rows" else task in _NIAH and _NIAH[task].hay == "essay"

@@ -7,29 +7,32 @@ OUT/adapters/<task>       the adapter with its card   OUT/adapters/CARD.md    be
 from __future__ import annotations
 
 import json as json_
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from harness.cli.options import TrainingOut, sets_of, split
 from harness.cli.output import columns, say
-from harness.cli.stopping import say_again
-from harness.cli.training_labels import labels as labels_of
+from harness.cli.stopping import INTERRUPTED, say_again
 from harness.cli.training_run import TrainOptions, check, feed, watched
+from harness.config.yaml_tree import Raw
 from harness.errors import UnknownName, UserError
 
 if TYPE_CHECKING:
-    from harness.config.schema import ModelConfig
+    from harness.config.schema import DatasetConfig, ModelConfig
     from harness.method import Method
-    from harness.training.course import Course
-    from harness.training.exam import Measure
+    from harness.training.course import Course, Labels
+    from harness.training.question_sets import QuestionSet
     from harness.training.reader import ReaderTraining
+    from harness.training.settings import Settings
 
 
 _READER, _READER_PROFILE = "reader", "cpu"
 _ROUTED = ("model", "dataset", "teacher")
+_PLACE = "{dataset}"  # in a path: the data set's name, so that one option names a file for each of several
 
 
 def train(
@@ -47,61 +50,48 @@ def train(
     Measures each adapter before and after training, and writes a model card. `reader` learns from training rows in the
     folder --data.
     """
-    folder = Path(out)
-    if method == _READER:
-        return _train_reader(options, folder)
-    course = _course(method, options, folder)
     from harness.storage.files import save_error, touch
-    from harness.training.course import examine
+    from harness.training.exam import rows_of
 
+    folder, reader = Path(out), method == _READER
+    training, params, use = _reader(options, folder) if reader else _course(method, options, folder)
     if options.plan:
         from harness.training.training_forecast import forecasts, table
 
-        if course.labels is None:
-            raise UserError("--plan forecasts a training on labels; name --teacher MODEL and --dataset NAME")
-        print(columns(table(list(forecasts(course, say)))))
+        print(columns(table(list(forecasts(cast("Course", training), say)))))
         return 0
-    if not options.eval_only:
-        touch(folder)
     try:
-        if not options.eval_only and not _trained(course, options):
-            say_again("interrupted; labels and a checkpoint of the step are saved")
-            return 130
-        if options.steps is not None and not course.finished():
-            say(f"stopped after {options.steps} steps; the same command without --steps resumes")
-            return 0
-        _show(examine(course, say), folder, json=options.json)
+        if not options.eval_only:
+            touch(folder)
+            log = feed(folder, options.mlflow, params, "adapter training")
+            done, finished = watched(lambda tell, stop: training.run(tell, stop, options.steps), log)
+            if not done:
+                kept = "a checkpoint of the step is" if reader else "labels and a checkpoint of the step are"
+                say_again(f"interrupted; {kept} saved")
+                return INTERRUPTED
+            if reader:
+                say(use)
+            if not finished:
+                say(f"stopped after {options.steps} steps; the same command without --steps resumes")
+            if reader or not finished:
+                return 0
+        measures = training.examine(say)
     except OSError as error:
         raise save_error(folder, error) from error
-    words = [f"roles.refiner.adapters.{task.name}={course.out / 'adapters' / task.name}" for task in course.tasks]
-    say(f"use them: harness run --method {method} ... --set {' '.join(words)}")
+    if options.json:
+        print(json_.dumps({"adapters": str(folder / "adapters"), "measures": [asdict(one) for one in measures]}))
+    else:
+        print(f"{columns(rows_of(measures))}\n{folder / 'adapters' / 'CARD.md'}")
+    if not reader:
+        say(use)
     return 0
-
-
-def _trained(course: Course, options: TrainOptions) -> bool:
-    """Run the training. Returns False if it was interrupted."""
-    params = {"method": course.method_name, "base": course.base.name, "seed": str(course.seed)}
-    params |= {"teacher": options.teacher or "the synthetic world", "dataset": options.dataset or ""}
-    feed_ = feed(course.out, options.mlflow, params, "adapter training")
-    done, _ = watched(lambda report, stop: course.run(report, stop, options.steps), feed_)
-    return done
-
-
-def _show(measures: Sequence[Measure], folder: Path, *, json: bool) -> None:
-    from harness.training.exam import as_json, rows_of
-
-    if json:
-        print(json_.dumps({"adapters": str(folder / "adapters"), "measures": as_json(measures)}))
-        return
-    print(columns(rows_of(measures)))
-    print(folder / "adapters" / "CARD.md")
 
 
 # --- what the options ask for -----------------------------------------------------------------------------------------
 
 
-def _course(name: str, options: TrainOptions, out: Path) -> Course:
-    """Check all options before anything is loaded. Raises UserError."""
+def _course(name: str, options: TrainOptions, out: Path) -> tuple[Course, dict[str, str], str]:
+    """The training, its parameters for MLflow, and how its adapters are used; nothing is loaded. Raises UserError."""
     preset, method = _method(name)
     check(options.device, options.mlflow)
     if (options.teacher is None) != (options.dataset is None):
@@ -110,6 +100,8 @@ def _course(name: str, options: TrainOptions, out: Path) -> Course:
     for option, value in of_dataset.items():
         if options.dataset is None and value is not None:
             raise UserError(f"{option} is where the rows of --dataset are; name the data set too")
+    if options.plan and options.teacher is None:
+        raise UserError("--plan forecasts a training on labels; name --teacher MODEL and --dataset NAME")
     given = _routed(sets_of(options.sets))
     from harness.config.resolve import part
     from harness.llm.model_facts import greedy
@@ -126,19 +118,24 @@ def _course(name: str, options: TrainOptions, out: Path) -> Course:
     profile = options.profile or ("pocket" if base.embedded else "paper")
     own = Path(options.config) if options.config is not None else None
     settings = read.read(read.Settings, _family(preset), profile, list(offered), given[""], own)
-    labels = None
-    if options.teacher is not None and options.dataset is not None:
+    labelled = None
+    if options.teacher is not None:
         teacher = greedy(part("models", model=options.teacher, sets=given["teacher"]), "a teacher")
-        labels = labels_of(options, settings, teacher, given["dataset"])
+        labelled = labels(options, settings, teacher, given["dataset"])
     if base.backend not in ("hf", "random"):
         raise UserError(
             f"'{base.name}' runs on a server, so it cannot be trained here; name a model folder or a hub id"
         )
     if problems := model_facts(base).problems:
         raise UserError(problems[0])
-    for task in tasks if labels is None else ():
+    for task in tasks if labelled is None else ():
         settings.recipes(task.name, task.skill.name)
-    return Course(preset, method, base, tasks, settings, out, options.seed, options.device, labels)
+    params = {"method": preset, "base": base.name, "seed": str(options.seed)}
+    params |= {"teacher": options.teacher or "the synthetic world", "dataset": options.dataset or ""}
+    words = [f"roles.refiner.adapters.{task.name}={out / 'adapters' / task.name}" for task in tasks]
+    use = f"use them: harness run --method {name} ... --set {' '.join(words)}"
+    course = Course(preset, method, base, tasks, settings, out, options.seed, options.device, labelled)
+    return course, params, use
 
 
 def _routed(sets: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -177,35 +174,74 @@ def _family(name: str) -> str:
     return next((head for head in heads if profiles(head)), name)
 
 
+# --- the data sets that a teacher labels: training splits, and what to keep out ---------------------------------------
+
+
+def labels(options: TrainOptions, settings: Settings, teacher: ModelConfig, sets: Mapping[str, Any]) -> Labels:
+    """The teacher and the training questions it labels. sets: assignments to dataset.KEY and datasets.NAME.KEY.
+
+    Raises UserError for a split or file that is not a training one, and for paths that several sets would share.
+    """
+    from harness.training.course import Labels
+
+    names = split([options.dataset or ""])
+    if len(names) > 1:
+        for option, value in (("--data", options.data), ("--set dataset.documents", sets.get("dataset.documents"))):
+            if value is not None and _PLACE not in str(value):
+                raise UserError(
+                    f"{option} names one place for {len(names)} data sets; write {_PLACE} where the name of each goes"
+                )
+    other = [key for key in sets if key.startswith("datasets.") and key.split(".")[1] not in names]
+    if other:
+        raise UserError(f"--set {other[0]}: '{other[0].split('.')[1]}' is not among the data sets of --dataset")
+    chosen = [one for name in names if (one := _question_set(name, options, settings, sets)) is not None]
+    if not chosen:
+        raise UserError(f"{options.dataset} has no training split, so no adapter can be trained on it")
+    pages = Path(options.pages).expanduser() if options.pages is not None else None
+    if pages is not None and not pages.is_file():
+        raise UserError(
+            f"--pages {options.pages}: no such file; it is KILT's kilt_knowledgesource.json, or lines of it"
+        )
+    return Labels(teacher, tuple(chosen), pages, options.parallel)
+
+
+def _question_set(name: str, options: TrainOptions, settings: Settings, sets: Mapping[str, Any]) -> QuestionSet | None:
+    """The training questions of one data set; None for one that has no training split."""
+    from harness.config.resolve import part
+    from harness.training.question_sets import QuestionSet, check_training
+
+    own: DatasetConfig = part("datasets", dataset=name)
+    places = settings.splits.get(own.name, {})
+    data = None if options.data is None else options.data.replace(_PLACE, own.name)
+    if places is None:
+        say(f"'{own.name}' has no training split, so it is left out")
+        return None
+    mine = f"datasets.{own.name}."
+    given: dict[str, Any] = {
+        key: Raw(v.replace(_PLACE, own.name)) for key, v in sets.items() if not key.startswith("datasets.")
+    }
+    given |= {f"dataset.{key.removeprefix(mine)}": v for key, v in sets.items() if key.startswith(mine)}
+    retrieved = "dataset.documents" in given
+    local = () if data is None else ("hub", "subset") if retrieved else ("hub", "subset", "format")
+    preset = {"split": "train", **{key: value for key, value in places.items() if key not in local}}
+    given = {**{f"dataset.{key}": value for key, value in preset.items()}, **given}
+    training = part("datasets", dataset=name, data=data, sets=given)
+    check_training(training)
+    evaluation: list[DatasetConfig] = []
+    if data is None:
+        evaluation.append(own)
+    elif Path(data).is_dir():
+        evaluation.append(part("datasets", dataset=name, data=data))
+    if options.exclude is not None:
+        evaluation.append(part("datasets", dataset=name, data=options.exclude.replace(_PLACE, own.name)))
+    return QuestionSet(training, tuple(evaluation))
+
+
 # --- one adapter for all methods --------------------------------------------------------------------------------------
 
 
-def _train_reader(options: TrainOptions, out: Path) -> int:
-    """Train one adapter for what all methods ask of a reader (harness/training/reader.py), or measure it."""
-    from harness.storage.files import save_error, touch
-
-    training = _reader(options, out)
-    touch(out)
-    try:
-        if options.eval_only:
-            _show(training.examine(say), out, json=options.json)
-            return 0
-        params = {"method": _READER, "base": training.base.name, "seed": str(options.seed), "data": str(training.data)}
-        log = feed(out, options.mlflow, params, "adapter training")
-        done, finished = watched(lambda tell, stop: training.run(tell, stop, options.steps), log)
-    except OSError as error:
-        raise save_error(out, error) from error
-    if not done:
-        say_again("interrupted; a checkpoint of the step is saved")
-        return 130
-    say(f"use it: --set model.adapter={training.folder}")
-    if not finished:
-        say("the same command without --steps goes on")
-    return 0
-
-
-def _reader(options: TrainOptions, out: Path) -> ReaderTraining:
-    """All that is said, checked, before anything is loaded. Raises UserError."""
+def _reader(options: TrainOptions, out: Path) -> tuple[ReaderTraining, dict[str, str], str]:
+    """As `_course`, of one adapter for what all methods ask of a reader (harness/training/reader.py)."""
     from harness.config.resolve import part
     from harness.llm.model_info import model_facts
     from harness.training.reader import ReaderSettings, ReaderTraining
@@ -228,4 +264,6 @@ def _reader(options: TrainOptions, out: Path) -> ReaderTraining:
     base = part("models", model=options.model, sets=of_model)
     if problems := model_facts(base).problems:
         raise UserError(problems[0])
-    return ReaderTraining(base, settings, Path(options.data), out, options.seed, options.device)
+    params = {"method": _READER, "base": base.name, "seed": str(options.seed), "data": options.data}
+    use = f"use it: --set model.adapter={out / 'adapters' / _READER}"
+    return ReaderTraining(base, settings, Path(options.data), out, options.seed, options.device), params, use

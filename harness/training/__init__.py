@@ -16,7 +16,7 @@ course.py            the training of all adapters of a method
 memory_estimate.py   the memory that training takes
 exam.py              scores with and without the adapter, on scenes that were not trained on
 cards.py             the model card of an adapter
-reader.py            one adapter for all methods, from real training rows (real_rows.py, lessons.py, reader_exam.py)
+reader.py            one adapter for all methods, from real training rows (real_rows.py, lessons.py)
 
 The command is harness/cli/train.py. A method declares its adapters in `Method.training()`.
 """

@@ -72,28 +72,19 @@ def teacher_of(config: ModelConfig, window: int) -> Teacher:
     return teacher
 
 
-def _libraries() -> int:
-    """Bytes that Python and the libraries of a training hold: resident memory once they are imported."""
-    import peft  # noqa: F401
-    import transformers  # noqa: F401
-
-    return resident()
-
-
-def _plain(config: ModelConfig, folder: Path) -> bool:
-    """Whether the model's attention is plain and causal, as the CPU kernels need."""
-    settings = read_object(folder / "config.json")
-    return families.capture_problem(settings, 0, config.trust_remote_code) is None
-
-
 class Base:
     """The base model. Raises CannotRun where it cannot be loaded, or scales its logits. See `fits`."""
 
     def __init__(self, config: ModelConfig, settings: Settings, device: str = "auto") -> None:
+        import peft  # noqa: F401 - it and transformers are in memory when that is measured
+        import transformers  # noqa: F401
+
         self.config, self.settings, self.device = config, settings, device_of(device)
         self.folder, self.where = local_folder(config)
-        self._fast = self.device == "cpu" and _plain(config, self.folder)
-        self._libraries = _libraries() if self.device == "cpu" else 0
+        facts = read_object(self.folder / "config.json")
+        plain = families.capture_problem(facts, 0, config.trust_remote_code) is None  # causal, as the CPU kernels need
+        self._fast = self.device == "cpu" and plain
+        self._libraries = resident() if self.device == "cpu" else 0
         self.net = self._load(self.folder)
         self.loss = RowLoss(self.net)
         self.window = config.window or int(getattr(self.net.config, "max_position_embeddings", 0) or 0)

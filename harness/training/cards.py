@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.llm.adapters import CARD
-from harness.llm.model_info import hash_files
 from harness.storage.home import read_lock, write_json
-from harness.training.exam import Measure, as_json, from_json, rows_of
+from harness.training.exam import Measure, from_json, rows_of
 
 if TYPE_CHECKING:
     from harness.training.base import Base
-    from harness.training.checkpoint import Progress
+    from harness.training.loop import Progress
     from harness.training.trainer import Job
 
 # What a course of training says of itself; `before` in a card has those of the adapter that it continued.
@@ -62,7 +62,7 @@ def write_measures(out: Path, exam: dict[str, Any], measures: Sequence[Measure])
     now = list(dict.fromkeys(measure.task for measure in measures))
     for task in now:
         card = read_lock(adapters / task / CARD)
-        card["measures"] = {"exam": exam, "rows": as_json([m for m in measures if m.task == task])}
+        card["measures"] = {"exam": exam, "rows": [asdict(m) for m in measures if m.task == task]}
         write_json(adapters / task / CARD, card)
     others = sorted({path.parent.name for path in adapters.glob(f"*/{CARD}")} - {*now})
     cards = {task: card for task in (*now, *others) if "measures" in (card := read_lock(adapters / task / CARD))}
@@ -111,11 +111,6 @@ def courses(folder: Path) -> list[dict[str, Any]]:
     trained = read_lock(folder / CARD).get("trained", {})
     own = {name: trained[name] for name in _COURSE if name in trained}
     return [*trained.get("before", []), *([own] if own else [])]
-
-
-def adapter_digest(folder: Path) -> str:
-    """The first 16 hex digits that identify an adapter's weights. Raises CannotRun where there is none."""
-    return hash_files(folder)[:16]
 
 
 def processor(device: str) -> str:

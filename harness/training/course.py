@@ -2,7 +2,7 @@
 
     course = Course(...)
     course.run(tell, stop, steps=None)    for each task: make its data, train its adapter, write its card
-    examine(course, tell)                 list of Measure, also written to the cards
+    course.examine(tell)                  list of Measure, also written to the cards
 
 Without `labels` the data comes from the synthetic world. With labels, a task whose labels need another task's adapter
 (`after`) is labelled once that adapter is trained; the base is never loaded twice at once.
@@ -19,8 +19,9 @@ from pathlib import Path
 from harness.config.schema import ModelConfig, digest
 from harness.datasets import answer_prefix
 from harness.errors import CannotRun, UserError
-from harness.llm.adapters import WEIGHTS, prompt_digests
+from harness.llm.adapters import prompt_digests
 from harness.llm.load import load_model, unload
+from harness.llm.model_info import hash_files
 from harness.method import Method, Task
 from harness.method.hooks import Scene, TrainingTask
 from harness.models import LanguageModel
@@ -33,7 +34,7 @@ from harness.training.data import Item
 from harness.training.labelling import Models, write_labels
 from harness.training.question_sets import Merged, QuestionSet, gather
 from harness.training.settings import Settings
-from harness.training.token_rows import Rows, rows
+from harness.training.token_rows import rows
 from harness.training.trainer import Job, identity, train
 
 _WORLD = Task(instruction="Answer the question as concisely as you can.", max_answer_tokens=32)
@@ -75,8 +76,11 @@ class Course:
         self._net: Base | None = None
         self._merged: Merged | None = None
 
-    def run(self, tell: Callable[[str], None], stop: threading.Event, last_step: int | None) -> None:
-        """Train all adapters that are not trained yet. Raises UserError, CannotRun, SaveError."""
+    def run(self, tell: Callable[[str], None], stop: threading.Event, last_step: int | None) -> bool:
+        """Train all adapters that are not trained yet; return whether all are.
+
+        Raises UserError, CannotRun, SaveError.
+        """
         fits(self.base, self.settings, [task.name for task in self.tasks], self.device)
         before = 0
         for task in self.tasks:
@@ -90,22 +94,18 @@ class Course:
             tell(f"{task.name}: {len(job.data.rows)} rows, {job.data.tokens} tokens, {job.steps} steps")
             memory = self.base_model().memory(task.name, job.data.rows)
             tell(f"{task.name}: about {memory.total / 1e9:.2f} GB of memory")
-            if job.data.left_out:
-                tell(f"{task.name}: {job.data.left_out} rows are longer than {job.own.length} tokens and left out")
-            if job.data.cut:
-                tell(f"{task.name}: {job.data.cut} rows are longer than {job.own.length} tokens and cut")
+            for count, what in ((job.data.left_out, "left out"), (job.data.cut, "cut")):
+                if count:
+                    tell(f"{task.name}: {count} rows are longer than {job.own.length} tokens and {what}")
             progress = train(self.base_model(), job, tell, stop)
             if progress.step < job.steps:
-                return
+                return False
             made_of = f"{self.labels.teacher.name} over {self.labels.names}" if self.labels else "the synthetic world"
             folder, prompts = self.folder(task), self.prompts(task)
             cards.write(folder, self.method_name, self.base_model(), prompts, job, progress, data=made_of)
             before += job.steps
         self.unload()
-
-    def finished(self) -> bool:
-        """Whether every adapter is trained."""
-        return all((self.folder(task) / WEIGHTS).is_file() for task in self.tasks)
+        return True
 
     def folder(self, task: TrainingTask) -> Path:
         """The folder of a task's adapter."""
@@ -138,7 +138,7 @@ class Course:
     # --- data ---------------------------------------------------------------------------------------------------------
 
     def _make_data(self, task: TrainingTask, tell: Callable[[str], None], stop: threading.Event | None = None) -> None:
-        path, own = self.file(task), self.settings.of(task.name)
+        path, own = self.file(task), self.settings.tasks[task.name]
         if self.labels is None:
             data.write_world(path, task, self.settings.recipes(task.name, task.skill.name), own.scenes, self.seed)
             return
@@ -152,7 +152,7 @@ class Course:
             "rows": ", ".join(f"{name} {start}" for name, start in merged.digests.items()),
             "questions": own.scenes,
             "asked": digest(self.asked(task) or task.asked)[:16],
-            "after": [cards.adapter_digest(self.out / "adapters" / name) for name in task.after],
+            "after": [hash_files(self.out / "adapters" / name)[:16] for name in task.after],
         }
         if self.labels.pages is not None and task.per == "document":
             about["pages"] = self.labels.pages.name
@@ -170,14 +170,14 @@ class Course:
         """The merged training questions, loaded once for all tasks."""
         assert self.labels is not None  # called with labels only
         if self._merged is None:
-            count = max(self.settings.of(task.name).scenes for task in self.tasks)
+            count = max(self.settings.tasks[task.name].scenes for task in self.tasks)
             self._merged = gather(self.labels.sets, count, tell)
         return self._merged
 
     def items(self, task: TrainingTask, tell: Callable[[str], None]) -> list[Item]:
         """What a task's labels are made of; KILT's page in the place of a document of its title, if pages are given."""
         merged = self._questions(tell)
-        items = list(merged.items(task.per, self.settings.of(task.name).scenes))
+        items = list(merged.items(task.per, self.settings.tasks[task.name].scenes))
         if task.per == "question" or self.labels is None or self.labels.pages is None:
             return items
         untitled = sum(not d.title.strip() for _, _, documents in items for d in documents)
@@ -199,15 +199,15 @@ class Course:
         assert self.labels is not None  # called with labels only
         teacher = self.labels.teacher
         after = [other for other in self.method.training() if ready and other.name in task.after]
-        tokens = teacher_of(self.base, self.settings.of(task.name).length)
-        length, seconds = self.settings.of(task.name).length, self.settings.label_seconds
+        tokens = teacher_of(self.base, self.settings.tasks[task.name].length)
+        length, seconds = self.settings.tasks[task.name].length, self.settings.label_seconds
         asked = self.asked(task)
         load = (lambda: load_model(teacher), lambda: self.with_adapters(after))
         return Models(self.scene_task(), *load, tokens.offsets, length, seconds, asked)
 
     def asked(self, task: TrainingTask) -> str:
         """What the teacher is asked in place of the method's prompt, or "". Raises UserError for other placeholders."""
-        own, places = self.settings.of(task.name).asked, Prompt("labels", task.asked).places()
+        own, places = self.settings.tasks[task.name].asked, Prompt("labels", task.asked).places()
         if unknown := [place for place in Prompt("labels", own).places() if place not in places]:
             told = ", ".join(f"{{{place}}}" for place in dict.fromkeys(places))
             raise UserError(f"{task.name}.asked has the placeholder {{{unknown[0]}}}; those of its labels are {told}")
@@ -233,40 +233,30 @@ class Course:
         return scenes[: len(scenes) - held], scenes[len(scenes) - held :][: self.settings.exam]
 
     def _job(self, task: TrainingTask, scenes: Sequence[Scene], before: int, last_step: int | None) -> Job:
-        own, base = self.settings.of(task.name), self.base_model()
-        token_rows = self.rows(task, scenes)
+        own, base = self.settings.tasks[task.name], self.base_model()
+        teacher = teacher_of(self.base, max(own.length, base.window))
+        token_rows = rows(task.skill, scenes, teacher, own.length, self.settings.overlong)
         if not token_rows.rows:
             raise UserError(f"no row of '{task.name}' has {own.length} tokens or fewer; raise --set {task.name}.length")
         data = file_hash(self.file(task))
         about = identity(base, self.settings, task.name, self.seed, data=data, prompts=self.prompts(task))
         return Job(task.name, self.out, token_rows, self.settings, self.seed, about, before, last_step)
 
-    def rows(self, task: TrainingTask, scenes: Sequence[Scene]) -> Rows:
-        """The token rows of some scenes."""
-        own, base = self.settings.of(task.name), self.base_model()
-        teacher = teacher_of(self.base, max(own.length, base.window))
-        return rows(task.skill, scenes, teacher, own.length, self.settings.overlong)
-
-    # --- the card -----------------------------------------------------------------------------------------------------
-
     def prompts(self, task: TrainingTask) -> dict[str, str]:
         """Name -> hash of each prompt that `task` learns; of all prompts if the method has no prompt of that name."""
         every = prompt_digests(self.method.prompts())
         return {name: found for name, found in every.items() if name.removesuffix(", system") == task.name} or every
 
-
-def examine(course: Course, tell: Callable[[str], None]) -> list[exam.Measure]:
-    """Measure the base without and with every adapter, and write the cards. Raises UserError, CannotRun."""
-    missing = [task.name for task in course.tasks if not (course.folder(task) / "adapter_config.json").is_file()]
-    if missing:
-        raise CannotRun(f"there is no adapter '{missing[0]}' in {course.out / 'adapters'}; train it first")
-    model = course.with_adapters(course.tasks)
-    results: list[exam.Measure] = []
-    count = 0
-    for task in course.tasks:
-        _, held = course.scenes(task)
-        count = max(count, len(held))
-        results += exam.examine(exam.task_part(task, held), [(model, None), (model, task.name)], tell)
-    source = "texts of evaluation seeds" if course.labels is None else "labels that were held back"
-    cards.write_measures(course.out, {"scenes": count, "seed": course.seed, "source": source}, results)
-    return results
+    def examine(self, tell: Callable[[str], None]) -> list[exam.Measure]:
+        """Measure the base without and with every adapter, and write the cards. Raises UserError, CannotRun."""
+        missing = [task.name for task in self.tasks if not (self.folder(task) / "adapter_config.json").is_file()]
+        if missing:
+            raise CannotRun(f"there is no adapter '{missing[0]}' in {self.out / 'adapters'}; train it first")
+        model, count, results = self.with_adapters(self.tasks), 0, list[exam.Measure]()
+        for task in self.tasks:
+            _, held = self.scenes(task)
+            count = max(count, len(held))
+            results += exam.examine(exam.task_part(task, held), [(model, None), (model, task.name)], tell)
+        source = "texts of evaluation seeds" if self.labels is None else "labels that were held back"
+        cards.write_measures(self.out, {"scenes": count, "seed": self.seed, "source": source}, results)
+        return results

@@ -133,12 +133,6 @@ def use_fused_lora(net: torch.nn.Module, name: str) -> None:
     """Let every linear LoRA layer of `net` compute adapter `name` by LowRankLinear; dropout must be 0."""
     from peft.tuners.lora import Linear
 
-    for module in net.modules():
-        if isinstance(module, Linear) and name in module.lora_A:
-            module.forward = types.MethodType(_fused(name), module)
-
-
-def _fused(name: str) -> Any:
     def forward(self: Any, x: Tensor, *_: Any, **__: Any) -> Tensor:
         base = self.get_base_layer()
         a, b = self.lora_A[name].weight, self.lora_B[name].weight
@@ -146,4 +140,6 @@ def _fused(name: str) -> Any:
         out: Tensor = LowRankLinear.apply(*inputs)  # type: ignore[no-untyped-call]
         return out
 
-    return forward
+    for module in net.modules():
+        if isinstance(module, Linear) and name in module.lora_A:
+            module.forward = types.MethodType(forward, module)

@@ -109,7 +109,8 @@ def world_scenes(
 
 def write_world(path: Path, task: TrainingTask, recipes: Sequence[Recipe], count: int, seed: int) -> None:
     """Write `count` scenes of training texts to `path`, unless it has them. Raises UserError, SaveError."""
-    about = {"source": "the synthetic world", "seed": seed, "scenes": count, "recipes": _recipes_digest(recipes)}
+    identity = digest([recipe.model_dump(mode="json") for recipe in recipes])[:16]
+    about = {"source": "the synthetic world", "seed": seed, "scenes": count, "recipes": identity}
     if begun(path, about):
         return
     lines, made = [json_line({"id": HEAD, **about})], 0
@@ -121,10 +122,6 @@ def write_world(path: Path, task: TrainingTask, recipes: Sequence[Recipe], count
             break
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, b"".join(lines))
-
-
-def _recipes_digest(recipes: Sequence[Recipe]) -> str:
-    return digest([recipe.model_dump(mode="json") for recipe in recipes])[:16]
 
 
 def begun(path: Path, about: dict[str, Any]) -> bool:

@@ -12,12 +12,14 @@ Each scene has a text of its own, so the bootstrap resamples scenes; see harness
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, Self, cast
 
 import numpy as np
 
+from harness.cost.meter import Meter
 from harness.errors import QuestionError
 from harness.method.hooks import Scene, SceneOutcome, Skill, TrainingTask
 from harness.models import LanguageModel, MeteredModel, Probe, Session, Written
@@ -74,8 +76,7 @@ class Value:
         """ "97.1 [95.0, 99.0]" in percent, "-" for no value."""
         if self.mean is None:
             return "-"
-        ends = "" if self.low is None or self.high is None else f" [{100 * self.low:.1f}, {100 * self.high:.1f}]"
-        return f"{100 * self.mean:.1f}{ends}"
+        return stats.with_interval(lambda value: f"{100 * value:.1f}", self.mean, self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,7 @@ def record_scene(model: LanguageModel, skill: Skill, scene: Scene, adapter: str 
     outcome = SceneOutcome()
     longest = max((model.count(reply) for reply in scene.replies), default=0)
     try:
-        skill.play(scene, _RecordingTools(model, scene, outcome, 2 * longest + _MARGIN, adapter))
+        skill.play(scene, SceneTools(model, scene, partial(_RecordedModel, (outcome, 2 * longest + _MARGIN), adapter)))
     except QuestionError:
         outcome.failed = True
     outcome.written += [""] * (len(scene.replies) - len(outcome.written))
@@ -176,31 +177,18 @@ def record_scene(model: LanguageModel, skill: Skill, scene: Scene, adapter: str 
     return outcome
 
 
-class _RecordingTools(SceneTools):
-    """The scene's tools, whose one model is recorded."""
+class _RecordedModel(MeteredModel):
+    """A model whose sessions are recorded; record: the outcome, and the most tokens that a session writes."""
 
     def __init__(
-        self, model: LanguageModel, scene: Scene, outcome: SceneOutcome, max_tokens: int, adapter: str | None
+        self, record: tuple[SceneOutcome, int], adapter: str | None, model: LanguageModel, meter: Meter, role: str
     ) -> None:
-        super().__init__(model, scene)
-        self._outcome, self._max_tokens, self._adapter = outcome, max_tokens, adapter
-
-    def model(self, role: str = "reader") -> MeteredModel:
-        """The one model, recorded."""
-        recorded = _RecordedModel(self._model, self.meter, role, self._adapter)
-        recorded.outcome, recorded.max_tokens = self._outcome, self._max_tokens
-        return recorded
-
-
-class _RecordedModel(MeteredModel):
-    """A model whose sessions are recorded in `outcome`, and write at most `max_tokens`."""
-
-    outcome: SceneOutcome
-    max_tokens: int
+        super().__init__(model, meter, role, adapter)
+        self._record = record
 
     def session(self, adapter: str | None = None) -> Session:
         """A session that is recorded."""
-        return cast("Session", _RecordedSession(super().session(adapter), self.outcome, self.max_tokens))
+        return cast("Session", _RecordedSession(super().session(adapter), *self._record))
 
 
 class _RecordedSession:
@@ -245,11 +233,6 @@ def rows_of(measures: Sequence[Measure]) -> Iterator[tuple[str, ...]]:
         floor = "" if measure.floor is None else f"{100 * measure.floor:.1f}"
         before, after = measure.before, measure.after
         yield measure.task, measure.name, before.text(), after.text(), floor, str(after.n)
-
-
-def as_json(measures: Sequence[Measure]) -> list[dict[str, Any]]:
-    """The measures as JSON values, for a card."""
-    return [asdict(measure) for measure in measures]
 
 
 def from_json(rows: Sequence[dict[str, Any]]) -> list[Measure]:

@@ -45,25 +45,6 @@ _SECONDS = 30.0  # of a line without one
 _FIRST = 8  # items after which the cost of the others is forecast
 
 
-@dataclass
-class Pace:
-    """What labelling took since this process began: items, tokens read and written by all models, seconds."""
-
-    items: int = 0
-    read: int = 0
-    written: int = 0
-    seconds: float = 0.0
-
-    def line(self, left: int) -> str:
-        """Measured speed and the time that `left` items will take; "" before the first item."""
-        if not self.items or not self.seconds:
-            return ""
-        speed = (self.read + self.written) / self.seconds
-        tokens = left * (self.read + self.written) / self.items
-        needed = duration(left * self.seconds / self.items)
-        return f"; {speed:,.0f} tokens/s; left: {left:,} items, about {short(tokens)} tokens, {needed}"
-
-
 def write_labels(
     path: Path,
     task: TrainingTask,
@@ -73,7 +54,7 @@ def write_labels(
     tell: Callable[[str], None],
     places: Callable[[], int] = lambda: 1,
     stop: threading.Event | None = None,
-) -> Pace:
+) -> None:
     """Label the items that `path` lacks, `places()` at a time, which is called if there are any.
 
     An item that the teacher cannot label (a document longer than its window) gets a line with the reason. One whose
@@ -104,12 +85,15 @@ def write_labels(
             f"{len(desk.failed)} requests about '{task.name}' failed; the last: {desk.failed[-1]}. The same command "
             "asks them again"
         )
-    return desk.pace
 
 
 @dataclass
 class _Desk:
-    """Asks for labels, in any thread, and writes them, in one. total, left: items, and those that the file lacks."""
+    """Asks for labels, in any thread, and writes them, in one.
+
+    total, left: items, and those that the file lacks; items, tokens: what was labelled since this process began, and
+    what all models read and wrote for that.
+    """
 
     fd: int
     path: Path
@@ -119,7 +103,8 @@ class _Desk:
     total: int
     left: int
     stop: threading.Event | None
-    pace: Pace = field(default_factory=Pace)
+    items: int = 0
+    tokens: int = 0
     failed: list[str] = field(default_factory=list)
     _in_a_row: int = 0
     _empty: int = 0
@@ -145,31 +130,33 @@ class _Desk:
 
     def finish(self, line: dict[str, Any] | RequestFailed) -> None:
         """Write a line, and report now and then."""
-        self._write(line)
-        if self.stop is not None and self.stop.is_set() and not self._stopped:
-            self._stopped = True  # the outcomes that are there already are still written
-            raise KeyboardInterrupt
-
-    def _write(self, line: dict[str, Any] | RequestFailed) -> None:
         if isinstance(line, RequestFailed):
             self.failed.append(str(line))
             self._in_a_row += 1
             if self._in_a_row == IN_A_ROW:
                 raise CannotRun(f"{IN_A_ROW} requests failed one after the other; the last: {line}")
-            return
-        self._in_a_row = 0
+        else:
+            self._in_a_row = 0
+            self._write(line)
+        if self.stop is not None and self.stop.is_set() and not self._stopped:
+            self._stopped = True  # the outcomes that are there already are still written
+            raise KeyboardInterrupt
+
+    def _write(self, line: dict[str, Any]) -> None:
         append_line(self.fd, self.path, json_line(line))
-        pace = self.pace
-        pace.items += 1
-        pace.read, pace.written = pace.read + line["read"], pace.written + line["written"]
-        pace.seconds = time.perf_counter() - self._began
+        self.items, self.tokens = self.items + 1, self.tokens + line["read"] + line["written"]
+        seconds = time.perf_counter() - self._began
         self._empty += not line["scenes"]
-        left = self.left - pace.items - len(self.failed)
-        due = pace.items % _EVERY == 0 or pace.seconds - self._told > _SECONDS
-        if due or left == 0 or (pace.items == _FIRST and left > _EVERY):
-            self._told = pace.seconds
+        left = self.left - self.items - len(self.failed)
+        due = self.items % _EVERY == 0 or seconds - self._told > _SECONDS
+        if due or left == 0 or (self.items == _FIRST and left > _EVERY):
+            self._told = seconds
             empty = f", {self._empty:,} without a usable reply" if self._empty else ""
-            self.tell(f"{self.task.name}: {self.total - left:,} of {self.total:,} labelled{empty}{pace.line(left)}")
+            self.tell(
+                f"{self.task.name}: {self.total - left:,} of {self.total:,} labelled{empty}; "
+                f"{self.tokens / seconds:,.0f} tokens/s; left: {left:,} items, about "
+                f"{short(left * self.tokens / self.items)} tokens, {duration(left * seconds / self.items)}"
+            )
 
 
 @dataclass
@@ -187,18 +174,17 @@ class Models:
     seconds: float = 600
     asked: str = ""
     meter: Meter = field(default_factory=Meter)
-    _loaded: dict[str, LanguageModel] = field(default_factory=dict)
     _results: OrderedDict[str, Any] = field(default_factory=OrderedDict)
     _claims: Claims = field(default_factory=Claims)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def teacher(self) -> MeteredModel:
         """The model whose replies are the labels."""
-        return self._metered("teacher", self.load_teacher)
+        return MeteredModel(self.once("model teacher", self.load_teacher), self.meter, "teacher")
 
     def base(self) -> MeteredModel:
         """The model that is trained, with the adapters of the tasks before."""
-        return self._metered("refiner", self.load_base)
+        return MeteredModel(self.once("model refiner", self.load_base), self.meter, "refiner")
 
     def once(self, key: str, fn: Callable[[], T]) -> T:
         """fn(), or its result if it is among the last _KEPT; a key's calls never overlap."""
@@ -211,7 +197,7 @@ class Models:
             result = fn()
             with self._lock:
                 self._results[key] = result
-                while len(self._results) > _KEPT:
+                if len(self._results) > _KEPT:
                     self._results.popitem(last=False)
             return result
 
@@ -229,9 +215,3 @@ class Models:
                 span = s.write(max_tokens).span
             seconds, written = time.perf_counter() - began, span.end - span.start
         return teacher.count(text) / max(before, 1e-9), max(1, written - 1) / max(seconds - before, 1e-9)
-
-    def _metered(self, role: str, load: Callable[[], LanguageModel]) -> MeteredModel:
-        with self._claims.hold(f"model {role}"):
-            if role not in self._loaded:
-                self._loaded[role] = load()
-        return MeteredModel(self._loaded[role], self.meter, role)

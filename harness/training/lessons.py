@@ -25,7 +25,7 @@ from harness.method.hooks import Scene, Skill
 from harness.stats.rng import Dice
 from harness.training.data import Recipe, scenes
 from harness.training.real_rows import RealRow, RowQuestion
-from harness.training.teacher import Teacher, Transcript
+from harness.training.teacher import Teacher
 from harness.training.token_rows import Tree, grow
 from harness.types import Question
 
@@ -63,14 +63,6 @@ class Mixture:
     length: int
 
 
-@dataclass(frozen=True)
-class Lesson:
-    """Scenes about one text, all for one skill."""
-
-    skill: str
-    scenes: tuple[Scene, ...]
-
-
 def lesson_trees(
     rows: Sequence[RealRow], mixture: Mixture, skills: Mapping[str, Skill], teacher: Teacher, seed: int
 ) -> Iterator[tuple[str, Tree]]:
@@ -78,30 +70,28 @@ def lesson_trees(
 
     Raises UserError if no lesson fits into rows of that length.
     """
-    chances = [(kind, weight) for kind, weight in mixture.real.items() if rows]
-    chances += [(recipe, recipe.weight) for recipe in mixture.world]  # type: ignore[misc]
+    chances: list[tuple[str | Recipe, float]] = [(kind, weight) for kind, weight in mixture.real.items() if rows]
+    chances += [(recipe, recipe.weight) for recipe in mixture.world]
     orders = {kind: _order(rows, kind, mixture.datasets, seed) for kind in mixture.real}
     number = idle = 0
     while True:
         dice = Dice("reader", seed, number)
         number += 1
         kind = dice.weighted(chances)
-        lesson = _real(kind, orders[kind], rows, dice) if isinstance(kind, str) else _world(kind, skills, dice)
-        trees = []
-        if lesson is not None and lesson.scenes:
-            transcripts = [teacher.play(skills[lesson.skill], scene) for scene in lesson.scenes]
-            trees = [tree for tree in grow(_fitting(transcripts, mixture.length)) if len(tree) <= mixture.length]
+        if isinstance(kind, str):
+            skill, lesson = skills[SKILLS[kind]], _real(kind, orders[kind], rows, dice)
+        else:
+            skill = skills[kind.skill]
+            lesson = list(scenes(kind, skill.scene, dice))
+        transcripts = [teacher.play(skill, scene) for scene in lesson]
+        if transcripts and len(transcripts[0].ids) + 64 * (len(transcripts) - 1) > mixture.length:
+            del transcripts[1:]  # counting 64 tokens for each branch
+        trees = [tree for tree in grow(transcripts) if len(tree) <= mixture.length]
         idle = 0 if trees else idle + 1
         if idle > _TRIES:
             raise UserError(f"no lesson fits into rows of {mixture.length} tokens; raise the length")
         for tree in trees:
-            yield lesson.skill if lesson else "", tree
-
-
-def _fitting(transcripts: Sequence[Transcript], length: int) -> list[Transcript]:
-    """All transcripts if they fit into `length` tokens, counting 64 for each branch; else the first."""
-    fit = len(transcripts) < 2 or len(transcripts[0].ids) + 64 * (len(transcripts) - 1) <= length
-    return list(transcripts if fit else transcripts[:1])
+            yield skill.name, tree
 
 
 def _order(rows: Sequence[RealRow], kind: str, weights: Mapping[str, float], seed: int) -> Iterator[int]:
@@ -116,26 +106,13 @@ def _order(rows: Sequence[RealRow], kind: str, weights: Mapping[str, float], see
         yield queues[name].pop()
 
 
-# --- the synthetic world ----------------------------------------------------------------------------------------------
-
-
-def _world(recipe: Recipe, skills: Mapping[str, Skill], dice: Dice) -> Lesson | None:
-    skill = skills[recipe.skill]
-    return Lesson(skill.name, tuple(scenes(recipe, skill.scene, dice)))
-
-
 # --- real rows --------------------------------------------------------------------------------------------------------
 
 
-def _real(kind: str, order: Iterator[int], rows: Sequence[RealRow], dice: Dice) -> Lesson | None:
-    """A lesson of that kind, from the next row that allows one."""
-    make = KINDS[kind]
-    for _ in range(_TRIES):
-        row = rows[next(order)]
-        scenes = make(row, rows, dice)
-        if scenes:
-            return Lesson(SKILLS[kind], tuple(scenes))
-    return None
+def _real(kind: str, order: Iterator[int], rows: Sequence[RealRow], dice: Dice) -> list[Scene]:
+    """A lesson of that kind, from the next row that allows one; [] where row after row allows none."""
+    tried = (KINDS[kind](rows[next(order)], rows, dice) for _ in range(_TRIES))
+    return next(filter(None, tried), [])
 
 
 def _pick(row: RealRow, dice: Dice) -> RowQuestion:

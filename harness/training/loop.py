@@ -3,28 +3,41 @@
 class Training(Loop): ...            says what a batch is, how a step is done and what is logged
 training.run(stop)                   to the end, or to the end of the step in which `stop` was set
 
-A batch must be a function of the seed and of `progress` alone.
+out/checkpoint/state.json            step, stage, recent scores, and the name of the tensors' file
+out/checkpoint/<step>.safetensors    weights and AdamW's moments: "weight.*", "mean.*", "square.*"
+out/log.jsonl                        {"step": 50, ...}; of several tasks with "task" and "task_step"
+
+A batch must be a function of the seed and of `progress` alone. Checkpoints are replaced atomically, and no step is
+twice in the log after a resumption.
 """
 
 from __future__ import annotations
 
 import abc
 import contextlib
+import dataclasses
+import json
 import math
 import threading
 import time
 from collections.abc import Generator, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from harness.errors import CannotRun
-from harness.training import checkpoint
-from harness.training.checkpoint import Checkpoint, Progress
+from harness.errors import CannotRun, UserError
+from harness.storage.files import write_atomic
+from harness.storage.home import write_json
+from harness.storage.untrusted import read_object, read_plain
 
 B = TypeVar("B")
+_MOMENTS = {"mean": "exp_avg", "square": "exp_avg_sq"}  # our names of AdamW's
 
 
 def device_of(name: str) -> str:
@@ -36,11 +49,95 @@ def device_of(name: str) -> str:
     return name
 
 
+# --- checkpoints ------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Progress:
+    """How far a training is.
+
+    step: steps done; stage, since: the stage and the step it began with; recent: recipe number -> shares of right
+    replies in its last batches; seconds, tokens: spent so far; passed: an entry for each finished stage.
+    """
+
+    step: int = 0
+    stage: int = 0
+    since: int = 0
+    recent: dict[str, list[float]] = field(default_factory=dict)
+    seconds: float = 0.0
+    tokens: int = 0
+    passed: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Checkpoint(NamedTuple):
+    """A checkpoint that was read; `about`: the identity of its training."""
+
+    progress: Progress
+    tensors: dict[str, Tensor]
+    about: dict[str, Any]
+
+
+def save_checkpoint(folder: Path, progress: Progress, tensors: Mapping[str, Tensor], about: dict[str, Any]) -> None:
+    """Write a checkpoint; the one before stays until the new one is complete. `about`: identity of the training."""
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"{progress.step:07d}.safetensors"
+    draft = folder / f".{name}"
+    save_file({k: v.detach().cpu().contiguous() for k, v in tensors.items()}, str(draft))
+    draft.replace(folder / name)
+    write_json(folder / "state.json", {**dataclasses.asdict(progress), "tensors": name, "about": about})
+    for old in folder.glob("*.safetensors"):
+        if old.name != name:
+            old.unlink()
+
+
+def load_checkpoint(folder: Path, about: dict[str, Any]) -> Checkpoint | None:
+    """Read the checkpoint in `folder`; None if there is none. `about`: values that its identity must have.
+
+    Raises UserError if they differ, as for another seed, tokenizer or shape; CannotRun if the checkpoint is damaged.
+    """
+    if not (folder / "state.json").exists():
+        return None
+    try:
+        state = read_object(folder / "state.json")
+        name, theirs = state.pop("tensors"), dict(state.pop("about"))
+        progress = Progress(**state)
+        tensors = load_file(str(folder / name))
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise CannotRun(
+            f"the checkpoint in {folder} is damaged ({str(error).splitlines()[0]}); delete the folder to begin again"
+        ) from error
+    wrong = [f"{k} ({theirs.get(k)} there, {v} here)" for k, v in about.items() if theirs.get(k) != v]
+    if wrong:
+        raise UserError(
+            f"the checkpoint in {folder} is of another training: {', '.join(wrong)}; name another folder with --out"
+        )
+    return Checkpoint(progress, tensors, theirs)
+
+
+def cut_log(path: Path, step: int, task: str | None = None) -> None:
+    """Remove an incomplete last line and those of steps that will be repeated, of `task` alone by their "task_step".
+
+    The file is replaced atomically. Raises OSError, SaveError.
+    """
+    lines = read_plain(path).decode().splitlines(keepends=True) if path.exists() else []
+    kept = []
+    for line in lines:
+        values = json.loads(line) if line.endswith("\n") else {}
+        others = task is not None and values.get("task", task) != task
+        if values and (others or values["step" if task is None else "task_step"] <= step):
+            kept.append(line)
+    if kept != lines:
+        write_atomic(path, "".join(kept).encode())
+
+
+# --- the loop ---------------------------------------------------------------------------------------------------------
+
+
 class Loop(abc.ABC, Generic[B]):
     """A training, from its first step or its checkpoint.
 
-    out: of the log and, unless `folder` is given, of the checkpoint; about: what identifies the training there;
-    task: whose lines of the log these are, where several share it; weights: name -> parameter; log_every, save_every:
+    out: of the log and the checkpoint; about: what identifies the training there; task: whose lines of the log and
+    whose checkpoint these are, where several share the folder; weights: name -> parameter; log_every, save_every:
     steps between two lines of the log, and two checkpoints; log_at: a further step after which to log; of, advice:
     whose loss is not finite, and what to do about it, in a message.
     """
@@ -53,8 +150,8 @@ class Loop(abc.ABC, Generic[B]):
     of = ""
     advice: str
 
-    def __init__(self, out: Path, about: dict[str, Any], folder: Path | None = None, task: str | None = None) -> None:
-        self.folder, self.about = folder or out / "checkpoint", about
+    def __init__(self, out: Path, about: dict[str, Any], task: str | None = None) -> None:
+        self.folder, self.about = out / "checkpoint" / (task or ""), about
         self._file, self._task = out / "log.jsonl", task
         self.progress = Progress()
         self._saved: int | None = None  # step of the last checkpoint that this process wrote
@@ -82,17 +179,27 @@ class Loop(abc.ABC, Generic[B]):
         """Continue from a checkpoint, if there is one; the log goes on where that ended."""
         if state is not None:
             self.progress = state.progress
-            checkpoint.put_back(state, self.weights, self.optimizer)
-        checkpoint.cut_log(self._file, self.progress.step, self._task)
+            for name, weight in self.weights.items():
+                weight.data.copy_(state.tensors[f"weight.{name}"])
+                # A fused AdamW wants its step where the weights are, any other one on the CPU.
+                where = weight.device if self.optimizer.defaults.get("fused") else "cpu"
+                moments = {theirs: state.tensors[f"{ours}.{name}"] for ours, theirs in _MOMENTS.items()}
+                self.optimizer.state[weight] = {"step": torch.tensor(float(state.progress.step), device=where)}
+                self.optimizer.state[weight] |= {name: value.to(weight.device) for name, value in moments.items()}
+        cut_log(self._file, self.progress.step, self._task)
 
     def note(self, line: Mapping[str, Any]) -> None:
         """Add a line to the log. Raises OSError."""
-        checkpoint.append_log(self._file, line)
+        with self._file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
 
     def save(self) -> None:
-        """Write a checkpoint."""
-        tensors = checkpoint.tensors_of(self.weights, self.optimizer)
-        checkpoint.save(self.folder, self.progress, tensors, self.about)
+        """Write a checkpoint with AdamW's moments, which are zeros before the first step."""
+        tensors = {f"weight.{name}": weight for name, weight in self.weights.items()}
+        for (name, weight), (ours, theirs) in product(self.weights.items(), _MOMENTS.items()):
+            state = self.optimizer.state.get(weight, {})
+            tensors[f"{ours}.{name}"] = state.get(theirs, torch.zeros_like(weight))
+        save_checkpoint(self.folder, self.progress, tensors, self.about)
         self._saved = self.progress.step
 
     def run(self, stop: threading.Event | None = None) -> None:

@@ -61,7 +61,7 @@ def need(
     (Chen et al. 2016). Logits of a target: in the base's dtype with their gradient, and in float32 with their gradient
     and softmax.
     """
-    own, size = settings.of(task), _BYTES[settings.dtype]
+    own, size = settings.tasks[task], _BYTES[settings.dtype]
     length = min(own.length, longest or own.length)
     tokens = own.batch * length
     layer = 6 * shape.width + 2 * shape.kv_heads * shape.head_size + shape.heads * shape.head_size + 4 * shape.mlp

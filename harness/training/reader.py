@@ -12,29 +12,34 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.config.schema import ModelConfig
 from harness.errors import UserError
 from harness.llm.adapters import WEIGHTS, prompt_digests
+from harness.llm.model_info import hash_files
+from harness.method.hooks import Scene, SceneOutcome, Skill
+from harness.scorers.longbench import qa_f1_score
+from harness.stats.rng import Dice
 from harness.training import cards
 from harness.training.base import Base, fits, teacher_of
-from harness.training.checkpoint import Progress
-from harness.training.data import Recipe
-from harness.training.exam import Measure, examine
-from harness.training.lessons import Mixture, lesson_trees
-from harness.training.real_rows import RealRow, Source, check_apart, other_rows, training_rows
+from harness.training.data import Recipe, scenes
+from harness.training.exam import Measure, Part, Value, examine
+from harness.training.lessons import KINDS, SKILLS, Mixture, answer_scene, lesson_trees, probe_scene
+from harness.training.real_rows import RealRow, Source, check_apart, rows_of
 from harness.training.settings import Settings
 from harness.training.skills import declared, owners, prompts
 from harness.training.token_rows import Rows
-from harness.training.trainer import Job, export, identity, train
+from harness.training.trainer import Job, identity, train
 
 NAME = "reader"
+_BESIDE = 4  # passages beside the gold ones
 
 
 class SourceSettings(BaseModel):
@@ -76,42 +81,29 @@ class ReaderTraining:
         rows = self.rows()
         base = Base(self.base, self.settings, self.device)
         data, skills = self._token_rows(base, rows)
-        tell(f"{len(rows)} training questions; {len(data.rows)} rows, {data.tokens} tokens: {_listed(skills)}")
+        counted = ", ".join(f"{name} {count}" for name, count in sorted(skills.items(), key=lambda item: -item[1]))
+        tell(f"{len(rows)} training questions; {len(data.rows)} rows, {data.tokens} tokens: {counted}")
         start = None if self.settings.start is None else Path(self.settings.start)
-        from_adapter = {} if start is None else {"start": cards.adapter_digest(start)}
+        from_adapter: dict[str, Any] = {} if start is None else {"start": hash_files(start)[:16]}
         ids = sorted(row.id for row in rows)
         about = identity(base, self.settings, NAME, self.seed, data=ids, prompts=prompts(), **from_adapter)
-        job = Job(NAME, self.out, data, self.settings, self.seed, about, 0, last_step, start)
+        job = Job(NAME, self.out, data, self.settings, self.seed, about, 0, last_step, start, partial=True)
         progress = train(base, job, tell, stop)
-        if progress.step < job.steps and not stop.is_set():
-            export(base, job, self.folder)  # stopped by --steps: the adapter can be used, and training can resume
-        if not stop.is_set():
-            self._write_card(base, job, progress, rows, skills)
-        return progress.step >= job.steps
-
-    def _write_card(
-        self, base: Base, job: Job, progress: Progress, rows: list[RealRow], skills: Mapping[str, int]
-    ) -> None:
+        if stop.is_set():
+            return progress.step >= job.steps
         methods: Counter[str] = Counter()
         for skill, owner in owners().items():
-            methods[owner] += skills.get(skill, 0)
-        continued: dict[str, Any] = {}
-        if self.settings.start is not None:  # the adapter that was continued, and how it was trained
-            start = Path(self.settings.start)
-            continued = {"start": cards.adapter_digest(start), "before": cards.courses(start)}
-        cards.write(
-            self.folder,
-            NAME,
-            base,
-            prompt_digests(prompts()),
-            job,
-            progress,
-            data=dict(Counter(row.dataset for row in rows)),
-            skills=dict(skills),
-            methods=dict((+methods).most_common()),
-            licences=_licences(self.settings.sources),
-            **continued,
-        )
+            methods[owner] += skills[skill]
+        trained = {
+            "data": dict(Counter(row.dataset for row in rows)),
+            "skills": dict(skills),
+            "methods": dict((+methods).most_common()),
+            "licences": _licences(self.settings.sources),
+        }
+        if start is not None:  # the adapter that was continued, and how it was trained
+            trained |= {**from_adapter, "before": cards.courses(start)}
+        cards.write(self.folder, NAME, base, prompt_digests(prompts()), job, progress, **trained)
+        return progress.step >= job.steps
 
     def examine(self, tell: Callable[[str], None]) -> list[Measure]:
         """Measure the base without and with the adapter, and write the measures to its card.
@@ -119,12 +111,11 @@ class ReaderTraining:
         Raises UserError where the data folder has no evaluation rows, or some that are trained on, and CannotRun.
         """
         from harness.llm.load import load_model
-        from harness.training.reader_exam import parts
 
         if not (self.folder / WEIGHTS).is_file():
             raise UserError(f"there is no adapter in {self.folder}; train it first")
         sources = [Source(name, s.measured) for name, s in self.settings.sources.items() if s.measured]
-        others = other_rows(sources, self.data)
+        others = rows_of(sources, self.data, training=False)
         check_apart(self.rows(), others)
         models = load_model(self.base), load_model(self.base.model_copy(update={"adapter": str(self.folder)}))
         count = self.settings.exam, self.settings.exam_world
@@ -142,13 +133,13 @@ class ReaderTraining:
 
     def rows(self) -> list[RealRow]:
         """The training rows. Raises UserError, DataError."""
-        return training_rows([Source(name, s.files) for name, s in self.settings.sources.items()], self.data)
+        return rows_of([Source(name, s.files) for name, s in self.settings.sources.items()], self.data, training=True)
 
     def _recipes(self) -> list[Recipe]:
-        return self.settings.recipes(NAME, "answer") if self.settings.of(NAME).recipes else []
+        return self.settings.recipes(NAME, "answer") if self.settings.tasks[NAME].recipes else []
 
     def _token_rows(self, base: Base, rows: list[RealRow]) -> tuple[Rows, Counter[str]]:
-        own = self.settings.of(NAME)
+        own = self.settings.tasks[NAME]
         weights = {name: s.weight for name, s in self.settings.sources.items()}
         mixture = Mixture(weights, self.settings.real, self._recipes(), own.length)
         trees = lesson_trees(rows, mixture, declared(), teacher_of(self.base, max(own.length, base.window)), self.seed)
@@ -164,5 +155,72 @@ def _licences(datasets: Iterable[str]) -> dict[str, str]:
     return {**licences, "the made-up world": "as this project"}
 
 
-def _listed(skills: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in sorted(skills.items(), key=lambda item: -item[1]))
+# --- the exam ---------------------------------------------------------------------------------------------------------
+
+
+def parts(
+    rows: Sequence[RealRow],
+    recipes: Sequence[Recipe],
+    skills: Mapping[str, Skill],
+    questions: int,
+    world: int,
+    seed: int,
+) -> Iterator[Part]:
+    """What the adapter is examined on, in order: rows of other splits, and unseen texts of the synthetic world.
+
+    For each data set: token F1 with the gold passages alone and with four others, the area under the ROC curve of
+    P(Yes) between searches with all gold passages and searches that lack one, and the other kinds of lessons.py. For
+    each skill of the recipes: token F1 of its replies, or accuracy of its probes. questions: most for each data set and
+    kind; world: scenes of the world for each skill.
+    """
+    for dataset in dict.fromkeys(row.dataset for row in rows):
+        yield from _of_dataset(dataset, [row for row in rows if row.dataset == dataset], skills, questions, seed)
+    for name in dict.fromkeys(recipe.skill for recipe in recipes):
+        recipe = next(r for r in recipes if r.skill == name)
+        made = list(itertools.islice(_of_world(recipe, skills[name], world, seed), world))
+        yield _exam_part(
+            f"made-up world: {name}", "accuracy" if made and made[0].verdicts else "token F1", skills[name], made
+        )
+
+
+def _of_dataset(
+    dataset: str, rows: Sequence[RealRow], skills: Mapping[str, Skill], questions: int, seed: int
+) -> Iterator[Part]:
+    usable = [row for row in Dice("exam", seed, dataset).shuffled(rows) if row.questions[0].needs][:questions]
+    for beside, text in ((0, "gold passages"), (_BESIDE, f"gold passages and {_BESIDE} others")):
+        answers = [answer_scene(row, beside, Dice("exam", row.id, beside)) for row in usable]
+        yield _exam_part(dataset, f"token F1, {text}", skills["answer"], answers)
+    several = [row for row in usable if len(row.questions[0].needs) > 1]
+    pairs = [probe_scene(row, full, Dice("exam", row.id, "probe")) for row in several for full in (True, False)]
+    if pairs:
+        name = f"{dataset}: AUC of P(Yes), full against lacking"
+        yield Part("reader", skills[SKILLS["probe"]], pairs, lambda _, told: {name: _area(told)}, 0.5)
+    for kind in ("choose", "unanswerable"):
+        made = (KINDS[kind](row, rows, Dice("exam", row.id, kind)) for row in usable)
+        yield _exam_part(dataset, f"token F1, {kind}", skills[SKILLS[kind]], [of_row[0] for of_row in made if of_row])
+
+
+def _of_world(recipe: Recipe, skill: Skill, count: int, seed: int) -> Iterator[Scene]:
+    for number in range(20 * count):
+        made = list(scenes(recipe, skill.scene, Dice("exam", seed, skill.name, number), "evaluation"))
+        yield from made[:1]
+
+
+def _exam_part(about: str, name: str, skill: Skill, made: Sequence[Scene]) -> Part:
+    def measure(played: Sequence[Scene], outcomes: Sequence[SceneOutcome]) -> dict[str, Value]:
+        return {f"{about}: {name}": Value.of([_scene_score(*pair) for pair in zip(played, outcomes, strict=True)])}
+
+    return Part("reader", skill, made, measure)
+
+
+def _area(outcomes: Sequence[SceneOutcome]) -> Value:
+    """By the last probe of each; scenes come in pairs (full, lacking) of one row."""
+    probes = [(n // 2, outcome.p_first[-1], n % 2 == 0) for n, outcome in enumerate(outcomes)]
+    return replace(Value.area(probes), n=len(probes) // 2)
+
+
+def _scene_score(scene: Scene, outcome: SceneOutcome) -> float:
+    if scene.verdicts:
+        return float(np.mean([(p > 0.5) == v for p, v in zip(outcome.p_first, scene.verdicts, strict=True)]))
+    scores = [qa_f1_score(text, [right]) for text, right in zip(outcome.written, scene.replies, strict=True)]
+    return float(np.mean(scores))

@@ -1,6 +1,6 @@
 """Training rows of real data sets: questions with their gold passages and other passages.
 
-    rows = training_rows([Source("hotpotqa", "hotpot*train*"), ...], folder)
+    rows = rows_of([Source("hotpotqa", "hotpot*train*"), ...], folder, training=True)
     rows[0].questions[0]           the row's question: text, answer, numbers of its gold passages
     rows[0].questions[1:]          its single-hop questions, where the data set has them (MuSiQue, 2WikiMultihopQA)
 
@@ -81,19 +81,6 @@ class RealRow:
     steps: tuple[str, ...] = ()
 
 
-def training_rows(sources: Sequence[Source], folder: Path) -> list[RealRow]:
-    """The usable rows of all sources in `folder` and its subfolders, in the order of sources, files and rows.
-
-    Raises UserError for a folder without such files or with a file of another split, DataError for bad rows.
-    """
-    return _rows_of_sources(sources, folder, training=True)
-
-
-def other_rows(sources: Sequence[Source], folder: Path) -> list[RealRow]:
-    """Evaluation rows, likewise; a file that is named as a training split is refused."""
-    return _rows_of_sources(sources, folder, training=False)
-
-
 def check_apart(training: Sequence[RealRow], others: Sequence[RealRow]) -> None:
     """Raise UserError where a row is in both, by its id or by its question."""
     ids, questions = ({row.id for row in training}, {row.questions[0].text for row in training})
@@ -102,7 +89,12 @@ def check_apart(training: Sequence[RealRow], others: Sequence[RealRow]) -> None:
             raise UserError(f"the row '{row.id}' is in the training and the evaluation files; remove it from one")
 
 
-def _rows_of_sources(sources: Sequence[Source], folder: Path, training: bool) -> list[RealRow]:
+def rows_of(sources: Sequence[Source], folder: Path, *, training: bool) -> list[RealRow]:
+    """The usable rows of all sources in `folder` and its subfolders, in the order of sources, files and rows.
+
+    Raises UserError for a folder without such files, and where the name of one does not say that it is of a training
+    split, or (not `training`) says so; DataError for bad rows.
+    """
     rows: list[RealRow] = []
     for source in sources:
         for path in sorted(folder.rglob(source.files)):
@@ -134,9 +126,9 @@ def _rows_of_file(dataset: str, path: Path) -> list[RealRow]:
 
 def _row(dataset: str, task: Task, example: Example, documents: Sequence[Document]) -> RealRow | None:
     """None if the answer needs gold passages that are not marked."""
-    (document, *others) = documents
-    if others:
+    if len(documents) > 1:
         return None
+    (document,) = documents
     passages = tuple(document.text[p.start : p.end].strip() for p in document.passages)
     needs = tuple(
         number

@@ -1,7 +1,7 @@
 """Training settings: configs/training/<method>-<profile>.yaml, then a file of the user's, then --set.
 
     settings = read(Settings, "longrefiner", "pocket", tasks, sets={"analysis.rank": 8, "rate": 1e-3})
-    settings.of("analysis")                    TaskSettings
+    settings.tasks["analysis"]                 TaskSettings
 
 A file has the keys of Settings; `common` holds for every task and `tasks` for one. After --set a key of a task is
 `TASK.KEY`, and one of `common` may be given without it.
@@ -74,13 +74,9 @@ class Settings(BaseModel):
     label_seconds: float = Field(default=600, gt=0)
     tasks: dict[str, TaskSettings]
 
-    def of(self, task: str) -> TaskSettings:
-        """The settings of one task."""
-        return self.tasks[task]
-
     def recipes(self, task: str, skill: str) -> list[Recipe]:
         """The recipes of a task for the synthetic world. Raises UserError for none, ConfigError for a wrong one."""
-        recipes = self.of(task).recipes
+        recipes = self.tasks[task].recipes
         if not recipes:
             raise UserError(
                 f"tasks.{task}.recipes is missing, so no texts of the synthetic world can be made; let a teacher label "

@@ -65,7 +65,6 @@ class Teacher(LanguageModel):
         self.system: tuple[list[int], list[int]] | None = None
         if pieces.system is not None:
             self.system = self.text.trusted(pieces.system[0]), self.text.trusted(pieces.system[1])
-        self._scene: Scene | None = None
         self._transcript = Transcript()
 
     def play(self, skill: Skill, scene: Scene) -> Transcript:
@@ -73,7 +72,7 @@ class Teacher(LanguageModel):
 
         Raises UserError when it asks for more replies or verdicts than the scene has, or for fewer.
         """
-        self._scene, self._transcript = scene, Transcript()
+        self._transcript = Transcript()
         replies, verdicts = iter(scene.replies), iter(scene.verdicts)
         self.next_reply: Callable[[], str] = lambda: _next(replies, skill, "replies")
         self.next_verdict: Callable[[], bool] = lambda: _next(verdicts, skill, "verdicts")
@@ -178,25 +177,26 @@ class TeacherSession(Session):
 
 
 class SceneTools:
-    """harness.method.Tools for one scene: a skill asks `model`, whatever the role, and nothing else."""
+    """harness.method.Tools for one scene: a skill asks `model`, whatever the role, and nothing else.
 
-    def __init__(self, model: LanguageModel, scene: Scene) -> None:
+    bound: makes what `model` returns of the model, a meter and a role.
+    """
+
+    def __init__(self, model: LanguageModel, scene: Scene, bound: Callable[..., MeteredModel] = MeteredModel) -> None:
         self.task: Task = scene.task
         self.question: Question | None = scene.question
         self.meter, self.seed = Meter(), 0
-        self._model = model
+        self._model, self._bound = model, bound
 
     def model(self, role: str = "reader") -> MeteredModel:
         """The one model."""
-        return MeteredModel(self._model, self.meter, role)
+        return self._bound(self._model, self.meter, role)
 
-    def encoder(self, role: str = "encoder") -> Any:
-        """Not for a skill."""
-        raise UserError("a skill asks a language model only, not an encoder")
+    def encoder(self, _role: str = "") -> Any:
+        """Neither is for a skill."""
+        raise UserError("a skill asks a language model only, no encoder and no reranker")
 
-    def reranker(self, role: str = "reranker") -> Any:
-        """Not for a skill."""
-        raise UserError("a skill asks a language model only, not a reranker")
+    reranker = encoder
 
     def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]:
         """One after the other."""

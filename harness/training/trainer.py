@@ -23,10 +23,8 @@ from harness.config.schema import digest
 from harness.cost.units import duration
 from harness.llm.adapters import WEIGHTS
 from harness.stats.rng import Dice
-from harness.training import checkpoint
 from harness.training.base import Base
-from harness.training.checkpoint import Progress
-from harness.training.loop import Loop
+from harness.training.loop import Loop, Progress, load_checkpoint
 from harness.training.settings import Settings, TaskSettings
 from harness.training.token_rows import Row, Rows, batches
 
@@ -36,7 +34,8 @@ class Job:
     """The training of one adapter.
 
     out: folder of the training; before: steps of the tasks before this one, for the log; last_step: of all tasks
-    together, None for no limit; start: folder of an adapter to initialise from, None for a new one.
+    together, None for no limit; start: folder of an adapter to initialise from, None for a new one; partial: write the
+    adapter also where `last_step` ends the training.
     """
 
     name: str
@@ -48,21 +47,17 @@ class Job:
     before: int = 0
     last_step: int | None = None
     start: Path | None = None
+    partial: bool = False
 
     @property
     def own(self) -> TaskSettings:
         """The settings of this task."""
-        return self.settings.of(self.name)
+        return self.settings.tasks[self.name]
 
     @property
     def steps(self) -> int:
         """Total optimizer steps."""
         return steps_of(len(self.data.rows), self.own)
-
-    @property
-    def checkpoint(self) -> Path:
-        """The folder of its checkpoint."""
-        return self.out / "checkpoint" / self.name
 
 
 _NO_EFFECT = {"tasks", "save", "say", "exam", "exam_world", "label_seconds", "start"}  # on weights
@@ -70,7 +65,7 @@ _NO_EFFECT = {"tasks", "save", "say", "exam", "exam_world", "label_seconds", "st
 
 def identity(base: Base, settings: Settings, task: str, seed: int, **sources: Any) -> dict[str, Any]:
     """What identifies a training in its checkpoint. sources: further values, of which a hash is kept."""
-    own = settings.of(task).model_dump(mode="json"), settings.model_dump(mode="json", exclude=_NO_EFFECT)
+    own = settings.tasks[task].model_dump(mode="json"), settings.model_dump(mode="json", exclude=_NO_EFFECT)
     values = {"base": base.where, "settings": own, **sources}
     return {"seed": seed} | {name: digest(value)[:16] for name, value in values.items()}
 
@@ -92,7 +87,7 @@ def rate(step: int, steps: int, settings: Settings, highest: float) -> float:
 
 
 def train(base: Base, job: Job, tell: Callable[[str], None], stop: threading.Event) -> Progress:
-    """Train until the steps are done, `job.last_step` is reached or `stop` is set; save the adapter if they are done.
+    """Train until the steps are done, `job.last_step` is reached or `stop` is set; save the adapter at the end.
 
     Raises UserError where the checkpoint is of another training, CannotRun for a damaged one and for a loss that is not
     finite.
@@ -103,21 +98,9 @@ def train(base: Base, job: Job, tell: Callable[[str], None], stop: threading.Eve
             base.put(job.name, load_file(str(job.start / WEIGHTS)))
         run = _Run(base, job, tell)
         run.run(stop)
-        if run.progress.step >= job.steps:
+        if run.progress.step >= job.steps or (job.partial and not stop.is_set()):
             base.save(job.name, job.out / "adapters" / job.name)
         return run.progress
-    finally:
-        base.drop(job.name)
-
-
-def export(base: Base, job: Job, folder: Path) -> None:
-    """Write the adapter of the last checkpoint. Raises as checkpoint.load does."""
-    last = checkpoint.load(job.checkpoint, job.about)
-    assert last is not None  # `train` wrote one when it stopped
-    base.add(job.name, job.own.rank, job.own.alpha, 0)
-    try:
-        base.put(job.name, {name.removeprefix("weight."): value for name, value in last.tensors.items()})
-        base.save(job.name, folder)
     finally:
         base.drop(job.name)
 
@@ -126,7 +109,7 @@ class _Run(Loop[list[list[Row]]]):
     """The optimizer and the position while one adapter is trained."""
 
     def __init__(self, base: Base, job: Job, tell: Callable[[str], None]) -> None:
-        super().__init__(job.out, job.about, job.checkpoint, job.name)
+        super().__init__(job.out, job.about, job.name)
         self.base, self.job, self.tell = base, job, tell
         self.log_every, self.save_every = job.settings.say, job.settings.save
         self.log_at, self.of = job.steps, f" of '{job.name}'"
@@ -135,7 +118,7 @@ class _Run(Loop[list[list[Row]]]):
         self.optimizer = torch.optim.AdamW(self.weights.values(), weight_decay=0.0, betas=(0.9, 0.999))
         self.last = job.steps if job.last_step is None else min(job.steps, max(0, job.last_step - job.before))
         self._right = [0, 0]  # targets whose likeliest token is right, and all, since the last report
-        self.restore(checkpoint.load(job.checkpoint, job.about))
+        self.restore(load_checkpoint(self.folder, self.about))
         if 0 < self.progress.step < job.steps:
             tell(f"{job.name}: going on from step {self.progress.step} of {job.steps}")
         self._first, self._tokens, self._seconds = self.progress.step + 1, self.progress.tokens, self.progress.seconds

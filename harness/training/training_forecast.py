@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from harness.method.hooks import TrainingTask
     from harness.training.base import Base
     from harness.training.course import Course
-    from harness.training.settings import TaskSettings
 
 SAMPLE = 32
 """Items of each task whose tokens are counted, evenly spread."""
@@ -69,16 +68,20 @@ def training_flops(shape: ModelShape, lengths: Sequence[int], checkpointing: boo
     return linear + shape.pair * pairs * (3.0 + again)
 
 
-def measured_speed(base: Base, name: str, rank: int, row: Row) -> float:
-    """Tokens a second of a pass forward and backward over `row`, which is also run before, to warm up."""
-    base.add(name, rank, rank, 0)
+def _measured_speed(base: Base, rank: int) -> float:
+    """Tokens a second of a pass forward and backward over a row, which is also run before, to warm up."""
+    base.add("forecast", rank, rank, 0)
     try:
         for _ in range(2):
             began = time.perf_counter()
-            base.loss([row])[0].backward()
-        return len(row.ids) / (time.perf_counter() - began)
+            base.loss([_row(SHORT)])[0].backward()
+        return SHORT / (time.perf_counter() - began)
     finally:
-        base.drop(name)
+        base.drop("forecast")
+
+
+def _row(length: int) -> Row:
+    return Row((0,) * length, tuple(range(1, length)))
 
 
 def forecasts(course: Course, tell: Callable[[str], None]) -> Iterator[TaskForecast]:
@@ -90,11 +93,11 @@ def forecasts(course: Course, tell: Callable[[str], None]) -> Iterator[TaskForec
     read, write = models.speed()
     course.unload()
     tell("plan: measuring the speed of the model that is trained")
-    base, rank = course.base_model(), max(course.settings.of(task.name).rank for task in course.tasks)
-    speed = measured_speed(base, "forecast", rank, Row((0,) * SHORT, tuple(range(1, SHORT))))
-    for task, items, total, longest in counted:
-        own = course.settings.of(task.name)
-        rows, tokens = own.epochs * total.rows, _tokens(total, own)
+    base = course.base_model()
+    speed = _measured_speed(base, max(course.settings.tasks[task.name].rank for task in course.tasks))
+    for task, items, total, tokens, longest in counted:
+        own = course.settings.tasks[task.name]
+        rows = own.epochs * total.rows
         yield TaskForecast(
             task.name,
             items,
@@ -106,30 +109,26 @@ def forecasts(course: Course, tell: Callable[[str], None]) -> Iterator[TaskForec
             rows * training_flops(shape_of(base.net.config), [tokens // max(rows, 1)], course.settings.checkpointing),
             speed,
             tokens / speed / 3600,
-            base.memory(task.name, [Row((0,) * longest, tuple(range(1, longest)))]),
+            base.memory(task.name, [_row(longest)]),
         )
 
 
 def _counted(
     course: Course, task: TrainingTask, tell: Callable[[str], None]
-) -> tuple[TrainingTask, int, LabelCost, int]:
-    """(task, items, what all of them cost at most, tokens of the longest row)."""
-    items, own = course.items(task, tell), course.settings.of(task.name)
+) -> tuple[TrainingTask, int, LabelCost, int, int]:
+    """(task, items, what all of them cost at most, tokens of the training, tokens of the longest row)."""
+    items, own = course.items(task, tell), course.settings.tasks[task.name]
     offsets = course.labelling(task, ready=False).offsets
     sample = items[:: max(1, len(items) // SAMPLE)][:SAMPLE]
     costs = [task.most(question, documents, lambda text: len(offsets(text))) for _, question, documents in sample]
-    total = LabelCost(
-        *(math.ceil(len(items) / max(1, len(sample)) * sum(column)) for column in zip(*costs, strict=True))
-    )
+    scale = len(items) / max(1, len(sample))
+    total = LabelCost(*(math.ceil(scale * sum(column)) for column in zip(*costs, strict=True)))
+    tokens = own.epochs * min(total.read + total.written, total.rows * own.length)
     tell(
         f"{task.name}: {len(items):,} to label; at most {total.read:,} tokens read and {total.written:,} written, "
-        f"{own.epochs * total.rows:,} rows of {_tokens(total, own):,} tokens"
+        f"{own.epochs * total.rows:,} rows of {tokens:,} tokens"
     )
-    return task, len(items), total, min(own.length, max(cost.read + cost.written for cost in costs))
-
-
-def _tokens(total: LabelCost, own: TaskSettings) -> int:
-    return own.epochs * min(total.read + total.written, total.rows * own.length)
+    return task, len(items), total, tokens, min(own.length, max(cost.read + cost.written for cost in costs))
 
 
 def table(found: Sequence[TaskForecast]) -> Iterator[tuple[str, ...]]:

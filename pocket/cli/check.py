@@ -1,13 +1,27 @@
-"""`harness pocket check`: whether a model, and the adapters that come with it, still fit the methods' prompts."""
+"""`harness pocket check`: whether a model, and the adapters that come with it, still fit the methods' prompts.
+
+adapter_problems(config, folder)     {"analysis": None, "selection": "the adapter 'selection' was trained on other ..."}
+
+Of adapters only headers and cards are read, no weights are loaded. An adapter was trained on one set of weights and one
+wording; of others it is worse than none.
+"""
 
 from __future__ import annotations
 
+import importlib.util
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.cli.output import say
-from pocket.card import check_weights
+from harness.errors import CannotRun, UserError
+from harness.llm import adapters
+from pocket.card import NAME, check_weights
 from pocket.cli.model_card import Model, model_card, model_folder
 from pocket.eval.card import stale
+
+if TYPE_CHECKING:
+    from harness.config.schema import ModelConfig
 
 FAILED = 4
 
@@ -33,15 +47,65 @@ def check(folder: Model = None) -> int:
 
 def _adapters_fit(where: Path) -> bool:
     """Print which of the embedded model's adapters do not fit; return whether all do."""
-    from pocket.eval import adapter_check as shipped
+    from harness.config.resolve import part
 
-    adapters = shipped.check(shipped.embedded(), where)
-    for sentence in adapters.wrong:
+    if importlib.util.find_spec("peft") is None:
+        say("the adapters are not checked: they need the package peft")
+        return True
+    found = adapter_problems(part("models", model=NAME), where)
+    wrong = [why for why in found.values() if why is not None]
+    for sentence in wrong:
         say(sentence)
-    if adapters.wrong:
+    if wrong:
         say("these adapters come with the package; train them again with: make adapters")
-    if adapters.unread is not None:
-        say(adapters.unread)
-    if adapters.right and not adapters.wrong:
-        print(f"ok  {len(adapters.right)} adapters fit the weights and the prompts")
-    return not adapters.wrong
+    elif found:
+        print(f"ok  {len(found)} adapters fit the weights and the prompts")
+    return not wrong
+
+
+def adapter_problems(config: ModelConfig, folder: Path) -> dict[str, str | None]:
+    """For each adapter that `config` offers its worst problem with the weights in `folder`, or None.
+
+    Returns {} if no adapters are bundled. Raises CannotRun if the weights cannot be read.
+    """
+    from harness.llm.model_info import hash_files
+
+    there = adapters.furnished(config, config.offers).adapters
+    if not there:
+        return {}
+    base = adapters.Base(config.name, folder, {"files": hash_files(folder)})
+    absent = "the adapter '{}' is not in the package"
+    return {
+        name: next(_wrong(name, Path(there[name]), base), None) if name in there else absent.format(name)
+        for name in config.offers
+    }
+
+
+def _wrong(name: str, folder: Path, base: adapters.Base) -> Iterator[str]:
+    """The problems of an adapter, the most serious first."""
+    try:
+        yield from adapters.check(name, folder, base)
+    except CannotRun as error:
+        yield str(error)
+    card = adapters.read_card(folder)
+    if card is None:
+        yield f"the adapter '{name}' has no card that says which weights and prompts it was trained on"
+        return
+    preset, theirs = str(card.get("method")), card.get("prompts")
+    try:
+        ours = preset_digests(preset)
+    except UserError as error:
+        yield f"the method that the adapter '{name}' was trained for cannot be made: {error}"
+        return
+    if not isinstance(theirs, dict) or name not in theirs or not theirs.items() <= ours.items():
+        yield f"the adapter '{name}' was trained on other prompts of '{preset}'"
+
+
+def preset_digests(preset: str) -> dict[str, str]:
+    """Name -> digest of a method's prompts under the embedded model's profile. Raises UserError for an unknown one."""
+    from harness.config.layers import Choices
+    from harness.config.resolve import resolve_part
+    from harness.engine.plan import make_method
+
+    made = make_method(resolve_part("methods", Choices(method=preset, profile="pocket")))
+    return adapters.prompt_digests(made.prompts())

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json as json_
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from harness.cli.command import output, setting
-from harness.cli.options import Json, Skills, split
+from harness.cli.options import Json, Skills
 from harness.cli.output import columns, say
-from harness.errors import UnknownName
 from pocket.card import NAME, Card
-from pocket.cli.model_card import Model, model_card, model_folder
+from pocket.cli.model_card import Model, chosen_skills, model_card, model_folder
 from pocket.eval.card import tables, with_results, write
 
 if TYPE_CHECKING:
-    from harness.method.hooks import Skill
-    from harness.models import LanguageModel
+    pass
 
 
 def eval_(
@@ -30,12 +27,15 @@ def eval_(
     json: Json = False,
 ) -> int:
     """Test a model on fresh texts and write its model card."""
+    from harness.config.schema import ModelConfig
+    from harness.llm.load import load_model
     from pocket.eval.exam import examine
 
     where = model_folder(folder)
-    chosen = _chosen(skill)
+    chosen = chosen_skills(skill) or None
     card = model_card(where)
-    rows = examine(_model(where), questions=questions, seed=seed, progress=say, skills=chosen)
+    model = load_model(ModelConfig(name=NAME, source=str(where.resolve()), dtype="float32"))
+    rows = examine(model, questions=questions, seed=seed, progress=say, skills=chosen)
     card = with_results(card, rows, questions, seed)
     written = _write(card, None if out is None else Path(out))
     if json:
@@ -46,23 +46,6 @@ def eval_(
     if written:
         print(written)
     return 0
-
-
-def _chosen(names: Sequence[str]) -> list[Skill] | None:
-    from pocket.tasks.catalog import skills as declared
-
-    known = declared()
-    for name in split(names):
-        if name not in known:
-            raise UnknownName("skill", name, known, "harness pocket skills")
-    return [known[name] for name in split(names)] or None
-
-
-def _model(folder: Path) -> LanguageModel:
-    from harness.config.schema import ModelConfig
-    from harness.llm.load import load_model
-
-    return load_model(ModelConfig(name=NAME, source=str(folder.resolve()), dtype="float32"))
 
 
 def _write(card: Card, out: Path | None) -> Path | None:

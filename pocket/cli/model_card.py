@@ -1,14 +1,19 @@
-"""The model folder that a command names, and its card."""
+"""The model folder that a command names, its card, and the skills that it chooses."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.errors import CannotRun
+from harness.cli.options import split
+from harness.errors import CannotRun, UnknownName
 from pocket import card as cards
+
+if TYPE_CHECKING:
+    from harness.method.hooks import Skill
 
 Model = Annotated[
     str | None, typer.Argument(metavar="FOLDER", help="A model folder.", show_default="the embedded model")
@@ -33,3 +38,13 @@ def model_card(folder: Path) -> cards.Card:
         return cards.new(folder)
     cards.check_weights(folder)
     return card
+
+
+def chosen_skills(names: Sequence[str]) -> list[Skill]:
+    """The skills of --skill. Raises UnknownName."""
+    from pocket.tasks.catalog import skills
+
+    for name in split(names):
+        if name not in skills():
+            raise UnknownName("skill", name, skills(), "harness pocket skills")
+    return [skills()[name] for name in split(names)]

@@ -6,7 +6,6 @@ OUT/checkpoint   to resume from; OUT/log.jsonl: a line every 25 steps
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -45,7 +44,7 @@ def train_reranker(
     settings = training.Settings(Path(out), first, seed=seed, **chosen)
     done, _ = watched(lambda tell, stop: training.train(settings, tell, stop), None)
     if not done:
-        say_again("interrupted; the last checkpoint is kept", ["harness", *sys.argv[1:]])
+        say_again("interrupted; the last checkpoint is kept")
         return 130
     rows = examine(settings.out / "model", questions=questions, tell=say)
     write(settings.out / "model", settings, rows)

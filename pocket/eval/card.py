@@ -1,7 +1,7 @@
 """How the card of the pocket model is made and shown: fingerprints of skills, results of an exam, the training.
 
     stale(card, skills().values())          [(skill, "changed since training" | "never trained")]
-    write(begin(folder, course, ...))       card.json and CARD.md
+    write(begin(folder, progress, ...))     card.json and CARD.md
     page(card)                              what the model can do and what it cannot, its tables, its training
     tables(results)                         (heading, rows) for each skill and measure: questions down, texts across
 
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.config.schema import canonical
 from harness.errors import CannotRun
+from harness.stats.bootstrap import with_interval
 from harness.storage.home import write_json
 from harness.training.cards import processor
 from pocket.card import CHANGED, NAME, UNTRAINED, Card, file_sha256, new, read
@@ -27,10 +28,9 @@ from pocket.eval.metrics import AREA, EXACT, INVENTED
 
 if TYPE_CHECKING:
     from harness.method.hooks import Scene, Skill
-    from harness.training.checkpoint import Progress
+    from harness.training.loop import Progress
     from harness.training.teacher import Teacher
     from pocket.eval.exam import Row
-    from pocket.tasks.recipes import Curriculum, Recipe
 
 
 _SCENES, _TEXTS = 3, 12  # scenes of a fingerprint, and texts that each is looked for in
@@ -84,33 +84,23 @@ def _teacher(folder: Path, tokenizer: str) -> Teacher:  # noqa: ARG001 - the has
 
 def _scenes(skill: Skill) -> list[Scene]:
     """Three scenes of the skill's kind, of each kind of text in turn; where it can, one in which the model replies."""
+    from harness.stats.rng import Dice
     from pocket.eval.exam import general
+    from pocket.tasks.catalog import stage
 
     recipe = general(skill.scene, skill.name).recipe
     scenes: list[Scene] = []
     for number in range(_SCENES):
         narrowed = recipe.model_copy(update={"kinds": (recipe.kinds[number % len(recipe.kinds)],)})
-        scene = None
-        for drawn in _fingerprint_scenes(
-            narrowed, skill.scene, number
-        ):  # drawing all of them takes 30 ms, most first ones reply
-            scene = drawn if scene is None or drawn.replies else scene
-            if scene.replies:
-                break
-        if scene is None:
+        rolls = (Dice("fingerprint", number, text) for text in range(_TEXTS))
+        drawn = (scene for dice in rolls for scene in stage(narrowed, skill.scene, dice, "evaluation"))
+        first = next(drawn, None)
+        if first is None:
             raise CannotRun(
                 f"no text of the world makes a scene of kind '{skill.scene}', which '{skill.name}' declares"
             )
-        scenes.append(scene)
+        scenes.append(first if first.replies else next((scene for scene in drawn if scene.replies), first))
     return scenes
-
-
-def _fingerprint_scenes(recipe: Recipe, scene: str, number: int) -> Iterator[Scene]:
-    from harness.stats.rng import Dice
-    from pocket.tasks.catalog import stage
-
-    for text in range(_TEXTS):
-        yield from stage(recipe, scene, Dice("fingerprint", number, text), "evaluation")
 
 
 def stale(card: Card, skills: Iterable[Skill]) -> list[tuple[str, str]]:
@@ -141,31 +131,18 @@ def trained_prompts(card: Card) -> list[str]:
 # --- training ---------------------------------------------------------------------------------------------------------
 
 
-def trained_skills(course: Curriculum, passed: Sequence[Mapping[str, Any]]) -> list[str]:
+def trained_skills(passed: Sequence[Mapping[str, Any]]) -> list[str]:
     """Names of the skills that the passed stages trained, in their order; drills are none.
 
-    The recorded shares of a stage ("0 answer": 0.9) have the names even if the course file has changed since; for a
-    stage without a record the course names them.
+    The recorded shares of a stage ("0 answer": 0.9) have the names even if the course file has changed since.
     """
     from pocket.tasks.recall import DRILLS
 
-    there = {stage.name: stage.recipes for stage in course.stages}
     names: list[str] = []
     for line in passed:
-        if "right" in line:
-            numbered = sorted(
-                (int(number), skill) for number, _, skill in (key.partition(" ") for key in line["right"])
-            )
-            names += [skill for _, skill in numbered]
-        else:
-            names += [recipe.skill for recipe in there.get(line["stage"], ())]
+        numbered = ((int(number), skill) for number, _, skill in (key.partition(" ") for key in line["right"]))
+        names += [skill for _, skill in sorted(numbered)]
     return [name for name in dict.fromkeys(names) if name not in DRILLS]
-
-
-def forget(folder: Path) -> None:
-    """Take the card away before the weights change, so that none is ever beside weights it is not about."""
-    (folder / "card.json").unlink(missing_ok=True)
-    (folder / "CARD.md").unlink(missing_ok=True)
 
 
 def history(folder: Path) -> list[Mapping[str, Any]]:
@@ -177,9 +154,7 @@ def history(folder: Path) -> list[Mapping[str, Any]]:
     return [*card.trained.get("before", ()), last]
 
 
-def begin(
-    folder: Path, course: Curriculum, progress: Progress, seed: int, device: str, origin: Mapping[str, Any] = {}
-) -> Card:
+def begin(folder: Path, progress: Progress, seed: int, device: str, origin: Mapping[str, Any] = {}) -> Card:
     """The card of weights that were just saved in `folder`: how they were trained, no results yet.
 
     origin: "begin", the first digits of the sha256 of the weights that it began from, and their "history".
@@ -189,7 +164,7 @@ def begin(
     from pocket.tasks.catalog import skills
 
     known = skills()
-    names = [name for name in trained_skills(course, progress.passed) if name in known]
+    names = [name for name in trained_skills(progress.passed) if name in known]
     trained = {
         "seed": seed,
         "steps": progress.step,
@@ -221,12 +196,8 @@ def _cell(row: Result) -> str:
     """ "97 [95, 99] of 400, floor 25"."""
     if row["value"] is None:
         return "-"
-    text = _percent(row["value"])
-    if row["low"] is not None:
-        text += f" [{_percent(row['low'])}, {_percent(row['high'])}]"
-    text += f" of {row['n']}"
-    if row["floor"] is not None:
-        text += f", floor {_percent(row['floor'])}"
+    text = f"{with_interval(_percent, row['value'], row['low'], row['high'])} of {row['n']}"
+    text += "" if row["floor"] is None else f", floor {_percent(row['floor'])}"
     return text + (f", {row['failed']} failed" if row["failed"] else "")
 
 

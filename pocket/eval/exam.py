@@ -232,7 +232,9 @@ def examine(
             new = _rows_of_cell((skill.name, cell.asked, cell.text), sittings, measure(skill.scene, sittings))
             rows += new
             mixed += [] if cell.needed else sittings
-            progress(f"{skill.name}, {cell.asked}, {cell.text}: " + ", ".join(map(_row_text, new)))
+            shares = ("-" if row.value is None else f"{100 * row.value:.0f} %" for row in new)
+            told = ", ".join(f"{row.measure} {share} of {row.n}" for row, share in zip(new, shares, strict=True))
+            progress(f"{skill.name}, {cell.asked}, {cell.text}: {told}")
         if skill.scene == "question" and any(s.asked for s in mixed):
             for asked, text, sittings, measured in alike(mixed):
                 rows += _rows_of_cell((skill.name, asked, text), sittings, measured)
@@ -242,7 +244,3 @@ def examine(
 def _rows_of_cell(head: tuple[str, str, str], sittings: Sequence[Sitting], measured: Measured) -> list[Row]:
     failed = sum(s.outcome.failed for s in sittings)
     return [Row(*head, name, v.mean, v.low, v.high, v.n, floor, failed) for name, (v, floor) in measured.items()]
-
-
-def _row_text(row: Row) -> str:
-    return f"{row.measure} {'-' if row.value is None else f'{100 * row.value:.0f} %'} of {row.n}"

@@ -68,8 +68,8 @@ def _replies(sittings: Sequence[Sitting]) -> Iterator[tuple[int, str, str]]:
             yield i, written, right
 
 
-def _exact_replies(sittings: Sequence[Sitting]) -> list[tuple[int, bool]]:
-    return [(i, written == right) for i, written, right in _replies(sittings)]
+def _exact_replies(sittings: Sequence[Sitting]) -> Value:
+    return _share([(i, written == right) for i, written, right in _replies(sittings)])
 
 
 def _question(sittings: Sequence[Sitting]) -> Measured:
@@ -80,20 +80,17 @@ def _question(sittings: Sequence[Sitting]) -> Measured:
     elif kinds == {"same"}:
         yes = float(np.mean([s.scene.replies == ("yes",) for s in sittings]))
         floor = max(yes, 1 - yes)
-    return {EXACT: (_share(_exact_replies(sittings)), floor)}
+    return {EXACT: (_exact_replies(sittings), floor)}
 
 
 def _choice(sittings: Sequence[Sitting]) -> Measured:
     options = [1 / len(s.scene.question.options or ("",)) for s in sittings]
-    return {EXACT: (_share(_exact_replies(sittings)), float(np.mean(options)) if options else None)}
+    return {EXACT: (_exact_replies(sittings), float(np.mean(options)) if options else None)}
 
 
 def _sufficiency(sittings: Sequence[Sitting]) -> Measured:
-    probes = [
-        (i, p, right)
-        for i, s in enumerate(sittings)
-        for p, right in zip(s.outcome.p_first, s.scene.verdicts, strict=False)
-    ]
+    told = [(i, zip(s.outcome.p_first, s.scene.verdicts, strict=False)) for i, s in enumerate(sittings)]
+    probes = [(i, p, right) for i, pairs in told for p, right in pairs]
     often = float(np.mean([right for *_, right in probes])) if probes else 0.5
     accuracy = [(i, (p > 0.5) == right) for i, p, right in probes]
     # The more was shown, the more often it is enough: what counting the parts would reach is the floor, not one half.
@@ -101,7 +98,7 @@ def _sufficiency(sittings: Sequence[Sitting]) -> Measured:
     return {
         AREA: (Value.area(probes), Value.area(counted).mean),
         "accuracy at 0.5": (_share(accuracy), max(often, 1 - often)),
-        f"{EXACT} after yes": (_share(_exact_replies(sittings)), None),
+        f"{EXACT} after yes": (_exact_replies(sittings), None),
     }
 
 
@@ -126,7 +123,7 @@ def _kept(sittings: Sequence[Sitting], parts: Callable[[str], list[str]]) -> Mea
 
 
 def _sentences(text: str) -> list[str]:
-    return [sentence for sentence in re.split(r"(?<=[.!?])\s+", text.strip()) if sentence]
+    return re.split(r"(?<=[.!?])\s+", text.strip()) if text.strip() else []
 
 
 def _all_names(text: str) -> list[str]:
@@ -150,15 +147,15 @@ def _named(text: str) -> list[str]:
 def _chosen(sittings: Sequence[Sitting]) -> Measured:
     # The first text is the working memory.
     floor = float(np.mean([1 / max(1, len(s.scene.texts) - 1) for s in sittings])) if sittings else None
-    return {EXACT: (_share(_exact_replies(sittings)), floor)}
+    return {EXACT: (_exact_replies(sittings), floor)}
 
 
 def _reflected(sittings: Sequence[Sitting]) -> Measured:
-    ends = (
-        (i, written.partition("\nAction:")[2], right.partition("\nAction:")[2])
-        for i, written, right in _replies(sittings)
-    )
-    return {f"{EXACT} after the reasoning": (_share([(i, written == right) for i, written, right in ends]), None)}
+    def end(reply: str) -> str:
+        return reply.partition("\nAction:")[2]
+
+    right = [(i, end(written) == end(right)) for i, written, right in _replies(sittings)]
+    return {f"{EXACT} after the reasoning": (_share(right), None)}
 
 
 def _scored(sittings: Sequence[Sitting]) -> Measured:
@@ -203,7 +200,7 @@ def alike(sittings: Sequence[Sitting]) -> Iterator[tuple[str, str, list[Sitting]
             inside = [(s, answers) for s, answers in counted if least <= len(answers) <= most]
             floor = float(np.mean([1 / len(set(answers)) for _, answers in inside])) if inside else None
             found = [s for s, _ in inside]
-            yield label, f"{name} alike", found, {EXACT: (_share(_exact_replies(found)), floor)}
+            yield label, f"{name} alike", found, {EXACT: (_exact_replies(found), floor)}
 
 
 def _answers(s: Sitting) -> list[str]:

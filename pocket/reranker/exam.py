@@ -14,6 +14,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,20 +75,12 @@ def examine(folder: Path, *, questions: int, seed: int = SEED, tell: Callable[[s
     rankers, offsets = _rankers(folder)
     rows: list[Row] = []
     for kind in KINDS:
-        lists = _evaluation_lists(kind, seed, questions, offsets)
+        texts = (Texts(kind, seed, number, _TOKENS, "evaluation", _CHUNK, HOPS) for number in count())
+        lists = list(islice(chain.from_iterable(listed(text, offsets) for text in texts), questions))
         new = [row for name, rank in rankers.items() for row in _ranker_rows(kind, name, lists, rank)]
-        tell(f"{kind}: " + ", ".join(f"{r.ranker} {_percent(r.mean)}" for r in new if r.measure == "facts"))
+        tell(f"{kind}: " + ", ".join(f"{r.ranker} {100 * (r.mean or 0):.0f}" for r in new if r.measure == "facts"))
         rows += new
     return rows
-
-
-def _evaluation_lists(kind: str, seed: int, count: int, offsets: Offsets) -> list[Listed]:
-    lists: list[Listed] = []
-    number = 0
-    while len(lists) < count:
-        lists += listed(Texts(kind, seed, number, _TOKENS, "evaluation", _CHUNK, HOPS), offsets)
-        number += 1
-    return lists[:count]
 
 
 def _ranker_rows(kind: str, name: str, lists: Sequence[Listed], rank: Rank) -> list[Row]:
@@ -102,10 +95,6 @@ def _ranker_rows(kind: str, name: str, lists: Sequence[Listed], rank: Rank) -> l
     return rows
 
 
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.0f}"
-
-
 def _recall(spans: Sequence[Support], evidence: Sequence[Support]) -> float:
     shown = [Shown("span", s.document_id, s.start, s.end) for s in spans]
     return float(evidence_recall(shown, evidence) or 0.0)
@@ -115,27 +104,20 @@ def _recall(spans: Sequence[Support], evidence: Sequence[Support]) -> float:
 
 
 def _rankers(folder: Path) -> tuple[dict[str, Rank], Offsets]:
-    from harness.embed.load import load_reranker
+    from transformers import AutoTokenizer
+
+    from harness.embed.encoder_info import encoder_facts
+    from harness.embed.load import load_encoder, load_reranker
     from pocket.reranker.train import LONGEST, offsets_of
 
     config = EncoderConfig(name="pocket-reranker", source=str(folder), max_length=LONGEST)
     reranker = load_reranker(config, Meter(), "reranker")
-    from transformers import AutoTokenizer
-
     rankers: dict[str, Rank] = {"pocket-reranker": reranker.score, "bm25": bm25}
-    if (encoder := _minilm()) is not None:
-        rankers["minilm"] = _similarity_rank(encoder)
+    minilm: EncoderConfig = part("encoders", sets={"encoder": "minilm"})  # of the rows sbert in profile pocket
+    if not encoder_facts(minilm).problems:
+        rankers["minilm"] = _similarity_rank(load_encoder(minilm, Meter(), "encoder"))
     rankers["random"] = _random_rank
     return rankers, offsets_of(AutoTokenizer.from_pretrained(str(folder)))
-
-
-def _minilm() -> Any:
-    """The encoder of the rows sbert in profile pocket; None where its package is not installed."""
-    from harness.embed.encoder_info import encoder_facts
-    from harness.embed.load import load_encoder
-
-    config: EncoderConfig = part("encoders", sets={"encoder": "minilm"})
-    return None if encoder_facts(config).problems else load_encoder(config, Meter(), "encoder")
 
 
 def _similarity_rank(encoder: Any) -> Rank:

@@ -37,8 +37,7 @@ import numpy as np
 from harness.errors import CannotRun
 from harness.storage.home import write_json
 from harness.storage.untrusted import read_object
-from harness.training import checkpoint
-from harness.training.loop import Loop
+from harness.training.loop import Loop, load_checkpoint
 from pocket.reranker.data import Listed, lists_of_step
 from pocket.train import llama
 
@@ -88,14 +87,13 @@ class _Trainer(Loop["list[Listed]"]):
         self.offsets = offsets_of(self.tokenizer)
         self.weights = dict(self.net.named_parameters())
         self.optimizer = torch.optim.AdamW(self.weights.values(), betas=(0.9, 0.98), weight_decay=0.01)
-        self.restore(checkpoint.load(self.folder, self.about))
-        self.found = list(self.progress.recent.get("found", []))
+        self.restore(load_checkpoint(self.folder, self.about))
+        self.found = self.progress.recent.setdefault("found", [])
         if self.progress.step:
             tell(f"going on from step {self.progress.step}")
 
     def save(self) -> None:
         """The checkpoint, then the model as it is now."""
-        self.progress.recent = {"found": self.found}
         super().save()
         # Loaded in float32, so that a score does not depend on the padding of its batch.
         llama.save(self.net, self.settings.out / "model", "float32")
@@ -113,8 +111,11 @@ class _Trainer(Loop["list[Listed]"]):
         import torch
 
         scores = self._scores(batch)
-        loss: Any = sum((_loss(s, item) for s, item in zip(scores, batch, strict=True)), torch.zeros(())) / len(batch)
-        value = self._descend([loss], _rate(self.progress.step, self.settings.steps))
+        stating = [torch.from_numpy(item.stating) for item in batch]
+        losses = [-s.log_softmax(0)[marks].mean() for s, marks in zip(scores, stating, strict=True)]
+        loss: Any = sum(losses, torch.zeros(())) / len(batch)
+        step, steps = self.progress.step, self.settings.steps
+        value = self._descend([loss], _RATE * min(1.0, (step + 1) / _WARM) * max(_LEAST, 1 - step / steps))
         self.found += [_recall(s.detach().numpy(), item.stating) for s, item in zip(scores, batch, strict=True)]
         del self.found[:-200]
         return value
@@ -152,7 +153,8 @@ def cut(folder: Path, layers: int, seed: int = 0) -> Any:
     import torch
     from transformers import LlamaForSequenceClassification
 
-    pad = next(token["id"] for token in _spec(folder)["added_tokens"] if token["content"] == _PAD)
+    added = read_object(folder / "tokenizer.json")["added_tokens"]
+    pad = next(token["id"] for token in added if token["content"] == _PAD)
     config = llama.config_of(folder)
     if layers > config.num_hidden_layers:
         raise CannotRun(f"the model in {folder} has {config.num_hidden_layers} layers, so no {layers} can be taken")
@@ -168,7 +170,7 @@ def pair_tokenizer(folder: Path, to: Path) -> Any:
     from tokenizers import Tokenizer
     from transformers import AutoTokenizer
 
-    spec = _spec(folder)
+    spec = read_object(folder / "tokenizer.json")
     plain = Tokenizer.from_file(str(folder / "tokenizer.json"))
     marks: dict[str, Any] = {}
     pair: list[dict[str, Any]] = []
@@ -187,10 +189,6 @@ def pair_tokenizer(folder: Path, to: Path) -> Any:
     return AutoTokenizer.from_pretrained(str(to))
 
 
-def _spec(folder: Path) -> dict[str, Any]:
-    return read_object(folder / "tokenizer.json")
-
-
 def offsets_of(tokenizer: Any) -> Callable[[str], list[tuple[int, int]]]:
     """The characters of every token of a text, without special tokens."""
 
@@ -199,17 +197,6 @@ def offsets_of(tokenizer: Any) -> Callable[[str], list[tuple[int, int]]]:
         return [(int(a), int(b)) for a, b in encoding["offset_mapping"]]
 
     return offsets
-
-
-def _rate(step: int, steps: int) -> float:
-    return _RATE * min(1.0, (step + 1) / _WARM) * max(_LEAST, 1 - step / steps)
-
-
-def _loss(scores: Tensor, item: Listed) -> Tensor:
-    import torch
-
-    stating = torch.from_numpy(item.stating)
-    return -scores.log_softmax(0)[stating].mean()
 
 
 def _recall(scores: np.ndarray, stating: np.ndarray) -> float:

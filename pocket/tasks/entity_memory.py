@@ -79,7 +79,7 @@ def fusion(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         merged = first if other == fact else f"{first} {second}"
         questions = list(dict.fromkeys(q for f in (fact, other) if (q := _ask(f, words, dice))))
         texts = (_about(shown, dice), text, first, second, second)
-        yield Scene(question, texts, scenes.task_of(shown.kind), (_listed(questions), merged))
+        yield _scene(question, shown, texts, _listed(questions), merged)
 
 
 def reflection(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
@@ -156,7 +156,8 @@ def lookup(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 def pause(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Sentences in the order of their subjects; the first number behind which another subject begins."""
-    facts = sorted(shown.sentences, key=_subject_order(shown).__getitem__)
+    order: dict[str, int] = {}
+    facts = sorted(shown.sentences, key=lambda fact: order.setdefault(fact.subject, len(order)))
     if len(facts) < 3:
         return
     least = dice.between(1, max(1, len(facts) // 2))
@@ -172,8 +173,8 @@ def pause(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 # --- parts ------------------------------------------------------------------------------------------------------------
 
 
-def _scene(question: Question, shown: Shown, texts: tuple[str, ...], reply: str) -> Scene:
-    return Scene(question, texts, scenes.task_of(shown.kind), (reply,))
+def _scene(question: Question, shown: Shown, texts: tuple[str, ...], *replies: str) -> Scene:
+    return Scene(question, texts, scenes.task_of(shown.kind), replies)
 
 
 def _segments(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[tuple[Question, str, Part]]:
@@ -212,9 +213,7 @@ def _doubts_about(part: Sequence[Fact], shown: Shown, dice: Dice) -> list[str]:
 
 def _ask(fact: Fact, words: Schema, dice: Dice) -> str:
     """A question that the fact answers, "" where its relation has none."""
-    if "?" in words.relations[fact.relation].lines:
-        return words.ask(Path(fact.subject, (fact.relation,)), dice)
-    return ""
+    return words.ask(Path(fact.subject, (fact.relation,)), dice) if _can_ask(fact.relation, words) else ""
 
 
 def _can_ask(step: str, words: Schema) -> bool:
@@ -262,8 +261,3 @@ def _open_question(question: Asked, known: Sequence[Fact], shown: Shown, dice: D
                 return words.ask(Path(here, (step,)), dice) if _can_ask(step, words) else question.text
             here = onward[0]
     return question.text
-
-
-def _subject_order(shown: Shown) -> dict[Fact, int]:
-    first: dict[str, int] = {}
-    return {fact: first.setdefault(fact.subject, len(first)) for fact in shown.sentences}

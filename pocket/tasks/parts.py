@@ -8,17 +8,17 @@ without(fact, text, facts, shown)                    a text that does not state 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks.recipes import SCHEMAS, Recipe
 from pocket.world.fact_graph import Asked
-from pocket.world.facts import Fact, FactBase, Query, paths, prove
+from pocket.world.facts import Fact, FactBase, Query, prove
 from pocket.world.names import ENDINGS
 from pocket.world.questions import Asker
-from pocket.world.templates import openers, schema
+from pocket.world.templates import OPENERS, schema
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def question_of(question: Asked, options: tuple[str, ...] | None = None) -> Ques
 
 def plain(sentence: str, schema_name: str) -> str:
     """A sentence without its opening phrase."""
-    for opener in openers(schema_name):
+    for opener in OPENERS[schema_name]:
         if sentence.startswith(opener):
             rest = sentence[len(opener) :]
             return rest[0].upper() + rest[1:]
@@ -80,11 +80,6 @@ def proved(question: Asked, facts: Sequence[Fact]) -> bool:
     return question.kind != "unanswerable" and prove(question.query, FactBase.of(facts)) == {question.answer}
 
 
-def starts_of(query: Query) -> list[str]:
-    """The names in the question: the start of its path, or of both paths of a comparison."""
-    return [path.start for path in paths(query)]
-
-
 def without(fact: Fact, text: str, facts: Part, shown: Shown) -> tuple[str, Part]:
     """The text without one of its facts; as it is, where it does not state that fact once."""
     if fact not in facts or text.count(shown.sentences[fact]) != 1:
@@ -94,7 +89,7 @@ def without(fact: Fact, text: str, facts: Part, shown: Shown) -> tuple[str, Part
     return joined.strip(), tuple(f for f in facts if f != fact)
 
 
-def told(facts: Sequence[Fact], shown: Shown) -> str:
+def told(facts: Iterable[Fact], shown: Shown) -> str:
     """The facts as sentences without their openings, in one line."""
     return " ".join(plain(shown.sentences[fact], shown.schema) for fact in facts)
 

@@ -35,14 +35,13 @@ def _not_empty(items: tuple[T, ...]) -> tuple[T, ...]:
     return items
 
 
-def _check_range(bounds: tuple[int, int] | None, least: int) -> tuple[int, int] | None:
-    if bounds is not None and not least <= bounds[0] <= bounds[1]:
-        raise ValueError(f"should be the lowest and the highest number, {least} or more")
-    return bounds
-
-
 def _range_from(least: int) -> AfterValidator:
-    return AfterValidator(lambda bounds: _check_range(bounds, least))
+    def check(bounds: tuple[int, int] | None) -> tuple[int, int] | None:
+        if bounds is not None and not least <= bounds[0] <= bounds[1]:
+            raise ValueError(f"should be the lowest and the highest number, {least} or more")
+        return bounds
+
+    return AfterValidator(check)
 
 
 def _check_weights(ask: dict[str, float]) -> dict[str, float]:

@@ -20,10 +20,10 @@ from harness.method.hooks import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks import scenes
-from pocket.tasks.parts import Shown, distinct, question_of, starts_of
+from pocket.tasks.parts import Shown, distinct, question_of
 from pocket.tasks.recipes import Recipe
 from pocket.world.fact_graph import Asked
-from pocket.world.facts import Fact
+from pocket.world.facts import Fact, paths
 
 _HELPING = 0.8  # share of titles that are shown of a document with something to select, where there is one
 _ENDS = 4  # words that an outline keeps of each end of a paragraph
@@ -76,7 +76,7 @@ def titles(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def _title_helps(paragraph: _Paragraph, question: Asked) -> bool:
-    starts = starts_of(question.query)
+    starts = [path.start for path in paths(question.query)]
     return paragraph.title in starts and any(fact in paragraph.facts for fact in question.supports)
 
 

@@ -17,15 +17,13 @@ from harness.method import Task
 from harness.method.hooks import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
-from pocket.tasks.parts import Shown, distinct, drawn, plain, question_of
+from pocket.tasks.parts import Shown, distinct, drawn, plain, question_of, told
 from pocket.tasks.recipes import SCHEMAS, Recipe
 from pocket.world.fact_graph import NOUNS, UNANSWERABLE, Asked
 from pocket.world.facts import Fact, FactBase, Path, prove
-from pocket.world.names import Namer
+from pocket.world.names import VALUES, Namer, make
 from pocket.world.questions import Asker
 from pocket.world.sample import FIRST_TRAINING_SEED, LEAST_TOKENS, Purpose, sample
-from pocket.world.values import KINDS as VALUES
-from pocket.world.values import make
 
 _FACT = 15  # tokens (characters / 4) of a sentence with a fact, about; a text is ordered by its length
 _BULLET = "* "
@@ -140,13 +138,11 @@ def choices(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 def _of_kind(shown: Shown, kind: str) -> list[str]:
     """All things of a kind that the facts name."""
-    relations = shown.asker.schema.relations
-    names: dict[str, None] = {}
+    names: list[str] = []
     for fact in shown.asker.facts:
-        relation = relations[fact.relation]
-        names |= {fact.subject: None} if relation.subject == kind else {}
-        names |= {fact.object: None} if relation.object == kind else {}
-    return list(names)
+        relation = shown.asker.schema.relations[fact.relation]
+        names += [fact.subject] * (relation.subject == kind) + [fact.object] * (relation.object == kind)
+    return list(dict.fromkeys(names))
 
 
 def sufficiency(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
@@ -173,10 +169,9 @@ def sufficiency(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 def _parts(recipe: Recipe, shown: Shown, dice: Dice) -> list[tuple[str, tuple[Fact, ...]]]:
     """The parts in random order, each with the facts it states; where `mixed`, some as one line a fact."""
     parts: list[tuple[str, tuple[Fact, ...]]] = []
-    schema = shown.schema
     for i in dice.shuffled(range(len(shown.texts))) if len(shown.texts) > 1 else [0]:
         if recipe.mixed and dice.chance(0.5):
-            parts += [(plain(shown.sentences[fact], schema), (fact,)) for fact in shown.stated[i]]
+            parts += [(told([fact], shown), (fact,)) for fact in shown.stated[i]]
         else:
             parts.append((_line(shown.texts[i]), shown.stated[i]))
     return parts
@@ -190,18 +185,15 @@ def _headlines(shown: Shown) -> list[str]:
 
 def points(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
     """Every fact of the text as a point, in order; sentences that state none are left out."""
-    schema = shown.schema
-    lines = [_BULLET + plain(sentence, schema) for sentence in shown.sentences.values()]
+    lines = [_BULLET + told([fact], shown) for fact in shown.sentences]
     texts = tuple(map(_line, shown.texts))
     yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), ("\n".join(lines),))
 
 
 def summary(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
     """Every fact of the text, in order, as one paragraph; sentences that state none are left out."""
-    schema = shown.schema
-    text = " ".join(plain(sentence, schema) for sentence in shown.sentences.values())
     texts = tuple(map(_line, shown.texts))
-    yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), (text,))
+    yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), (told(shown.sentences, shown),))
 
 
 def followed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
@@ -239,7 +231,7 @@ def gathered(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         count = min(len(facts), dice.between(3, _LEVEL))
         start = dice.below(len(facts) - count + 1)
         chosen = facts[start : start + count]
-        parts = [(plain(shown.sentences[f], shown.schema), f.subject) for f in chosen]
+        parts = [(told([f], shown), f.subject) for f in chosen]
     if not parts:
         return
     if dice.chance(0.25):

@@ -18,10 +18,10 @@ from harness.method.hooks import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks import scenes
-from pocket.tasks.parts import Part, Shown, distinct, names_of, proved, question_of, starts_of, told, without
+from pocket.tasks.parts import Part, Shown, distinct, names_of, proved, question_of, told, without
 from pocket.tasks.recipes import Recipe
 from pocket.world.fact_graph import Asked
-from pocket.world.facts import Fact
+from pocket.world.facts import Fact, paths
 from pocket.world.questions import Asker
 
 _PARTS = 9  # summaries to choose from at most
@@ -115,6 +115,8 @@ def _names_told(parts: Sequence[Part], shown: Shown) -> str:
 
 def _leads(question: Asked, remembered: Part, target: Fact, parts: Sequence[Part], shown: Shown) -> list[int]:
     """The parts with a known end of the fact `target`: one in the question, or in a remembered fact."""
-    known = set(starts_of(question.query)) | {end for fact in remembered for end in (fact.subject, fact.object)}
+    known = {path.start for path in paths(question.query)} | {
+        end for fact in remembered for end in (fact.subject, fact.object)
+    }
     known &= {target.subject, target.object}
     return [i for i, part in enumerate(parts) if known & set(names_of(part, shown))]

@@ -27,7 +27,7 @@ from pocket.tasks.recall import DRILLS, PARTS, PLAYED
 from pocket.tasks.recipes import Curriculum, Recipe
 
 if TYPE_CHECKING:
-    from harness.training.checkpoint import Checkpoint
+    from harness.training.loop import Checkpoint
 
 OWN = Path(__file__).with_name("curriculum.yaml")
 

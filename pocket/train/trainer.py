@@ -1,7 +1,7 @@
 """Training of the pocket model: seeded, resumable, by mastery.
 
-    settings = Settings(out=Path("trained"), steps=2000)
-    train(settings, tell=print)          -> the folder with weights, tokenizer and log.jsonl
+    settings = Settings(Path("trained"), curriculum(), steps=2000)
+    Trainer(settings, tell=print).run()          the folder has log.jsonl, and weights and tokenizer in `model`
 
 A batch is a function of seed, stage and step alone, so a training that is killed and started again goes on with the
 same numbers. The texts come from training seeds only, each is seen once: what is right in a batch is right on fresh
@@ -10,7 +10,6 @@ texts.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -23,18 +22,16 @@ import torch
 from harness.errors import UserError
 from harness.stats.rng import Dice
 from harness.storage.file_hash import file_hash
-from harness.training import checkpoint, cpu_kernels
-from harness.training.checkpoint import Checkpoint
-from harness.training.loop import Loop, device_of
+from harness.training import cpu_kernels
+from harness.training.loop import Checkpoint, Loop, device_of, load_checkpoint
 from harness.training.row_loss import RowLoss
 from harness.training.teacher import Teacher
 from pocket.eval import card
-from pocket.eval.card import write
 from pocket.tasks.recall import Drill
 from pocket.tasks.recipes import Curriculum, Stage
 from pocket.train import llama, tokenizer
 from pocket.train.batches import Batch, make_batch, share_right
-from pocket.train.curriculum import course_notes, curriculum, stage_digests
+from pocket.train.curriculum import course_notes, stage_digests
 
 _SAY = 50  # steps between lines of the log
 _LOST = 0.05  # share of a recipe's replies that may be left out without a warning
@@ -42,13 +39,13 @@ _LOST = 0.05  # share of a recipe's replies that may be left out without a warni
 
 @dataclass(frozen=True)
 class Settings:
-    """out: the folder; course: what is learnt, or its file; begin: a model folder to begin from; steps: stop at
-    this total (None: when the curriculum ends); save: steps between checkpoints; sizes: of the network, as LlamaConfig
-    names them, where they are others than llama.SIZES and those of `begin`.
+    """out: the folder; course: what is learnt; begin: a model folder to begin from; steps: stop at this total (None:
+    when the curriculum ends); save: steps between checkpoints; sizes: of the network, as LlamaConfig names them, where
+    they are others than llama.SIZES and those of `begin`.
     """
 
     out: Path
-    course: Path | Curriculum | None = None
+    course: Curriculum
     begin: Path | None = None
     seed: int = 0
     steps: int | None = None
@@ -58,7 +55,11 @@ class Settings:
 
 
 class Trainer(Loop[tuple[int, Batch]]):
-    """Everything a training holds; `run` does steps until the curriculum ends."""
+    """Everything a training holds; `run` does steps until the curriculum ends.
+
+    Raises UserError where the folder is of another training or course, CannotRun for weights or a device that cannot
+    be used.
+    """
 
     log_every = _SAY
     advice = "start again from the last checkpoint with a lower rate"
@@ -75,11 +76,9 @@ class Trainer(Loop[tuple[int, Batch]]):
             config = llama.config_of(begin)
             sizes = {name: getattr(config, name) for name in sizes}
             llama.copy_tokenizer(begin, folder)
-        window = sizes["max_position_embeddings"]
-        given = settings.course
-        self.course = given if isinstance(given, Curriculum) else curriculum(given, window)
+        self.course = settings.course
         self.tokenizer = _tokenizer(folder, settings.seed)
-        self.teacher = Teacher(self.tokenizer, "pocket-llama", window)
+        self.teacher = Teacher(self.tokenizer, "pocket-llama", sizes["max_position_embeddings"])
         self.drills = Drill(self.teacher)
         words = file_hash(folder / "tokenizer.json")[:16]
         self.about = {"seed": settings.seed, "tokenizer": words, "sizes": sizes}
@@ -94,7 +93,7 @@ class Trainer(Loop[tuple[int, Batch]]):
     def _begin(self) -> None:
         """Go on from the checkpoint, or begin: from the weights of `begin`, or from first ones."""
         out, begin = self.settings.out, self.settings.begin
-        saved = checkpoint.load(self.folder, self.about)
+        saved = load_checkpoint(self.folder, self.about)
         notes: list[str] = []
         self._origin: dict[str, Any] = {"begin": None}
         if saved is not None:
@@ -126,9 +125,10 @@ class Trainer(Loop[tuple[int, Batch]]):
         """Write a checkpoint and the model as it is now."""
         super().save()
         folder = self.settings.out / "model"
-        card.forget(folder)
+        for name in ("card.json", "CARD.md"):  # none is ever beside weights that it is not about
+            (folder / name).unlink(missing_ok=True)
         llama.save(self.net, folder)
-        write(card.begin(folder, self.course, self.progress, self.settings.seed, self.device, self._origin))
+        card.write(card.begin(folder, self.progress, self.settings.seed, self.device, self._origin))
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
@@ -256,14 +256,3 @@ def start_notes(saved: Checkpoint, begin: Path | None, out: Path) -> list[str]:
             f"in '{begin}'; leave --from out to go on with it, or name another folder with --out"
         )
     return [f"it began from '{begin}' and has gone on since; the weights there are not used again"]
-
-
-def train(settings: Settings, tell: Callable[[str], None], stop: threading.Event | None = None) -> Path:
-    """Run the curriculum, or until `stop` is set, and return the model's folder.
-
-    Raises UserError where the folder is of another training or course, CannotRun for weights or a device that cannot
-    be used, ConfigError for mistakes in the course.
-    """
-    trainer = Trainer(settings, tell)
-    trainer.run(stop)
-    return settings.out / "model"

@@ -14,11 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.stats.rng import Dice
-from pocket.world.facts import INVERSE, Compare, Fact, FactBase, Path, Query, Same, prove, supports
-from pocket.world.names import Namer
+from pocket.world.facts import INVERSE, Compare, Fact, FactBase, Path, Query, Same, paths, prove, supports
+from pocket.world.names import VALUES, Namer, make
 from pocket.world.templates import Relation, Schema
-from pocket.world.values import KINDS as VALUES
-from pocket.world.values import make
 
 UNANSWERABLE = "unanswerable"
 _LOOK_ALIKE = 0.6  # share of subjects that are of a kind the questions are about
@@ -44,8 +42,7 @@ class Asked:
     @property
     def relation(self) -> str:
         """The relation that the answer is read from."""
-        path = self.query if isinstance(self.query, Path) else self.query.first
-        return path.steps[-1].removeprefix(INVERSE)
+        return paths(self.query)[0].steps[-1].removeprefix(INVERSE)
 
 
 class Growth:
@@ -72,16 +69,13 @@ class Growth:
         name = self._namer.fresh(kind)
         return f"the {self.dice.pick(NOUNS)} {name}" if kind == "keepsake" else name
 
-    def _make_known(self, kind: str, name: str, waiting: bool) -> None:
+    def fresh(self, kind: str, waiting: bool = False) -> str:
+        """A new thing that the text may name again; one that waits may get facts of its own later."""
+        name = self.thing(kind)
         if kind not in VALUES:
             self.known.setdefault(kind, []).append(name)
             if waiting and kind in self.schema.of:
                 self._waiting.setdefault(kind, []).append(name)
-
-    def fresh(self, kind: str, waiting: bool = False) -> str:
-        """A new thing that the text may name again; one that waits may get facts of its own later."""
-        name = self.thing(kind)
-        self._make_known(kind, name, waiting)
         return name
 
     def state(self, fact: Fact, must: bool = True) -> bool:
@@ -118,7 +112,7 @@ class Growth:
             name = step.removeprefix(INVERSE)
             if step.startswith(INVERSE):
                 self.state(Fact(there, name, here))
-                self.base.close(name, here)
+                self.base.closed.add((name, here))
             else:
                 self.state(Fact(here, name, there))
             here = there
@@ -159,7 +153,7 @@ class Growth:
         """A question whose answer the text never gives, though it gives it for others."""
         relation = self.dice.pick([r for r in self.schema.relations.values() if "?" in r.lines])
         start = self.fresh(relation.subject)
-        self.base.keep_silent(start, relation.name)
+        self.base.silent.add((start, relation.name))
         others = [r for r in self.schema.of[relation.subject] if r is not relation]
         other = self.dice.pick(others)
         self.state(Fact(start, other.name, self.fresh(other.object)))
@@ -175,7 +169,7 @@ class Growth:
 
     def _echo(self, question: Asked) -> None:
         """One more fact with the answer in it, which does not answer the question."""
-        path = question.query if isinstance(question.query, Path) else question.query.first
+        path = paths(question.query)[0]
         last = self.schema.relations[question.relation]
         if isinstance(question.query, Same) or last.object == "flag":
             return
@@ -197,7 +191,8 @@ class Growth:
 
     def fill(self, questions: Sequence[Asked], least: int = 0) -> None:
         """Add subjects until the room is used; `least` subjects even if they need more room."""
-        alike = [self.schema.relations[s.removeprefix(INVERSE)] for a in questions for s in _steps(a.query)]
+        steps = [step for question in questions for step in paths(question.query)[0].steps]
+        alike = [self.schema.relations[step.removeprefix(INVERSE)] for step in steps]
         relations = tuple(self.schema.relations.values())
         while not self.full or len(self.subjects) < least:
             must = len(self.subjects) < least
@@ -228,7 +223,3 @@ class Growth:
             if thing != subject and (relation.name, thing) not in self.base.closed:
                 return thing
         return self.fresh(kind, waiting=True)
-
-
-def _steps(query: Query) -> tuple[str, ...]:
-    return query.steps if isinstance(query, Path) else query.first.steps

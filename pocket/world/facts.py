@@ -56,7 +56,10 @@ Query = Path | Compare | Same
 
 @dataclass
 class FactBase:
-    """Facts in the order they were added, indexed by both ends."""
+    """Facts in the order they were added, indexed by both ends.
+
+    closed: (relation, object) to which no further fact leads; silent: (subject, relation) that is never stated.
+    """
 
     facts: list[Fact] = field(default_factory=list)
     closed: set[tuple[str, str]] = field(default_factory=set)
@@ -84,14 +87,6 @@ class FactBase:
         self.facts.append(fact)
         self._forward[fact.subject, fact.relation] = fact
         self._backward.setdefault((fact.relation, fact.object), []).append(fact)
-
-    def close(self, relation: str, thing: str) -> None:
-        """Let no further subject have `thing` as its `relation`."""
-        self.closed.add((relation, thing))
-
-    def keep_silent(self, subject: str, relation: str) -> None:
-        """Never say what the `relation` of `subject` is."""
-        self.silent.add((subject, relation))
 
     def step(self, thing: str, step: str) -> list[Fact]:
         """The facts by which a step from `thing` can be taken."""

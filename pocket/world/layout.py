@@ -18,7 +18,7 @@ from harness.stats.rng import Dice
 from harness.types import Document, Example, Passage, Support
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import Fact, FactBase
-from pocket.world.values import listed
+from pocket.world.names import listed
 
 GAP = "\n\n"
 CHARACTERS = 4  # a token, in characters: the usual rule of thumb for English

@@ -1,10 +1,13 @@
-"""One-word names, joined from syllables; the ending tells the kind. The supply has no end.
+"""Things of a text: one-word names without end, joined from syllables, and values such as trades and numbers.
 
     Namer(dice).fresh("town")      "Velford", then others, never the same twice
     core("person")                 the 570 short names of a kind, the same in every document
+    make("length", dice)           "212 kilometres"
+    aliases("212 kilometres")      ("212",)
 
-A document takes its names from the short ones (two syllables, so that a tokenizer trained on this world can have each
-as one token) and, when these are used up, from longer ones. A likeness to a real name would be chance.
+The ending of a name tells its kind. A document takes its names from the short ones (two syllables, so that a tokenizer
+trained on this world can have each as one token) and, when these are used up, from longer ones. A likeness to a real
+name would be chance.
 """
 
 from __future__ import annotations
@@ -12,7 +15,12 @@ from __future__ import annotations
 from functools import cache
 
 from harness.stats.rng import Dice, Draws
-from pocket.world.values import listed
+
+
+def listed(text: str, by: str = ", ") -> tuple[str, ...]:
+    """The words of a text that stand between `by`, line breaks not minded."""
+    return tuple(" ".join(text.split()).split(by))
+
 
 STARTS = listed(
     "Bal Bel Cor Dal Dur Fal Fen Gor Hal Har Jor Kal Kir Lem Lor Mal Mir Nor Per Quo Ral Sel Sil Tam Tor Ulm Val Ver "
@@ -80,3 +88,82 @@ class Namer:
             number = draws.next()
         assert number is not None  # a new supply is never empty
         return core(kind)[number] if not middles else _name(kind, middles, number)
+
+
+# --- trades, goods, places in a story, numbers with their units -------------------------------------------------------
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "craft": listed(
+        "baker, barber, bookbinder, brewer, butcher, carpenter, clockmaker, cobbler, cook, cooper, dyer, ferryman, "
+        "fisherman, gardener, glazier, goldsmith, hatter, joiner, lacemaker, locksmith, mason, midwife, miller, "
+        "nurse, potter, printer, ropemaker, saddler, sailmaker, shepherd, singer, surveyor, tailor, tanner, "
+        "thatcher, tinsmith, translator, weaver, wheelwright, woodcarver"
+    ),
+    "good": listed(
+        "almonds, amber, barrels, bells, blankets, brandy, bricks, brushes, butter, buttons, candles, carpets, "
+        "cheese, chessmen, cider, dried plums, felt boots, fiddles, glue, honey, kettles, lace, leather gloves, "
+        "linen, marbles, mustard, nails, needles, olive oil, pepper, pipes, plum jam, ribbons, rope, saddles, sail "
+        "cloth, salt, soap, tiles, umbrellas, vinegar, wax, whistles, wool"
+    ),
+    "spot": listed(
+        "the attic, the barn, the bell tower, the boathouse, the brewery, the brickyard, the cellar, the chapel, "
+        "the coach house, the cow shed, the dovecote, the forge, the gatehouse, the granary, the greenhouse, the "
+        "hayloft, the henhouse, the ice house, the inn, the kitchen, the laundry, the library, the lighthouse, the "
+        "mill, the orangery, the pantry, the potting shed, the quarry, the smokehouse, the stable, the tannery, "
+        "the tool room, the toll house, the vault, the vestry, the vineyard, the wash house, the windmill, the "
+        "wine press, the workshop"
+    ),
+    "source": listed(
+        "auction lists, ballads, church registers, city by-laws, cookbooks, court records, customs papers, "
+        "diaries, dream reports, fables, farm accounts, ghost stories, hospital notes, hymns, job offers, "
+        "leaflets, library cards, love letters, menus, newspaper columns, opera programmes, parish chronicles, "
+        "patents, plays, police reports, postcards, proverbs, recipes, riddles, sermons, ship logs, street signs, "
+        "tax rolls, telegrams, travel guides, weather bulletins"
+    ),
+    "optimiser": listed(
+        "averaged descent, block descent, coordinate descent, cyclic descent, damped descent, dual ascent, greedy "
+        "descent, lazy descent, layered descent, mirror descent, natural descent, paired descent, patient descent, "
+        "plain descent, random search, signed descent, sparse descent, twin descent"
+    ),
+    "flag": ("yes", "no"),
+}
+# kind: lowest, highest, step, unit
+_NUMBERS: dict[str, tuple[int, int, int, str]] = {
+    "year": (1201, 1989, 1, ""),
+    "length": (31, 988, 1, " kilometres"),
+    "depth": (11, 389, 1, " metres"),
+    "price": (12, 960, 4, " crowns"),
+    "sentences": (1100, 98700, 100, " sentences"),
+    "annotators": (3, 77, 1, " annotators"),
+    "layers": (2, 96, 2, " layers"),
+    "parameters": (13, 970, 1, " million parameters"),
+    "points": (201, 979, 1, " points"),
+}
+VALUES = frozenset((*_CHOICES, *_NUMBERS))
+"""Kinds of things that have no name of their own."""
+_UNITS = tuple(unit for *_, unit in _NUMBERS.values() if unit)
+
+
+def make(kind: str, dice: Dice) -> str:
+    """A value of the kind, as a text writes it."""
+    if kind in _CHOICES:
+        return dice.pick(_CHOICES[kind])
+    low, high, step, unit = _NUMBERS[kind]
+    value = low + step * dice.below((high - low) // step + 1)
+    if kind == "points":
+        return f"{value // 10}.{value % 10}{unit}"
+    if kind == "sentences":
+        return f"{value // 1000},{value % 1000:03d}{unit}"
+    return f"{value}{unit}"
+
+
+def aliases(answer: str) -> tuple[str, ...]:
+    """Other ways to give the answer: without its unit, without the article, by the name alone."""
+    for unit in _UNITS:
+        if answer.endswith(unit):
+            return (answer.removesuffix(unit),)
+    if answer.startswith("the "):
+        short = answer.removeprefix("the ")
+        name = short.rpartition(" ")[2]
+        return (short, name) if name[:1].isupper() else (short,)
+    return ()

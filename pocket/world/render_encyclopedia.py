@@ -16,8 +16,8 @@ from harness.types import Example, Gold, Question
 from pocket.world.fact_graph import Asked, Growth
 from pocket.world.facts import INVERSE, Path
 from pocket.world.layout import Made, Order, Page, Paragraph, facts_room, lay, pad, spans
+from pocket.world.names import aliases
 from pocket.world.templates import schema
-from pocket.world.values import aliases
 
 _COMPARED = 0.4  # share of comparisons among the questions that can be one
 _DOCUMENTS = 8  # that are retrieved

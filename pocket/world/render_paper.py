@@ -8,8 +8,8 @@ from __future__ import annotations
 from harness.types import Example, Gold, Question
 from pocket.world.fact_graph import Asked, Growth
 from pocket.world.layout import Made, Order, Page, Paragraph, facts_room, filler, lay, pad, questions_that_fit, spans
+from pocket.world.names import aliases
 from pocket.world.templates import schema
-from pocket.world.values import aliases
 
 _SECTIONS = ("Data", "Method", "Training", "Experiments", "Results")
 _NOTHING = 0.12  # share of questions that the paper does not answer

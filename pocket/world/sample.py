@@ -19,7 +19,7 @@ from harness.cost.free_memory import available
 from harness.errors import CannotRun, ConfigError, UnknownName
 from harness.stats.rng import Dice
 from harness.types import Document, Example
-from pocket.world import render_choice, render_encyclopedia, render_paper, render_story
+from pocket.world import render_encyclopedia, render_paper, render_story
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import FactBase
 from pocket.world.layout import CHARACTERS, Made, Order, Stated
@@ -49,7 +49,7 @@ KINDS: dict[str, Kind] = {
     "2wikimultihopqa": Kind(render_encyclopedia.make, (2, 4)),
     "narrativeqa": Kind(render_story.make, (1, 2), per_document=5),
     "qasper": Kind(render_paper.make, (1, 2), per_document=5),
-    "quality": Kind(render_choice.make, (1, 2), per_document=5),
+    "quality": Kind(render_story.make_choice, (1, 2), per_document=5),
     "retrieved": Kind(render_encyclopedia.make_retrieved, (1, 2, 3, 4)),
 }
 

@@ -19,17 +19,18 @@ from functools import cache
 from pathlib import Path as FilePath
 
 from harness.stats.rng import Dice
-from pocket.world.facts import INVERSE, Compare, Fact, Path, Query, Same
-from pocket.world.values import KINDS as VALUES
+from pocket.world.facts import INVERSE, Compare, Fact, Path, Query, Same, paths
+from pocket.world.names import VALUES
 
 _MARKS = (".+", ".-", ".", "?", "=", "@", "!", "-", "&", "<", ">", "#")
 _WORDS = FilePath(__file__).with_name("words")  # the tables; things in stories pass from hand to hand in their order
 _TABLES = {"encyclopedia": ("encyclopedia", "places"), "story": ("story",), "paper": ("paper",)}
-_OPENERS = {
+OPENERS = {
     "encyclopedia": ("As far as is known, ", "By all accounts, ", "It is certain that ", "The records agree that "),
     "story": ("In truth, ", "As it happened, ", "People said that "),
     "paper": ("In this work, ", "As in earlier studies, ", "Unless stated otherwise, "),
 }
+"""The phrases that a sentence may open with."""
 _OPENED = 0.15
 
 
@@ -113,7 +114,7 @@ class Schema:
         text = dice.pick(self.relations[fact.relation].statements(fact.object))
         opened = dice.chance(_OPENED) and text.startswith("{")
         text = text.format(s=fact.subject, o=fact.object)
-        return dice.pick(_OPENERS[self.name]) + text if opened else _capital(text)
+        return dice.pick(OPENERS[self.name]) + text if opened else _capital(text)
 
     def phrase(self, path: Path, dice: Dice) -> str:
         """A noun phrase for the end of the path: "the birthplace of the author of Velindra"; the start if no steps."""
@@ -125,7 +126,7 @@ class Schema:
 
     def ask(self, query: Query, dice: Dice) -> str:
         """The question in words."""
-        path = query if isinstance(query, Path) else query.first
+        path = paths(query)[0]
         relation = self.relations[path.steps[-1].removeprefix(INVERSE)]
         if isinstance(query, Path):
             inner = self.phrase(Path(path.start, path.steps[:-1]), dice)
@@ -143,11 +144,6 @@ class Schema:
             clause = f"has the {role} who {clause}"
         text = dice.pick(("Which of {a} and {b} {clause}?", "Of {a} and {b}, which one {clause}?"))
         return _capital(text.format(a=query.first.start, b=query.second.start, clause=clause))
-
-
-def openers(name: str) -> tuple[str, ...]:
-    """The phrases that a sentence of "encyclopedia", "story" or "paper" may open with."""
-    return _OPENERS[name]
 
 
 @cache

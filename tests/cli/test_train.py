@@ -66,18 +66,8 @@ def test_a_base_that_cannot_be_held_is_told_with_its_memory(here: Cli, base: Pat
 
 def test_one_task_is_trained_stopped_and_gone_on_with(here: Cli, base: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    words = (
-        "train",
-        "longrefiner",
-        "--model",
-        str(base),
-        "--profile",
-        "pocket",
-        "--task",
-        "analysis",
-        "--out",
-        str(out),
-    )
+    chosen = ("--profile", "pocket", "--task", "analysis", "--out", str(out))
+    words = ("train", "longrefiner", "--model", str(base), *chosen)
     first = here(*words, "--set", *FEW, "--steps", "1")
     assert first.returncode == 0, first.stderr
     assert "stopped after 1 steps; the same command without --steps resumes" in first.stderr

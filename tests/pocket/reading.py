@@ -7,10 +7,8 @@ from functools import cache
 from harness.stats.rng import Dice
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import Fact, FactBase, prove
-from pocket.world.names import ENDINGS
-from pocket.world.templates import _OPENERS, schema
-from pocket.world.values import KINDS as VALUES
-from pocket.world.values import make
+from pocket.world.names import ENDINGS, VALUES, make
+from pocket.world.templates import OPENERS, schema
 
 
 @cache
@@ -30,7 +28,7 @@ def shape(kind: str) -> str:
 def patterns(name: str) -> tuple[tuple[re.Pattern[str], str, str | None], ...]:
     """(pattern, relation, object of a yes/no statement) for every statement of a schema."""
     found = []
-    opener = "|".join(map(re.escape, _OPENERS[name]))
+    opener = "|".join(map(re.escape, OPENERS[name]))
     for relation in schema(name).relations.values():
         for mark, thing in ((".", None), (".+", "yes"), (".-", "no")):
             for template in relation.lines.get(mark, ()):

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.config.resolve import part
 from harness.config.schema import ModelConfig
-from pocket.card import EMBEDDED
+from pocket.card import EMBEDDED, NAME
 from pocket.cli import check as command
-from pocket.eval import adapter_check as shipped
-from pocket.eval import card as cards
 
 TASKS = ("analysis", "structuring", "selection")
 Break = Callable[[Path], object]
@@ -32,10 +31,11 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelConfig:
     importlib.invalidate_caches()
     for task in TASKS:
         told = card(root, task)
-        told["base"] = {"name": cards.NAME, "where": {"files": hash_files(EMBEDDED)}}
-        told["prompts"] = shipped.preset_digests(told["method"])
+        told["base"] = {"name": NAME, "where": {"files": hash_files(EMBEDDED)}}
+        told["prompts"] = command.preset_digests(told["method"])
         write(root, task, told)
-    return shipped.embedded().model_copy(update={"package": "made_up_package"})
+    config: ModelConfig = part("models", model=NAME)
+    return config.model_copy(update={"package": "made_up_package"})
 
 
 def card(root: Path, task: str) -> dict[str, object]:
@@ -57,7 +57,7 @@ BROKEN: list[tuple[Break, str]] = [
     (changed(prompts="0" * 16), "the adapter 'selection' was trained on other prompts of 'longrefiner'"),
     (changed(method="longrefinr"), "the method that the adapter 'selection' was trained for cannot be made: unknown"),
     (
-        changed(base={"name": cards.NAME, "where": {"files": "0" * 64}}),
+        changed(base={"name": NAME, "where": {"files": "0" * 64}}),
         "the adapter 'selection' is stale: it was trained on other weights of 'pocket-llama'",
     ),
     (changed(base={"name": "other", "where": {"files": "0" * 64}}), "its card has the mark of other weights"),
@@ -65,45 +65,31 @@ BROKEN: list[tuple[Break, str]] = [
 
 
 def test_what_fits(package: ModelConfig) -> None:
-    found = shipped.check(package, EMBEDDED)
-    assert (found.right, found.wrong, found.unread) == ([*TASKS], [], None)
+    assert command.adapter_problems(package, EMBEDDED) == dict.fromkeys(TASKS)
+    assert command.adapter_problems(package.model_copy(update={"offers": {}}), EMBEDDED) == {}, "none came along"
 
 
 @pytest.mark.parametrize(("spoil", "sentence"), BROKEN, ids=[sentence for _, sentence in BROKEN])
 def test_what_does_not(spoil: Break, sentence: str, package: ModelConfig, tmp_path: Path) -> None:
     spoil(tmp_path / "made_up_package")
-    found = shipped.check(package, EMBEDDED)
-    assert found.right == ["analysis", "structuring"]
-    (told,) = found.wrong
-    assert sentence in told
-
-
-def test_none_that_came_along_and_none_that_can_be_read(package: ModelConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    bare = package.model_copy(update={"offers": {}})
-    assert shipped.check(bare, EMBEDDED) == shipped.Adapters()
-    find = importlib.util.find_spec
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "peft" else find(name))
-    found = shipped.check(package, EMBEDDED)
-    assert (found.right, found.wrong) == ([], [])
-    assert found.unread is not None
-    assert "peft" in found.unread
+    found = command.adapter_problems(package, EMBEDDED)
+    assert (found["analysis"], found["structuring"]) == (None, None)
+    assert sentence in (found["selection"] or "")
 
 
 @pytest.mark.parametrize("skills_wrong", [False, True])
-@pytest.mark.parametrize("sentences", [[], ["the adapter 'selection' is stale"]])
+@pytest.mark.parametrize("sentence", [None, "the adapter 'selection' is stale"])
 def test_the_command_says_both_and_fails_for_either(
-    sentences: list[str], skills_wrong: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    sentence: str | None, skills_wrong: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command, "stale", lambda *_: [("answer", "never trained")] if skills_wrong else [])
-    monkeypatch.setattr(shipped, "check", lambda *_: shipped.Adapters(["analysis"], sentences))
-    assert command.check(None) == (4 if sentences or skills_wrong else 0)
+    monkeypatch.setattr(command, "adapter_problems", lambda *_: {"selection": sentence})
+    assert command.check(None) == (4 if sentence or skills_wrong else 0)
     told = capsys.readouterr()
-    assert ("1 adapters fit the weights and the prompts" in told.out) is not bool(sentences)
-    assert all(sentence in told.err for sentence in sentences)
-    assert ("make adapters" in told.err) is bool(sentences)
-
-
-def test_the_adapters_are_not_those_of_a_folder_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "stale", lambda *_: [])
-    monkeypatch.setattr(shipped, "check", lambda *_: pytest.fail("asked"))
-    assert command.check(str(EMBEDDED)) == 0
+    assert ("1 adapters fit the weights and the prompts" in told.out) is (sentence is None)
+    assert ((sentence or "make adapters") in told.err, "make adapters" in told.err) == (sentence is not None,) * 2
+    assert command.check(str(EMBEDDED)) == (4 if skills_wrong else 0), "no adapters are of a folder that is named"
+    find = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "peft" else find(name))
+    assert command.check(None) == (4 if skills_wrong else 0)
+    assert "the adapters are not checked: they need the package peft" in capsys.readouterr().err

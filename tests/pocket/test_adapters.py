@@ -10,7 +10,7 @@ from harness.config import presets
 from harness.config.schema import ModelConfig
 from harness.llm.adapters import furnished
 from harness.llm.model_info import model_facts
-from pocket.eval.adapter_check import preset_digests
+from pocket.cli.check import preset_digests
 
 TASKS = ("analysis", "structuring", "selection")
 

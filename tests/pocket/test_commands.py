@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UserError
-from harness.training.checkpoint import Progress
+from harness.training.loop import Progress
 from pocket.eval import card as cards
 from pocket.tasks.catalog import skills
 from pocket.tasks.recipes import Curriculum
@@ -43,10 +43,9 @@ def course(tmp_path: Path) -> str:
 
 def trained(folder: Path, *names: str) -> Path:
     """The folder with a card that says that these skills were trained."""
-    whole = Curriculum.model_validate(
-        {"stages": [{"name": "all", "steps": 1, "recipes": [{"skill": name, "facts": [1, 2]} for name in names]}]}
-    )
-    cards.write(cards.begin(folder, whole, Progress(step=1, passed=[{"stage": "all", "steps": 1}]), 0, "cpu"))
+    right = {f"{number} {name}": 1.0 for number, name in enumerate(names)}
+    progress = Progress(step=1, passed=[{"stage": "all", "steps": 1, "right": right}])
+    cards.write(cards.begin(folder, progress, 0, "cpu"))
     return folder
 
 
@@ -55,8 +54,6 @@ def trained(folder: Path, *names: str) -> Path:
 MISTAKES: list[tuple[list[str], list[str]]] = [
     (["train"], ["Missing option '--out'"]),
     (["train", "--out", "o", "--skill", "anwser"], ["unknown skill 'anwser'. Did you mean 'answer'", "pocket skills"]),
-    (["train", "--out", "o", "--skill", "answer,chose"], ["unknown skill 'chose'. Did you mean 'choose'"]),
-    (["train", "--out", "o", "--device", "gpu"], ["unknown device 'gpu'"]),
     (["train", "--out", "o", "--steps", "0"], ["--steps", "greater than or equal to 1"]),
     (["train", "--out", "o", "--curriculum", "none.yaml"], ["cannot read the curriculum none.yaml"]),
     (
@@ -70,19 +67,14 @@ MISTAKES: list[tuple[list[str], list[str]]] = [
         ["train", "--out", "o", "--from", "bare"],
         ["'bare' is no folder of a trained pocket model: it has no tokenizer.js"],
     ),
-    (["train", "--out", "o", "--mlflow", "mlruns"], ["MLflow no longer writes to a folder ('mlruns')"]),
     (["eval", "nowhere"], ["no model folder 'nowhere'"]),
-    (["eval", "."], ["the folder '.' holds no model (no config.json)"]),
     (["eval", "model", "--skill", "anwser"], ["unknown skill 'anwser'. Did you mean 'answer'"]),
     (["eval", "model", "--questions", "1"], ["--questions", "greater than or equal to 2"]),
     (["check", "nowhere"], ["no model folder 'nowhere'"]),
     (["check", "model"], ["there is no card.json beside the weights in model"]),
-    (["skills", "nowhere"], ["no model folder 'nowhere'"]),
     (["train-reranker"], ["Missing option '--out'"]),
-    (["train-reranker", "--out", "o", "--from", "nowhere"], ["there is no folder 'nowhere' to go on from"]),
     (["train-reranker", "--out", "o", "--from", "."], ["'.' is no folder of a trained pocket model: it has no con"]),
     (["train-reranker", "--out", "o", "--layers", "0"], ["--layers", "greater than or equal to 1"]),
-    (["train-reranker", "--out", "o", "--questions", "1"], ["--questions", "greater than or equal to 2"]),
     (["trian"], ["No such command 'trian'", "Did you mean 'train'?"]),
 ]
 
@@ -152,15 +144,6 @@ def test_check(here: Cli, cli: Cli, model: Path) -> None:
     told = done.stderr.splitlines()
     assert {line.split("'")[1] for line in told} == {"answer", "pecan search", "memwalker leaf", "qrmem ask"}
     assert all("changed since training" in line for line in told)
-
-
-def test_check_names_what_was_never_trained(here: Cli, model: Path) -> None:
-    trained(model, "answer")
-    done = here("pocket", "check", "model")
-    assert (done.returncode, done.stdout) == (4, "")
-    told = done.stderr.splitlines()
-    assert [line.split("'")[1] for line in told] == [name for name in skills() if name != "answer"]
-    assert all("never trained" in line for line in told)
 
 
 @pytest.mark.parametrize("verb", ["check", "eval", "skills"])
@@ -281,7 +264,7 @@ def test_only_some_skills() -> None:
     )
 
     def left(*names: str) -> list[tuple[str, list[tuple[str, float | None]]]]:
-        kept = Curriculum.model_validate(_only(whole, names))
+        kept = _only(whole, names)
         return [(s.name, [(r.skill, r.gate) for r in s.recipes]) for s in kept.stages]
 
     assert left("pecan search") == [
@@ -294,7 +277,7 @@ def test_only_some_skills() -> None:
         ("1", [("answer", 0.5), ("recall", 0)]),
         ("2", [("answer", None)]),
     ]
-    assert Curriculum.model_validate(_only(whole, ["answer", "choose", "pecan search"])) == whole
+    assert _only(whole, ["answer", "choose", "pecan search"]) == whole
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(

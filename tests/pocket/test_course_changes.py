@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harness.errors import UserError
-from harness.training.checkpoint import Checkpoint, Progress
+from harness.training.loop import Checkpoint, Progress
 from pocket.tasks.recipes import Curriculum
 from pocket.train.curriculum import course_notes, stage_digests
 
@@ -24,11 +24,9 @@ def course(*stages: dict[str, Any]) -> Curriculum:
     return Curriculum.model_validate({"stages": stages or STAGES})
 
 
-def found(stage: int, steps: int, *, about: dict[str, Any] | None = None, recipes: int = 0) -> Checkpoint:
-    """A checkpoint `steps` into a stage of STAGES, with shares for so many recipes."""
-    recent = {str(n): [0.5] for n in range(recipes)}
-    told = {"course": stage_digests(course())} if about is None else about
-    return Checkpoint(Progress(step=100 + steps, stage=stage, since=100, recent=recent), {}, told)
+def found(stage: int, steps: int) -> Checkpoint:
+    """A checkpoint `steps` into a stage of STAGES."""
+    return Checkpoint(Progress(step=100 + steps, stage=stage, since=100), {}, {"course": stage_digests(course())})
 
 
 def with_(at: int, **more: Any) -> list[dict[str, Any]]:
@@ -44,10 +42,8 @@ def with_(at: int, **more: Any) -> list[dict[str, Any]]:
         ({"name": "renamed"}, True),
         ({"gate": 0.95, "over": 50}, True),  # what it was before, said
         ({"recipes": [RECALL, {**ANSWER, "size": 256, "weight": 1}]}, True),
-        ({"steps": 61}, False),
         ({"gate": 0.9}, False),
         ({"end_rate": 0.0001}, False),
-        ({"recipes": [RECALL]}, False),
         ({"recipes": [ANSWER, RECALL]}, False),
         ({"recipes": [RECALL, {**ANSWER, "facts": [1, 3]}]}, False),
         ({"recipes": [RECALL, {**ANSWER, "ask": {"two": 2, "one": 1}}]}, False),  # drawn in another order
@@ -71,9 +67,7 @@ ALLOWED = [
     ("the same", found(1, 5), STAGES, []),
     ("a stage more", found(1, 5), [*STAGES, MORE], [BEHIND.format(2, 4)]),
     ("a later stage changed", found(1, 5), with_(2, steps=7), [BEHIND.format(2, 3)]),
-    ("later stages gone", found(1, 5), STAGES[:2], [BEHIND.format(2, 2)]),
     ("a stage not yet begun changed", found(1, 0), with_(1, steps=7), [BEHIND.format(1, 3)]),
-    ("all done, and more", found(3, 0), [*STAGES, MORE], [BEHIND.format(3, 4)]),
     ("all done", found(3, 0), STAGES, []),
     ("nothing begun", found(0, 0), [MORE], [BEHIND.format(0, 1)]),
     ("a passed stage renamed", found(1, 5), with_(0, name="renamed"), []),
@@ -88,9 +82,7 @@ def test_what_may_change(then: Checkpoint, now: list[dict[str, Any]], notes: lis
 REFUSED = [
     ("a passed stage changed", found(1, 5), with_(0, steps=21), "its stage 1 'easy' was begun and is not the same now"),
     ("the stage at hand changed", found(1, 5), with_(1, steps=7), "its stage 2 'mixed' was begun"),
-    ("the stage at hand gone", found(1, 5), STAGES[:1], "its stage 2 was begun"),
     ("a stage put in before", found(1, 5), [MORE, *STAGES], "its stage 1 'more' was begun"),
-    ("all done, one gone", found(3, 0), STAGES[:2], "its stage 3 was begun"),
     ("one step done", found(0, 1), [MORE], "its stage 1 'more' was begun"),
 ]
 

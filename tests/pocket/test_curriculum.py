@@ -5,10 +5,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import ConfigError, UserError
-from harness.method.hooks import Skill
 from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
-from pocket.tasks.catalog import SCENES, skills
 from pocket.tasks.recall import Drill
 from pocket.train.batches import make_batch
 from pocket.train.curriculum import curriculum
@@ -20,12 +18,6 @@ def write(folder: Path, recipe: str = "{skill: answer, facts: [1, 3]}", more: st
     path = folder / "course.yaml"
     path.write_text(STAGE.format(recipe, more))
     return path
-
-
-def test_skills_are_those_that_methods_declare() -> None:
-    found = skills()
-    assert set(found) >= {"answer", "choose", "pecan search", "pecan points", "pecan points of points", "summary"}
-    assert all(isinstance(s, Skill) and s.name == name and s.scene in SCENES for name, s in found.items())
 
 
 def test_the_projects_own_makes_batches(teacher: Teacher, drills: Drill) -> None:
@@ -53,18 +45,11 @@ BAD = [
     ),
     ("{skill: answer, facts: [1, 3], kinds: [novel]}", "", ConfigError, "unknown 'novel'; known: musique, hotpotqa"),
     ("{skill: answer, facts: [1, 3], ask: {three: 1}}", "", ConfigError, "unknown 'three'; known: one, two, compare"),
-    ("{skill: answer, facts: 3}", "", ConfigError, "stages.0.recipes.0.facts=3: .*tuple"),
     ("{skill: answer, facts: [1]}", "", ConfigError, "stages.0.recipes.0.facts.1 is missing"),
     ("{skill: answer, facts: [1, 3], size: 8}", "", ConfigError, "recipes.0.size=8: .*greater than or equal to 32"),
-    ("{skill: answer, facts: [1, 3], weight: 0}", "", ConfigError, "recipes.0.weight=0: .*greater than 0"),
-    ("{skill: answer, facts: [1, 3], questions: 0}", "", ConfigError, "recipes.0.questions=0: "),
-    ("{skill: answer, facts: [1, 3], gate: 2}", "", ConfigError, "recipes.0.gate=2: .*less than or equal to 1"),
     ("{skill: answer, facts: [1, 3], peices: 2}", "", ConfigError, "unknown key '.*peices'. Did you mean 'pieces'"),
     ("{skill: answer, facts: [1, 3]}", ", gates: 1", ConfigError, "unknown key '.*gates'. Did you mean 'gate'"),
     ("{skill: answer, facts: [1, 3]}", ", gate: 0", ConfigError, "stages.0.gate=0: "),
-    ("{skill: answer, facts: [1, 3]}", ", rate: 0", ConfigError, "stages.0.rate=0: "),
-    ("{skill: answer, facts: [1, 3]}", ", tokens: 10", ConfigError, "stages.0.tokens=10: "),
-    ("{skill: answer, facts: [1, 3]}", ", over: 0", ConfigError, "stages.0.over=0: "),
     ("", "", ConfigError, r"stages.0.recipes=\[\]: should have at least one item"),
 ]
 
@@ -81,8 +66,6 @@ def test_what_is_wrong_is_named(tmp_path: Path, recipe: str, more: str, error: t
 FILES = [
     (None, UserError, "cannot read the curriculum course.yaml: .*No such file"),
     ("a: [", UserError, "cannot read the curriculum course.yaml: while parsing"),
-    ("", ConfigError, "course.yaml.*should be"),
-    ("- 1", ConfigError, "course.yaml.*should be"),
     ("{}", ConfigError, "course.yaml.*stages is missing"),
     ("stages: []", ConfigError, "course.yaml.*stages=.*at least one item"),
     ("stages: [{name: a, steps: 9}]", ConfigError, "stages.0.recipes is missing"),
@@ -100,18 +83,13 @@ def test_a_file_that_is_none(tmp_path: Path, text: str | None, error: type[UserE
 
 SENSELESS = [
     ("{skill: answer, facts: [5, 2]}", r"facts=\[5, 2\]: should be the lowest and the highest number, 1 or more"),
-    ("{skill: answer, facts: [0, 0]}", r"facts=\[0, 0\]: should be the lowest and the highest"),
     ("{skill: recall, pairs: [0, 0]}", r"pairs=\[0, 0\]: should be the lowest and the highest"),
-    ("{skill: recall, pairs: [9000, 9000]}", r"pairs=\[9000, 9000\]: 9000 pairs do not fit size=256"),
     ("{skill: recall, pairs: [4, 129]}", r"pairs=\[4, 129\]: 129 pairs do not fit size=256"),
-    ("{skill: answer, tokens: [-5, 300]}", r"tokens=\[-5, 300\]: should be .* 200 or more"),
     ("{skill: answer, tokens: [100, 300]}", r"tokens=\[100, 300\]: should be .* 200 or more"),
     ("{skill: answer, tokens: [300, 9000]}", r"a text of 9000 tokens is longer than the window of 2048"),
     ("{skill: answer, facts: [1, 3], size: 4096}", "size=4096 is more than the window of 2048 tokens"),
-    ("{skill: answer, facts: [1, 3], ask: {one: 0}}", "ask={'one': 0}: should be weights above 0; leave out what is"),
     ("{skill: answer, facts: [1, 3], ask: {one: 1, two: -1}}", "ask={'one': 1, 'two': -1}: should be weights above 0"),
     ("{skill: answer, facts: [1, 3], ask: {one: .nan}}", "finite number"),
-    ("{skill: answer, facts: [1, 3], ask: {}}", "ask={}: should be weights above 0"),
     ("{skill: answer, facts: [1, 3], weight: .inf}", "weight=inf: .*finite number"),
     ("{skill: answer, facts: [1, 3], kinds: []}", r"kinds=\[\]: should have at least one item"),
     ("{skill: pecan points of points, facts: [1, 3]}", "gathers the points of several parts; give it pieces of 2 or"),
@@ -122,7 +100,6 @@ SENSELESS = [
         "{skill: answer, facts: [1, 3], pieces: 2, some: true}",
         "'some' needs a text of 'tokens' in 'pieces' of 2 or more",
     ),
-    ("{skill: answer, tokens: [200, 300], some: true}", "'some' needs a text of 'tokens' in 'pieces' of 2 or more"),
     ("{skill: summary, tokens: [200, 300], pieces: 3, some: true}", "'some' is not for 'summary', which tells all of"),
     ("{skill: answer, tokens: [200, 300], pieces: 3, mixed: true}", "'mixed' is not for 'answer', which is shown no"),
 ]
@@ -132,19 +109,6 @@ SENSELESS = [
 def test_a_recipe_that_makes_no_sense(tmp_path: Path, recipe: str, message: str) -> None:
     with pytest.raises(ConfigError, match=rf"^course.yaml: stage 'a': stages\.0\.recipes\.0[.:].*{message}"):
         curriculum(write(tmp_path, recipe))
-
-
-SENSIBLE = [
-    "{skill: answer, tokens: [900, 4000], pieces: 20, some: true, size: 1536}",  # only some of it is shown
-    "{skill: pecan search, tokens: [900, 2400], pieces: 20, some: true, mixed: true, size: 1536}",
-    "{skill: recall, pairs: [4, 128]}",
-    "{skill: answer, pairs: [2, 6], between: 5, weight: 0.5, gate: 0}",
-]
-
-
-@pytest.mark.parametrize("recipe", SENSIBLE)
-def test_a_recipe_that_makes_sense(tmp_path: Path, recipe: str) -> None:
-    assert len(curriculum(write(tmp_path, recipe)).stages[0].recipes) == 1
 
 
 def test_the_window_is_that_of_the_model(tmp_path: Path) -> None:
@@ -180,7 +144,3 @@ def test_all_mistakes_of_all_stages_at_once(tmp_path: Path) -> None:
     assert len(found) == len(starts)
     for problem, start in zip(found, starts, strict=True):
         assert problem.startswith(start)
-
-
-def test_the_projects_own_is_checked_with_the_same_rules() -> None:
-    assert len({stage.name for stage in curriculum().stages}) == len(curriculum().stages) > 5

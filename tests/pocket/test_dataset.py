@@ -241,16 +241,3 @@ def test_options_that_are_no_mapping(tmp_path: Path) -> None:
     (tmp_path / "own.yaml").write_text("dataset: {name: pocket/musique, tokens: 500, options: 3}\n")
     with pytest.raises(ConfigError, match=r"dataset\.options=3"):
         _ = resolve(Choices(method="bm25", files=(str(tmp_path / "own.yaml"),))).config
-
-
-@pytest.mark.parametrize(
-    ("dataset", "key", "message"),
-    [
-        ("pocket/musique", "dataset.licens", "unknown key 'dataset.licens' (--set). Did you mean 'licence'?"),
-        ("musique", "dataset.tokens", "unknown key 'dataset.tokens'"),
-    ],
-)
-def test_unknown_keys_stay_unknown(dataset: str, key: str, message: str) -> None:
-    with pytest.raises(UserError) as caught:
-        _ = resolve(Choices(method="bm25", dataset=dataset, sets={key: Raw("5")})).config
-    assert message in str(caught.value)

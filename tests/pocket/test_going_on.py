@@ -10,12 +10,11 @@ import pytest
 import torch
 
 from harness.errors import UserError
-from harness.training.checkpoint import Checkpoint, Progress
+from harness.training.loop import Checkpoint, Progress
 from pocket.train import llama
-from pocket.train.trainer import Trainer, train
+from pocket.train.trainer import Trainer
 from tests.forked import start
-from tests.pocket.slow_training import SIZES, settings
-from tests.pocket.trainings import RECALL, begun, lines, steady, weights
+from tests.pocket.trainings import RECALL, begun, lines, settings, steady, train, weights
 
 
 def test_killed_and_resumed_it_ends_the_same(
@@ -23,7 +22,7 @@ def test_killed_and_resumed_it_ends_the_same(
 ) -> None:
     out = begun(tokenizer_folder, tmp_path / "out")
     training = start(
-        "tests.pocket.slow_training", [str(out), str(course), "100"], tmp_path, tmp_path / "printed", os.environ
+        "tests.pocket.trainings", [str(out), str(course), "100"], tmp_path, tmp_path / "printed", os.environ
     )
     code, _, messages = training.end()
     assert code == -signal.SIGKILL, messages
@@ -75,13 +74,6 @@ def test_a_start_is_kept_and_only_the_same_may_be_told_again(
         Trainer(settings(out, course, begin=out / "model"), lambda _: None)
     with pytest.raises(UserError, match="began from no weights, not from those in"):
         Trainer(settings(undisturbed[0], course, begin=begin), lambda _: None)
-
-
-def test_another_seed_does_not_go_on(undisturbed: tuple[Path, list[str]], course: Path) -> None:
-    with pytest.raises(UserError, match=r"of another training: seed \(0 there, 1 here\)"):
-        Trainer(settings(undisturbed[0], course, seed=1), lambda _: None)
-    with pytest.raises(UserError, match="of another training: sizes"):
-        Trainer(settings(undisturbed[0], course, sizes={**SIZES, "hidden_size": 64}), lambda _: None)
 
 
 def test_a_changed_course_is_said(undisturbed: tuple[Path, list[str]], course: Path, tmp_path: Path) -> None:

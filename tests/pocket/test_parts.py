@@ -8,10 +8,8 @@ from hypothesis import strategies as st
 
 from harness.stats.rng import Dice, Draws
 from pocket.world.facts import Compare, Fact, FactBase, Path, Same, prove, supports
-from pocket.world.names import ENDINGS, MIDDLES, STARTS, Namer, core
+from pocket.world.names import ENDINGS, MIDDLES, STARTS, VALUES, Namer, aliases, core
 from pocket.world.templates import schema
-from pocket.world.values import KINDS as VALUES
-from pocket.world.values import aliases
 
 KNOWN = [392, 747, 347, 74, 28]
 SHUFFLED = "efabdc"
@@ -129,8 +127,8 @@ def test_the_prover_agrees_with_a_search_of_all_chains(facts: list[tuple[str, st
 
 def test_a_fact_base_keeps_its_promises() -> None:
     made = base(("B1", "author", "P1"))
-    made.close("author", "P1")
-    made.keep_silent("B9", "author")
+    made.closed.add(("author", "P1"))
+    made.silent.add(("B9", "author"))
     for fact in (Fact("B1", "author", "P2"), Fact("B2", "author", "P1"), Fact("B9", "author", "P3")):
         assert not made.allows(fact)
         with pytest.raises(ValueError, match="contradicts"):

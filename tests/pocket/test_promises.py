@@ -35,12 +35,6 @@ def holds(text: str, thing: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(thing)}(?!\w)", text, re.IGNORECASE) is not None
 
 
-def test_there_are_a_thousand_texts_and_none_twice() -> None:
-    texts = [d.text for kind in EVERY for _, made in documents(kind) for d in made.documents]
-    assert len(texts) > 1000
-    assert len(set(texts)) == len(texts)
-
-
 @pytest.mark.parametrize("kind", EVERY)
 def test_one_answer_and_no_support_too_many(kind: str) -> None:
     for _, made in documents(kind):

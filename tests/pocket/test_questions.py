@@ -48,15 +48,6 @@ def test_the_answer_is_proved_and_is_the_only_one_and_no_support_is_too_many(nam
         assert not any(prove(found.query, asker.base, without=fact) for fact in found.supports)
 
 
-def test_nothing_proves_the_unanswerable() -> None:
-    for asker, found in asked("nothing"):
-        assert (found.answer, found.kind) == (UNANSWERABLE, "unanswerable")
-        assert found.supports == ()
-        assert isinstance(found.query, Path)
-        assert prove(found.query, asker.base) == frozenset()
-        assert any(f.subject == found.query.start for f in asker.facts)  # the text speaks of it
-
-
 FACTS = (
     Fact("Velindra", "book.author", "Toren"),
     Fact("Julindra", "book.author", "Mirel"),

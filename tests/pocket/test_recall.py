@@ -6,7 +6,7 @@ import pytest
 
 from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
-from pocket.tasks.recall import PARTS, Drill, drill, parts, scenes
+from pocket.tasks.recall import PARTS, Drill, drill, parts
 from pocket.world.names import ENDINGS, core
 
 
@@ -58,28 +58,3 @@ def test_a_name_is_asked_for_the_number_of_its_part(drills: Drill, teacher: Teac
 
 
 # --- as texts and questions -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("between", [0, 6])
-@pytest.mark.parametrize("pairs", [(1, 1), (2, 6)])
-def test_a_question_names_one_of_a_pair_and_the_answer_is_the_other(
-    drills: Drill, pairs: tuple[int, int], between: int
-) -> None:
-    names, counts, sides = set(drills.names), set(), set()
-    for n in range(40):
-        found = list(scenes(drills, Dice("scenes", n), pairs, between))
-        counts.add(len(found))
-        ((text,),) = {scene.texts for scene in found}  # all are about one text
-        lines = [
-            [word for word in re.findall(r"\w+", line) if word in names] for line in re.split(r"\.\s*", text) if line
-        ]
-        assert all(len(line) == 2 for line in lines)
-        assert len({name for line in lines for name in line}) == 2 * len(lines)  # nothing stands there twice
-        for line, scene in zip(lines, found, strict=True):
-            (asked,) = [word for word in re.findall(r"\w+", scene.question.text) if word in names]
-            assert {asked, *scene.replies} == set(line)
-            assert scene.question.text.endswith("?")
-            assert not scene.verdicts
-            sides.add(asked == line[0])
-    assert (min(counts), max(counts)) == pairs
-    assert sides == {True, False}  # else the answer could be found by its place

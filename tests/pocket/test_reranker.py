@@ -84,15 +84,6 @@ def test_chunks_are_those_of_the_rows_and_the_stating_ones_hold_the_facts(kind: 
             assert shared > 0 if stating else shared <= max(f.end - f.start for f in one.facts) / 2
 
 
-@pytest.mark.parametrize(
-    ("fact", "chunk"),
-    [(("a", 8, 14), 1), (("a", 5, 15), 0), (("a", 9, 31), 2), (("b", 1, 3), 3)],  # most of it; a tie: the first
-)
-def test_a_fact_belongs_to_the_chunk_with_most_of_it(fact: tuple[str, int, int], chunk: int) -> None:
-    chunks = [Support("a", 0, 10), Support("a", 10, 20), Support("a", 20, 31), Support("b", 0, 10)]
-    assert np.flatnonzero(reranker_lists._states_a_fact(chunks, [Support(*fact)])).tolist() == [chunk]
-
-
 def test_a_step_is_a_function_of_seed_and_number_and_reads_training_texts(
     offsets: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,17 +96,6 @@ def test_a_step_is_a_function_of_seed_and_number_and_reads_training_texts(
     assert {t.purpose for t in seen} == {"training"}
     assert {t.seed for t in seen} == {1_000_000}
     assert len({t.number for t in seen}) == len(seen) - sum(t.number < 48 for t in seen) // 2  # step 1 was drawn twice
-
-
-def test_unanswerable_questions_are_left_out(offsets: Any) -> None:
-    texts = [Texts("qasper", 3, number, 800, "evaluation") for number in range(6)]
-    asked = [
-        a
-        for t in texts
-        for a in sample("qasper", 3, tokens=800, purpose="evaluation", hops=(1, 2), number=t.number).asked
-    ]
-    kept = [one for t in texts for one in listed(t, offsets)]
-    assert len(kept) == sum(bool(a.supports) for a in asked) < len(asked)
 
 
 # --- the folder -------------------------------------------------------------------------------------------------------
@@ -224,20 +204,6 @@ def test_it_learns(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert load_reranker(config, Meter(), "reranker").score("Who?", texts).argmax() == 1
 
 
-def test_the_loss_by_hand() -> None:
-    one = Listed("q", "d", (), ("a", "b", "c"), np.array([True, False, True]), (), ())
-    scores = torch.tensor([1.0, 0.0, 2.0])
-    total = np.log(np.exp([1.0, 0.0, 2.0]).sum())
-    assert float(reranker_training._loss(scores, one)) == pytest.approx(((total - 1) + (total - 2)) / 2)
-    assert reranker_training._recall(np.array([3.0, 2, 2, 2, 2, 2]), np.array([0, 0, 0, 1, 0, 1])) == 0.5
-
-
-def test_the_rate_rises_and_falls() -> None:
-    rates = [reranker_training._rate(step, 1000) for step in (0, 49, 500, 999)]
-    top = reranker_training._RATE
-    assert rates == pytest.approx([top / 50, top * 0.951, top * 0.5, top * 0.02])
-
-
 # --- the exam and the card --------------------------------------------------------------------------------------------
 
 
@@ -262,7 +228,7 @@ def test_recall_and_its_interval_by_hand(monkeypatch: pytest.MonkeyPatch, offset
 
 def test_the_exam_and_its_card(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reranker_exam, "KINDS", ("musique", "qasper"))
-    monkeypatch.setattr(reranker_exam, "_minilm", lambda: None)
+    monkeypatch.setattr(reranker_exam, "part", lambda *_, **__: EncoderConfig(name="none", source="/no/where"))
     chosen = settings(tmp_path, model, steps=1)
     folder = train(chosen, lambda _: None)
     said: list[str] = []
@@ -293,7 +259,7 @@ def test_it_trains_examines_and_knows_its_own_folder(
     here: Cli, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reranker_exam, "KINDS", ("musique",))
-    monkeypatch.setattr(reranker_exam, "_minilm", lambda: None)
+    monkeypatch.setattr(reranker_exam, "part", lambda *_, **__: EncoderConfig(name="none", source="/no/where"))
     shutil.copytree(model, "model")
     done = here("pocket", "train-reranker", "--out", "o", *TINY)
     assert done.returncode == 0, done.stderr

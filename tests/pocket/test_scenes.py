@@ -3,12 +3,10 @@
 import hashlib
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
 from harness.errors import UnknownName
-from harness.method.hooks import Scene
 from harness.stats.rng import Dice
 from pocket.tasks import parts, recall, scenes
 from pocket.tasks.catalog import SCENES, stage
@@ -31,14 +29,6 @@ def recipes(pieces: int) -> Iterator[tuple[Recipe, Dice]]:
         kind = (KINDS[n % len(KINDS)],)
         size = {"facts": (2, 12)} if n % 2 else {"tokens": (200, 500)}
         yield Recipe(skill="x", kinds=kind, ask=EVERY, questions=4, pieces=pieces, **size), Dice("scenes", n)
-
-
-def told(scene: str, pieces: int = 1) -> list[tuple[Shown, Scene]]:
-    found = []
-    for recipe, dice in recipes(pieces):
-        shown = show(recipe, dice)
-        found += [(shown, s) for s in SCENES[scene](recipe, shown, dice)]
-    return found
 
 
 # --- texts ------------------------------------------------------------------------------------------------------------
@@ -159,29 +149,9 @@ def test_mixed_parts_are_shown_as_their_facts_and_verdicts_stay_proved(drawn: di
     assert min(ways[way] for way in ("a line", "a part", True, False)) > 30
 
 
-@pytest.mark.parametrize("pieces", [1, 3])
-def test_points_have_each_fact_once(pieces: int) -> None:
-    for shown, scene in told("points", pieces):
-        (reply,) = scene.replies
-        lines = reply.split("\n")
-        assert all(line.startswith("* ") for line in lines)
-        assert len(lines) == len(shown.sentences)
-        for line, fact in zip(lines, shown.sentences, strict=True):  # in the order of the text
-            assert fact in read(SCHEMAS[shown.kind], line[2:])
-        assert scene.question.text == ""
-        assert all("\n" not in text for text in scene.texts)
-
-
 def test_a_kind_of_scene_that_nobody_makes() -> None:
     with pytest.raises(UnknownName, match="unknown kind of scene 'pionts'. Did you mean 'points'"):
         next(stage(Recipe(skill="x", kinds=("musique",), facts=(2, 2)), "pionts", Dice("none")))
-
-
-def test_a_text_that_states_nothing_has_no_gathered_points() -> None:
-    shown = replace(
-        show(Recipe(skill="x", kinds=("musique",), facts=(2, 2)), Dice("none")), texts=("Calm.",), stated=((),)
-    )
-    assert list(SCENES["gathered"](Recipe(skill="x", kinds=("musique",), facts=(2, 2)), shown, Dice("none"))) == []
 
 
 def test_a_wrong_option_stands_on_the_same_side_of_the_relation(drawn: dict[str, Asked]) -> None:

@@ -2,18 +2,15 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from harness.errors import CannotRun
-from harness.training.checkpoint import Progress
-from harness.training.loop import device_of
+from harness.training.loop import Progress, device_of
 from pocket.tasks.recipes import Stage
 from pocket.train.trainer import Trainer
-from tests.pocket.slow_training import settings
-from tests.pocket.trainings import begun, lines, stage, weights
+from tests.pocket.trainings import begun, lines, settings, stage, weights
 
 
 def test_the_log(undisturbed: tuple[Path, list[str]]) -> None:
@@ -83,21 +80,6 @@ def test_a_gate(where: Stage, recent: dict[str, list[float]], steps: int, master
     assert (p.since, p.recent) == ((7, recent) if mastered is None else (7 + steps, {}))
 
 
-def test_rates() -> None:
-    trainer = Trainer.__new__(Trainer)
-    falling = replace_stage(rate=1.0, end_rate=0.2, steps=10)
-    trainer.progress = Progress(step=0, since=0)
-    assert trainer._rate(falling) == pytest.approx(0.01)  # the first hundred steps begin slowly
-    for step, rate in ((500, 1.0), (505, 0.6), (510, 0.2), (600, 0.2)):
-        trainer.progress = Progress(step=step, since=500)
-        assert trainer._rate(falling) == pytest.approx(rate)
-    assert trainer._rate(replace_stage(rate=0.5)) == pytest.approx(0.5)
-
-
-def replace_stage(**more: Any) -> Stage:
-    return stage(0.9, None).model_copy(update=more)
-
-
 def test_no_gpu_is_said(tokenizer_folder: Path, course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(CannotRun, match="no GPU is available; leave --device out or use --device cpu"):
@@ -116,25 +98,17 @@ def test_a_loss_that_is_no_number_ends_the_training(
     assert not (tmp_path / "out" / "checkpoint").exists()
 
 
-def test_replies_without_room_are_logged_above_one_in_twenty(tmp_path: Path) -> None:
-    said: list[str] = []
-    trainer = Trainer.__new__(Trainer)
-    trainer.tell, trainer._file = said.append, tmp_path / "log.jsonl"
-    trainer.course = type("Course", (), {"stages": (stage(0.9, None, None, None),)})()  # type: ignore[assignment]
-    trainer.progress = Progress(step=50)
-    trainer._lost = {2: [3, 7], 0: [5, 95], 1: [6, 94]}
-    trainer._log(0.5)
-    trainer.progress.step = 100
-    trainer._log(0.5)
-    assert lines(tmp_path)[50]["left_out"] == {"1 recall": 0.06, "2 recall": 0.3}
-    assert "left out for want of room {'1 recall': 0.06, '2 recall': 0.3}" in said[0]
-    assert "left_out" not in lines(tmp_path)[100], "the next line counts anew"
-    assert "left out" not in said[1]
-
-
 def test_what_has_no_room_is_counted_on_the_way(undisturbed: tuple[Path, list[str]]) -> None:
     """In rows of 128 tokens there is not always room for both questions about a text."""
     found = lines(undisturbed[0])
     assert "left_out" not in found[50]
     assert set(found[200]["left_out"]) == {"1 answer"}
     assert 0.05 < found[200]["left_out"]["1 answer"] < 0.5
+
+
+def test_rates() -> None:
+    trainer = Trainer.__new__(Trainer)
+    falling = stage(0.9, None, steps=10).model_copy(update={"rate": 1.0, "end_rate": 0.2})
+    for step, since, rate in ((0, 0, 0.01), (500, 500, 1.0), (505, 500, 0.6), (510, 500, 0.2), (600, 500, 0.2)):
+        trainer.progress = Progress(step=step, since=since)
+        assert trainer._rate(falling) == pytest.approx(rate), "the first hundred steps begin slowly"

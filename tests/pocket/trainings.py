@@ -1,7 +1,12 @@
-"""The small course that trainings are tested with, and how their folders are read."""
+"""The small course that trainings are tested with, how their folders are read, and one that is killed on the way.
+
+python -m tests.pocket.trainings OUT COURSE STEP       trains, and is killed while it saves the checkpoint of STEP
+"""
 
 import json
 import shutil
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +14,9 @@ import torch
 from safetensors.torch import load_file
 
 from pocket.tasks.recipes import Recipe, Stage
+from pocket.train.curriculum import curriculum
+from pocket.train.trainer import Settings, Trainer
+from tests.kills import kill_at
 
 RECALL = "{skill: recall, pairs: [2, 3], size: 64}"
 # The first stages are left after their steps, the last one is not left at all.
@@ -49,3 +57,28 @@ def weights(out: Path) -> dict[str, torch.Tensor]:
 def stage(gate: float, *gates: float | None, steps: int = 100, over: int = 3) -> Stage:
     recipes = tuple(Recipe(skill="recall", pairs=(1, 1), gate=g) for g in gates)
     return Stage(name="s", recipes=recipes, gate=gate, over=over, steps=steps)
+
+
+SIZES = {
+    "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 2,
+    "max_position_embeddings": 256,
+}  # fmt: skip
+
+
+def settings(out: Path, course: Path, **more: Any) -> Settings:
+    """One thread's work of a second or two."""
+    return Settings(**{"out": out, "course": curriculum(course), "save": 50, "device": "cpu", "sizes": SIZES} | more)
+
+
+def train(settings: Settings, tell: Callable[[str], None]) -> None:
+    Trainer(settings, tell).run()
+
+
+def main() -> None:
+    out, course, last = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+    kill_at(last)
+    train(settings(out, course, steps=200), print)
+
+
+if __name__ == "__main__":
+    main()

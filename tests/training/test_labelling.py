@@ -150,7 +150,9 @@ def test_a_forecast_counts_tokens_and_measures_both_models(
     header, row = table([found])
     assert dict(zip(header, row, strict=True))["to label"] == "80"
     assert not (tmp_path / "out").exists(), "nothing is kept"
-    made.settings.tasks["analysis"] = made.settings.of("analysis").model_copy(update={"asked": "{question} {abstract}"})
+    made.settings.tasks["analysis"] = made.settings.tasks["analysis"].model_copy(
+        update={"asked": "{question} {abstract}"}
+    )
     with pytest.raises(UserError, match=r"asked has the placeholder {abstract}; those of its labels are {question}"):
         made.labelling(made.tasks[0])
     structuring = tasks(LongRefinerConfig())[1]

