@@ -10,8 +10,8 @@ The statistics: harness/stats/sequential.py.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -93,24 +93,16 @@ class Pair:
         }
 
 
-@dataclass
 class Match:
-    """All pairs of a duel. entered: method -> clusters that it was in the race for."""
+    """All pairs of a duel. sizes: questions of each cluster; entered: clusters that each method was in the race for."""
 
-    names: list[str]
-    sizes: list[int]
-    rules: Rules
-    pairs: list[Pair] = field(init=False)
-    entered: dict[str, int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        finite = self.rules.target == "table"
-        self._better = np.zeros((len(self.names), len(self.names)), dtype=bool)
+    def __init__(self, names: Sequence[str], sizes: Sequence[int], rules: Rules) -> None:
+        self.names, self.rules = names, rules
+        pairs = itertools.combinations(names, 2)
+        self.pairs = [Pair(a, b, PairedRace(sizes, finite=rules.target == "table")) for a, b in pairs]
+        self.entered = dict.fromkeys(names, 0)
+        self._better = np.zeros((len(names), len(names)), dtype=bool)
         self._evidence = np.zeros(self._better.shape)
-        self.pairs = [
-            Pair(a, b, PairedRace(self.sizes, finite=finite)) for a, b in itertools.combinations(self.names, 2)
-        ]
-        self.entered = dict.fromkeys(self.names, 0)
 
     @property
     def active(self) -> list[str]:
