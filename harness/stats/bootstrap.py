@@ -125,7 +125,8 @@ def interval(
         return Interval(mean, None, None, n, 1)
     if bounds is not None and bounds[0] <= mean <= bounds[1] and np.ptp(sums / sizes) <= _EQUAL:
         return Interval(mean, *_reach(mean, bounds, count, level), n, count)
-    low, high = _ends(_replicates(sums, sizes, seed, resamples), count, level)
+    totals = resampled([sums, sizes], seed, resamples)
+    low, high = _ends(totals[:, 0] / totals[:, 1], count, level)
     return Interval(mean, min(low, mean), max(high, mean), n, count)
 
 
@@ -222,12 +223,6 @@ def resampled(columns: Sequence[Floats], seed: int, resamples: int) -> Floats:
         for k, column in enumerate(columns):
             totals[start : start + rows, k] = column[samples].sum(axis=1)
     return totals
-
-
-def _replicates(sums: Floats, sizes: Floats, seed: int, resamples: int) -> Floats:
-    totals = resampled([sums, sizes], seed, resamples)
-    means: Floats = totals[:, 0] / totals[:, 1]
-    return means
 
 
 def _ends(means: Floats, clusters: int, level: float) -> tuple[float, float]:

@@ -120,6 +120,16 @@ def packed(root: Path, damage: int = 0) -> Path:
     return path
 
 
+def torn(root: Path) -> Path:
+    """The log as an .eval file, a part of its deflated header overwritten."""
+    path, start = root / "log.eval", 30 + len("header.json")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", json.dumps(log([sample(0)])))
+    data = path.read_bytes()
+    path.write_bytes(data[:start] + b"\xff" * 20 + data[start + 20 :])
+    return path
+
+
 def lm_eval(root: Path) -> Path:
     f1 = [1.0, 2 / 3, 0.0, 1.0]
     doc = rows(_id=["a", "b", "c", "d"], question=QUESTIONS, context="x" * 200, answers=[[gold] for gold in GOLD])
@@ -321,6 +331,7 @@ BAD: dict[str, tuple[str, Callable[[Path], Path], str]] = {
     "a cut log": ("inspect", edited(inspect, lambda text: text[:900]), "broken JSON"),
     "a cut archive": ("inspect", lambda root: lines(root / "log.eval", [{}]), "is the file cut?"),
     "a damaged archive": ("inspect", lambda root: packed(root, 1), "header.json is damaged"),
+    "a torn archive": ("inspect", torn, "cannot be read (Error -3"),
     "no log": ("inspect", lambda root: lines(root / "log.json", [{"version": 2}]), "this is no log of Inspect"),
     "epochs": ("inspect", samples(sample(0), sample(0, epoch=2)), "row 2, field 'epoch'"),
     "several models": (

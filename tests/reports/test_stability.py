@@ -83,6 +83,7 @@ def test_a_judge_that_says_no_to_all_is_left_out(tmp_path: Path) -> None:
     assert "judge" not in found.sentence
     ((_, table),) = stability.sections([found])
     assert f"the same for all methods, so left out: {STRICT}" in table["notes"][0]
+    assert table["rank by any choice"].tolist() == ["1", "2"]
 
 
 @pytest.mark.parametrize(
