@@ -25,6 +25,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from harness.config.schema import digest
@@ -39,47 +40,9 @@ TOKEN = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+|[^\W\d_]+")
 _SHORT = 4  # words of an answer that is a name rather than a sentence
 
 
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
 # Words that stay: titles, what a name may have of common words, answers that are no names.
-_KEPT = (
-    COMMON
-    | {month.casefold() for month in MONTHS}
-    | _set(
-        "academy act actor actress age agency air airline airport album ambassador archbishop army art arts "
-        "association attorney author avenue award awards band bank baron baroness battle bay beach best bible big "
-        "bishop black blue board book books boy bridge broadcasting brother brothers building bureau bush camp "
-        "cape capital capt captain cardinal castle cathedral cemetery center central centre century champion "
-        "championship championships channel chapter chief christian church cinema city class club coast col "
-        "college colony comedy command commission committee community company concert conference congress "
-        "constitution corporation council count countess country county court creek cross cup dam day death "
-        "department director district division doctor document dr drama duke earl east eastern education "
-        "elementary emperor empire empress energy engine engineer episode event false family father federal "
-        "federation festival fiction film films fire first force forces forest fort foundation fourth free friday "
-        "game games garden gen general genus girl global god gold government governor grand great green group "
-        "guard guild gulf hall heritage high highway hill hills history home honor honour hospital hotel house "
-        "human ii iii inc industries information institute institution international island islands iv ix journal "
-        "jr judge junior justice king kingdom lady lake land language law league library life light limited line "
-        "list little live local long lord love lt ltd magazine major man management march marine market master "
-        "medal media medical member memorial men middle military mill minister ministry modern monday month "
-        "mother mount mountain mountains movement movie mr mrs ms museum music musical national nations natural "
-        "naval navy network new news night no none north northeast northern northwest novel novelist ocean office "
-        "official old olympic olympics open opera orchestra order original palace paragraph parish park part "
-        "party passage peninsula people place plan planet point police political pope port post premier president "
-        "press prime prince princess prize pro production productions prof professor program project province "
-        "public queen radio railroad railway range records red region registered republic research rev revolution "
-        "river road rock round route royal saint saturday school science sea season second secretary section "
-        "security senate senator senior series service session show sir social society solo song songs south "
-        "southeast southern southwest space special species sports springs square sr st stadium stage star state "
-        "states station store story street studies studio studios sultan summer sunday super supreme system tax "
-        "team technology television temple territory theater theatre third thursday time top tour tower town "
-        "township trade tradition treaty true tsar tuesday tv unanswerable union unit united university unknown "
-        "upper valley vi vii viii village volume war water way wednesday west western white wing winter woman "
-        "women wood word works world year yes young zone"
-    )
-)
+_WORDS = Path(__file__).with_name("kept_words.txt").read_text(encoding="utf-8").split()
+_KEPT = COMMON.union(_WORDS, map(str.casefold, MONTHS))
 
 _ONSETS = (*"bdfghjklmnprstvwz", "br", "dr", "gr", "kl", "pr", "st", "tr")
 _VOWELS = "aeiou"

@@ -11,6 +11,7 @@ INSTALLED = {  # these read what is installed with this program or by pip, and w
     "harness/cli/list.py",
     "harness/config/registry.py",
     "harness/cost/free_memory.py",
+    "harness/datasets/twins.py",
     "harness/llm/template.py",
     "harness/storage/code_version.py",
     "harness/storage/lock.py",
