@@ -21,7 +21,7 @@ from harness.errors import HarnessError, LimitReached, UserError
 from harness.method import Index, Tools
 from harness.storage.code_version import own_code
 from harness.types import Answer, Document, Question
-from tests.cli.conftest import Cli, configs, environment, here  # noqa: F401 - fixtures
+from tests.cli.conftest import Cli
 from tests.cli.fakes import Echo
 from tests.made_up import musique_rows
 
@@ -29,7 +29,7 @@ DATA = "pocket/musique"
 
 
 @pytest.fixture(autouse=True)
-def _own_folder(here: Cli, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def _own_folder(here: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
 
 
@@ -183,7 +183,7 @@ def test_the_front_is_drawn(tmp_path: Path) -> None:
         run().plot()
 
 
-def test_repeats_are_joined_and_their_spread_is_named(here: Cli) -> None:  # noqa: F811
+def test_repeats_are_joined_and_their_spread_is_named(here: Cli) -> None:
     runs = harness.run("dice", DATA, limit=4, seed=3, repeat=3, mlflow="off", progress=False)
     assert [one.config["seed"] for one in runs] == [3, 4, 5]
     means = [one.records["rouge_score.rougeL"].mean() for one in runs]

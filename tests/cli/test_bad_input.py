@@ -86,12 +86,3 @@ def test_a_model_whose_logits_are_no_numbers_fails_every_question(run: Cli) -> N
     assert "error: 2 of 2 questions failed; the first, " in done.stderr
     assert "'nan' gave NaN logits after " in done.stderr
     assert "try --set model.dtype=float32 or check the weights" in done.stderr
-
-
-def test_an_mlflow_that_is_down_does_not_stop_the_run(run: Cli) -> None:
-    done = run(*SAMPLE, "--model", "small", "--limit", "1", "--mlflow", "http://127.0.0.1:9")
-    assert done.returncode == 3, done.stderr
-    assert "1 question, 0 failed" in done.stdout
-    (error,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert "http://127.0.0.1:9" in error
-    assert "harness track 'results/pocket~musique/bm25--small--" in error

@@ -70,10 +70,6 @@ def test_a_library_that_is_installed_and_not_whole(monkeypatch: pytest.MonkeyPat
     )
 
 
-def test_an_extra_of_a_package_is_asked_for_too() -> None:
-    assert "fastapi" in doctor._extras()["serving"]
-
-
 def test_a_results_folder_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
     code, lines = checked(capsys, "--out", str(tmp_path / "file"))

@@ -29,6 +29,7 @@ CASES: list[tuple[list[str], list[str]]] = [
     (["run", *ECHO, "--seed", "-1"], ["seed=-1 (--seed)", "greater than or equal to 0"]),
     (["run"], ["2 mistakes", "name a method: --method NAME", "name a data set: --dataset NAME"]),
     (["run", "--method", "ecko", "--dataset", "pocket/musique"], ["unknown method 'ecko'. Did you mean 'echo'"]),
+    (["run", "--method", "echo,ecko", "--dataset", "pocket/musique"], ["unknown method 'ecko'"]),
     (["run", "--method", "echo", "--dataset", "musiqe"], ["unknown data set 'musiqe'. Did you mean 'musique'"]),
     (["run", *ECHO, "--model", "lama-3.1"], ["unknown model 'lama-3.1'. Did you mean", "harness list models"]),
     (["run", *ECHO, "--profile", "papr"], ["unknown profile 'papr'. Did you mean 'paper'?"]),

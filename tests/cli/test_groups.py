@@ -9,16 +9,8 @@ from typing import Annotated
 import pytest
 import typer
 
-from harness.cli import command as declared
-from harness.cli.main import main, root
+from harness.cli.main import root
 from harness.config import registry
-
-
-def ended(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as exit_:
-        main(list(arguments))
-    out, err = capsys.readouterr()
-    return int(exit_.value.code or 0), out, err
 
 
 @pytest.fixture
@@ -39,18 +31,18 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("outside")
-def test_a_package_adds_a_group_of_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    assert ended(capsys, "theirs", "greet", "ann", "--loud") == (3, "ANN\n", "")
-    code, out, _ = ended(capsys, "--help")
+def test_a_package_adds_a_group_of_commands(command) -> None:
+    assert command("theirs", "greet", "ann", "--loud") == (3, "ANN\n", "")
+    code, out, _ = command("--help")
     assert code == 0
     assert "theirs  Their commands." in out
     assert "broken  cannot be imported (no_such_package:app)" in out
-    assert ended(capsys, "run", "--help")[1].startswith("Usage: harness run [OPTIONS]\n")  # the harness' own wins
+    assert command("run", "--help")[1].startswith("Usage: harness run [OPTIONS]\n")  # the harness' own wins
 
 
 @pytest.mark.usefixtures("outside")
-def test_a_group_that_cannot_be_imported_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = ended(capsys, "broken", "x")
+def test_a_group_that_cannot_be_imported_is_one_sentence(command) -> None:
+    code, out, err = command("broken", "x")
     assert (code, out) == (2, "")
     assert err.startswith("error: the commands 'harness broken' (no_such_package:app) cannot be imported: No module")
 
@@ -67,18 +59,8 @@ def test_a_group_that_cannot_be_imported_is_one_sentence(capsys: pytest.CaptureF
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_a_mistyped_command_names_the_nearest(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert ended(capsys, *arguments) == (2, "", f"error: {message}\n")
-
-
-def test_an_option_is_declared_in_one_line() -> None:
-    made = declared.setting("--method -m NAME,...", "Methods.", "all", min=1)
-    assert (made.default, *made.param_decls) == ("--method", "-m")  # as Typer keeps names until it reads the signature
-    assert (made.metavar, made.help, made.show_default, made.min) == ("NAME,...", "Methods.", "all", 1)
-    assert made.rich_help_panel == "Settings"
-    assert declared.output("--json", "Print JSON.").metavar is None
+def test_a_mistyped_command_names_the_nearest(arguments: list[str], message: str, command) -> None:
+    assert command(*arguments) == (2, "", f"error: {message}\n")
 
 
 def test_every_command_of_the_tables_can_be_built() -> None:

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cli.conftest import Cli, configs, environment, here
-
-__all__ = ["configs", "environment", "here"]
+from tests.cli.conftest import Cli
 
 POCKET = ("--model", "pocket-llama", "--dataset", "pocket/musique", "--set", "dataset.tokens=300")
 

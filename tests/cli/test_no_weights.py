@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -29,10 +28,10 @@ def test_a_plan_needs_no_weights_and_no_rows(here: Cli) -> None:
         "bm25,sbert",
         "--model",
         "llama-3.1-8b-instruct",
-        "--set",
-        "encoder=e5",
         "--mlflow",
         "off",
+        "--set",
+        "encoder=e5",
     ]
     done = here(*named, "--dataset", "musique", "--plan", "--json")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
@@ -57,35 +56,3 @@ def test_a_plan_with_rows_counts_with_the_sizes_of_the_presets(here: Cli) -> Non
     assert done.returncode == 0
     assert bm25["tflops"] / bm25["tokens"] == pytest.approx(2 * 8.03e9 / 1e12, rel=0.1)
     assert sbert["tflops"] > bm25["tflops"]
-
-
-def test_a_row_whose_refiner_is_not_there_is_lost_alone(here: Cli) -> None:
-    done = here(
-        "run", "--suite", "pocket-longrefiner-table2", "--method", "naive-generation,longrefiner", *SIZES,
-        "--set", "roles.refiner=qwen2.5-7b-instruct", "--plan",
-    )  # fmt: skip
-    assert done.returncode != 0
-    assert "naive-generation" in done.stdout
-    first, _, _ = done.stderr.partition("1 of 2 rows did not run whole:")
-    assert "error: longrefiner on pocket/retrieved: 'longrefiner' needs trained adapters of its refiner" in first
-
-
-def test_a_folder_that_is_not_there(here: Cli) -> None:
-    done = here("run", "--method", "bm25", "--dataset", "pocket/musique", "--model", "./nowhere", *SIZES)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        "error: not run: weights: no model folder './nowhere' (and it is no hub id of the form owner/name)\n"
-    )
-
-
-def test_a_refiner_without_adapters_is_one_sentence_and_nothing_is_run(here: Cli, tmp_path: Path) -> None:
-    done = here("run", "--method", "longrefiner", "--dataset", "pocket/retrieved", "--model", "random",
-                "--profile", "pocket", *SIZES)  # fmt: skip
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert line.startswith(
-        "error: 'longrefiner' needs trained adapters of its refiner (analysis, structuring, selection)"
-    )
-    assert "harness train longrefiner --model MODEL" in line
-    assert "longrefiner-no-adapters" in line
-    assert not (tmp_path / "results").exists()

@@ -11,10 +11,8 @@ import yaml
 
 from harness.cli.main import COMMANDS, root
 from harness.cli.stored_runs import FIGURES
-from harness.config.layers import Choices
-from harness.engine import recorded_stops, runner
+from harness.engine import runner
 from harness.engine.runner import RunResult
-from harness.errors import UserError
 from harness.method import Index, Tools
 from harness.types import Answer, Document, Question
 from tests.cli.conftest import Cli
@@ -108,26 +106,6 @@ def test_in_a_suite_the_flags_hold_where_they_fit_and_a_note_names_the_rest(
     assert found["tape"]["record_stops"] == 8
     assert found["tape-strict"]["record_stops"] is None
     assert "record_stops" not in found["echo"]
-
-
-def test_of_several_methods_those_record_that_can(here: Cli, tapes: Path, tmp_path: Path) -> None:
-    done = here("run", "--method", "tape,echo", *ROW[:2], "--record-stops", "8", "--plan", "--mlflow", "off")
-    assert done.returncode == 0, done.stderr
-    assert "note: --record-stops does not apply to echo\n" in done.stderr
-
-
-def test_methods_are_asked_for_the_field_and_not_known_by_name(tapes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HARNESS_CONFIGS", str(tapes))
-    assert {"tape", "tape-strict"} <= set(recorded_stops.methods_with("record_stops"))
-    assert "echo" not in recorded_stops.methods_with("record_stops")
-    row = Choices(method="tape", dataset="pocket/musique")
-    notes: list[str] = []
-    (made,) = recorded_stops.with_fields([row], {"record_stops": 3, "record_t_p": None}, notes.append)
-    assert (made.sets, notes) == ({"method.record_stops": 3}, [])
-    broken = Choices(method="no-such", dataset="pocket/musique")
-    assert recorded_stops.with_fields([broken, row], {"record_stops": 3}, notes.append)[0] is broken
-    with pytest.raises(UserError, match="add --record-stops"):
-        recorded_stops.with_fields([row], {"record_t_p": 0.5}, notes.append)
 
 
 @pytest.mark.parametrize(("arguments", "expected"), [([], 1), (["--parallel", "4"], 4)])

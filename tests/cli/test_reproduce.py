@@ -9,9 +9,7 @@ import pytest
 
 from harness.cli.options import RowOptions
 from harness.cli.reproduce import _selection
-from tests.cli.conftest import Cli, configs, environment, here
-
-__all__ = ["configs", "environment", "here"]
+from tests.cli.conftest import Cli
 
 SUITE = "methods: [echo]\ndatasets: [pocket/musique]\nprofile: tiny\n"
 ARGUMENTS = ("--mlflow", "off", "-q", "--model", "random")

@@ -56,14 +56,6 @@ def test_json_is_the_last_line_and_names_the_folder(cli: Cli, tmp_path: Path) ->
     assert json.loads((folder / "manifest.json").read_text())["command"][:2] == ["harness", "run"]
 
 
-def test_a_larger_limit_continues_the_same_folder(here: Cli) -> None:
-    first = here("run", "--method", "echo", *ROW, "--limit", "2", "--json")
-    second = here("run", "--method", "echo", *ROW, "--limit", "4", "--json")
-    a, b = json.loads(last(first.stdout)), json.loads(last(second.stdout))
-    assert (a["summary"]["n_total"], b["summary"]["n_total"]) == (2, 4)
-    assert a["run"] == b["run"]
-
-
 def test_several_methods_run_in_turn_and_the_worst_code_wins(here: Cli) -> None:
     done = here("run", "--method", "fails-once,echo", "--method", "refuses,echo-loud", *ROW, "--limit", "2", "--json")
     assert done.returncode == 3, "2 is for a command that ran nothing"
@@ -86,20 +78,6 @@ def test_several_methods_run_in_turn_and_the_worst_code_wins(here: Cli) -> None:
 )
 def test_exit_codes(methods: str, code: int, here: Cli) -> None:
     assert here("run", "--method", methods, *ROW, "--limit", "1").returncode == code
-
-
-def test_a_row_that_cannot_be_planned_does_not_lose_the_others(here: Cli) -> None:
-    done = here("run", "--method", "ranks,echo", *ROW, "--limit", "1", "--json")
-    assert done.returncode == 3, "2 is for a command that ran nothing"
-    assert "error: ranks on pocket/musique: method 'ranks' needs a reranker" in done.stderr
-    assert [json.loads(line)["summary"]["n_total"] for line in done.stdout.splitlines()] == [1]
-
-
-def test_a_wrong_name_among_several_runs_nothing(here: Cli, tmp_path: Path) -> None:
-    done = here("run", "--method", "echo,ecko", *ROW)
-    assert done.returncode == 2
-    assert "unknown method 'ecko'" in done.stderr
-    assert not (tmp_path / "results").exists()
 
 
 def test_a_bug_keeps_its_traceback_and_the_other_rows_run(here: Cli) -> None:
@@ -185,13 +163,6 @@ def test_run_yaml_is_a_config_file_that_gives_the_same_run(here: Cli, tmp_path: 
     stored.write_text((tmp_path / first["run"] / "run.yaml").read_text())
     second = json.loads(last(here("run", "--config", "run.yaml", "--mlflow", "off", "--json").stdout))
     assert second == first
-
-
-def test_failed_questions_are_asked_again_when_wanted(here: Cli, configs: Path) -> None:
-    assert here("run", "--method", "fails-once", *ROW, "--limit", "2").returncode == 3
-    assert here("run", "--method", "fails-once", *ROW, "--limit", "2").returncode == 3
-    done = here("run", "--method", "fails-once", *ROW, "--limit", "2", "--retry-failed", "--json")
-    assert json.loads(last(done.stdout))["summary"]["n_failed"] == 1
 
 
 def test_a_failure_says_where_it_happened_and_debug_prints_the_traceback(here: Cli) -> None:

@@ -13,20 +13,9 @@ from harness.cli.main import main
 from harness.storage.files import read_lines
 from harness.storage.part_files import parts_in
 
-ROW = [
-    "run",
-    "-m",
-    "bm25",
-    "-d",
-    "pocket/musique",
-    "--model",
-    "scripted",  # no torch, which each of the processes here would import
-    "--set",
-    "dataset.tokens=300",
-    "model.script=replies.yaml",
-    "--mlflow",
-    "off",
-]
+# A scripted model needs no torch, which each of the processes here would import.
+ROW = ["run", "-m", "bm25", "-d", "pocket/musique", "--model", "scripted", "--mlflow", "off"]
+ROW += ["--set", "dataset.tokens=300", "model.script=replies.yaml"]
 
 
 def called(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:

@@ -11,11 +11,9 @@ from typing import Any
 import pytest
 
 from harness.storage.run_folder import read_run
-from tests.cli.conftest import Cli, configs, environment, here
+from tests.cli.conftest import Cli
 from tests.reports.test_page import Page
 from tests.storage.test_old_runs import FOLDERS, OLD
-
-__all__ = ["configs", "environment", "here"]
 
 LONG = "Ann built the mill near Kelford. " * 40
 

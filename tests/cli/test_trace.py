@@ -119,20 +119,6 @@ class TestTree:
         assert lines[2].endswith("(2 top nodes left out) all of it")
         assert lines[3].split() == ["1", "probe", "5", "1"]
 
-    def test_a_text_cannot_steer_the_terminal(
-        self, tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        evil = "a\x1b]0;b\x07c\u202ed\ud800é\u200d長"
-        run = searched(
-            tmp_path, keep(cache, index(text=[evil] * 7)), steps=[step("start", 4, shown=None)], prediction=evil,
-            stop_reason=evil,
-        )  # fmt: skip
-        told = "a\\x1b]0;b\\x07c\\u202ed\\ud800é\u200d長"
-        lines = below(run, capsys)
-        assert lines[2].endswith(told)
-        assert lines_of(run, capsys)[1] == f"answer     {told}"
-        assert f"stopped    {told}" in lines
-
 
 class TestFlat:
     def test_a_missing_entry_gives_the_flat_list_and_a_sentence(

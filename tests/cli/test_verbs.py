@@ -236,17 +236,6 @@ def test_score_against_cost_is_a_figure_of_one_data_set(here: Cli, tmp_path: Pat
     assert "unknown data set of these runs 'pocket/musik'. Did you mean 'pocket/musique'" in unknown
 
 
-def test_trace_prints_the_steps(stored: Path, here: Cli) -> None:
-    question = json.loads((stored / "records.jsonl").read_text().splitlines()[0])["question_id"]
-    lines = here("trace", str(stored), question).stdout.splitlines()
-    assert lines[0].startswith("question ")
-    head = next(i for i, line in enumerate(lines) if line.startswith("#"))
-    assert lines[head].split() == ["#", "action", "node", "level", "p_yes", "total", "tokens", "TFLOPs", "text"]
-    assert lines[head + 1].split()[:8] == ["0", "visit", "4", "1", "0.500", "0.2500", "7", "2"]
-    assert "stopped    said it" in lines
-    assert "answer     echo" in lines
-
-
 def test_a_wrong_path_names_the_nearest_run(stored: Path, here: Cli, tmp_path: Path) -> None:
     done = here("trace", "results/pocket~musique/ecko", "q")
     assert done.returncode == 2

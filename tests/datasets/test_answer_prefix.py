@@ -19,7 +19,7 @@ from harness.config.yaml_tree import Raw
 from harness.datasets import answer_prefix
 from harness.engine.plan import Plan, plan_choices
 from harness.engine.runner import RunResult
-from harness.engine.scoring import judge, without_verdict
+from harness.engine.scoring import judge
 from harness.errors import ConfigError
 from harness.method import Index, Tools
 from harness.scorers.base import ScoreSheet
@@ -121,14 +121,6 @@ def test_replies_without_the_prefix_are_counted_and_said(result: RunResult) -> N
     assert told == f"1 of 4 replies lacked the answer prefix '{PREFIX}' and were scored whole"
 
 
-def test_a_run_without_a_prefix_says_nothing_of_one(tmp_path: Path) -> None:
-    result = go(make_plan(), tmp_path)
-    assert "n_without_prefix" not in result.summary
-    stored = read_run(result.folder)
-    assert all("answer_prefix" not in r["notes"] and "scored" not in r["notes"] for r in stored.records)
-    assert not any("prefix" in note for note in facts.notes(stored))
-
-
 def test_every_reply_with_the_prefix_counts_none_without() -> None:
     row = {"question_id": "q", "document_ids": ["d"], "scores": {}, "usage": {}, "truncated": None, "error": None}
     assert summarise([{**row, "notes": {"answer_prefix": "found"}}], [])["n_without_prefix"] == 0
@@ -169,17 +161,6 @@ def test_a_stop_is_scored_as_the_run_scores_the_same_reply(
         assert {0.0, 1.0} <= set(wanted)
     else:
         assert set(wanted) == {None}, "there are no supporting marks"
-
-
-def test_scoring_again_replaces_what_scoring_noted() -> None:
-    dataset = make_plan().config.dataset.model_copy(update={"answer_prefix": PREFIX})
-    found = judge(dataset, f"{PREFIX} w0", [], Gold(("w0",)))
-    assert found.notes == {
-        "answer_prefix": "found",
-        "scored": "w0",
-        "flags": {"evidence_recall": "no supporting marks"},
-    }
-    assert without_verdict({**found.notes, "seconds": 1.0}) == {"seconds": 1.0}
 
 
 # --- what is said of it -----------------------------------------------------------------------------------------------

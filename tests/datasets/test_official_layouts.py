@@ -24,43 +24,8 @@ from harness.datasets import load
 from harness.datasets.base import Dataset
 from harness.errors import CannotRun
 from harness.scorers.groups import BUCKETS, bucket
-from tests.datasets import support
+from tests.datasets import releases, support
 from tests.datasets.fake_hub import FakeHub, served
-from tests.datasets.releases import (
-    LONGBENCH,
-    MUSIQUE,
-    OTHER,
-    PAGE,
-    alce,
-    asqa,
-    chats,
-    flashrag,
-    flashrag_hub,
-    four,
-    hotpot,
-    hotpot_hub,
-    infinitebench,
-    keyed,
-    kilt,
-    lines,
-    listed,
-    longbench,
-    many,
-    musique,
-    musique_files,
-    narrativeqa,
-    narrativeqa_hub,
-    packed,
-    popqa,
-    qasper,
-    qasper_hub,
-    quality,
-    quality_single,
-    stories,
-    table,
-    trivia,
-    twowiki,
-)
 from tests.datasets.support import REAL, parquet
 
 COMMIT = "1" * 40
@@ -82,7 +47,7 @@ class Release:
     sets: dict[str, Any] = field(default_factory=dict)
 
 
-SPLITS = {f"{split}.json": OTHER for split in ("train", "test")}
+SPLITS = {f"{split}.json": releases.OTHER for split in ("train", "test")}
 QUALITY = [f"QuALITY.v1.0.1.{kind}{part}" for kind in ("", "htmlstripped.") for part in ("train", "dev", "test")]
 GTR, BM25 = ({"dataset.files": f"{name}.json"} for name in ("asqa_eval_gtr_top100", "eli5_eval_bm25_top100"))
 FLASHRAG = {"nq": 3610, "triviaqa": 11313, "popqa": 14267, "asqa": 948, "eli5": 1507}
@@ -92,64 +57,79 @@ PAPER = 3 if REAL else 2
 DOCS = {"dataset.documents": "retrieved.json"}
 
 RELEASES: list[Release] = [
-    Release("narrativeqa", "narrativeqa/", narrativeqa, STORIES),
-    Release("narrativeqa", "hub:deepmind/narrativeqa", narrativeqa_hub, STORIES),
-    Release("narrativeqa", "clone/", narrativeqa_hub, STORIES),
+    Release("narrativeqa", "narrativeqa/", releases.narrativeqa, STORIES),
+    Release("narrativeqa", "hub:deepmind/narrativeqa", releases.narrativeqa_hub, STORIES),
+    Release("narrativeqa", "clone/", releases.narrativeqa_hub, STORIES),
     Release(
         "qasper",
         "qasper-test-and-evaluator-v0.3.tgz",
-        lambda: {"qasper-test-v0.3.json": keyed(qasper()), "qasper_evaluator.py": OTHER, "README_test.md": b""},
+        lambda: {
+            "qasper-test-v0.3.json": releases.keyed(releases.qasper()),
+            "qasper_evaluator.py": releases.OTHER,
+            "README_test.md": b"",
+        },
         PAPER,
     ),
-    Release("qasper", "hub:allenai/qasper@refs/convert/parquet", qasper_hub, PAPER),
+    Release("qasper", "hub:allenai/qasper@refs/convert/parquet", releases.qasper_hub, PAPER),
     Release(
         "hotpotqa",
         "hotpot/",
         lambda: {
-            "hotpot_dev_distractor_v1.json": listed(hotpot()),
-            "hotpot_dev_fullwiki_v1.json": OTHER,
-            "hotpot_train_v1.1.json": OTHER,
+            "hotpot_dev_distractor_v1.json": releases.listed(releases.hotpot()),
+            "hotpot_dev_fullwiki_v1.json": releases.OTHER,
+            "hotpot_train_v1.1.json": releases.OTHER,
         },
         3,
     ),
-    Release("hotpotqa", "hub:hotpotqa/hotpot_qa", hotpot_hub, 3),
-    Release("longbench-v2", "hub:THUDM/LongBench-v2", lambda: {"data.json": listed(four(503))}, 503),
+    Release("hotpotqa", "hub:hotpotqa/hotpot_qa", releases.hotpot_hub, 3),
+    Release("longbench-v2", "hub:THUDM/LongBench-v2", lambda: {"data.json": releases.listed(releases.four(503))}, 503),
     *(
-        Release(f"infinitebench/{name}", place, infinitebench, count)
+        Release(f"infinitebench/{name}", place, releases.infinitebench, count)
         for name, count in (("en_qa", 351), ("en_mc", 229))
         for place in ("hub:xinrongzhang2022/InfiniteBench", "InfiniteBench/")
     ),
-    *(Release(f"longmemeval/{name}", "hub:xiaowu0162/longmemeval-cleaned", chats, 500) for name in ("s", "oracle")),
-    Release("musique", "musique_v1.0.zip", musique_files, 3),
-    Release("musique", "unpacked/", musique_files, 3),
+    *(
+        Release(f"longmemeval/{name}", "hub:xiaowu0162/longmemeval-cleaned", releases.chats, 500)
+        for name in ("s", "oracle")
+    ),
+    Release("musique", "musique_v1.0.zip", releases.musique_files, 3),
+    Release("musique", "unpacked/", releases.musique_files, 3),
     Release(
         "musique",
         "hub:dgslibisey/MuSiQue",
-        lambda: {MUSIQUE[0]: OTHER, MUSIQUE[1]: lines(musique())},
+        lambda: {releases.MUSIQUE[0]: releases.OTHER, releases.MUSIQUE[1]: releases.lines(releases.musique())},
         3,
     ),
     Release(
         "2wikimultihopqa",
         "data_ids_april7.zip",
         lambda: {
-            "data_ids/dev.json": listed(twowiki()),
-            **{f"data_ids/{name}": OTHER for name in (*SPLITS, "id_aliases.json")},
+            "data_ids/dev.json": releases.listed(releases.twowiki()),
+            **{f"data_ids/{name}": releases.OTHER for name in (*SPLITS, "id_aliases.json")},
         },
         3,
     ),
-    Release("2wikimultihopqa", "hub:voidful/2WikiMultihopQA", lambda: {**SPLITS, "dev.json": listed(twowiki())}, 3),
+    Release(
+        "2wikimultihopqa",
+        "hub:voidful/2WikiMultihopQA",
+        lambda: {**SPLITS, "dev.json": releases.listed(releases.twowiki())},
+        3,
+    ),
     Release(
         "quality",
         "QuALITY.v1.0.1.zip",
-        lambda: {**dict.fromkeys(QUALITY, OTHER), "QuALITY.v1.0.1.htmlstripped.dev": lines(quality())},
+        lambda: {
+            **dict.fromkeys(QUALITY, releases.OTHER),
+            "QuALITY.v1.0.1.htmlstripped.dev": releases.lines(releases.quality()),
+        },
         10,
     ),
     Release(
         "quality",
         "hub:emozilla/quality",
         lambda: {
-            "data/train-00000-of-00001-0bffe0bf790d89eb.parquet": OTHER,
-            "data/validation-00000-of-00001-77baeb9538209706.parquet": parquet(quality_single()),
+            "data/train-00000-of-00001-0bffe0bf790d89eb.parquet": releases.OTHER,
+            "data/validation-00000-of-00001-77baeb9538209706.parquet": parquet(releases.quality_single()),
         },
         10,
     ),
@@ -157,33 +137,41 @@ RELEASES: list[Release] = [
         Release(
             name,
             "hub:RUC-NLPIR/FlashRAG_datasets",
-            flashrag_hub(name, split, FLASHRAG[name]),
+            releases.flashrag_hub(name, split, FLASHRAG[name]),
             FLASHRAG[name],
             sets=DOCS,
         )
         for split, names in SIZES.items()
         for name in names
     ),
-    Release("nq", "FlashRAG_datasets/", flashrag_hub("nq", "test", 3), 3, sets=DOCS),
-    Release("triviaqa", "triviaqa-rc/", trivia, 9 if REAL else 1, given="qa/wikipedia-dev.json"),
+    Release("nq", "FlashRAG_datasets/", releases.flashrag_hub("nq", "test", 3), 3, sets=DOCS),
+    Release("triviaqa", "triviaqa-rc/", releases.trivia, 9 if REAL else 1, given="qa/wikipedia-dev.json"),
     Release(
         "popqa",
         "adaptive-retrieval/",
-        lambda: {"data/popQA.tsv": table(many(popqa(), 3)), "README.md": b""},
+        lambda: {"data/popQA.tsv": releases.table(releases.many(releases.popqa(), 3)), "README.md": b""},
         3,
         sets=DOCS,
     ),
     Release(
         "asqa",
         "dataset/",
-        lambda: {"ASQA.json": json.dumps({"train": {}, "dev": {f"-{n}": r for n, r in enumerate(asqa())}}).encode()},
+        lambda: {
+            "ASQA.json": json.dumps(
+                {"train": {}, "dev": {f"-{n}": row for n, row in enumerate(releases.asqa())}}
+            ).encode()
+        },
         3 if REAL else 1,
         sets=DOCS,
     ),
-    Release("asqa", "ALCE-data.tar", alce("asqa_eval_gtr_top100"), 3, sets=GTR),
-    Release("eli5", "ALCE-data.tar", alce("eli5_eval_bm25_top100"), 3, sets=BM25),
+    Release("asqa", "ALCE-data.tar", releases.alce("asqa_eval_gtr_top100"), 3, sets=GTR),
+    Release("eli5", "ALCE-data.tar", releases.alce("eli5_eval_bm25_top100"), 3, sets=BM25),
     Release(
-        "eli5", "KILT/", lambda: {"eli5-dev-kilt.jsonl": lines(kilt()), "eli5-train-kilt.jsonl": OTHER}, 3, sets=DOCS
+        "eli5",
+        "KILT/",
+        lambda: {"eli5-dev-kilt.jsonl": releases.lines(releases.kilt()), "eli5-train-kilt.jsonl": releases.OTHER},
+        3,
+        sets=DOCS,
     ),
 ]
 
@@ -204,7 +192,7 @@ def placed(release: Release, folder: Path, hub: FakeHub) -> str | None:
         return None
     place = folder / release.place
     if not release.place.endswith("/"):
-        place.write_bytes(packed(place.suffix, files))
+        place.write_bytes(releases.packed(place.suffix, files))
         return str(place)
     for name, content in files.items():
         (place / name).parent.mkdir(parents=True, exist_ok=True)
@@ -218,16 +206,16 @@ def loaded(release: Release, data: str | None) -> Dataset:
     return load(resolve(Choices(method="bm25", dataset=release.preset, data=data, sets=sets)).config.dataset)
 
 
-@pytest.mark.parametrize("release", RELEASES, ids=lambda r: f"{r.preset} from {r.place}")
+@pytest.mark.parametrize("release", RELEASES, ids=lambda one: f"{one.preset} from {one.place}")
 def test_a_release_is_read_as_published(
     release: Release, tmp_path: Path, hub: FakeHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     data = placed(release, tmp_path, hub)
     if release.sets is DOCS:  # what a retriever returned, by the text of the question
-        asked = [*flashrag(), *kilt(), *popqa(), *asqa()]
+        asked = [*releases.flashrag(), *releases.kilt(), *releases.popqa(), *releases.asqa()]
         texts = [row.get("question") or row.get("input") or row["ambiguous_question"] for row in asked]
-        Path("retrieved.json").write_text(json.dumps({text: [PAGE] for text in texts}))
+        Path("retrieved.json").write_text(json.dumps({text: [releases.PAGE] for text in texts}))
     made = loaded(release, data)
     assert len(made) == release.rows
     assert made.skipped == {}
@@ -239,36 +227,36 @@ def test_a_release_is_read_as_published(
 @pytest.fixture(scope="module")
 def data_zip() -> bytes:
     """LongBench's archive: 114 MB in truth, the same files and numbers of rows here."""
-    return packed(".zip", longbench())
+    return releases.packed(".zip", releases.longbench())
 
 
-@pytest.mark.parametrize("name", LONGBENCH)
+@pytest.mark.parametrize("name", releases.LONGBENCH)
 def test_longbench_has_the_questions_that_its_authors_count(name: str, data_zip: bytes, hub: FakeHub) -> None:
-    hub.add("THUDM/LongBench", COMMIT, {"README.md": b"", "LongBench.py": OTHER, "data.zip": data_zip})
+    hub.add("THUDM/LongBench", COMMIT, {"README.md": b"", "LongBench.py": releases.OTHER, "data.zip": data_zip})
     made = loaded(Release(f"longbench/{name}", "hub:", dict, 0), None)
     lengths = Counter(bucket(e.gold.extra["length"]) for e in made.examples)
     if name.endswith("_e"):
-        assert tuple(lengths[each] for each in BUCKETS) == LONGBENCH[name]
-    assert (len(made), made.skipped) == (sum(LONGBENCH[name]), {})
+        assert tuple(lengths[each] for each in BUCKETS) == releases.LONGBENCH[name]
+    assert (len(made), made.skipped) == (sum(releases.LONGBENCH[name]), {})
     assert f"{len(made)} questions" in " ".join(presets.download(f"longbench/{name}"))
 
 
 @support.needs_real
 def test_narrativeqa_has_the_documents_of_the_papers() -> None:
-    table = csv.DictReader(io.StringIO(stories()[0]["documents.csv"]))
+    table = csv.DictReader(io.StringIO(releases.stories()[0]["documents.csv"]))
     books = sum(row["set"] == "test" for row in table)
     assert f"on {books} books and film scripts" in " ".join(presets.download("narrativeqa"))
 
 
 def test_every_data_set_has_a_release() -> None:
     asked = {name for name in presets.names("datasets") if not name.startswith(("pocket/", "ruler/"))}
-    longbench = {f"longbench/{name}" for name in LONGBENCH}
+    longbench = {f"longbench/{name}" for name in releases.LONGBENCH}
     of_others = {"qasper-hints", "longbench-v2-cot", "musique-shots", "musique-shots-ircot"}  # their rows
-    assert asked == {r.preset for r in RELEASES} | longbench | of_others
+    assert asked == {release.preset for release in RELEASES} | longbench | of_others
 
 
 def test_another_copy_without_the_name_of_the_subset_is_read_when_asked(hub: FakeHub) -> None:
-    hub.add("me/musique", COMMIT, {"dev.json": listed(musique())})
+    hub.add("me/musique", COMMIT, {"dev.json": releases.listed(releases.musique())})
     sets = {"dataset.hub": "me/musique"}
     with pytest.raises(CannotRun, match="no file of subset 'ans' among dev.json; set dataset.subset, or null"):
         loaded(Release("musique", "hub:", dict, 0, sets=sets), None)

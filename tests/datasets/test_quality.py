@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 
 from harness import scorers
-from harness.config.layers import Choices
-from harness.config.resolve import resolve
 from harness.datasets import load
 from harness.datasets.base import Dataset
 from harness.datasets.pages import plain
@@ -98,24 +96,6 @@ def test_the_release_gives_its_stripped_file_of_the_split(tmp_path: Path) -> Non
     assert [e.question.id for e in _load(folder / "QuALITY.v1.0.1.dev").examples] == ["set5_1", "set5_2"]
     with_html = _load(folder, options={"files": "QuALITY.v1.0.1.dev"})
     assert [e.question.id for e in with_html.examples] == ["set5_1", "set5_2"]
-
-
-@pytest.mark.parametrize("inside", ["", "QuALITY.v1.0.1/"])
-def test_the_preset_loads_the_release_as_it_is_published(tmp_path: Path, inside: str) -> None:
-    release = tmp_path / "QuALITY.v1.0.1.zip"
-    with zipfile.ZipFile(release, "w") as archive:
-        for number, end in enumerate(
-            ("dev", "train", "test", *(f"htmlstripped.{s}" for s in ("dev", "train", "test")))
-        ):
-            archive.writestr(f"{inside}QuALITY.v1.0.1.{end}", json.dumps(article(2 * number + 1)) + "\n")
-            archive.writestr(f"__MACOSX/{inside}._QuALITY.v1.0.1.{end}", b"\x00\x05")
-    with zipfile.ZipFile(release) as archive:
-        archive.extractall(tmp_path / "unpacked")
-    (tmp_path / "clone").mkdir()
-    release = release.rename(tmp_path / "clone" / release.name)
-    for place in (release.parent, release, tmp_path / "unpacked" / inside):
-        chosen = resolve(Choices(method="bm25", dataset="quality", data=str(place))).config.dataset
-        assert [e.question.id for e in load(chosen).examples] == ["set7_1", "set7_2"]
 
 
 PAGES: list[tuple[str, str]] = [

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from harness import scorers
@@ -367,19 +366,3 @@ def test_answers_of_triviaqa_give_what_the_official_evaluation_gives() -> None:
             scorers.score(scorer, given[e.question.id], e.gold.answers) for e in data.examples if e.question.id in given
         ]
         assert 100 * sum(values) / golden["value"]["denominator"] == pytest.approx(golden["value"][key])
-
-
-@needs_real
-@pytest.mark.parametrize("name", ["popqa/popqa_sample.jsonl", "nq/nq_open_oracle_sample.jsonl"])
-def test_bm25_over_all_documents_gives_the_golden_recall(name: str) -> None:
-    rank_bm25 = pytest.importorskip("rank_bm25")
-    golden = json.loads(real("golden", "bm25_recall.json").read_text("utf-8"))["results"][name]["pooled"]
-    data = _load(real("data", name))
-    ids = list(data.documents)
-    index = rank_bm25.BM25Okapi([document.text.lower().split() for document in data.documents.values()])
-    recalls = []
-    for example in data.examples:
-        order = np.argsort(-index.get_scores(example.question.text.lower().split()), kind="stable")[:5]
-        wanted = {support.document_id for support in example.gold.supporting}
-        recalls.append(len(wanted & {ids[at] for at in order}) / len(wanted))
-    assert np.mean(recalls) == pytest.approx(golden["recall@5"], abs=1e-6)

@@ -9,17 +9,13 @@ from typing import Any
 import pytest
 
 from harness.cli.forecast_table import one_line, table
-from harness.cli.run_result import closing
 from harness.config.layers import Choices
 from harness.cost.flops import DEFAULT, ModelShape, flops
 from harness.engine.forecast import FRAME, Forecast, forecast
 from harness.engine.plan import Plan, plan_choices
-from harness.engine.rows_in_turn import Lost
 from harness.method.hooks import Reads
 from harness.types import Document, Example, Gold, Question, Support
-from tests.cli.conftest import Cli, configs, environment, here
-
-__all__ = ["configs", "environment", "here"]
+from tests.cli.conftest import Cli
 
 # Three questions on two documents of 400 and 800 bytes: 100 and 200 tokens.
 DOCUMENTS = {"a": Document("a", "x" * 400), "b": Document("b", "y" * 800)}
@@ -237,11 +233,6 @@ def test_the_table_sums_what_is_known_and_says_what_is_not() -> None:
     assert (
         one_line("s", rows, 1) == "suite s: 2 rows, 38 questions to answer, 12.3k tokens, 0.5 TFLOPs (each row: --plan)"
     )
-
-
-def test_the_closing_lines() -> None:
-    assert closing(3, []) == "all 3 rows ran whole"
-    assert closing(3, [Lost("a on b", "no weights")]) == "1 of 3 rows did not run whole:\n  a on b: no weights"
 
 
 def test_a_suite_says_what_it_will_cost_runs_and_names_what_did_not(here: Cli, configs: Path, tmp_path: Path) -> None:

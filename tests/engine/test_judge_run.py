@@ -2,16 +2,15 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from harness.engine.judge_run import IN_A_ROW, Judged, judge_run
+from harness.engine.judge_run import Judged, judge_run
 from harness.engine.model_judge import Judge
 from harness.engine.plan import Plan
 from harness.engine.progress import Silent
 from harness.engine.rescore import rescore
-from harness.errors import CannotRun, UserError
+from harness.errors import UserError
 from harness.llm.scripted import Rule
 from harness.storage.run_folder import read_run
 from harness.types import Example
@@ -109,38 +108,6 @@ def test_scores_of_another_version_do_not_stay_beside_new_ones(tmp_path: Path) -
     assert judged(folder, plan, newer).failures.keys() == {"q1", "q3"}
     assert scores(folder, "judge.a") == [1.0, None, 1.0, None]
     assert all("judge.a" not in r["notes"]["judges"] for r in read_run(folder).records[1::2])
-
-
-@pytest.mark.parametrize("parallel", [1, 3])
-def test_a_model_that_fails_loses_nothing_and_the_same_call_goes_on(parallel: int, tmp_path: Path) -> None:
-    plan = plain(questions=16)
-    folder = go(plan, tmp_path / "out").folder
-    once = [Rule(when="judge: w", reply="yes", once=True) for _ in range(4)]
-    with pytest.raises(CannotRun, match=f"{IN_A_ROW} answers one after the other") as error:
-        judged(folder, plan, make_judge(tmp_path, *once), parallel)
-    assert error.value.midway
-    held = [score for score in scores(folder, "judge.a") if score is not None]
-    assert 1 <= len(held) <= 4
-    assert read_run(folder).summary["scores"]["judge.a"]["n"] == len(held)
-    healed = make_judge(tmp_path)
-    done = judged(folder, plan, healed, parallel)
-    assert (done.cached, len(asked(healed)), done.failures) == (4, 12, {})
-    assert scores(folder, "judge.a") == [1.0] * 16
-
-
-def test_costs_are_those_of_all_replies_also_from_the_cache(tmp_path: Path) -> None:
-    plan = plain(questions=2)
-    folder = go(plan, tmp_path / "out").folder
-
-    def told() -> dict[str, Any]:
-        return {k: v for k, v in read_run(folder).manifest["judges"]["judge.a"].items() if k != "finished"}
-
-    judged(folder, plan, make_judge(tmp_path, RIGHT, WRONG))
-    first = told()
-    assert (first["usage"]["requests"], first["usage"]["tokens_out"]) == (2, 2)
-    again = make_judge(tmp_path)
-    del again.model  # a call that asks nothing loads nothing
-    assert (judged(folder, plan, again).cached, told()) == (2, first)
 
 
 def test_without_texts_a_record_holds_no_reply(tmp_path: Path) -> None:

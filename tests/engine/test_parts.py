@@ -278,28 +278,6 @@ def test_a_closed_terminal_is_tried_once_and_the_count_goes_on() -> None:
     assert progress.line().startswith("2/2 · 1 failed · 2k tokens · 4 TFLOPs · ")
 
 
-def test_the_manifest_names_no_home_and_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/somebody")
-    from dataclasses import replace
-
-    facts = {"reader": {"source": "/home/somebody/models/x", "other": "/data/home/somebody/x"}}
-    plan = replace(make_plan(), facts=facts, warnings=("in '/home/somebody/y', not /data/home/somebody/y",))
-    prompt = {"asks": "/home/somebody/x is what? And /home/somebody/y?"}
-    monkeypatch.setattr(type(plan.method), "prompts", lambda self: prompt)
-    described = manifest.describe(plan)
-    assert described["models"]["reader"] == {"source": "~/models/x", "other": "/data/home/somebody/x"}
-    assert described["warnings"] == ["in '~/y', not /data/home/somebody/y"]
-    assert described["prompts"] == prompt, "a prompt is stored as it was sent"
-    command = ["harness", "run", "--data", "/home/somebody/rows.jsonl", "--mlflow=mysql://bob:hunter2@db/x"]
-    begun = manifest.begun({}, described, command)
-    told = ["harness", "run", "--data", "~/rows.jsonl", "--mlflow=mysql://***@db/x"]
-    assert [begun["command"], begun["starts"][0]["command"]] == [told, told]
-    again = manifest.begun(begun, described, command)
-    assert again["starts"][1]["command"] == told
-    assert described["scorers"][SCORER]
-    assert described["packages"]["numpy"] == np.__version__
-
-
 def test_a_later_start_says_what_had_changed() -> None:
     described = manifest.describe(make_plan())
     first = manifest.ended(manifest.begun({}, described, ["a"]), "interrupted")

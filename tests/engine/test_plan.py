@@ -135,11 +135,6 @@ def test_a_slash_in_a_name_does_not_make_a_folder() -> None:
     assert plan(model="org/Model-1B").folder.startswith("books/searcher--org~Model-1B--")
 
 
-def test_both_ways_to_plan_agree() -> None:
-    assert plan_choices(choose()).hash8 == plan().hash8
-    assert plan_choices(choose()).config == plan().config
-
-
 @pytest.mark.parametrize(
     "more",
     [

@@ -18,7 +18,6 @@ from harness.engine.rescore import rescore
 from harness.engine.scoring import zeros
 from harness.errors import DataError, UserError
 from harness.storage.run_folder import read_run
-from harness.storage.summary import summarise
 from harness.types import Gold, Support
 from reports.tables import frame
 from tests.engine.fakes import SCORER, Plain, World, go, make_plan
@@ -78,14 +77,6 @@ def test_a_failed_question_counts_in_its_own_groups_only(tmp_path: Path, loaded:
     loaded(grouped())
     rescore(result.folder)
     assert read_run(result.folder) == before, "harness score says the same"
-
-
-def test_skipped_failures_are_counted_nowhere() -> None:
-    row = {"document_ids": ["d"], "usage": {}, "truncated": None, "error": None, "scores": {F1: 1.0}}
-    bad = {**row, "question_id": "b", "error": {"type": "X", "message": ""}, "scores": {F1: 0.0, LONG: 0.0}}
-    found = summarise([{**row, "question_id": "a"}, bad], [], failed="skip")
-    assert {name: score["n"] for name, score in found["scores"].items()} == {F1: 1}
-    assert mean_texts(found) == {F1: "100.0"}
 
 
 @pytest.mark.parametrize(

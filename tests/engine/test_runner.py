@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from harness.datasets.base import Dataset
 from harness.engine.progress import Silent
@@ -21,7 +19,7 @@ from harness.errors import CannotRun, UserError
 from harness.method import Index, Tools
 from harness.storage.run_folder import read_run
 from harness.types import Answer, Document, Example, Gold, Question, Shown, Support
-from tests.engine.fakes import SCORER, FakeModel, Plain, Words, World, comparable, go, make_plan, poisoned
+from tests.engine.fakes import SCORER, FakeModel, Plain, Words, World, comparable, go, make_plan
 
 pytestmark = pytest.mark.usefixtures("fake_model")
 
@@ -102,39 +100,6 @@ def test_failed_questions_can_be_left_out_of_the_mean(tmp_path: Path) -> None:
     assert (skip["n_total"], skip["n_failed"]) == (zero["n_total"], zero["n_failed"]) == (2, 1)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(words=st.lists(st.sampled_from(["fine", *TROUBLES]), min_size=1, max_size=8), retry=st.booleans())
-def test_scored_and_failed_make_the_total(
-    words: list[str], retry: bool, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    out = tmp_path_factory.mktemp("run")
-    plan = make_plan(World(questions=len(words), words=tuple(words)).dataset(), Plain(Plain.Config()))
-    go(plan, out)
-    summary = go(plan, out, retry_failed=retry).summary
-    assert summary["n_scored"] == words.count("fine")
-    assert summary["n_scored"] + summary["n_failed"] == summary["n_total"] == len(words)
-    ids = [json.loads(x)["question_id"] for x in (out / plan.folder / "records.jsonl").read_text().splitlines()]
-    assert ids == [f"q{n}" for n in range(len(words))]
-
-
-def test_a_broken_index_fails_its_questions_once(tmp_path: Path) -> None:
-    class Broken(Words):
-        def index(self, document: Document, tools: Tools) -> Index:
-            self.built.append(document.id)
-            tools.model().session().feed("half way")  # type: ignore[attr-defined]
-            if document.id == "d0":
-                raise ValueError("no sentences")
-            return {"words": ["w1"], "vectors": [0.0, 0.0]}
-
-    plan = make_plan(method=Broken(Broken.Config()))
-    result = go(plan, tmp_path)
-    stored = read_run(result.folder)
-    assert plan.method.built == ["d0", "d1"], "three questions on d0 pay for one failure"  # type: ignore[attr-defined]
-    assert [r["error"] is not None for r in stored.records] == [True, False] * 3
-    assert [d["status"] for d in stored.documents] == ["failed", "built"]
-    assert stored.documents[0]["usage"]["index"]["tokens_in"] == 2
-
-
 BAD_ANSWERS: dict[str, Any] = {
     "no answer": None,
     "a number": Answer(text=3),  # type: ignore[arg-type]
@@ -166,16 +131,6 @@ def test_text_that_breaks_lines_and_encodings_survives(tmp_path: Path) -> None:
     assert [r["prediction"] for r in records] == [text, text]
     assert records[0]["truncated"] == {"tokens_before": None}
     assert records[0]["notes"]["not_finite"] == ["truncated.tokens_before"]
-
-
-def test_gold_never_reaches_the_method(tmp_path: Path) -> None:
-    data = World().dataset()
-    clean, bad = make_plan(data), make_plan(poisoned(data))
-    a = read_run(go(clean, tmp_path / "a").folder).records
-    b = read_run(go(bad, tmp_path / "b").folder).records
-    assert [r["prediction"] for r in a] == [r["prediction"] for r in b]
-    assert [r["scores"] for r in a] != [r["scores"] for r in b], "the poison must have been there"
-    assert "poison" not in repr(bad.method.seen)  # type: ignore[attr-defined]
 
 
 def test_the_order_of_questions_changes_nothing(tmp_path: Path) -> None:

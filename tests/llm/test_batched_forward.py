@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
-from dataclasses import asdict, replace
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.config.schema import ModelConfig
@@ -21,11 +20,9 @@ from harness.llm import batched_forward, trials
 from harness.llm.kv import Arena
 from harness.llm.load import load_model
 from harness.parallel.scheduler import Scheduler
-from pocket.random_model import save
 from tests.llm.conftest import WORDS
 
 NODES = ["Mira Tal founded the school in 1902.", "The old bridge", "lies north of Abel, a river town. " * 4]
-ACTIONS = ("feed", "probe", "score", "branch", "flush", "turn")
 
 
 def play(model, actions, written=9, adapter=None):
@@ -125,14 +122,6 @@ def test_attention_while_writing_long_is_the_same(tiny):
     """More tokens than one block of query rows: a reduction falls between the passes."""
     alone = [play(tiny, ("feed",), n) for n in (64, 70)]
     for one, other in zip(alone, side_by_side([lambda n=n: play(tiny, ("feed",), n) for n in (64, 70)]), strict=True):
-        same(one, other)
-
-
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(scripts=st.lists(st.lists(st.sampled_from(ACTIONS), max_size=4), min_size=2, max_size=5))
-def test_any_contexts_side_by_side_equal_themselves_alone(tiny, scripts):
-    alone = [play(tiny, actions, 3) for actions in scripts]
-    for one, other in zip(alone, side_by_side([lambda a=a: play(tiny, a, 3) for a in scripts]), strict=True):
         same(one, other)
 
 
@@ -453,53 +442,3 @@ def test_adapters_share_no_pass(with_adapter, passes):
 
 
 # -- whole runs --------------------------------------------------------------------------------------------------------
-
-
-def _run(tmp_path, monkeypatch, folder, name, parallel):
-    from harness.config.layers import Choices
-    from harness.engine.plan import plan_choices
-    from harness.engine.progress import Silent
-    from harness.engine.runner import run
-    from harness.storage.run_folder import read_run
-
-    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / f"cache-{name}"))
-    sets = {
-        "dataset.tokens": 400,
-        "model.window": 2048,
-        "method.reserve": 20,
-        "method.batch_tokens": 200,
-        "method.max_nodes": 6,
-    }
-    chosen = Choices(
-        method="pecan", dataset="pocket/musique", model=str(folder), limit=4, profile="pocket", sets={**sets}
-    )
-    progress = Silent()
-    result = run(plan_choices(chosen), tmp_path / name, command=["x"], progress=progress, parallel=parallel)
-    assert progress.notes == []
-    return read_run(result.folder)
-
-
-def _exact(usage):
-    return {phase: {k: v for k, v in u.items() if k != "seconds"} for phase, u in usage.items()}
-
-
-def test_a_run_with_eight_questions_in_flight_equals_one_at_a_time(tmp_path, monkeypatch, passes):
-    pytest.importorskip("sentence_transformers")
-    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
-    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
-    save(tmp_path / "small-random", num_key_value_heads=1, max_position_embeddings=2048, **sizes)
-    one = _run(tmp_path, monkeypatch, tmp_path / "small-random", "one", 1)
-    assert list(map(len, passes)) == [3, 3]  # the trial of whether contexts may share something
-    passes.clear()
-    many = _run(tmp_path, monkeypatch, tmp_path / "small-random", "many", 8)
-    assert max(map(len, passes)) >= 4
-    assert len(one.records) == 4
-    for a, b in zip(one.records, many.records, strict=True):
-        assert (a["question_id"], a["prediction"], a["error"]) == (b["question_id"], b["prediction"], None)
-        assert _exact(a["usage"]) == _exact(b["usage"])
-        assert (a["scores"], a["shown"], a["stop_reason"]) == (b["scores"], b["shown"], b["stop_reason"])
-        assert [(s["node"], s["flops"]) for s in a["steps"]] == [(s["node"], s["flops"]) for s in b["steps"]]
-        assert [s["p_yes"] for s in a["steps"]] == pytest.approx([s["p_yes"] for s in b["steps"]], abs=1e-5)
-    keys = [{d["document_id"]: json.dumps([d["key"], _exact(d["usage"])]) for d in r.documents} for r in (one, many)]
-    assert keys[0] == keys[1]
-    assert asdict(one)["config"] == asdict(many)["config"]

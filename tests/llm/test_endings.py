@@ -7,8 +7,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from harness import scorers
 from harness.config.schema import ModelConfig
@@ -36,15 +34,6 @@ from tests.llm.loopback import Loopback, completion
 def test_only_markers_at_the_end_go(text: str, kept: str) -> None:
     assert text[: end_of(text, pattern(KNOWN))] == kept
     assert end_of(text, pattern([])) == len(text)
-
-
-@given(st.text(alphabet="a<>| \n", max_size=12), st.lists(st.sampled_from(KNOWN), max_size=3))
-def test_what_is_left_ends_in_no_marker(text: str, markers: list[str]) -> None:
-    whole = text + "".join(markers)
-    left = whole[: end_of(whole, pattern(KNOWN))]
-    assert whole.startswith(left)
-    assert not left.rstrip().endswith(KNOWN)
-    assert markers or left == text
 
 
 def test_the_models_own_markers() -> None:

@@ -17,7 +17,6 @@ from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError, RequestFailed, WindowExceeded
 from harness.llm import endpoint_http
 from harness.llm.endpoint_info import sizes
-from harness.llm.endpoint_tokens import ALLOWANCE, Tokens
 from harness.llm.fast_tokenizer import FastTokenizer
 from harness.llm.model_info import model_facts
 from harness.llm.template import cut_template
@@ -78,11 +77,6 @@ def test_counts_are_those_of_the_model_loaded_here() -> None:
     assert len(span) == len(text.plain(words))
     assert s.length() == span.end == model.turn_tokens() + len(text.plain("Read: ")) + len(span)
     assert s.room() == model.window - span.end
-
-
-def test_a_tokenizer_without_a_template_gets_an_allowance(tmp_path: Path) -> None:
-    (tmp_path / "tokenizer.json").write_bytes((POCKET / "tokenizer.json").read_bytes())
-    assert Tokens(tmp_path, "m").turn == ALLOWANCE
 
 
 # --- what is booked ---------------------------------------------------------------------------------------------------
@@ -174,17 +168,6 @@ def test_counts_that_cannot_be_true_are_replaced_and_the_record_says_so(
     here = (model.turn_tokens() + model.count("Where?"), model.count("Paris town"))
     assert (usage["tokens_in"], usage["tokens_out"]) == (booked or here)
     assert usage["recounted"] == recounted
-
-
-def test_a_request_that_failed_is_booked_too() -> None:
-    with Loopback(["400"]) as loopback:
-        meter = Meter()
-        s = loaded(loopback).session(meter)
-        s.user("?")
-        with pytest.raises(Exception, match="refused the request"):
-            s.write(9)
-    usage = meter.usage()["answer"]
-    assert (usage["requests"], usage["tokens_in"], usage["tokens_out"], usage["retries"]) == (1, 0, 0, 0)
 
 
 @pytest.mark.parametrize(

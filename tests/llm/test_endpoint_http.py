@@ -132,15 +132,6 @@ def test_a_server_without_a_list_of_models_is_alive_but_one_that_refuses_the_key
                 server(loopback.url).alive()
 
 
-def test_the_key_goes_into_the_header_alone_and_there_is_none_without_a_key() -> None:
-    with Loopback() as loopback:
-        complete(server(loopback.url), BODY)
-        complete(Server(loopback.url, None, QUICK), BODY)
-        assert [h.get("Authorization") for h in loopback.headers] == [f"Bearer {KEY}", None]
-        assert KEY not in str(loopback.asked)
-    assert KEY not in repr(server("http://127.0.0.1:9/v1"))
-
-
 def test_a_connection_is_kept_for_the_next_request() -> None:
     with Loopback(protocol="HTTP/1.1") as loopback:
         asked = server(loopback.url)

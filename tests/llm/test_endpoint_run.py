@@ -1,4 +1,3 @@
-# ruff: noqa: F811 - fixtures of other folders are imported by name
 """Whole runs over a server on this machine: failures, resuming, questions in flight, Ctrl-C, and where the key must not be."""
 
 from __future__ import annotations
@@ -18,10 +17,9 @@ import pytest
 
 from harness.storage.run_folder import read_run
 from reports.facts import notes
-from tests.cli.conftest import Ended, configs, environment, here  # noqa: F401 - fixtures
+from tests.cli.conftest import Ended
 from tests.llm.endpoints import KEY, content, last, records, words
 from tests.llm.loopback import Loopback, completion
-from tests.tracking.conftest import uri  # noqa: F401 - fixtures
 
 Run = Callable[..., Ended]
 

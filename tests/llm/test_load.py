@@ -60,15 +60,6 @@ def test_wrong_settings_are_found_without_loading(tiny_folder, more, message):
     assert re.search(message, problem)
 
 
-def test_missing_folder_and_unreachable_hub(monkeypatch, tmp_path):
-    monkeypatch.setenv("HARNESS_HOME", str(tmp_path))
-    assert "no model folder './nope'" in model_facts(config("./nope")).problems[0]
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    (problem,) = model_facts(config("someone/some-model")).problems
-    assert "the model 'someone/some-model' could not be fetched" in problem
-    assert "name a folder with `--model FOLDER`" in problem
-
-
 def test_identity_follows_what_changes_the_output(tiny_folder, copy):
     base = model_facts(config(tiny_folder)).identity
     assert model_facts(config(copy)).identity == base  # the place does not matter

@@ -16,9 +16,8 @@ from harness.config.schema import ModelConfig
 from harness.errors import ModelOutputError, QuestionError, WindowExceeded
 from harness.llm.load import load_model
 from harness.llm.scripted import Script, ScriptedModel
-from harness.types import Document, Question
+from harness.types import Document
 from methods.compression import config, lingua
-from methods.compression.lingua import windows
 from methods.compression.ranking import choose, perplexities
 from methods.compression.selective import _above, _groups, _information
 from methods.compression.surprise import Units, kept, opened, surprise, units_of
@@ -27,7 +26,6 @@ from pocket.world.sample import sample
 from tests.methods.conftest import FakeTools
 from tests.methods.table_model import REPLY, Table
 
-QUESTION = Question("q", "Who rowed?", ("d",))
 MADE = sample("musique", 0, tokens=3000, purpose="evaluation", number=0)
 TEXT, ASKED = MADE.documents[0].text, MADE.examples[0].question.text
 
@@ -168,14 +166,6 @@ def test_a_context_that_is_not_there_cannot_be_forced():
 
 
 # --- tokens -----------------------------------------------------------------------------------------------------------
-
-
-@given(st.lists(st.integers(0, 50), max_size=8), st.integers(2, 20))
-def test_windows_hold_all_tokens(sizes, size):
-    found = windows(sizes, [0.5] * len(sizes), size)
-    lengths = [sum(tokens for tokens, _ in window) for window in found]
-    assert sum(lengths) == sum(sizes) + 2 * len(sizes)
-    assert all(n == size for n in lengths[1:-1])
 
 
 def lingua_by_hand(credit):

@@ -5,18 +5,14 @@ import re
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from harness.errors import CannotRun, ModelOutputError, WindowExceeded
-from harness.llm.scripted import Rule, Script, ScriptedModel
+from harness.errors import CannotRun, WindowExceeded
+from harness.llm.scripted import Rule
 from harness.method import MethodConfig
 from harness.types import Document, Question
-from methods.compression import LLMLingua, LLMLingua2, LongLLMLingua, SelectiveContext, classifier, config
-from methods.compression.lingua2 import chosen, chunk_ends, words_of
-from methods.compression.selective import _groups
+from methods.compression import LLMLingua, LLMLingua2, LongLLMLingua, SelectiveContext, classifier
+from methods.compression.lingua2 import chunk_ends, words_of
 from methods.compression.show import Compressed, placed, read
-from methods.compression.surprise import units_of
 from tests.methods.conftest import FakeTools
 from tests.methods.table_model import Table
 
@@ -149,36 +145,6 @@ def test_every_sentence_is_scored_alone():
     assert [context.strip() for context in tools.models["compressor"].contexts] == ["[user]"] * 3
 
 
-@settings(deadline=None, max_examples=60)
-@given(st.text(alphabet="ab .\n?\u3002", max_size=60), st.integers(1, 9))
-def test_sentences_in_parts_are_all_units(text, most):
-    units = units_of(text, tools_of().model("compressor"))
-    groups = _groups(units, most)
-    assert [i for a, b in groups for i in range(a, b)] == list(range(len(units)))
-    assert all(sum(units.sizes[a:b]) <= most or b - a == 1 for a, b in groups)
-
-
-def test_two_hundred_thousand_characters_without_a_full_stop():
-    tools = tools_of()
-    text = "word3 " * 33_334
-    index = SelectiveContext(SelectiveContext.Config(target_tokens=50)).index(Document("d", text), tools)
-    assert index["tokens"][0] == pytest.approx(33_334, abs=1)
-    assert 0 < index["tokens"][1] <= 50
-    assert len(tools.models["compressor"].contexts) >= 33_334 // 1024
-
-
-def test_nan_log_probabilities_fail_the_question():
-    class NoNumber(ScriptedModel):
-        def session(self, meter, role="reader", adapter=None):
-            found = super().session(meter, role)
-            found.score = lambda text: [float("nan")] * self.count(text)
-            return found
-
-    for method in (METHODS[1], METHODS[4]):
-        with pytest.raises(ModelOutputError, match="gave NaN log-probabilities"):
-            answered(method, WORDS, FakeTools(REPLY, compressor=NoNumber(Script())))
-
-
 # --- LLMLingua-2 ------------------------------------------------------------------------------------------------------
 
 
@@ -267,21 +233,6 @@ def test_a_budget_sets_the_rate(weights):
     assert two(weights, target_tokens=half[0] // 2).index(Document("d", PROSE), tools_of())["tokens"] == half
 
 
-@pytest.mark.parametrize(
-    ("values", "tokens", "rate", "wanted"),
-    [
-        # percentile int(100 * 0.5) + 1 = 51 of .1 .2 .3 .4: 0.253
-        ([0.1, 0.2, 0.3, 0.4], [1, 1, 1, 1], 0.5, [False, False, True, True]),
-        # .1 .2 .4 .4 .4 .4: 0.4, and only what is above it stays
-        ([0.1, 0.2, 0.4], [1, 1, 4], 0.5, [False, False, False]),
-        ([1.0, 1.0, 0.1], [1, 1, 1], 0.1, [True, True, False]),  # forced words stay at 1.0
-        ([0.3], [1], 0.001, [False]),  # int(100 * 0.999 + 1) = 100, and never above it
-    ],
-)
-def test_the_percentile_of_a_chunk(values, tokens, rate, wanted):
-    assert chosen(values, tokens, rate) == wanted
-
-
 def test_chunks_end_at_a_stop_or_are_cut(weights):
     found = classifier.load(classifier.find(str(weights)), tools_of().meter)
     text = "aa bb. cc dd"  # a ##a b ##b . c ##c d ##d
@@ -352,8 +303,3 @@ def test_a_model_of_another_kind_is_no_classifier(tmp_path):
     save(tmp_path / "llama", hidden_size=16, intermediate_size=32, num_hidden_layers=1)
     with pytest.raises(CannotRun, match="is no classifier of tokens to keep or drop|cannot load the classifier"):
         classifier.load(classifier.find(str(tmp_path / "llama")), tools_of().meter)
-
-
-def test_the_budget_of_contexts():
-    assert config.LongLLMLinguaConfig().budget(-1) == 200
-    assert config.LongLLMLinguaConfig(context_budget="* 2").budget(50) == 100

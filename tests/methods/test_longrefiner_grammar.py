@@ -266,9 +266,3 @@ def test_released_samples(row):
         told = [title for title in re.findall(pattern, output) if title not in BARE]
         assert [n.title for n in tree.nodes if n.kind == kind] == [" ".join(title.split()) for title in told]
     assert parse(write(parse(output))) == parse(output)
-
-
-@needs_real
-def test_all_sub_sections_of_the_samples():
-    trees = [build(r["input"], parse(r["output"]), LongRefinerConfig(scoring="bm25"), MODEL) for r in samples()]
-    assert sum(n.kind == "sub-section" for t in trees for n in t.nodes) == 56

@@ -28,7 +28,7 @@ from harness.types import Document, Example, Gold, Question
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import Clip, Part, parse, write
 from methods.longrefiner.pages import of_page
-from methods.longrefiner.training import f1, level, pieces, tasks
+from methods.longrefiner.training import level, pieces, tasks
 from tests.methods.conftest import FakeTools
 
 LONG = "This paragraph has the twenty words that it takes to stand alone, so nothing at all is joined to it here."
@@ -237,14 +237,6 @@ def test_a_text_is_an_item_once_and_the_sets_take_turns() -> None:
 # --- measures ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("found", "right", "value"),
-    [("", "", 1), ("a", "", 0), ("", "a", 0), ("ab", "ab", 1), ("aab", "ab", 0.8), ("abc", "bcd", 2 / 3)],
-)
-def test_f1_by_hand(found: str, right: str, value: float) -> None:
-    assert f1(found, right) == pytest.approx(value)
-
-
 def test_measures_by_hand() -> None:
     task = Task(instruction="x", max_answer_tokens=8)
     scene = Scene(QUESTION, (), task, ("['A', 'B']",), (True,))
@@ -340,13 +332,3 @@ def test_adapters_of_the_package_are_the_refiners_alone(tmp_path: Path, monkeypa
     assert found == {"analysis": str(package / "lora" / "analysis"), "selection": "own"}
     assert furnished(model, []).adapters == {"selection": "own"}
     assert furnished(model.model_copy(update={"package": None}), ["analysis"]).adapters == {"selection": "own"}
-
-
-def test_only_the_row_without_adapters_goes_without() -> None:
-    with_, without = chosen("longrefiner-bm25"), chosen("longrefiner-no-adapters")
-    assert with_.method.adapters() == {
-        "refiner": {name: (name, True) for name in ("analysis", "structuring", "selection")}
-    }
-    assert without.method.adapters() == {"refiner": {}}
-    assert without.models["refiner"].adapters == with_.models["reader"].adapters == {}
-    assert chosen("longrefiner-no-structuring").models["refiner"].adapters == {}

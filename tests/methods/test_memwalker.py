@@ -377,11 +377,4 @@ def test_verdicts_are_read_strictly(reply, found):
     assert verdict(reply) == found
 
 
-@given(st.text(alphabet="Action: -12Answer\n.", max_size=60))
-def test_no_reply_breaks_the_parser(reply):
-    assert choice(reply, 3) in (None, 0, 1, 2)
-    found = verdict(reply)
-    assert found is None or found.answer is None or found.answer.strip() == found.answer != ""
-
-
 # --- with the embedded model ------------------------------------------------------------------------------------------

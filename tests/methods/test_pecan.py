@@ -36,15 +36,6 @@ def test_options_are_shown_in_the_second_turn_alone():
     assert without.text == "nobody showed the options"
 
 
-def test_order_of_visits_and_ties():
-    answer, _, _ = run([0.0] * 4)
-    # c3 (.9), then c1 and c2 tie at .34: the lower id first; chunks have no successors, so z does not change.
-    assert [s.node for s in answer.steps] == [4, 5, 3, 1, 2, 0]
-    assert [s.action for s in answer.steps] == ["start"] * 2 + ["visit"] * 4
-    assert answer.stop_reason == "exhausted"
-    assert answer.text == "the answer"
-
-
 @pytest.mark.parametrize(
     ("p_yes", "params", "visited", "reason"),
     [
@@ -214,15 +205,6 @@ def test_parsed_points_never_overlap_and_lose_no_word_of_a_bullet(text, truncate
     points = parse_points(text, truncated).points
     assert all(a.end <= b.start for a, b in itertools.pairwise(points))
     assert all(p.text and "\n" not in p.text for p in points)
-
-
-@settings(deadline=None)
-@given(st.lists(st.integers(1, 9), max_size=30), st.integers(9, 20))
-def test_pack_keeps_order_and_room(lengths, room):
-    batches = pack(lengths, room)
-    assert [i for b in batches for i in b] == list(range(len(lengths)))
-    assert all(sum(lengths[i] for i in b) <= room for b in batches)
-    assert all(sum(lengths[i] for i in a) + lengths[b[0]] > room for a, b in itertools.pairwise(batches))
 
 
 @settings(deadline=None)

@@ -11,21 +11,15 @@ from hypothesis import strategies as st
 from harness.config import presets, suites
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
-from harness.config.schema import ModelConfig
-from harness.cost.meter import Meter
 from harness.engine.plan import plan_choices
 from harness.errors import UserError
-from harness.llm.load import load_model
 from harness.llm.scripted import Rule, Script, ScriptedModel
 from methods import summary
 from methods.graph import Graph
 from methods.pecan import Pecan
 from methods.pecan.config import INDEX_FIELDS, PecanConfig
-from tests.cli.conftest import configs, environment, here
 from tests.methods.conftest import FakeTools
 from tests.methods.pecan_search import CHUNKS, SUMMARY, attention, probes, run
-
-__all__ = ["configs", "environment", "here"]
 
 
 class Similar:
@@ -236,28 +230,6 @@ def test_garlic_counts_greedy_yes_and_pecan_shares(params, probed):
     assert answer.stop_reason == ("exhausted" if params.get("t_p") == 0.98 or params.get("t_n") == 3 else "yes")
     assert [s.scores["greedy_yes"] for s in asked] == [0, 0, 1, 0, 1][:probed]
     assert asked[0].p_yes == pytest.approx(0.6)
-
-
-def test_the_likeliest_label_is_the_one_greedy_decoding_writes(tmp_path, monkeypatch):
-    monkeypatch.setenv("HARNESS_HOME", str(tmp_path))
-    model = load_model(ModelConfig(name="random", backend="random"))
-    with model.session(Meter()) as s:
-        s.user("Is it so? ")
-        s.feed("It is.")
-        firsts = {s.probe([a, b]).top for a, b in itertools.combinations("abcdefghij", 2)}
-        with s.branch():
-            written = s.write(1).text
-    assert len(firsts - {None}) <= 1
-    # At most one token is the likeliest of all; where it is one of these letters, it is what is written.
-    assert firsts - {None} == ({written} if written in set("abcdefghij") else set())
-    with model.session(Meter()) as s:
-        s.user("Is it so?")
-        label = written if written.strip() else "a"
-        found = s.probe([label, "~"])
-        with s.branch():
-            again = s.write(1)
-        ids = model.text.plain(label)[:1]
-        assert found.top == (label if again.text and ids == model.text.plain(again.text)[:1] else None)
 
 
 # --- choices left open -------------------------------------------------------------------------------------------------

@@ -181,27 +181,18 @@ def test_replies(parse, reply, found):
 
 
 @pytest.mark.parametrize(
-    ("names", "told"),
-    [
-        (["Toren", "Ann Toren"], "[Ann Toren] and [Toren]'s Torens"),
-        ([], "Ann Toren and Toren's Torens"),
-        (["a.*"], "Ann Toren and Toren's Torens"),
-    ],
-)
-def test_marked(names, told):
-    assert prompts.marked("Ann Toren and Toren's Torens", names) == told
-
-
-@pytest.mark.parametrize(
     ("text", "names", "told"),
     [
+        ("Ann Toren and Toren's Torens", ["Toren", "Ann Toren"], "[Ann Toren] and [Toren]'s Torens"),
+        ("Ann Toren and Toren's Torens", [], "Ann Toren and Toren's Torens"),
+        ("Ann Toren and Toren's Torens", ["a.*"], "Ann Toren and Toren's Torens"),
         # Chinese does not part its words, so a name stands wherever it is written, one in Latin letters too.
         ("王安在IBM工作，王安石不在。", ["王安", "IBM"], "[王安]在[IBM]工作，[王安]石不在。"),
         ("王安在IBMX工作", ["IBM"], "王安在IBMX工作"),
         ("Ann Ann Toren", ["Ann", "Ann Toren"], "[Ann] [Ann Toren]"),
     ],
 )
-def test_marked_in_other_scripts_and_longest_first(text, names, told):
+def test_marked(text, names, told):
     assert prompts.marked(text, names) == told
 
 

@@ -9,7 +9,7 @@ from harness.engine.plan import plan_choices
 from harness.entities import recogniser as entities
 from harness.errors import ConfigError, HarnessError
 from methods.qrmem.build import _written
-from methods.qrmem.memory import Memory, SubGraph, acronym, merge_entities, normal
+from methods.qrmem.memory import Memory, SubGraph, merge_entities
 
 FAMILY = sorted(name for name in presets.names("methods") if name.split("-")[0] == "qrmem")
 
@@ -37,15 +37,6 @@ def test_case_matters_for_acronyms_in_a_question(mentions: list[str], question: 
 def test_a_mention_inside_a_longer_one_is_none_whatever_its_case() -> None:
     memory = Memory([(0, 1)], ["US", "us navy yard"], [["US"], ["us navy yard"]], [[0], [0]])
     assert memory.named_in("at the US Navy Yard") == [1]
-
-
-@pytest.mark.parametrize(
-    ("name", "form", "capitals"),
-    [("the US", ("US",), "US"), ("US's", ("US",), "US"), ("us", ("us",), ""), ("Us", ("us",), ""),
-     ("TOREN", ("toren",), "TOREN"), ("US Navy", ("us", "navy"), ""), ("I", ("i",), ""), ("1999", ("1999",), "")],
-)  # fmt: skip
-def test_forms_of_acronyms(name: str, form: tuple[str, ...], capitals: str) -> None:
-    assert (normal(name), acronym(name)) == (form, capitals)
 
 
 def test_an_acronym_is_no_pronoun_and_a_name_in_capitals_is_that_name() -> None:

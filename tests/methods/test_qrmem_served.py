@@ -1,4 +1,3 @@
-# ruff: noqa: F811 - fixtures of other folders are imported by name
 """QRMeM behind a server: a memory that breaks half-way is gone on with, nothing that was understood is asked again."""
 
 import json
@@ -9,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Ended, configs, environment, here  # noqa: F401 - fixtures
+from tests.cli.conftest import Ended
 from tests.llm.endpoints import content, last, records, words
 from tests.llm.loopback import Loopback, completion
 
@@ -84,56 +83,3 @@ def test_every_navigation_reads_the_memory_that_is_there(here: Run) -> None:
     # A memory that is found still knows what it took.
     told_cost = {to_the_model(r["summary"]["index"]["usage"]["index"]) for r in rows}
     assert told_cost == {len(built)}
-
-
-def test_maxima_of_trials_out_of_one_run(here: Run) -> None:
-    ask = "Reasoning: who?\nAction: -1"
-
-    def reader(body: dict[str, Any]) -> dict[str, Any]:
-        asked = content(body)
-        return completion(ask) if "Read the text and answer" in asked else told(body)
-
-    sets = "dataset.tokens=300"
-    with Loopback([reader]) as server:
-        plain = here(*words(server, sets, method="qrmem", limit=2))
-        assert plain.returncode == 0, plain.stderr
-        built = construction(server)
-        recorded = here(*words(server, sets, "--record-stops", "5", method="qrmem", limit=2))
-        assert recorded.returncode == 0, recorded.stderr
-        assert construction(server) == built, "what is recorded is no part of the memory"
-    kept = [{k: v for k, v in r["usage"]["answer"].items() if k != "seconds"} for r in records(plain)]
-    assert kept == [{k: v for k, v in r["usage"]["answer"].items() if k != "seconds"} for r in records(recorded)]
-    found = here("study", "trials", last(recorded)["run"], "--format", "json")
-    assert found.returncode == 0, found.stderr
-    rows = json.loads(found.stdout)
-    assert [row["trials"] for row in rows] == list(range(6))
-    # The model lists nothing, so no edge leads on and every maximum is the same search: it asks once and reads.
-    assert {(row["requests"], row["covered"], row["own"]) for row in rows} == {(2.0, 2, False), (2.0, 2, True)}
-    assert {row["mean"] for row in rows} == {last(plain)["summary"]["scores"]["longbench.qa_f1_score"]["mean"]}
-    table = json.loads(here("study", "requests", last(recorded)["run"], "--format", "json").stdout)
-    assert (table[0]["requests"], table[0]["requests.built"]) == (2.0, len(built) / 2)
-
-
-def test_replies_that_never_parse_are_asked_for_four_times_more_and_the_fallback_is_recorded(here: Run) -> None:
-    with Loopback([lambda _: completion("I would rather not.")]) as server:
-        done = here(*words(server, "dataset.tokens=300", "method.retries=4", method="qrmem", limit=1))
-        assert done.returncode == 0, done.stderr
-    asked: dict[str, list[dict[str, Any]]] = {}
-    for body in server.asked:
-        asked.setdefault(content(body), []).append(body)
-    for text, bodies in asked.items():
-        # A summary and an answer are taken as they are; all else has a form, and is asked for until it has it.
-        formed = "Read the text below" not in text and "Summarise" not in text
-        assert [b["temperature"] for b in bodies] == ([0.0, 0.7, 0.7, 0.7, 0.7] if formed else [0.0])
-        assert len({b["seed"] for b in bodies}) == len(bodies), "the same draw would give the same reply"
-    (record,) = records(done)
-    assert (record["stop_reason"], record["prediction"]) == ("replies never parsed", "I would rather not.")
-    assert record["error"] is None
-    (ask,) = [step for step in record["steps"] if step["action"] == "ask"]
-    assert ask["scores"]["replies"] == 5
-    notes = record["steps"][0]["note"]
-    assert "first entities of" in notes
-    assert "never understood" in notes
-    usages = [*record["usage"].values(), documents(done)[0]["usage"]["index"]]
-    assert sum(map(to_the_model, usages)) == len(server.asked)
-    assert sum(u["retries"] for u in usages) == 0, "a reply of another form is no failure of the server"

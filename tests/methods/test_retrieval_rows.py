@@ -17,7 +17,7 @@ from harness.config.schema import RunConfig
 from harness.errors import WindowExceeded
 from harness.llm.scripted import Rule
 from harness.types import Document, Passage, Question
-from methods.chunks import fixed_chunks, packed_chunks, passage_chunks, sentence_chunks, sentences, word_chunks
+from methods.chunks import packed_chunks, passage_chunks, sentence_chunks, sentences, word_chunks
 from methods.retrieval import BM25, Dense, DosRag, RandomChunks, Reranked, RetrievalConfig, bm25_scores, words
 from tests.datasets.support import config as dataset_config
 from tests.datasets.support import needs_real, real
@@ -73,14 +73,6 @@ def test_a_text_of_200000_characters_takes_linear_time(piece):
     )
 
 
-def test_a_text_without_a_full_stop_is_cut_by_tokens():
-    text = "word " * 40_000
-    model = FakeTools(REPLY).model()
-    for chunks in (packed_chunks(text, 300, model), sentence_chunks(text, 1, 300, model)):
-        assert len(chunks) == 134  # 40,000 / 300, the last one short
-        assert max(model.count(text[a:b]) for a, b in chunks) == 300
-
-
 @settings(deadline=None)
 @given(st.text(alphabet='ab .!\n\u3002"', max_size=60), st.integers(1, 6), st.integers(1, 3))
 def test_sentence_chunks_keep_every_letter_once_and_in_order(text, most, count):
@@ -92,14 +84,6 @@ def test_sentence_chunks_keep_every_letter_once_and_in_order(text, most, count):
         assert all(b <= c for (_, b), (c, _) in itertools.pairwise(chunks))
         assert [c for a, b in chunks for c in text[a:b] if not c.isspace()] == plain
     assert all(model.count(text[a:b]) <= most for a, b in packed)
-
-
-@given(st.text(alphabet="ab \n.\u00e9", max_size=80), st.integers(1, 7))
-def test_chunks_tile(text, size):
-    model = FakeTools(REPLY).model()
-    chunks = fixed_chunks(text, size, model)
-    assert "".join(text[a:b] for a, b in chunks) == (text if model.count(text) else "")
-    assert all(model.count(text[a:b]) <= size for a, b in chunks)
 
 
 TITLED = Document(

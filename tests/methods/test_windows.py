@@ -1,16 +1,13 @@
 """The window rows: which end of a text stays, and which of several windows gives the answer."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from harness.errors import WindowExceeded
 from harness.llm.scripted import Rule
 from harness.method import Task
 from harness.types import Document, Question
-from methods.chunks import kept_spans
 from methods.reading import room_for_text
-from methods.window import ClosedBook, FullContext, SlidingWindow, _kept
+from methods.window import ClosedBook, FullContext, SlidingWindow
 from tests.methods.conftest import FakeTools
 
 TEXT = " ".join(str(i) for i in range(400))
@@ -57,14 +54,6 @@ def test_a_text_that_just_fits_is_not_cut(more, reason):
     assert answer(FullContext(FullContext.Config()), tools, text)[1].stop_reason == reason
 
 
-@settings(deadline=None, max_examples=50)
-@given(st.text(alphabet="ab \n.\u00e9", max_size=60), st.integers(0, 15))
-def test_joined_halves_have_no_more_tokens_than_the_room(text, most):
-    model = FakeTools(REPLY).model()
-    spans, _ = _kept(text, most, model, "ends")
-    assert model.count("".join(text[a:b] for a, b in spans)) <= max(most, 0)
-
-
 @pytest.mark.parametrize("side", ["left", "right", "ends"])
 def test_a_window_below_the_models_own_holds_prompt_and_answer(side):
     tools = FakeTools(REPLY, window=8192)
@@ -81,23 +70,6 @@ def test_a_question_that_a_small_window_cannot_hold():
         answer(FullContext(FullContext.Config(window=40)))
     with pytest.raises(WindowExceeded, match="raise model.window"):
         answer(FullContext(FullContext.Config(window=4096)), FakeTools(REPLY, window=40))
-
-
-@settings(deadline=None)
-@given(st.text(alphabet="ab \n.\u00e9", max_size=60), st.integers(0, 15), st.sampled_from(["left", "right", "ends"]))
-def test_keep(text, most, side):
-    model = FakeTools(REPLY).model()
-    spans, tokens = kept_spans(text, most, model, side)
-    assert tokens == model.count(text)
-    kept = sum(model.count(text[a:b]) for a, b in spans)
-    assert kept <= max(most, 0)
-    assert (spans == [(0, len(text))]) == (tokens <= most)
-    if side == "left":
-        assert all(a == 0 for a, _ in spans)
-    if side == "right":
-        assert all(b == len(text) for _, b in spans)
-    if tokens > most and side != "ends":
-        assert kept == most  # one token is one word here, so nothing is lost at the cut
 
 
 # --- window after window ----------------------------------------------------------------------------------------------

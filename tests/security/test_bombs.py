@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from harness.cli import main as cli
 from harness.config.yaml_tree import read_yaml
 from harness.datasets.archives import Member, members, opened
 from harness.datasets.files import digest_of, json_value, read_rows
@@ -260,17 +259,6 @@ def test_unpacking_changes_no_byte(tmp_path: Path, content: bytes) -> None:
             assert stream.read(5) == content[:5]
             stream.seek(0)
             assert list(stream) == io.BytesIO(content).readlines()
-
-
-def test_a_bomb_on_the_command_line_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = written(tmp_path / "dev.jsonl.gz", ZEROS)
-    call = ["run", "--method", "closed-book", "--dataset", "musique", "--model", "random", "--data", str(path)]
-    with pytest.raises(SystemExit) as ended:
-        cli.main([*call, "--out", str(tmp_path / "out"), "--mlflow", "off"])
-    assert ended.value.code == 2
-    told = capsys.readouterr().err
-    assert told.startswith("error: dev.jsonl.gz: unpacks to more than 200 times its size; if you trust the file")
-    assert told.count("\n") == 1
 
 
 def test_a_parquet_file_that_unpacks_beyond_the_limit(tmp_path: Path) -> None:

@@ -1,4 +1,3 @@
-# ruff: noqa: F811 - fixtures of other folders are imported by name
 """Data, configuration, models and folders that cannot be read: one sentence with what to do, exit 2, nothing is run.
 
 Root reads a file whatever its mode, so a folder, a file or a link to nowhere stands in place of what is expected.
@@ -15,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pocket.random_model import save
-from tests.cli.conftest import Ended, configs, environment, here  # noqa: F401 - fixtures
+from tests.cli.conftest import Ended
 from tests.made_up import musique_rows
 
 Run = Callable[..., Ended]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterator
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,8 @@ from harness.engine.indexing import index_key
 from harness.engine.plan import Plan, plan_choices
 from harness.entities.recogniser import packages
 from harness.errors import UserError
-from harness.method import Method
 from harness.storage import code_version
-from harness.storage.code_version import own_code, versions
+from harness.storage.code_version import own_code
 from harness.storage.index_cache import key_digest
 from harness.types import Document
 from methods.qrmem.config import QRMeMConfig
@@ -228,29 +226,6 @@ def test_a_typed_class_is_another_one_where_what_it_uses_differs(folder: Path, o
 def test_a_method_of_this_project_goes_by_its_version() -> None:
     assert own_code(BM25) == {}
     assert own_code(Raptor) == {}
-
-
-def test_what_is_hashed_is_the_own_part_of_a_class(folder: Path) -> None:
-    lead = registry.load("own_lead:Lead", Method)
-    modules = {
-        "own_bare",
-        "own_base",
-        "own_builtin",
-        "own_dynamic",
-        "own_lazy",
-        "own_lead",
-        "own_plugin",
-        "own_plugin.core",
-    }
-    packaged = {"own_package", "own_package.deep", "own_package.words"}
-    assert own_code(lead).keys() == modules | packaged | {"any.csv", "more.txt", "stop.txt"}
-    typed = type("Typed", (BM25,), {"__module__": "__nowhere__"})
-    assert own_code(typed).keys() == {"__nowhere__"}  # of its functions: tests/test_api.py
-
-
-def test_versions_of_packages() -> None:
-    found = versions(("numpy", "no-such-package-here"))
-    assert found == {"numpy": metadata.version("numpy"), "no-such-package-here": "not installed"}
 
 
 def test_an_index_made_with_a_library_names_it() -> None:

@@ -295,39 +295,6 @@ def test_a_cache_that_cannot_be_written_costs_the_cache_only(tmp_path: Path, mon
         IndexCache(tmp_path / "file", print).put(a_key(), an_entry())
 
 
-class Parts(Words):
-    """Builds its index in parts and is stopped in the second."""
-
-    stop = True
-
-    def index(self, document: Document, tools: Tools) -> Index:
-        return {
-            "words": ["w"],
-            "vectors": [0.0, 0.0],
-            "parts": [tools.keep(p, lambda p=p: self.part(p, tools)) for p in "ab"],
-        }
-
-    def part(self, name: str, tools: Tools) -> list[int]:
-        if self.stop and name == "b":
-            raise KeyboardInterrupt
-        self.built.append(name)
-        tools.model().session().feed("three words here")  # type: ignore[attr-defined]
-        return [1, 2]
-
-
-def test_kept_parts_survive_with_their_cost_and_go_when_the_index_is_whole(tmp_path: Path) -> None:
-    method = Parts(Parts.Config())
-    data = World(questions=1).dataset()
-    with pytest.raises(KeyboardInterrupt):
-        go(make_plan(data, method), tmp_path)
-    assert list(cache_root().rglob("*.parts"))
-    method.stop = False
-    stored = read_run(go(make_plan(data, method), tmp_path).folder)
-    assert method.built == ["a", "b"], "the first part was not built again"
-    assert stored.documents[0]["usage"]["index"]["tokens_in"] == 6
-    assert not list(cache_root().rglob("*.parts"))
-
-
 SNEAKY: dict[str, Callable[[Tools], object]] = {
     "index_roles": lambda tools: tools.model(),
     "cannot depend on the task": lambda tools: tools.task,

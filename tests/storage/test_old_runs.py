@@ -19,9 +19,7 @@ from harness.storage.run_folder import read_run
 from reports import compare, tables
 from reports.compare import config_difference
 from reports.figures import front, queries
-from tests.cli.conftest import Cli, configs, environment, here
-
-__all__ = ["configs", "environment", "here"]
+from tests.cli.conftest import Cli
 
 OLD = Path(__file__).with_name("old_runs")
 FOLDERS = sorted(path.parent.relative_to(OLD).as_posix() for path in OLD.glob("*/*/*/run.yaml"))

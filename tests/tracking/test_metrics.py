@@ -86,7 +86,3 @@ class TestRunning:
         index = {"document_id": "d0", "key": "k", "status": "built", "usage": {"index": usage(4.0)}}
         points = running_points(stored(tmp_path, [1.0, 0.5], documents=[index]))
         assert [value for _, name, value in points if name == "TFLOPs"] == [3.5, 3.5]
-
-    def test_skipped_failures_are_no_zeros(self, tmp_path: Any) -> None:
-        run = changed(stored(tmp_path, [None, 0.5]), failed="skip")
-        assert running_points(run)[:2] == [(1, "failed", 1.0), (2, SCORE, 50.0)]
