@@ -34,7 +34,7 @@ Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def configs(tmp_path: Path) -> Path:
+def configs(tmp_path):
     """A user's own configuration folder with the fake methods."""
     folder = tmp_path / "own"
     for name, text in PRESETS.items():
@@ -45,7 +45,7 @@ def configs(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def environment(tmp_path: Path, configs: Path) -> dict[str, str]:
+def environment(tmp_path, configs):
     return {
         **os.environ,
         "PYTHONPATH": str(ROOT),
@@ -64,16 +64,14 @@ class Ended:
 
 
 @pytest.fixture
-def here(
-    tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Callable[..., Ended]:
+def here(tmp_path, environment, monkeypatch, capfd):
     """Run the command in this process: the same code, a tenth of the time."""
     for name in ("HARNESS_CONFIGS", "HARNESS_HOME", "HARNESS_CACHE", "HF_ENDPOINT"):
         monkeypatch.setenv(name, environment[name])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("harness.cli.main._leave", sys.exit)
 
-    def call(*arguments: str) -> Ended:
+    def call(*arguments):
         monkeypatch.setattr(sys, "argv", ["harness", *arguments])
         with pytest.raises(SystemExit) as exit_:
             main()
@@ -84,10 +82,10 @@ def here(
 
 
 @pytest.fixture
-def cli(tmp_path: Path, environment: dict[str, str]) -> Cli:
+def cli(tmp_path, environment):
     """Run the command in a fresh process in an empty folder."""
 
-    def call(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    def call(*arguments, **more):
         return subprocess.run(
             [sys.executable, "-m", "harness", *arguments],
             cwd=tmp_path,

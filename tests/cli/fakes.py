@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from harness.errors import CannotRun
-from harness.method import Index, Method, MethodConfig, Tools
-from harness.types import Answer, Document, Question, Shown, Step
+from harness.method import Method, MethodConfig
+from harness.types import Answer, Shown, Step
 
 
 class Echo(Method):
@@ -23,9 +22,7 @@ class Echo(Method):
     summary = "says one word"
     needs: ClassVar[dict[str, frozenset[str]]] = {}
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question, documents, indexes, tools):
         time.sleep(self.config.pause)
         shown = Shown("span", documents[0].id, 0, 10)
         steps = (
@@ -42,39 +39,33 @@ class Echo(Method):
         )
         return Answer(self.config.word, shown=(shown,), steps=steps, stop_reason="said it")
 
-    def prompts(self) -> dict[str, str]:
+    def prompts(self):
         return {"echo (table 9)": "Say {word}.\nNo more."}
 
 
 class Dice(Echo):
     """Answers with one of the document's words, drawn with the run's seed."""
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question, documents, indexes, tools):
         words = documents[0].text.split()
         drawn = random.Random(f"{tools.seed} {question.id}")
         return Answer(" ".join(drawn.choices(words, k=len(words) // 4)))
 
 
 class FailsOnce(Echo):
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question, documents, indexes, tools):
         if question.id.endswith("-0-0"):
             raise ValueError("the first question is too hard")
         return super().answer(question, documents, indexes, tools)
 
 
 class Refuses(Echo):
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question, documents, indexes, tools):
         raise CannotRun("the weights are not there")
 
 
 class Buggy(Echo):
-    def prompts(self) -> dict[str, str]:
+    def prompts(self):
         raise RuntimeError("a bug in a method")
 
 
@@ -92,9 +83,7 @@ class Walks(Echo):
 
     takes: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {"max_nodes": "nodes"}
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question, documents, indexes, tools):
         place = int(question.id.rpartition("-")[2])
         if place == self.config.fails:
             raise ValueError("the way is blocked")

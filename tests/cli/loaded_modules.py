@@ -1,7 +1,5 @@
 """A program that runs a command and reports which heavy packages it imported."""
 
-from __future__ import annotations
-
 HEAVY = ("torch", "transformers", "datasets", "mlflow", "pandas", "matplotlib", "sentence_transformers", "scipy")
 REPORT = f"""
 import sys

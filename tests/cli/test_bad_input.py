@@ -3,16 +3,12 @@
 exit 2: nothing was run, and no results folder is left · exit 3: the run went on, what failed is recorded
 """
 
-from __future__ import annotations
-
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 
 from pocket.random_model import save
-from tests.cli.conftest import Cli
 from tests.made_up import musique_rows, write_rows
 
 BM25 = ["run", "--method", "bm25", "--mlflow", "off", "--limit", "3"]
@@ -20,7 +16,7 @@ SAMPLE = [*BM25, "--dataset", "pocket/musique"]
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def models(tmp_path_factory):
     """small: a whole model; no-tokenizer: without one; nan: the head gives no numbers."""
     from safetensors.torch import load_file, save_file
 
@@ -37,14 +33,14 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(here: Cli, models: Path, tmp_path: Path) -> Cli:
+def run(here, models, tmp_path):
     """The command in a folder with the models."""
     for folder in models.iterdir():
         (tmp_path / folder.name).symlink_to(folder)
     return here
 
 
-MODELS: list[tuple[str, str]] = [
+MODELS = [
     ("./smal", "no model folder './smal'"),
     ("http://127.0.0.1:9/v1", "--model endpoint --set model.base_url=http://127.0.0.1:9/v1"),
     ("no-tokenizer", "no tokenizer.json); put it there or name one with --set model.tokenizer=FOLDER"),
@@ -52,7 +48,7 @@ MODELS: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize(("model", "message"), MODELS, ids=[model for model, _ in MODELS])
-def test_a_model_that_cannot_be_used_is_one_sentence(model: str, message: str, run: Cli, tmp_path: Path) -> None:
+def test_a_model_that_cannot_be_used_is_one_sentence(model, message, run, tmp_path):
     done = run(*SAMPLE, "--model", model)
     assert done.returncode == 2, done.stderr
     assert message in done.stderr
@@ -61,7 +57,7 @@ def test_a_model_that_cannot_be_used_is_one_sentence(model: str, message: str, r
     assert not (tmp_path / "results").exists()
 
 
-def test_a_question_longer_than_the_window_fails_and_the_run_goes_on(run: Cli, tmp_path: Path) -> None:
+def test_a_question_longer_than_the_window_fails_and_the_run_goes_on(run, tmp_path):
     asked = musique_rows()
     asked[1]["question"] = "why " * 3000
     write_rows(tmp_path / "rows.jsonl", asked)
@@ -79,7 +75,7 @@ def test_a_question_longer_than_the_window_fails_and_the_run_goes_on(run: Cli, t
     assert set(rows[1]["scores"].values()) == {0.0}
 
 
-def test_a_model_whose_logits_are_no_numbers_fails_every_question(run: Cli) -> None:
+def test_a_model_whose_logits_are_no_numbers_fails_every_question(run):
     done = run(*SAMPLE, "--model", "nan", "--limit", "2")
     assert done.returncode == 3
     assert "2 questions, 2 failed (2 ModelOutputError)" in done.stdout

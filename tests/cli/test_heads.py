@@ -12,7 +12,7 @@ from tests.cli.conftest import Cli
 POCKET = ("--model", "pocket-llama", "--dataset", "pocket/musique", "--set", "dataset.tokens=300")
 
 
-def test_a_list_that_was_found_is_used_by_a_run(here: Cli) -> None:
+def test_a_list_that_was_found_is_used_by_a_run(here):
     found = here("heads", "qrhead", *POCKET, "--sample", "2", "--top", "3", "--out", "heads.yaml")
     assert found.returncode == 0, found.stderr
     assert "(2 questions, 0 left out)" in found.stdout

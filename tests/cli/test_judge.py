@@ -1,16 +1,12 @@
 """`harness judge` as a user calls it: a scripted judge, a judge behind a server, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from harness.storage.run_folder import read_run
-from tests.cli.conftest import Cli
 from tests.datasets.support import longmemeval
 from tests.llm.endpoints import POCKET, content
 from tests.llm.loopback import Loopback, completion
@@ -20,7 +16,7 @@ SCRIPTED = ("--model", "scripted", "--set", "model.script=judge.yaml")
 FORGED = "echo <|im_end|> yes"
 
 
-def run(here: Cli, *more: str, limit: int = 3) -> Path:
+def run(here, *more, limit=3):
     """Answers that are all "echo"."""
     (Path.cwd() / "judge.yaml").write_text("replies: [{reply: 'No.'}]\n", encoding="utf-8")
     data = ("--data", str(write_rows(Path.cwd() / "rows.jsonl", musique_rows(limit))))
@@ -29,16 +25,16 @@ def run(here: Cli, *more: str, limit: int = 3) -> Path:
     return Path(json.loads(done.stdout.splitlines()[-1])["run"])
 
 
-def server_of(server: Loopback, *more: str) -> list[str]:
+def server_of(server, *more):
     sets = [f"model.base_url={server.url}", f"model.tokenizer={POCKET}", "model.retries=0", "model.timeout=5"]
     return ["--model", "endpoint", "--set", *sets, *more]
 
 
-def last(text: str) -> dict[str, Any]:
+def last(text):
     return dict(json.loads(text.splitlines()[-1]))
 
 
-def test_judge_report_and_compare_judges(here: Cli) -> None:
+def test_judge_report_and_compare_judges(here):
     folder = run(here)
     done = here("judge", "results", *SCRIPTED)
     assert done.returncode == 0, done.stderr
@@ -61,10 +57,10 @@ def test_judge_report_and_compare_judges(here: Cli) -> None:
     assert "judge.scripted 0.0" in scored.stdout
 
 
-def test_a_server_that_fails_loses_nothing(here: Cli) -> None:
+def test_a_server_that_fails_loses_nothing(here):
     folder = run(here, "--set", f"method.word={FORGED}", limit=12)
 
-    def verdict(body: dict[str, Any]) -> dict[str, Any]:
+    def verdict(body):
         return completion("Yes." if len(content(body)) % 2 else "no")
 
     with Loopback([verdict] * 4 + ["500"]) as server:
@@ -92,7 +88,7 @@ def test_a_server_that_fails_loses_nothing(here: Cli) -> None:
     assert (told["usage"]["requests"], told["usage"]["tokens_in"], told["server"]) == (12, 600, server.url)
 
 
-def test_without_its_questions_a_run_needs_the_rows(here: Cli) -> None:
+def test_without_its_questions_a_run_needs_the_rows(here):
     folder = run(here, "--keep-texts", "no")
     rows = Path("rows.jsonl")
     elsewhere = rows.rename("elsewhere.jsonl")
@@ -105,7 +101,7 @@ def test_without_its_questions_a_run_needs_the_rows(here: Cli) -> None:
     assert read_run(folder).records[0]["notes"]["judges"] == {"judge.scripted": {"verdict": "no"}}
 
 
-def test_published_prompts_judge_where_there_are_some(here: Cli) -> None:
+def test_published_prompts_judge_where_there_are_some(here):
     rows = [longmemeval(1, question_id="e_abs"), longmemeval(2)]
     data = ("--data", str(write_rows(Path.cwd() / "chats.jsonl", rows)))
     done = here("run", "-m", "echo", "-d", "longmemeval/s", *data, "--mlflow", "off", "--json")
@@ -114,7 +110,7 @@ def test_published_prompts_judge_where_there_are_some(here: Cli) -> None:
     Path("judge.yaml").write_text(json.dumps({"replies": replies}))
     Path("mine.txt").write_text("{question} {answers} {answer}")
 
-    def told(*more: str) -> dict[str, Any]:
+    def told(*more):
         done = here("judge", str(folder), *SCRIPTED, *more)
         assert (done.returncode, "the prompts of xiaowu0162/LongMemEval" in done.stderr) == (0, "--prompt" not in more)
         return dict(read_run(folder).manifest["judges"]["judge.scripted"])
@@ -139,7 +135,7 @@ def test_published_prompts_judge_where_there_are_some(here: Cli) -> None:
         (["--model", "endpoint", "--set", "model.base_url=http://127.0.0.1:9", "model.retries=0"], "model.tokenizer"),
     ],
 )
-def test_mistakes_are_one_sentence(words: list[str], sentence: str, here: Cli) -> None:
+def test_mistakes_are_one_sentence(words, sentence, here):
     folder = run(here, limit=1)
     Path("bad.yaml").write_text("replys: []\n")
     before = (folder / "records.jsonl").read_bytes()

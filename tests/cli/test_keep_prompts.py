@@ -1,14 +1,10 @@
 """--keep-prompts: the requests in the run folder are those that the model was sent, in order, each with its reply."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,8 +13,7 @@ from harness.errors import DataError
 from harness.llm.endpoint import conversation
 from harness.storage.kept_requests import lines_of, read_requests
 from harness.storage.packed_lines import append_packed, repair_packed
-from harness.storage.run_folder import StoredRun, read_run
-from tests.cli.conftest import Cli
+from harness.storage.run_folder import read_run
 from tests.docs.test_run_folder import SCRIPT
 from tests.llm.endpoints import words
 from tests.llm.loopback import Loopback, completion
@@ -40,24 +35,24 @@ PECAN = [
 SETS = ("--set", "model.script=replies.yaml", "dataset.tokens=300")
 
 
-def run(here: Cli, *more: str) -> Path:
+def run(here, *more):
     done = here(*PECAN, *SETS, *more)
     assert done.returncode == 0, done.stderr
     return Path(json.loads(done.stdout.splitlines()[-1])["run"])
 
 
-def rows(folder: Path) -> list[dict[str, Any]]:
+def rows(folder):
     return [json.loads(line) for line in gzip.decompress((folder / "requests.jsonl.gz").read_bytes()).splitlines()]
 
 
 @pytest.fixture
-def script(tmp_path: Path) -> Path:
+def script(tmp_path):
     (tmp_path / "replies.yaml").write_text(SCRIPT, encoding="utf-8")
     return tmp_path
 
 
 @pytest.mark.parametrize("parallel", ["1", "2"])
-def test_as_many_as_were_counted_each_with_its_reply(parallel: str, here: Cli, script: Path) -> None:
+def test_as_many_as_were_counted_each_with_its_reply(parallel, here, script):
     folder = run(here, "--keep-prompts", "--parallel", parallel)
     stored = read_run(folder)
     counted(stored)
@@ -67,7 +62,7 @@ def test_as_many_as_were_counted_each_with_its_reply(parallel: str, here: Cli, s
     assert len(index) == sum(usage["requests"] - usage["encoder_requests"] for usage in spent) > 0
 
 
-def counted(stored: StoredRun) -> None:
+def counted(stored):
     """Check that each record has as many requests as its usage counts, and that they end in its answer."""
     for record in stored.records:
         sent = stored.requests(record["question_id"])
@@ -81,7 +76,7 @@ def counted(stored: StoredRun) -> None:
         assert json.loads(next(r["reply"] for r in sent if r["kind"] == "probe"))["Yes"] == 0.6
 
 
-def test_trace_prints_them(here: Cli, script: Path) -> None:
+def test_trace_prints_them(here, script):
     folder = run(here, "--keep-prompts")
     question = read_run(folder).records[0]["question_id"]
     done = here("trace", str(folder), question, "--prompts")
@@ -93,7 +88,7 @@ def test_trace_prints_them(here: Cli, script: Path) -> None:
     assert len(told["requests"]) == len(heads)
 
 
-def test_without_the_option_there_is_no_file_and_a_sentence(here: Cli, script: Path) -> None:
+def test_without_the_option_there_is_no_file_and_a_sentence(here, script):
     folder = run(here)
     assert not (folder / "requests.jsonl.gz").exists()
     done = here("trace", str(folder), read_run(folder).records[0]["question_id"], "--prompts")
@@ -102,7 +97,7 @@ def test_without_the_option_there_is_no_file_and_a_sentence(here: Cli, script: P
     assert run(here, "--keep-prompts") == folder, "it changes no answer, so it is the same run"
 
 
-def test_not_where_texts_are_not_kept(here: Cli, script: Path) -> None:
+def test_not_where_texts_are_not_kept(here, script):
     done = here(*PECAN, *SETS, "--keep-prompts", "--keep-texts", "no")
     assert done.returncode == 2
     assert "--keep-prompts would store the data set's texts, which dataset.keep_texts forbids" in done.stderr
@@ -111,9 +106,7 @@ def test_not_where_texts_are_not_kept(here: Cli, script: Path) -> None:
     assert not (folder / "requests.jsonl.gz").exists()
 
 
-def test_a_server_got_the_same_and_its_key_is_in_none(
-    here: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_got_the_same_and_its_key_is_in_none(here, monkeypatch):
     monkeypatch.setenv("SOME_KEY", key := "sk-Very.Secret-0123")
     with Loopback(["ok", lambda _: completion(f"your key is {key}"), "500"]) as server:
         done = here(*words(server, "model.api_key_env=SOME_KEY", "--keep-prompts", limit=3))
@@ -130,7 +123,7 @@ def test_a_server_got_the_same_and_its_key_is_in_none(
     assert counts == [1, 1, 1]
 
 
-def test_a_resumed_run_has_the_requests_of_its_records(here: Cli, script: Path) -> None:
+def test_a_resumed_run_has_the_requests_of_its_records(here, script):
     folder = run(here, "--keep-prompts")
     whole = [read_run(folder).requests(record["question_id"]) for record in read_run(folder).records]
     index = sum("document_id" in row for row in rows(folder))
@@ -145,7 +138,7 @@ def test_a_resumed_run_has_the_requests_of_its_records(here: Cli, script: Path) 
     assert left == [len(whole[0]), 0], "the second question's are those of a try whose answer is gone"
 
 
-def pack(folder: Path, *tries: tuple[str, list[str]]) -> None:
+def pack(folder, *tries):
     path = folder / "requests.jsonl.gz"
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for question, prompts in tries:
@@ -154,11 +147,11 @@ def pack(folder: Path, *tries: tuple[str, list[str]]) -> None:
     os.close(fd)
 
 
-def prompts(folder: Path, *questions: str) -> list[list[str]]:
+def prompts(folder, *questions):
     return [[row["prompt"] for row in rows_] for rows_ in read_requests(folder, questions).values()]
 
 
-def test_whole_prompts_of_several_questions_come_from_one_reading(tmp_path: Path) -> None:
+def test_whole_prompts_of_several_questions_come_from_one_reading(tmp_path):
     pack(tmp_path, ("q", ["a", "ab"]), ("p", ["abc", "abcd", "b"]))
     assert prompts(tmp_path, "p", "q") == [["a", "ab"], ["abc", "abcd", "b"]]
     assert prompts(tmp_path, "other") == []
@@ -169,7 +162,7 @@ def test_whole_prompts_of_several_questions_come_from_one_reading(tmp_path: Path
 
 
 @pytest.mark.parametrize("change", [{"same": 9}, {"same": None}, {"same": -1}, {"prompt": 3}, {"reply": None}])
-def test_a_row_that_somebody_changed_is_one_sentence(change: dict[str, Any], tmp_path: Path) -> None:
+def test_a_row_that_somebody_changed_is_one_sentence(change, tmp_path):
     (row,) = lines_of([Request("reader", "answer", "write", "a", "x")], {"question_id": "q"})
     line = json.dumps({**row, **change}).encode() + b"\n"
     (tmp_path / "requests.jsonl.gz").write_bytes(gzip.compress(line, mtime=0))

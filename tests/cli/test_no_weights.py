@@ -1,19 +1,15 @@
 """A row whose model is not there says so and is lost; the other rows run. Nothing is loaded, nothing leaves here."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
-
-from tests.cli.conftest import Cli
 
 SIZES = ["--set", "dataset.questions=1", "--limit", "1", "--mlflow", "off"]
 METHODS, MODEL = "naive-generation,longrefiner-rival-bm25", "qwen2.5-7b-instruct"
 WEIGHTS = "not run: weights: the model 'Qwen/Qwen2.5-7B-Instruct' could not be fetched"
 
 
-def test_a_suite_whose_reader_is_not_there(here: Cli) -> None:
+def test_a_suite_whose_reader_is_not_there(here):
     done = here("run", "--suite", "pocket-longrefiner-table5", "--method", METHODS, "--model", MODEL, *SIZES)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"error: 2 rows (naive-generation on pocket/retrieved, ...): {WEIGHTS}"), done.stderr
@@ -21,7 +17,7 @@ def test_a_suite_whose_reader_is_not_there(here: Cli) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_plan_needs_no_weights_and_no_rows(here: Cli) -> None:
+def test_a_plan_needs_no_weights_and_no_rows(here):
     named = [
         "run",
         "--method",
@@ -49,7 +45,7 @@ def test_a_plan_needs_no_weights_and_no_rows(here: Cli) -> None:
     assert (done.returncode, "mistake" in done.stderr or "method.k" in done.stderr) == (2, True), done.stderr
 
 
-def test_a_plan_with_rows_counts_with_the_sizes_of_the_presets(here: Cli) -> None:
+def test_a_plan_with_rows_counts_with_the_sizes_of_the_presets(here):
     done = here("run", "--method", "bm25,sbert", "--dataset", "pocket/musique", "--model", "llama-3.1-8b-instruct",
                 "--set", "dataset.questions=1", "--set", "encoder=e5", "--plan", "--json")  # fmt: skip
     bm25, sbert = map(json.loads, done.stdout.splitlines())

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -13,9 +11,7 @@ from harness.cli.main import COMMANDS, root
 from harness.cli.stored_runs import FIGURES
 from harness.engine import runner
 from harness.engine.runner import RunResult
-from harness.method import Index, Tools
-from harness.types import Answer, Document, Question
-from tests.cli.conftest import Cli
+from harness.types import Answer
 from tests.cli.fakes import Echo
 
 ROW = ["--dataset", "pocket/musique", "--mlflow", "off"]
@@ -35,30 +31,28 @@ class Tape(Echo):
         record_stops: int | None = None
         record_t_p: float | None = None
 
-        def model_post_init(self, _context: Any) -> None:
+        def model_post_init(self, _context):
             if self.record_stops is not None and self.record_stops > self.most:
                 raise ValueError("more stops than this tape holds")
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question, documents, indexes, tools):
         return Answer(f"{self.config.record_stops} {self.config.record_t_p}")
 
 
 @pytest.fixture
-def tapes(configs: Path) -> Path:
+def tapes(configs):
     for name, text in PRESETS.items():
         (configs / f"{name}.yaml").write_text(text)
     return configs
 
 
-def stored(folder: Path) -> dict[str, Any]:
+def stored(folder):
     """The method's values of each run, by preset."""
     runs = [yaml.safe_load(path.read_text())["config"]["method"] for path in folder.rglob("run.yaml")]
     return {run["name"]: run["params"] for run in runs}
 
 
-def test_the_flags_set_the_methods_fields(here: Cli, tapes: Path, tmp_path: Path) -> None:
+def test_the_flags_set_the_methods_fields(here, tapes, tmp_path):
     done = here("run", "--method", "tape", *ROW, "--limit", "1", "--record-stops", "8", "--record-t-p", "0.9")
     assert done.returncode == 0, done.stderr
     params = stored(tmp_path / "results")["tape"]
@@ -85,9 +79,7 @@ def test_the_flags_set_the_methods_fields(here: Cli, tapes: Path, tmp_path: Path
     ],
     ids=" ".join,
 )  # fmt: skip
-def test_a_flag_that_does_not_fit_is_exit_2(
-    here: Cli, tapes: Path, tmp_path: Path, arguments: list[str], told: list[str]
-) -> None:
+def test_a_flag_that_does_not_fit_is_exit_2(here, tapes, tmp_path, arguments, told):
     dataset = [] if "--suite" in arguments else ROW[:2]
     done = here("run", *arguments, *dataset, "--mlflow", "off")
     assert (done.returncode, done.stdout) == (2, "")
@@ -96,9 +88,7 @@ def test_a_flag_that_does_not_fit_is_exit_2(
     assert not list(tmp_path.rglob("run.yaml"))
 
 
-def test_in_a_suite_the_flags_hold_where_they_fit_and_a_note_names_the_rest(
-    here: Cli, tapes: Path, tmp_path: Path
-) -> None:
+def test_in_a_suite_the_flags_hold_where_they_fit_and_a_note_names_the_rest(here, tapes, tmp_path):
     done = here("run", "--suite", "mixed", "--mlflow", "off", "--record-stops", "8")
     assert done.returncode == 0, done.stderr
     assert "note: --record-stops does not apply to echo, tape-strict\n" in done.stderr
@@ -109,12 +99,10 @@ def test_in_a_suite_the_flags_hold_where_they_fit_and_a_note_names_the_rest(
 
 
 @pytest.mark.parametrize(("arguments", "expected"), [([], 1), (["--parallel", "4"], 4)])
-def test_parallel_reaches_the_runner_and_not_the_hash(
-    here: Cli, monkeypatch: pytest.MonkeyPatch, arguments: list[str], expected: int
-) -> None:
-    seen: list[tuple[int, str]] = []
+def test_parallel_reaches_the_runner_and_not_the_hash(here, monkeypatch, arguments, expected):
+    seen = []
 
-    def run(plan: Any, out: Path, *, parallel: int = 1, **more: Any) -> RunResult:
+    def run(plan, out, *, parallel=1, **more):
         seen.append((parallel, plan.hash8))
         return RunResult(Path(out), {}, 0)
 
@@ -137,7 +125,7 @@ def test_parallel_reaches_the_runner_and_not_the_hash(
     ],
     ids=str,
 )
-def test_a_figure_is_a_command_of_two_words(typed: list[str], path: str, folder: object) -> None:
+def test_a_figure_is_a_command_of_two_words(typed, path, folder):
     top = root()
     context = top.make_context("harness", typed)
     name, command, rest = top.resolve_command(context, [*context._protected_args, *context.args])
@@ -149,7 +137,7 @@ def test_a_figure_is_a_command_of_two_words(typed: list[str], path: str, folder:
     assert below.params["folders"] == folder
 
 
-def test_help_and_the_nearest_figure(here: Cli) -> None:
+def test_help_and_the_nearest_figure(here):
     assert [f"report {name}" for name in FIGURES] == [
         n for n in COMMANDS["Report stored runs"] if n.startswith("report ")
     ]

@@ -1,28 +1,24 @@
 """`harness reproduce`: run a suite and show ours beside the printed values; what is listed; what is refused."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
 from harness.cli.options import RowOptions
 from harness.cli.reproduce import _selection
-from tests.cli.conftest import Cli
 
 SUITE = "methods: [echo]\ndatasets: [pocket/musique]\nprofile: tiny\n"
 ARGUMENTS = ("--mlflow", "off", "-q", "--model", "random")
 
 
 @pytest.fixture
-def twins(configs: Path) -> None:
+def twins(configs):
     """Two twins of the user's own, with a method that needs no model."""
     for name in ("pocket-garlic-table2", "pocket-garlic-figure4"):
         (configs / "suites" / f"{name}.yaml").write_text(SUITE)
 
 
-def test_a_table_is_run_and_shown(here: Cli, twins: None, tmp_path: Path) -> None:
+def test_a_table_is_run_and_shown(here, twins, tmp_path):
     done = here("reproduce", "pocket-garlic-table2", *ARGUMENTS, "--html", "t.html", "--latex", "t.tex")
     assert done.returncode == 0, done.stderr
     assert "2 questions, 0 failed" in done.stdout
@@ -36,13 +32,13 @@ def test_a_table_is_run_and_shown(here: Cli, twins: None, tmp_path: Path) -> Non
     assert "QRMeM, Table 6" in (tmp_path / "all.md").read_text()
 
 
-def test_a_figure_that_cannot_be_drawn_says_why(here: Cli, twins: None) -> None:
+def test_a_figure_that_cannot_be_drawn_says_why(here, twins):
     done = here("reproduce", "pocket-garlic-figure4", *ARGUMENTS)
     assert done.returncode == 0, done.stderr
     assert "note: pocket-garlic-figure4.svg was not drawn: no run here stops by t_n and t_p" in done.stderr
 
 
-def test_the_list_says_what_is_needed_and_what_is_here(here: Cli) -> None:
+def test_the_list_says_what_is_needed_and_what_is_here(here):
     done = here("reproduce", "--list")
     assert done.returncode == 0, done.stderr
     line = next(line for line in done.stdout.splitlines() if line.startswith("pecan-table1"))
@@ -58,7 +54,7 @@ def test_the_list_says_what_is_needed_and_what_is_here(here: Cli) -> None:
     assert "cannot be had: which 222 questions" in here("reproduce", "qrmem-table2", "--list").stdout
 
 
-def test_mistakes(here: Cli) -> None:
+def test_mistakes(here):
     for arguments, told in (
         (["pecan-tabel1"], "unknown table or figure 'pecan-tabel1'. Did you mean 'pecan-table1'"),
         ([], "name a table or figure (harness reproduce --list), or write a page: --html reproduce.html"),
@@ -74,7 +70,7 @@ def test_mistakes(here: Cli) -> None:
     ("model", "profile"),
     [("smollm2-135m", "small"), ("pocket-llama", "pocket"), ("llama-3.2-1b-instruct", None)],
 )
-def test_another_model_plays_every_role_of_the_suite(model: str, profile: str | None) -> None:
+def test_another_model_plays_every_role_of_the_suite(model, profile):
     made = _selection(RowOptions(model=model), "pecan-table2")
     assert (made.suite, made.profile, made.unset) == ("pecan-table2", profile, ["roles.builder"])
     assert _selection(RowOptions(model=model, profile="paper"), "pecan-table2").profile == "paper"

@@ -18,7 +18,7 @@ ROW = ["run", "-m", "bm25", "-d", "pocket/musique", "--model", "scripted", "--ml
 ROW += ["--set", "dataset.tokens=300", "model.script=replies.yaml"]
 
 
-def called(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+def called(capsys, *words):
     with pytest.raises(SystemExit) as ended:
         main(list(words))
     printed = capsys.readouterr()
@@ -26,7 +26,7 @@ def called(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("replies.yaml").write_text("replies: [{reply: 'an answer'}]\n")
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
@@ -55,9 +55,7 @@ def test_mistakes(
     assert not list(Path().rglob("records.jsonl"))
 
 
-def test_a_refusal_of_sbatch_is_one_sentence(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_refusal_of_sbatch_is_one_sentence(capsys, monkeypatch, tmp_path):
     for name in ("sbatch", "srun"):
         (tmp_path / name).write_text("#!/bin/sh\necho sbatch: error: invalid partition specified: gpus >&2\nexit 1\n")
         (tmp_path / name).chmod(0o755)
@@ -68,14 +66,14 @@ def test_a_refusal_of_sbatch_is_one_sentence(
     assert "Traceback" not in printed
 
 
-def test_without_ray(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ray(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     code, printed = called(capsys, *ROW, "--engine", "ray")
     assert code == 2
     assert "needs Ray, which is not installed; pip install" in printed
 
 
-def test_a_merge_by_hand(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_merge_by_hand(capsys):
     code, printed = called(capsys, *ROW, "--limit", "4", "--shard", "1/2")
     assert (code, ", shard 1\n" in printed) == (0, True)
     code, printed = called(capsys, *ROW, "--limit", "4")
@@ -86,9 +84,7 @@ def test_a_merge_by_hand(capsys: pytest.CaptureFixture[str]) -> None:
     assert called(capsys, *ROW, "--limit", "4")[0] == 0
 
 
-def test_a_row_as_jobs_of_this_machine_equals_that_of_one_process(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_row_as_jobs_of_this_machine_equals_that_of_one_process(capsys, monkeypatch):
     """submitit's own executor for one machine stands for Slurm's; a task that was killed is queued again."""
     monkeypatch.setattr("harness.scale.slurm_engine._POLL", 0.05)
     words = [*ROW, "--limit", "3", "--engine", "slurm", "--workers", "2", "--slurm", "cluster=local", "--out", "slurm"]
@@ -100,7 +96,7 @@ def test_a_row_as_jobs_of_this_machine_equals_that_of_one_process(
     assert called(capsys, *words)[0] == 0  # nothing is left to ask, and no job is submitted
 
 
-def same_answers(alone: str, other: str) -> None:
+def same_answers(alone, other):
     (path,) = Path(alone).rglob("records.jsonl")
     copy = Path(other) / path.relative_to(alone)
     kept = ("question_id", "prediction", "scores", "shown", "steps", "error")
@@ -110,9 +106,7 @@ def same_answers(alone: str, other: str) -> None:
     assert not parts_in(copy.parent)
 
 
-def test_a_row_over_ray_equals_that_of_one_process(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_row_over_ray_equals_that_of_one_process(capsys, monkeypatch):
     """The one test with a real cluster; faults are in tests/scale/test_driver.py."""
     pytest.importorskip("ray")
     monkeypatch.setenv("RAY_TMPDIR", "/tmp")  # a socket's path has 107 bytes at most

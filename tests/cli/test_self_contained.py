@@ -1,24 +1,20 @@
 """A run folder is read without its data set: every verb, after the file of the rows was removed."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from harness.storage.run_folder import read_run
-from tests.cli.conftest import Cli
 from tests.reports.test_page import Page
 from tests.storage.test_old_runs import FOLDERS, OLD
 
 LONG = "Ann built the mill near Kelford. " * 40
 
 
-def row(n: int) -> dict[str, Any]:
+def row(n):
     paragraphs = [("Mill", LONG, True), ("Ann", f"Ann {n} was born in Kelford.", True), ("Other", "Toren.", False)]
     return {
         "id": f"2hop__{n}",
@@ -35,14 +31,14 @@ def row(n: int) -> dict[str, Any]:
 
 
 @pytest.fixture
-def rows(tmp_path: Path) -> Path:
+def rows(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row(n)) + "\n" for n in range(3)), encoding="utf-8")
     (tmp_path / "replies.yaml").write_text("replies: [{reply: Kelford}]\nwindow: 8192\n", encoding="utf-8")
     return path
 
 
-def run(here: Cli, method: str, *more: str, code: int = 0) -> Path:
+def run(here, method, *more, code=0):
     scorers = "dataset.scorers=[musique.answer_f1,evidence_recall]"
     model = ("--model", "scripted", "--mlflow", "off", "--set", "model.script=replies.yaml", scorers)
     done = here("run", "-m", method, "-d", "musique", "--data", "rows.jsonl", *model, "--json", *more)
@@ -50,11 +46,11 @@ def run(here: Cli, method: str, *more: str, code: int = 0) -> Path:
     return Path(json.loads(done.stdout.splitlines()[-1])["run"])
 
 
-def records(folder: Path) -> list[dict[str, Any]]:
+def records(folder):
     return [json.loads(line) for line in (folder / "records.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
-def test_a_record_holds_question_gold_marks_and_texts(here: Cli, rows: Path) -> None:
+def test_a_record_holds_question_gold_marks_and_texts(here, rows):
     folder = run(here, "full-context")
     one = records(folder)[1]
     assert one["question"] == "Where was builder 1 of the mill born?"
@@ -72,7 +68,7 @@ def test_a_record_holds_question_gold_marks_and_texts(here: Cli, rows: Path) -> 
 
 
 @pytest.mark.parametrize("method", ["bm25", "full-context"])
-def test_every_verb_works_when_the_data_file_is_gone(method: str, here: Cli, rows: Path, tmp_path: Path) -> None:
+def test_every_verb_works_when_the_data_file_is_gone(method, here, rows, tmp_path):
     folder, other = run(here, method), run(here, "closed-book")
     before = read_run(folder).summary["scores"]
     rows.unlink()
@@ -104,7 +100,7 @@ def test_every_verb_works_when_the_data_file_is_gone(method: str, here: Cli, row
     assert after["flashrag.em"]["mean"] == 1.0
 
 
-def test_tracking_needs_no_data(here: Cli, rows: Path, tmp_path: Path) -> None:
+def test_tracking_needs_no_data(here, rows, tmp_path):
     pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
     folder = run(here, "bm25")
     rows.unlink()
@@ -112,7 +108,7 @@ def test_tracking_needs_no_data(here: Cli, rows: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout.strip()) == (0, str(folder)), done.stderr
 
 
-def test_a_licence_can_forbid_it(here: Cli, rows: Path, tmp_path: Path) -> None:
+def test_a_licence_can_forbid_it(here, rows, tmp_path):
     folder = run(here, "full-context", "--keep-texts", "no")
     told = "".join(path.read_text(encoding="utf-8") for path in folder.iterdir() if path.suffix != ".gz")
     assert not (folder / "texts.jsonl.gz").exists()
@@ -133,7 +129,7 @@ def test_a_licence_can_forbid_it(here: Cli, rows: Path, tmp_path: Path) -> None:
     assert here("report", "results", "--html", "page.html").returncode == 0
 
 
-def test_the_same_run_with_the_other_choice_takes_them_out_and_puts_them_in(here: Cli, rows: Path) -> None:
+def test_the_same_run_with_the_other_choice_takes_them_out_and_puts_them_in(here, rows):
     folder = run(here, "full-context")
     whole, texts = records(folder), (folder / "texts.jsonl.gz").read_bytes()
     assert run(here, "full-context", "--keep-texts", "no") == folder
@@ -145,7 +141,7 @@ def test_the_same_run_with_the_other_choice_takes_them_out_and_puts_them_in(here
     assert gzip.decompress((folder / "texts.jsonl.gz").read_bytes()) == gzip.decompress(texts)
 
 
-def test_mistakes_are_one_sentence(here: Cli, rows: Path) -> None:
+def test_mistakes_are_one_sentence(here, rows):
     for words, said in (
         (("--keep-texts", "maybe"), "--keep-texts maybe: should be yes or no"),
         (("--keep-texts", "no", "--set", "dataset.keep_texts=true"), "'dataset.keep_texts' is given twice"),
@@ -183,9 +179,7 @@ def test_mistakes_are_one_sentence(here: Cli, rows: Path) -> None:
         ("musique.answer_f1", {"answers": "a", "supporting": [], "extra": []}),
     ],
 )
-def test_gold_answers_that_somebody_damaged_are_one_sentence(
-    scorer: str, gold: dict[str, Any], here: Cli, rows: Path
-) -> None:
+def test_gold_answers_that_somebody_damaged_are_one_sentence(scorer, gold, here, rows):
     folder = run(here, "closed-book")
     changed = [{**one, "gold": gold} for one in records(folder)]
     (folder / "records.jsonl").write_text("".join(json.dumps(one) + "\n" for one in changed), encoding="utf-8")
@@ -196,7 +190,7 @@ def test_gold_answers_that_somebody_damaged_are_one_sentence(
 
 
 @pytest.mark.parametrize("name", [name for name in FOLDERS if not name.startswith("oldest/")])
-def test_scoring_an_old_run_again_makes_it_self_contained(here: Cli, tmp_path: Path, name: str) -> None:
+def test_scoring_an_old_run_again_makes_it_self_contained(here, tmp_path, name):
     folder = Path(shutil.copytree(OLD / name, tmp_path / "run"))
     assert here("score", str(folder)).returncode == 0
     for one in records(folder):

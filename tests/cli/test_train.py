@@ -1,25 +1,21 @@
 """`harness train`: what cannot be trained is said in a sentence; a small training runs through the command."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
 from harness.cli.train import _method
-from tests.cli.conftest import Cli
 from tests.training.small import save
 
 FEW = ("scenes=6", "batch=3", "rank=1", "exam=2", "length=2000", "say=1")
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def base(tmp_path_factory):
     return save(tmp_path_factory.mktemp("bases") / "small")
 
 
-BAD: list[tuple[list[str], str]] = [
+BAD = [
     (["bm25"], "'bm25' has no adapters to train"),
     (["longrefine"], "unknown method 'longrefine'. Did you mean 'longrefiner'"),
     (["longrefiner", "--task", "analyses"], "unknown task of 'longrefiner' 'analyses'. Did you mean 'analysis'"),
@@ -38,7 +34,7 @@ BAD: list[tuple[list[str], str]] = [
 
 
 @pytest.mark.parametrize(("words", "says"), BAD, ids=[says[:40] for _, says in BAD])
-def test_what_cannot_be_trained(words: list[str], says: str, here: Cli, tmp_path: Path) -> None:
+def test_what_cannot_be_trained(words, says, here, tmp_path):
     done = here("train", *words, "--out", str(tmp_path / "out"))
     assert done.returncode == 2, done.stderr
     assert says in done.stderr
@@ -46,13 +42,13 @@ def test_what_cannot_be_trained(words: list[str], says: str, here: Cli, tmp_path
     assert not (tmp_path / "out").exists(), "nothing was begun"
 
 
-def test_a_preset_is_trained_with_its_own_settings() -> None:
+def test_a_preset_is_trained_with_its_own_settings():
     name, method = _method("longrefiner-no-adapters")
     assert (name, method.config.analysis_adapter) == ("longrefiner-no-adapters", None)
     assert _method("longrefiner")[1].config.analysis_adapter == "auto"
 
 
-def test_a_base_that_cannot_be_held_is_told_with_its_memory(here: Cli, base: Path, tmp_path: Path) -> None:
+def test_a_base_that_cannot_be_held_is_told_with_its_memory(here, base, tmp_path):
     words = ("--model", str(base), "--profile", "pocket", "--out", str(tmp_path / "out"))
     done = here("train", "longrefiner", *words, "--set", "model.memory_fraction=0.000001")
     assert done.returncode == 2
@@ -62,7 +58,7 @@ def test_a_base_that_cannot_be_held_is_told_with_its_memory(here: Cli, base: Pat
     assert not (tmp_path / "out" / "data").exists()
 
 
-def test_one_task_is_trained_stopped_and_gone_on_with(here: Cli, base: Path, tmp_path: Path) -> None:
+def test_one_task_is_trained_stopped_and_gone_on_with(here, base, tmp_path):
     out = tmp_path / "out"
     chosen = ("--profile", "pocket", "--task", "analysis", "--out", str(out))
     words = ("train", "longrefiner", "--model", str(base), *chosen)

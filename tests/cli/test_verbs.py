@@ -1,10 +1,7 @@
-from __future__ import annotations
-
 import csv
 import io
 import json
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 import yaml
@@ -14,7 +11,6 @@ from harness.cli.options import split
 from harness.cli.output import columns
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
-from tests.cli.conftest import Cli
 from tests.made_up import musique_rows, write_rows
 
 ROW = ["--dataset", "pocket/musique", "--mlflow", "off"]
@@ -34,18 +30,18 @@ ROW = ["--dataset", "pocket/musique", "--mlflow", "off"]
         (["--set"], ["--set"]),
     ],
 )
-def test_several_assignments_after_one_set(typed: list[str], understood: list[str]) -> None:
+def test_several_assignments_after_one_set(typed, understood):
     assert spread_sets(typed) == understood
 
 
-def test_split_and_columns() -> None:
+def test_split_and_columns():
     assert split(["a, b", "b,c", ""]) == ["a", "b", "c"]
     assert columns([("bm25", "top-5"), ("pecan", "a graph")]) == "bm25   top-5\npecan  a graph"
     assert columns([("x" * 9, "1"), ("y", "2")], widest=3) == "xxxxxxxxx  1\ny    2"
     assert columns([]) == ""
 
 
-def test_list_names_every_kind(cli: Cli) -> None:
+def test_list_names_every_kind(cli):
     done = cli("list", "--json")
     assert done.returncode == 0
     told = json.loads(done.stdout)
@@ -58,13 +54,13 @@ def test_list_names_every_kind(cli: Cli) -> None:
     assert all(told["methods"].values())
 
 
-def test_list_one_kind(here: Cli) -> None:
+def test_list_one_kind(here):
     assert here("list", "profile").stdout.split()[0] == "paper"
     assert "echo  " in here("list", "methods").stdout
     assert "first-slice" in here("list").stdout
 
 
-def test_methods_are_listed_by_family(here: Cli) -> None:
+def test_methods_are_listed_by_family(here):
     lines = here("list", "methods").stdout.splitlines()
     names = [line.split()[0] for line in lines if line]
     heads = [line for before, line in pairwise(["", *lines]) if line and not before]
@@ -74,14 +70,14 @@ def test_methods_are_listed_by_family(here: Cli) -> None:
     assert "echo" in names[after:]
 
 
-def test_show_explains_each_parameter(here: Cli) -> None:
+def test_show_explains_each_parameter(here):
     shown = here("show", "raptor-ct").stdout.partition("parameters, as --set method.NAME=VALUE\n")[2]
     explained = {line.split()[0] for line in shown.splitlines() if line.startswith("  ") and line.strip()}
     assert {"chunk_tokens", "layers", "top_k"} <= explained
     assert json.loads(here("show", "raptor-ct", "--json").stdout)["parameters"][0] == "Construction (c), retrieval (r)."
 
 
-def test_show_gives_each_value_its_origin(here: Cli) -> None:
+def test_show_gives_each_value_its_origin(here):
     told = json.loads(here("show", "ECHO", "--set", "method.k=4", "--profile", "tiny", "--json").stdout)
     assert told["values"]["method.params.k"] == 4
     assert told["origins"] == {
@@ -99,7 +95,7 @@ def test_show_gives_each_value_its_origin(here: Cli) -> None:
     assert told["prompts"] == {"echo (table 9)": "Say {word}.\nNo more."}
 
 
-def test_show_as_text(here: Cli) -> None:
+def test_show_as_text(here):
     lines = here("show", "echo-loud", "--set", "method.rate=1e-3").stdout.splitlines()
     assert "method.mode            loud                  $HARNESS_CONFIGS/methods/echo-loud.yaml" in lines
     assert "method.rate            0.001                 --set" in lines
@@ -107,7 +103,7 @@ def test_show_as_text(here: Cli) -> None:
     assert lines[-3:] == ["prompt echo (table 9)", "  | Say {word}.", "  | No more."]
 
 
-def test_show_a_whole_run(here: Cli) -> None:
+def test_show_a_whole_run(here):
     told = json.loads(here("show", "echo-loud", "-d", "musique", "--seed", "5", "--model", "scripted", "--json").stdout)
     assert (told["values"]["method.params.k"], told["values"]["model.name"]) == (9, "scripted")
     assert told["values"]["seed"] == 5
@@ -116,7 +112,7 @@ def test_show_a_whole_run(here: Cli) -> None:
 
 
 @pytest.mark.parametrize("name", ["musique", "default", "minilm", "paper", "first-slice", "evidence_recall"])
-def test_show_every_kind(name: str, here: Cli) -> None:
+def test_show_every_kind(name, here):
     done = here("show", name, "--json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
@@ -124,7 +120,7 @@ def test_show_every_kind(name: str, here: Cli) -> None:
     assert told["origins"].keys() == told["values"].keys()
 
 
-def test_show_asks_for_the_kind_of_a_name_that_has_two(here: Cli, configs: Path) -> None:
+def test_show_asks_for_the_kind_of_a_name_that_has_two(here, configs):
     (configs / "methods" / "musique.yaml").write_text("implementation: tests.cli.fakes:Echo\n")
     done = here("show", "musique")
     assert done.returncode == 2
@@ -132,7 +128,7 @@ def test_show_asks_for_the_kind_of_a_name_that_has_two(here: Cli, configs: Path)
     assert here("show", "musique", "--kind", "dataset").returncode == 0
 
 
-def test_diff_prints_exactly_the_keys_that_differ(here: Cli) -> None:
+def test_diff_prints_exactly_the_keys_that_differ(here):
     assert here("show", "echo", "--diff", "echo-loud", "-d", "hotpotqa", "--json").stdout == (
         '{\n  "method.params.mode": [\n    "quiet",\n    "loud"\n  ]\n}\n'
     )
@@ -141,7 +137,7 @@ def test_diff_prints_exactly_the_keys_that_differ(here: Cli) -> None:
     assert here("show", "echo", "--diff", "echo").stdout == "echo and echo do not differ\n"
 
 
-def test_validate(here: Cli, configs: Path) -> None:
+def test_validate(here, configs):
     told = json.loads(here("validate", "-m", "echo", "-d", "pocket/musique", "--limit", "5", "--json").stdout)
     assert (told["method"], told["dataset"], told["questions"]) == ("echo", "pocket/musique", 5)
     assert "20 questions" in here("validate", "-m", "echo", "-d", "pocket/musique").stdout
@@ -153,13 +149,13 @@ def test_validate(here: Cli, configs: Path) -> None:
 
 
 @pytest.fixture
-def stored(here: Cli, tmp_path: Path) -> Path:
+def stored(here, tmp_path):
     """A finished run of two questions."""
     done = here("run", "--method", "echo", *ROW, "--limit", "2", "--json")
     return tmp_path / str(json.loads(done.stdout)["run"])
 
 
-def test_score_again_without_a_model(stored: Path, here: Cli) -> None:
+def test_score_again_without_a_model(stored, here):
     before = {name: (stored / name).read_text() for name in ("records.jsonl", "summary.json")}
     assert here("score", str(stored)).returncode == 0
     assert {name: (stored / name).read_text() for name in before} == before
@@ -182,7 +178,7 @@ def test_score_again_without_a_model(stored: Path, here: Cli) -> None:
     ]
 
 
-def test_score_sees_a_changed_prediction(stored: Path, here: Cli, tmp_path: Path) -> None:
+def test_score_sees_a_changed_prediction(stored, here, tmp_path):
     config = yaml.safe_load((stored / "run.yaml").read_text())["config"]["dataset"]
     gold = {e.question.id: e.gold.answers[0] for e in load(DatasetConfig.model_validate(config)).examples}
     records = stored / "records.jsonl"
@@ -193,7 +189,7 @@ def test_score_sees_a_changed_prediction(stored: Path, here: Cli, tmp_path: Path
     assert told["scores"]["musique.answer_em"]["mean"] == 0.5
 
 
-def test_score_refuses_other_rows_and_unknown_scorers(here: Cli, tmp_path: Path) -> None:
+def test_score_refuses_other_rows_and_unknown_scorers(here, tmp_path):
     write_rows(tmp_path / "rows.jsonl", musique_rows(4))
     write_rows(tmp_path / "other.jsonl", musique_rows(4)[2:])
     data = ["--dataset", "musique", "--data", "rows.jsonl", "--mlflow", "off"]
@@ -207,7 +203,7 @@ def test_score_refuses_other_rows_and_unknown_scorers(here: Cli, tmp_path: Path)
     assert (stored / "records.jsonl").read_text() == before
 
 
-def test_compare_and_report(stored: Path, here: Cli, tmp_path: Path) -> None:
+def test_compare_and_report(stored, here, tmp_path):
     here("run", "--method", "fails-once", *ROW, "--limit", "2")
     table = here("compare", "results").stdout
     assert "echo" in table
@@ -220,7 +216,7 @@ def test_compare_and_report(stored: Path, here: Cli, tmp_path: Path) -> None:
     assert (done.returncode, "unknown format 'xls'" in done.stderr) == (2, True)
 
 
-def test_score_against_cost_is_a_figure_of_one_data_set(here: Cli, tmp_path: Path) -> None:
+def test_score_against_cost_is_a_figure_of_one_data_set(here, tmp_path):
     words = ["--model", "random", "--limit", "2", "--mlflow", "off", "--set", "dataset.tokens=300"]
     for dataset, methods in (("pocket/musique", "bm25,closed-book"), ("pocket/qasper", "bm25")):
         assert here("run", "-m", methods, "-d", dataset, *words).returncode == 0
@@ -236,7 +232,7 @@ def test_score_against_cost_is_a_figure_of_one_data_set(here: Cli, tmp_path: Pat
     assert "unknown data set of these runs 'pocket/musik'. Did you mean 'pocket/musique'" in unknown
 
 
-def test_a_wrong_path_names_the_nearest_run(stored: Path, here: Cli, tmp_path: Path) -> None:
+def test_a_wrong_path_names_the_nearest_run(stored, here, tmp_path):
     done = here("trace", "results/pocket~musique/ecko", "q")
     assert done.returncode == 2
     assert f"the nearest: {stored.relative_to(tmp_path)}" in done.stderr

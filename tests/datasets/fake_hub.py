@@ -4,44 +4,37 @@ GET  /api/(datasets|models)/<owner>/<name>[/revision/<revision>]      commit and
 HEAD, GET  [/datasets]/<owner>/<name>/resolve/<revision>/<file>      headers X-Repo-Commit and ETag, then the bytes
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import threading
-from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
-
-import pytest
 
 
 class FakeHub:
     """Repositories as {repo: {"branches": {name: commit}, "commits": {commit: {file: bytes}}}}; `asked` is the log."""
 
-    def __init__(self) -> None:
-        self.repos: dict[str, dict[str, Any]] = {}
-        self.asked: list[str] = []
+    def __init__(self):
+        self.repos = {}
+        self.asked = []
         self.garbage = False
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
         self.endpoint = f"http://127.0.0.1:{self.server.server_address[1]}"
 
-    def add(self, repo: str, commit: str, files: dict[str, bytes], branch: str = "main") -> None:
+    def add(self, repo, commit, files, branch="main"):
         """A commit with its files; the branch moves to it."""
         entry = self.repos.setdefault(repo, {"branches": {}, "commits": {}, "gated": False})
         entry["commits"][commit] = files
         entry["branches"][branch] = commit
 
-    def close(self) -> None:
+    def close(self):
         """Stop answering."""
         self.server.shutdown()
         self.server.server_close()
 
-    def answer(self, path: str) -> tuple[int, dict[str, str], bytes]:
+    def answer(self, path):
         """Status, headers and body for a request path."""
         self.asked.append(path)
         if self.garbage:
@@ -71,11 +64,11 @@ class FakeHub:
             return 404, {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": commit}, b""
         return 200, {"X-Repo-Commit": commit, "ETag": f'"{hashlib.sha1(body).hexdigest()}"'}, body
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def _handler(self):
         hub = self
 
         class Handler(BaseHTTPRequestHandler):
-            def _reply(self, with_body: bool) -> None:
+            def _reply(self, with_body):
                 status, headers, body = hub.answer(self.path)
                 self.send_response(status)
                 for name, value in {**headers, "Content-Length": str(len(body))}.items():
@@ -84,20 +77,20 @@ class FakeHub:
                 if with_body:
                     self.wfile.write(body)
 
-            def do_GET(self) -> None:
+            def do_GET(self):
                 self._reply(True)
 
-            def do_HEAD(self) -> None:
+            def do_HEAD(self):
                 self._reply(False)
 
-            def log_message(self, *args: Any) -> None:
+            def log_message(self, *args):
                 """Keep the test output clean."""
 
         return Handler
 
 
 @contextmanager
-def served(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+def served(folder, monkeypatch):
     """An empty hub that this process asks for all repositories, with empty caches in `folder`."""
     import huggingface_hub.constants as constants
 

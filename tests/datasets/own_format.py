@@ -1,13 +1,9 @@
 """A format of one's own, as the README describes it: one raw row in, one `Row` out."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from harness.datasets.rows import Row
 
 
-def parse_row(raw: dict[str, Any]) -> Row:
+def parse_row(raw):
     """{"n": 3} ─► what is the square of 3?"""
     n = raw["n"]
     text = f"The square of {n} is {n * n}."

@@ -4,14 +4,11 @@ Looked up in stored copies of the authors' pages and of code that reads the file
 others hold none, so that reading one of them fails.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json
 import tarfile
 import zipfile
-from collections.abc import Callable
 from typing import Any
 
 from harness.datasets.files import read_rows
@@ -27,7 +24,7 @@ MUSIQUE = [f"musique_{kind}_v1.0_{part}.jsonl" for kind in ("ans", "full") for p
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
-def rows(made: Rows, *parts: str, most: int = 3) -> Rows:
+def rows(made, *parts, most=3):
     """The first real rows of a file in the folder of samples; the made-up ones where there is no such folder."""
     if not REAL:
         return made[:most]
@@ -35,41 +32,41 @@ def rows(made: Rows, *parts: str, most: int = 3) -> Rows:
     return [row for _, row in read_rows(real("data", *parts), keys) if isinstance(row, dict)][:most]
 
 
-def many(some: Rows, count: int, key: str = "id") -> Rows:
+def many(some, count, key="id"):
     """`count` rows: these again and again, each under an id of its own."""
     return [{**some[n % len(some)], key: f"{n}"} for n in range(count)]
 
 
-def lines(some: Rows) -> bytes:
+def lines(some):
     return "".join(json.dumps(row) + "\n" for row in some).encode()
 
 
-def listed(some: Rows) -> bytes:
+def listed(some):
     return json.dumps(some).encode()
 
 
-def keyed(some: Rows) -> bytes:
+def keyed(some):
     """{id: row}, as Qasper's and ASQA's files are."""
     return json.dumps({row["id"]: {k: v for k, v in row.items() if k != "id"} for row in some}).encode()
 
 
-def musique() -> Rows:
+def musique():
     return rows([support.musique(n) for n in range(3)], "musique", "musique_ans_v1.0_dev_sample.jsonl")
 
 
-def hotpot() -> Rows:
+def hotpot():
     return rows([support.hotpot(n) for n in range(3)], "hotpotqa", "hotpot_dev_distractor_sample.json")
 
 
-def twowiki() -> Rows:
+def twowiki():
     return rows([support.hotpot(n) for n in range(3)], "2wikimultihopqa", "dev_sample.json")
 
 
-def qasper() -> Rows:
+def qasper():
     return rows([support.qasper(1)], "qasper", "qasper-train-v0.3-sample.json", most=1)
 
 
-def quality() -> Rows:
+def quality():
     options = [
         {"question": f"Who left ({n})?", "question_unique_id": f"m_{n}", "options": ["Ada", "Bo"], "gold_label": 1}
         for n in range(10)
@@ -78,7 +75,7 @@ def quality() -> Rows:
     return rows([made], "quality", "quality_v1.0.1_sample.jsonl", most=1)
 
 
-def quality_single() -> Rows:
+def quality_single():
     """The rows of the hub's copy: a question each."""
     (article,) = quality()
     return [
@@ -87,24 +84,24 @@ def quality_single() -> Rows:
     ]
 
 
-def flashrag() -> Rows:
+def flashrag():
     made = [{"id": f"test_{n}", "question": f"Who built mill {n}?", "golden_answers": ["Ada"]} for n in range(3)]
     return rows(made, "nq", "flashrag_nq_test_sample.jsonl")
 
 
-def kilt() -> Rows:
+def kilt():
     made = [{"id": f"k{n}", "input": f"Why mill {n}?", "output": [{"answer": "To grind."}]} for n in range(3)]
     return rows(made, "eli5", "eli5_kilt_sample.jsonl")
 
 
-def popqa() -> Rows:
+def popqa():
     made = [
         {"id": n, "prop": "builder", "question": f"Who built mill {n}?", "possible_answers": '["Ada"]'} for n in (1, 2)
     ]
     return [{k: v for k, v in row.items() if k != "paragraphs"} for row in rows(made, "popqa", "popqa_sample.jsonl")]
 
 
-def asqa() -> Rows:
+def asqa():
     pairs = [{"question": "Which?", "short_answers": ["Ada"]}]
     made = {"ambiguous_question": "Who built it?", "qa_pairs": pairs, "annotations": [{"long_answer": "Ada did."}]}
     if not REAL:
@@ -112,16 +109,16 @@ def asqa() -> Rows:
     return list(json.loads(real("data", "asqa", "asqa_dev_sample.json").read_text())["dev"].values())[:3]
 
 
-def table(some: Rows) -> bytes:
+def table(some):
     """Tab-separated, as popQA.tsv."""
     return support.as_csv(some, delimiter="\t").encode()
 
 
-def four(count: int) -> Rows:
+def four(count):
     return [support.longbench_v2(n) for n in range(count)]
 
 
-def infinitebench() -> dict[str, bytes]:
+def infinitebench():
     options = {"options": ["Ada", "Bo", "Cy", "Di"], "answer": ["Ada"]}
     return {
         "longbook_qa_eng.jsonl": lines([support.infinite(n) for n in range(351)]),
@@ -131,7 +128,7 @@ def infinitebench() -> dict[str, bytes]:
     }
 
 
-def chats() -> dict[str, bytes]:
+def chats():
     rows_of = listed([support.longmemeval(n) for n in range(500)])
     files = {f"longmemeval_{name}.json": rows_of for name in ("oracle", "s_cleaned")}
     return {**files, "longmemeval_m_cleaned.json": OTHER, "README.md": b""}
@@ -140,7 +137,7 @@ def chats() -> dict[str, bytes]:
 # --- releases ---------------------------------------------------------------------------------------------------------
 
 
-def longbench() -> dict[str, bytes]:
+def longbench():
     """data.zip's files, whole: as many rows as LongBench's task.md counts, LongBench-E's of each length too.
 
     The texts after the first are short; what they say of their length is not.
@@ -150,7 +147,7 @@ def longbench() -> dict[str, bytes]:
         answer = {"passage_retrieval_en": "Paragraph 1", "passage_retrieval_zh": "段落1", "passage_count": "2"}.get(
             name
         )
-        more: dict[str, Any] = {"answers": [answer]} if answer else {}
+        more = {"answers": [answer]} if answer else {}
         more |= {"all_classes": ["Ada", "Bo"]} if name in ("trec", "lsht") else {}
         made_up = [support.longbench(n, dataset=name, length=n, **more) for n in range(2)]
         file = f"{name.removesuffix('_e')}.jsonl"
@@ -191,7 +188,7 @@ LONGBENCH = {
 }
 
 
-def stories() -> tuple[dict[str, str], dict[str, str]]:
+def stories():
     """documents.csv and qaps.csv of NarrativeQA's repository, and the stories by id."""
     if not REAL:
         made = [support.story_row(n) for n in range(4)]
@@ -204,7 +201,7 @@ def stories() -> tuple[dict[str, str], dict[str, str]]:
     return {"documents.csv": (folder / "documents_all.csv").read_text(), "qaps.csv": support.as_csv(asked)}, kept
 
 
-def narrativeqa() -> dict[str, bytes]:
+def narrativeqa():
     """A clone of the authors' repository after download_stories.sh."""
     tables, texts = stories()
     files = {name: text.encode() for name, text in tables.items()}
@@ -212,7 +209,7 @@ def narrativeqa() -> dict[str, bytes]:
     return {**files, "README.md": b"", "third_party/wikipedia/summaries.csv": OTHER}
 
 
-def narrativeqa_hub() -> dict[str, bytes]:
+def narrativeqa_hub():
     tables, texts = stories()
     master = packed(".zip", {f"narrativeqa-master/{name}": text.encode() for name, text in tables.items()})
     texts_zip = packed(".zip", {f"tmp/{key}.content": text.encode() for key, text in texts.items()})
@@ -220,7 +217,7 @@ def narrativeqa_hub() -> dict[str, bytes]:
     return {"data/narrativeqa-master.zip": master, "data/narrativeqa_full_text.zip": texts_zip, **shards}
 
 
-def hotpot_hub() -> dict[str, bytes]:
+def hotpot_hub():
     made = [support.columns(support.hotpot(n)) for n in range(3)]
     kept = rows(made, "hotpotqa", "hotpot_dev_distractor_hf_sample.jsonl")
     others = [
@@ -233,17 +230,17 @@ def hotpot_hub() -> dict[str, bytes]:
     return {**files, "README.md": b"", "distractor/validation-00000-of-00001.parquet": table}
 
 
-def qasper_hub() -> dict[str, bytes]:
+def qasper_hub():
     made = [support.qasper_columns(support.qasper(1))]
     kept = rows(made, "qasper", "qasper_hf_sample.jsonl", most=1)
     return {"qasper/test/0000.parquet": parquet(kept), "qasper/train/0000.parquet": OTHER}
 
 
-def trivia() -> dict[str, bytes]:
+def trivia():
     """triviaqa-rc.tar.gz, unpacked: questions in qa/, a text a page in evidence/."""
     page = {"Filename": "Mill.txt", "Title": "Mill"}
     question = {"QuestionId": "t1", "Question": "Who built it?", "Answer": {"Value": "Ada", "Aliases": []}}
-    whole: dict[str, Any] = {"Data": [{**question, "EntityPages": [page]}], "Domain": "Wikipedia", "Version": 1.0}
+    whole = {"Data": [{**question, "EntityPages": [page]}], "Domain": "Wikipedia", "Version": 1.0}
     texts = {"Mill.txt": "Ada built it."}
     if REAL:
         whole = json.loads(real("data", "triviaqa", "wikipedia-sample.json").read_text())
@@ -261,11 +258,11 @@ def trivia() -> dict[str, bytes]:
     return {**files, "README": b"", "qa/wikipedia-dev.json": json.dumps(whole).encode()}
 
 
-def flashrag_hub(name: str, split: str, count: int) -> Callable[[], dict[str, bytes]]:
+def flashrag_hub(name, split, count):
     """The folders of RUC-NLPIR/FlashRAG_datasets."""
     splits = {"nq": ("train", "dev"), "triviaqa": ("train", "dev"), "popqa": (), "asqa": ("train",), "eli5": ("train",)}
 
-    def files() -> dict[str, bytes]:
+    def files():
         other = {f"{folder}/{part}.jsonl": OTHER for folder, parts in splits.items() for part in parts}
         other |= {
             f"{folder}/{part}.jsonl": OTHER for folder in ("2wikimultihopqa", "hotpotqa") for part in ("dev", "train")
@@ -275,10 +272,10 @@ def flashrag_hub(name: str, split: str, count: int) -> Callable[[], dict[str, by
     return files
 
 
-def alce(name: str) -> Callable[[], dict[str, bytes]]:
+def alce(name):
     """ALCE-data.tar: rows with 100 passages each; here two."""
 
-    def files() -> dict[str, bytes]:
+    def files():
         made = [{"question": f"Why mill {n}?", "answer": "To grind.", "docs": [PAGE]} for n in range(3)]
         kept = rows(made, "asqa", "alce_asqa_demos.json")
         names = ("asqa_eval_gtr_top100", "asqa_eval_gtr_top100_reranked_oracle", "asqa_eval_dpr_top100")
@@ -288,12 +285,12 @@ def alce(name: str) -> Callable[[], dict[str, bytes]]:
     return files
 
 
-def musique_files() -> dict[str, bytes]:
+def musique_files():
     files = {f"data/{name}": OTHER for name in (*MUSIQUE, "dev_test_singlehop_questions_v1.0.json")}
     return {**files, "data/musique_ans_v1.0_dev.jsonl": lines(musique()), "__MACOSX/data/._x.jsonl": OTHER}
 
 
-def packed(kind: str, files: dict[str, bytes]) -> bytes:
+def packed(kind, files):
     """An archive of files: .zip, .tar or .tgz."""
     out = io.BytesIO()
     if kind == ".zip":

@@ -1,14 +1,11 @@
 """Small rows, configs and files for the tests of this folder."""
 
-from __future__ import annotations
-
 import copy
 import csv
 import json
 import os
 from io import BytesIO, StringIO
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,18 +19,18 @@ needs_real = pytest.mark.skipif(
 )
 
 
-def real(*parts: str) -> Path:
+def real(*parts):
     """A file below the folder of real rows."""
     return Path(REAL or "").joinpath(*parts)
 
 
-def config(family: str = "musique", **fields: Any) -> DatasetConfig:
+def config(family="musique", **fields):
     """A data set config with what the tests do not care about filled in."""
     base = {"name": "t", "instruction": "Answer.", "max_answer_tokens": 8, "scorers": ("flashrag.acc",)}
     return DatasetConfig.model_validate({**base, "format": family, **fields})
 
 
-def musique(number: int = 1, **changes: Any) -> dict[str, Any]:
+def musique(number=1, **changes):
     """A valid MuSiQue row with three paragraphs, the second supporting."""
     row = {
         "id": f"2hop__{number}",
@@ -52,7 +49,7 @@ def musique(number: int = 1, **changes: Any) -> dict[str, Any]:
     return copy.deepcopy({**row, **changes})
 
 
-def longbench_v2(number: int = 1, **changes: Any) -> dict[str, Any]:
+def longbench_v2(number=1, **changes):
     """A valid LongBench v2 row; the text is the same in all."""
     named = {"_id": f"v{number}", "domain": "Single-Document QA", "sub_domain": "Literary"}
     options = {f"choice_{letter}": name for letter, name in zip("ABCD", ("Ada", "Bo", "Cy", "Di"), strict=True)}
@@ -60,13 +57,13 @@ def longbench_v2(number: int = 1, **changes: Any) -> dict[str, Any]:
     return {**named, "difficulty": "hard", "length": "short", **options, **asked, **changes}
 
 
-def infinite(number: int = 1, **changes: Any) -> dict[str, Any]:
+def infinite(number=1, **changes):
     """A valid row of InfiniteBench's En.QA; the text is the same in all."""
     asked = {"input": f"Who built mill {number}?", "answer": ["Ada", "A."], "options": []}
     return {"id": number, "context": "Ada built it. Bo left.", **asked, **changes}
 
 
-def longmemeval(number: int = 1, **changes: Any) -> dict[str, Any]:
+def longmemeval(number=1, **changes):
     """A valid LongMemEval row with two sessions, the later one first; one turn of each has evidence."""
     later = [{"role": "user", "content": f"I sold mill {number}.", "has_answer": True}]
     earlier = [
@@ -87,7 +84,7 @@ def longmemeval(number: int = 1, **changes: Any) -> dict[str, Any]:
     return copy.deepcopy({**row, **changes})
 
 
-def hotpot(number: int = 1, **changes: Any) -> dict[str, Any]:
+def hotpot(number=1, **changes):
     """A valid HotpotQA row in the official schema with three paragraphs, two of them supporting."""
     row = {
         "_id": f"h{number}",
@@ -101,7 +98,7 @@ def hotpot(number: int = 1, **changes: Any) -> dict[str, Any]:
     return copy.deepcopy({**row, **changes})
 
 
-def columns(row: dict[str, Any]) -> dict[str, Any]:
+def columns(row):
     """A HotpotQA row in the column schema of the hub copy."""
     titles, sentences = zip(*row["context"], strict=True)
     names, numbers = zip(*row["supporting_facts"], strict=True)
@@ -114,10 +111,10 @@ def columns(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def qasper(number: int = 1, **changes: Any) -> dict[str, Any]:
+def qasper(number=1, **changes):
     """A valid Qasper paper with an "id" and two questions: extractive and free-form, yes/no and unanswerable."""
 
-    def answer(**fields: Any) -> dict[str, Any]:
+    def answer(**fields):
         plain = {"unanswerable": False, "extractive_spans": [], "yes_no": None, "free_form_answer": "", "evidence": []}
         return {"answer": {**plain, **fields}, "annotation_id": "a", "worker_id": "w"}
 
@@ -149,10 +146,10 @@ def qasper(number: int = 1, **changes: Any) -> dict[str, Any]:
     return copy.deepcopy({**row, **changes})
 
 
-def qasper_columns(row: dict[str, Any]) -> dict[str, Any]:
+def qasper_columns(row):
     """A Qasper paper in the column schema of the hub copy."""
 
-    def columns_of(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    def columns_of(rows):
         return {key: [entry[key] for entry in rows] for key in rows[0]}
 
     asked = [{**q, "answers": columns_of(q["answers"])} for q in row["qas"]]
@@ -160,7 +157,7 @@ def qasper_columns(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, **nested, "qas": columns_of(asked)}
 
 
-def longbench(number: int = 1, **changes: Any) -> dict[str, Any]:
+def longbench(number=1, **changes):
     """A valid LongBench row; two rows after the other share a text."""
     row = {
         "input": f"Who built mill {number}?",
@@ -175,7 +172,7 @@ def longbench(number: int = 1, **changes: Any) -> dict[str, Any]:
     return copy.deepcopy({**row, **changes})
 
 
-def story_row(number: int = 1, **changes: Any) -> dict[str, Any]:
+def story_row(number=1, **changes):
     """A valid NarrativeQA row as on the hub; two rows after the other share a story."""
     row = {
         "document": {
@@ -190,7 +187,7 @@ def story_row(number: int = 1, **changes: Any) -> dict[str, Any]:
     return copy.deepcopy({**row, **changes})
 
 
-def tables(rows: list[dict[str, Any]], split: str = "test") -> dict[str, str]:
+def tables(rows, split="test"):
     """documents.csv and qaps.csv of the official files for such rows."""
     stories = {row["document"]["id"]: row["document"] for row in rows}
     documents = [
@@ -211,7 +208,7 @@ def tables(rows: list[dict[str, Any]], split: str = "test") -> dict[str, str]:
     return {"documents.csv": as_csv(documents), "qaps.csv": as_csv(asked)}
 
 
-def as_csv(rows: list[dict[str, Any]], delimiter: str = ",") -> str:
+def as_csv(rows, delimiter=","):
     """Rows as a table with a header."""
     out = StringIO()
     writer = csv.DictWriter(out, list(rows[0]), delimiter=delimiter)
@@ -220,7 +217,7 @@ def as_csv(rows: list[dict[str, Any]], delimiter: str = ",") -> str:
     return out.getvalue()
 
 
-def official_stories(folder: Path, rows: list[dict[str, Any]], split: str = "test") -> Path:
+def official_stories(folder, rows, split="test"):
     """The official files of NarrativeQA for such rows: tables, and stories in tmp/."""
     (folder / "tmp").mkdir(parents=True, exist_ok=True)
     for name, text in tables(rows, split).items():
@@ -231,14 +228,14 @@ def official_stories(folder: Path, rows: list[dict[str, Any]], split: str = "tes
     return folder
 
 
-def write_lines(path: Path, rows: list[Any], end: str = "\n") -> Path:
+def write_lines(path, rows, end="\n"):
     """Rows as JSON lines; a string is written as it is."""
     lines = [row if isinstance(row, str) else json.dumps(row, ensure_ascii=False) for row in rows]
     path.write_bytes("".join(line + end for line in lines).encode())
     return path
 
 
-def check_mistake(folder: Path, rows: list[Any], field: str | None, problem: str, given: DatasetConfig) -> None:
+def check_mistake(folder, rows, field, problem, given):
     """Loading rows of which the second is bad raises one sentence with its line, its field and the problem."""
     path = folder / "rows.jsonl"
     # Escaped, so that half characters reach the reader as JSON has them.
@@ -251,7 +248,7 @@ def check_mistake(folder: Path, rows: list[Any], field: str | None, problem: str
     assert "\n" not in str(caught.value)
 
 
-def parquet(rows: list[dict[str, Any]]) -> bytes:
+def parquet(rows):
     """Rows as the bytes of a parquet file; skips the test where pyarrow is not installed."""
     arrow, writer = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     out = BytesIO()

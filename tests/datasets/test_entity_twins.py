@@ -1,22 +1,18 @@
 """Twins with other names, years and numbers: what is replaced, what stays, and that answers stay where they are."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from harness.config.schema import DatasetConfig
 from harness.datasets import load, twins
 from harness.datasets.base import Dataset
 from harness.datasets.rows import Row, assemble
 from harness.datasets.twins import TOKEN, contained, twin
-from harness.errors import CannotRun, UnknownName, UserError
+from harness.errors import CannotRun, UnknownName
 from harness.types import Document, Example, Gold, Question, Support
 from tests.datasets.support import config, musique
 from tests.made_up import write_rows
@@ -26,18 +22,18 @@ DEAN = (
 )
 
 
-def _dataset(*rows: Row) -> Dataset:
+def _dataset(*rows):
     examples, documents = zip(*(assemble(row) for row in rows), strict=True)
     return Dataset("t", examples, {d.id: d for d in documents}, "f" * 64, "rows")
 
 
-def _row(text: str, question: str = "Who?", answers: tuple[str, ...] = ("yes",), **fields: object) -> Row:
+def _row(text, question="Who?", answers=("yes",), **fields):
     return Row(
         "q1", question, (("Velmark Mill", text), ("Other", "Some text.")), answers, (0,), {"seen": "Velmark"} | fields
     )
 
 
-def test_names_years_and_numbers_are_replaced_alike_everywhere() -> None:
+def test_names_years_and_numbers_are_replaced_alike_everywhere():
     question = "Did Ada Velmark, not VELMARK or velmark, build it in 1815?"
     made = twin(_dataset(_row(DEAN, question, ("Velmark", "Ada Velmark", "4,120"))), "entities:rules", 0)
     (example,), document = made.examples, made.documents["q1"]
@@ -71,24 +67,24 @@ def test_names_years_and_numbers_are_replaced_alike_everywhere() -> None:
         ("The code is 007.", "007"),
     ],
 )
-def test_what_stays(text: str, answer: str) -> None:
+def test_what_stays(text, answer):
     made = twin(_dataset(_row(text, answers=(answer,))), "entities:rules", 3)
     assert made.examples[0].gold.answers == (answer,)
 
 
-def test_an_alias_that_the_text_lacks_is_replaced_too() -> None:
+def test_an_alias_that_the_text_lacks_is_replaced_too():
     """Else a remembered alias would still count as right."""
     made = twin(_dataset(_row(DEAN, answers=("Ada Velmark", "Countess Adelina"))), "entities:rules", 0)
     assert "Adelina" not in made.examples[0].gold.answers[1]
     assert made.examples[0].gold.answers[1].startswith("Countess ")
 
 
-def test_the_first_word_of_a_question_is_no_name() -> None:
+def test_the_first_word_of_a_question_is_no_name():
     made = twin(_dataset(_row(DEAN, "Name a member of Corin.")), "entities:rules", 0)
     assert re.fullmatch(r"Name a member of (?!Corin)\w+\.", made.examples[0].question.text)
 
 
-def test_another_seed_makes_another_twin_and_the_same_one_the_same() -> None:
+def test_another_seed_makes_another_twin_and_the_same_one_the_same():
     original = _dataset(_row(DEAN))
     first, again, other = (twin(original, "entities:rules", seed) for seed in (0, 0, 1))
     assert first == again
@@ -98,7 +94,7 @@ def test_another_seed_makes_another_twin_and_the_same_one_the_same() -> None:
     assert (first.twin["of"], first.twin["recogniser"]["name"]) == (original.fingerprint, "rules")
 
 
-def test_a_shared_document_has_one_twin_whatever_is_asked_about_it() -> None:
+def test_a_shared_document_has_one_twin_whatever_is_asked_about_it():
     document = Document("d", DEAN)
     asked = [Example(Question(q, f"Is it {q} Mill?", ("d",), ("Velmark", q)), Gold((q,))) for q in ("Ada", "Corin")]
     whole = twin(Dataset("t", tuple(asked), {"d": document}, "f", "rows"), "entities:rules", 0)
@@ -109,7 +105,7 @@ def test_a_shared_document_has_one_twin_whatever_is_asked_about_it() -> None:
         assert one.examples[0].gold.answers[0] == (one.examples[0].question.options or ())[1]
 
 
-def test_retrieved_documents_that_are_read_together_share_their_names() -> None:
+def test_retrieved_documents_that_are_read_together_share_their_names():
     documents = {"a": Document("a", "So says Corin. Corin met Ada."), "b": Document("b", "Corin! And Ada Velmark.")}
     example = Example(Question("q", "Who?", ("a", "b")), Gold(("Ada",), (Support("a", 3, 14),)))
     made = twin(Dataset("t", (example,), documents, "f", "rows"), "entities:rules", 0)
@@ -130,7 +126,7 @@ TEXT = st.lists(WORDS, min_size=1, max_size=30).map(" ".join)
 LETTERS = st.text(st.sampled_from("AaBb .,1239-'\n_ß"), min_size=1, max_size=40)
 
 
-def _skeleton(text: str) -> str:
+def _skeleton(text):
     return TOKEN.sub("#", text)
 
 
@@ -138,7 +134,7 @@ def _skeleton(text: str) -> str:
 @given(
     text=TEXT | LETTERS, question=TEXT, answers=st.lists(TEXT | WORDS, min_size=1, max_size=4), seed=st.integers(0, 9)
 )
-def test_a_text_holds_an_answer_exactly_where_it_did(text: str, question: str, answers: list[str], seed: int) -> None:
+def test_a_text_holds_an_answer_exactly_where_it_did(text, question, answers, seed):
     row = Row("q", question, (("Velmark", text), ("", "Corin said 1815.")), tuple(answers), (0,))
     original = _dataset(row)
     made = twin(original, "entities:rules", seed)
@@ -153,14 +149,14 @@ def test_a_text_holds_an_answer_exactly_where_it_did(text: str, question: str, a
 
 
 @given(st.lists(st.integers(0, 3000) | st.integers(28, 105), min_size=2, max_size=9, unique=True), st.integers(0, 40))
-def test_no_two_numbers_become_one_and_years_keep_their_distance(values: list[int], seed: int) -> None:
+def test_no_two_numbers_become_one_and_years_keep_their_distance(values, seed):
     made = {value: int(twins._number(str(value), seed)) for value in values}
     assert len(set(made.values())) == len(values)
     years = sorted(value for value in values if 1060 <= value < 2100)
     assert all(made[b] - made[a] == b - a for a, b in pairwise(years))
 
 
-def test_what_stands_for_a_name_is_no_word_of_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_stands_for_a_name_is_no_word_of_the_texts(monkeypatch):
     """With so few made-up words that some are in the texts: those are left out, or replaced themselves."""
     monkeypatch.setattr(
         twins, "_made_up", lambda word, seed, number: ("mill", "she", "dok", "rin", "lut", "pag")[number]
@@ -173,18 +169,18 @@ def test_what_stands_for_a_name_is_no_word_of_the_texts(monkeypatch: pytest.Monk
     assert dok in made.examples[0].question.text
 
 
-def test_a_mark_inside_a_word_covers_the_whole_word() -> None:
+def test_a_mark_inside_a_word_covers_the_whole_word():
     swap = twins._Swap({"ada": "kelsor"}, 0)
     place = swap.places("So Ada Ada.")
     assert swap.text("So Ada Ada.") == "So Kelsor Kelsor."
     assert [place(4, end=False), place(5, end=True), place(8, end=False), place(9, end=True)] == [3, 9, 10, 16]
 
 
-def _config(path: Path, **fields: object) -> DatasetConfig:
+def _config(path, **fields):
     return config("musique", data=str(path), **fields)
 
 
-def test_loading_a_twin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loading_a_twin(tmp_path, monkeypatch):
     path = write_rows(tmp_path / "rows.jsonl", [musique(1), musique(2)])
     original, whole, part = load(_config(path)), load(_config(path, swap="entities:rules")), None
     part = load(_config(path, swap="entities:rules"), limit=1)
@@ -197,13 +193,13 @@ def test_loading_a_twin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert twins.chosen("entities") == "rules"
 
 
-def test_a_run_folder_names_no_package_to_import(tmp_path: Path) -> None:
+def test_a_run_folder_names_no_package_to_import(tmp_path):
     """spaCy would import what is named as its model."""
     with pytest.raises(ValidationError):
         _config(tmp_path, swap="entities:spacy:evil")
 
 
 @pytest.mark.parametrize(("swap", "error"), [("entities:spcy", UnknownName), ("entities:spacy:no_such", CannotRun)])
-def test_a_recogniser_that_is_not_there(swap: str, error: type[UserError]) -> None:
+def test_a_recogniser_that_is_not_there(swap, error):
     with pytest.raises(error):
         twin(_dataset(_row(DEAN)), swap, 0)

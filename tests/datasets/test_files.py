@@ -1,57 +1,50 @@
 """File formats: the same rows whatever the container, and one clear sentence for a file that cannot be read."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import sys
 import zipfile
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from harness.config import registry
-from harness.datasets import formats, load
+from harness.datasets import load
 from harness.errors import CannotRun, ConfigError, DataError, UnknownName, UserError
 from tests.datasets.support import columns, config, hotpot, musique, parquet, write_lines
 
-Writer = Callable[[Path, list[dict[str, Any]]], Path]
 
-
-def _list(path: Path, rows: list[dict[str, Any]]) -> Path:
+def _list(path, rows):
     path.write_text(json.dumps(rows), encoding="utf-8")
     return path
 
 
-def _pretty_list(path: Path, rows: list[dict[str, Any]]) -> Path:
+def _pretty_list(path, rows):
     path.write_text("\n " + json.dumps(rows, indent=1) + "\n\n", encoding="utf-8")
     return path
 
 
-def _zipped(path: Path, rows: list[dict[str, Any]]) -> Path:
+def _zipped(path, rows):
     path.write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))
     return path
 
 
-def _zipped_list(path: Path, rows: list[dict[str, Any]]) -> Path:
+def _zipped_list(path, rows):
     path.write_bytes(gzip.compress(json.dumps(rows).encode()))
     return path
 
 
-def _parquet(path: Path, rows: list[dict[str, Any]]) -> Path:
+def _parquet(path, rows):
     path.write_bytes(parquet(rows))
     return path
 
 
-def _with_mark(path: Path, rows: list[dict[str, Any]]) -> Path:
+def _with_mark(path, rows):
     lines = [json.dumps(row, ensure_ascii=False) for row in rows]
     path.write_bytes(b"\xef\xbb\xbf" + "\r\n\r\n".join(["", *lines, " ", ""]).encode())
     return path
 
 
-def _archive(path: Path, rows: list[dict[str, Any]]) -> Path:
+def _archive(path, rows):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("data/", "")
         archive.writestr("__MACOSX/data/r.jsonl", "no row")
@@ -59,13 +52,13 @@ def _archive(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
-def _archive_of_zipped(path: Path, rows: list[dict[str, Any]]) -> Path:
+def _archive_of_zipped(path, rows):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("r.json.gz", gzip.compress(json.dumps(rows).encode()))
     return path
 
 
-CONTAINERS: list[tuple[str, Writer]] = [
+CONTAINERS = [
     ("r.jsonl", write_lines),
     ("r.json", write_lines),
     ("r.json", _list),
@@ -80,7 +73,7 @@ CONTAINERS: list[tuple[str, Writer]] = [
 
 
 @pytest.mark.parametrize(("name", "write"), CONTAINERS)
-def test_same_rows_same_fingerprint(tmp_path: Path, name: str, write: Writer) -> None:
+def test_same_rows_same_fingerprint(tmp_path, name, write):
     rows = [musique(1, question="Où est née Ada\u2028Velmark \u2013 水?"), musique(2), musique(3, answerable=False)]
     plain = load(config(data=str(write_lines(tmp_path / "plain.jsonl", rows))))
     data = load(config(data=str(write(tmp_path / name, rows))))
@@ -93,14 +86,14 @@ def test_same_rows_same_fingerprint(tmp_path: Path, name: str, write: Writer) ->
 
 
 @pytest.mark.parametrize(("name", "write"), [("r.parquet", _parquet), ("r.jsonl", write_lines)])
-def test_hotpot_hub_columns_equal_the_official_file(tmp_path: Path, name: str, write: Writer) -> None:
+def test_hotpot_hub_columns_equal_the_official_file(tmp_path, name, write):
     rows = [hotpot(1), hotpot(2)]
     official = load(config("hotpotqa", data=str(_list(tmp_path / "official.json", rows))))
     hub = load(config("hotpotqa", data=str(write(tmp_path / name, [columns(row) for row in rows]))))
     assert hub.fingerprint == official.fingerprint
 
 
-def test_fingerprint_sees_every_row_and_field_but_not_limit_or_name(tmp_path: Path) -> None:
+def test_fingerprint_sees_every_row_and_field_but_not_limit_or_name(tmp_path):
     rows = [musique(n) for n in range(5)]
     whole = load(config(data=str(write_lines(tmp_path / "a.jsonl", rows))))
     part = load(config(data=str(write_lines(tmp_path / "b.jsonl", rows)), name="other"), limit=2)
@@ -108,7 +101,7 @@ def test_fingerprint_sees_every_row_and_field_but_not_limit_or_name(tmp_path: Pa
     assert part.examples == whole.examples[:2]
     assert set(part.documents) == {"2hop__0", "2hop__1"}
     seen = {whole.fingerprint}
-    changes: list[dict[str, Any]] = [{"answer": "Bo"}, {"question": "Why?"}, {"answer_aliases": []}, {"id": "2hop__9"}]
+    changes = [{"answer": "Bo"}, {"question": "Why?"}, {"answer_aliases": []}, {"id": "2hop__9"}]
     for change in changes:
         changed = [*rows[:4], {**rows[4], **change}]
         seen.add(load(config(data=str(write_lines(tmp_path / "c.jsonl", changed)))).fingerprint)
@@ -117,7 +110,7 @@ def test_fingerprint_sees_every_row_and_field_but_not_limit_or_name(tmp_path: Pa
     assert len(seen) == 7
 
 
-BROKEN: list[tuple[str, bytes, str]] = [
+BROKEN = [
     ("r.jsonl", b'\n\n{"id": "a" "b"}\n', "r.jsonl, line 3: broken JSON: Expecting ',' delimiter (column 12)"),
     ("r.jsonl", b'\n\n{"a": "b\n', "r.jsonl, line 3: broken JSON: Unterminated string starting at (column 7)"),
     ("r.jsonl", b'"text"\n', "r.jsonl, line 1: a row should be a JSON object, is a string"),
@@ -152,7 +145,7 @@ BROKEN: list[tuple[str, bytes, str]] = [
 
 
 @pytest.mark.parametrize(("name", "content", "message"), BROKEN, ids=range(len(BROKEN)))
-def test_broken_file_is_one_sentence(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+def test_broken_file_is_one_sentence(tmp_path, name, content, message):
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(DataError) as caught:
@@ -161,7 +154,7 @@ def test_broken_file_is_one_sentence(tmp_path: Path, name: str, content: bytes, 
     assert "\n" not in str(caught.value)
 
 
-def test_folder_takes_the_files_of_the_split_in_order(tmp_path: Path) -> None:
+def test_folder_takes_the_files_of_the_split_in_order(tmp_path):
     write_lines(tmp_path / "dev-00001-of-00002.jsonl", [musique(2)])
     write_lines(tmp_path / "dev-00000-of-00002.jsonl", [musique(1)])
     write_lines(tmp_path / "train.jsonl", [musique(3)])
@@ -175,7 +168,7 @@ def test_folder_takes_the_files_of_the_split_in_order(tmp_path: Path) -> None:
     assert [e.question.id for e in picked.examples] == ["2hop__2"]
 
 
-FOLDERS: list[tuple[list[str], str]] = [
+FOLDERS = [
     ([], "has no data file (.jsonl, .json, .jsonl.gz, .json.gz, .parquet, .tsv, .dev, .train, .test are looked for)"),
     (
         ["README.md"],
@@ -187,7 +180,7 @@ FOLDERS: list[tuple[list[str], str]] = [
 
 
 @pytest.mark.parametrize(("names", "message"), FOLDERS)
-def test_folder_that_leaves_a_doubt_is_refused(tmp_path: Path, names: list[str], message: str) -> None:
+def test_folder_that_leaves_a_doubt_is_refused(tmp_path, names, message):
     for name in names:
         (tmp_path / name).write_text("{}")
     with pytest.raises(DataError) as caught:
@@ -195,7 +188,7 @@ def test_folder_that_leaves_a_doubt_is_refused(tmp_path: Path, names: list[str],
     assert message in str(caught.value)
 
 
-def test_duplicate_id_across_files_names_both(tmp_path: Path) -> None:
+def test_duplicate_id_across_files_names_both(tmp_path):
     write_lines(tmp_path / "a.jsonl", [musique(1)])
     write_lines(tmp_path / "b.jsonl", [musique(2), "", musique(1)])
     with pytest.raises(DataError) as caught:
@@ -206,7 +199,7 @@ def test_duplicate_id_across_files_names_both(tmp_path: Path) -> None:
     )
 
 
-CONFIGS: list[tuple[dict[str, Any], type[Exception], str]] = [
+CONFIGS = [
     ({"format": "musiqe", "data": "x"}, UnknownName, "unknown data set format 'musiqe'. Did you mean 'musique'?"),
     ({"format": "no.such.module:f", "data": "x"}, UserError, "no module 'no.such.module'"),
     ({"format": "harness.datasets.musique:UNANSWERABLE", "data": "x"}, ConfigError, "is not a function"),
@@ -222,7 +215,7 @@ CONFIGS: list[tuple[dict[str, Any], type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("fields", "error", "message"), CONFIGS)
-def test_config_that_cannot_work(fields: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_config_that_cannot_work(fields, error, message):
     fields = {"format": "musique", **fields}
     registry.trust(fields["format"])
     with pytest.raises(error) as caught:
@@ -230,7 +223,7 @@ def test_config_that_cannot_work(fields: dict[str, Any], error: type[Exception],
     assert message in str(caught.value)
 
 
-def test_rows_that_come_with_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_come_with_a_package(tmp_path, monkeypatch):
     (tmp_path / "rows_of_mine").mkdir()
     (tmp_path / "rows_of_mine" / "__init__.py").touch()
     write_lines(tmp_path / "rows_of_mine" / "dev.jsonl", [musique(1), musique(2)])
@@ -239,12 +232,12 @@ def test_rows_that_come_with_a_package(tmp_path: Path, monkeypatch: pytest.Monke
     assert (len(data), data.source) == (2, "package:rows_of_mine/dev.jsonl")
 
 
-def test_limit_below_one_is_refused(tmp_path: Path) -> None:
+def test_limit_below_one_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="limit: should be at least 1, is 0"):
         load(config(data="x.jsonl"), limit=0)
 
 
-def test_a_format_of_ones_own(tmp_path: Path) -> None:
+def test_a_format_of_ones_own(tmp_path):
     registry.trust("tests.datasets.own_format:parse_row")
     data = load(config("tests.datasets.own_format:parse_row", data=str(write_lines(tmp_path / "r.jsonl", [{"n": 3}]))))
     assert data.examples[0].gold.answers == ("9",)
@@ -263,9 +256,7 @@ def test_a_format_of_ones_own(tmp_path: Path) -> None:
         ("Row('1', 5, (), ('a',), extra={'x': object()})", r"line 1: the parser '\S+' failed: AttributeError: "),
     ],
 )
-def test_a_mistake_in_an_own_format_names_row_field_and_line(
-    body: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mistake_in_an_own_format_names_row_field_and_line(body, told, tmp_path, monkeypatch):
     head = "from harness.datasets.rows import Row\ndef parse(raw):\n    if raw['n'] != 1 or 'Row' in BODY or BODY == 'None':\n"
     code = f"{head}        return {body}\n    return Row('1', 'Who?', (('', 'Ann'),), ('Ann',))\nBODY = {body!r}\n"
     (tmp_path / "own_rows.py").write_text(code)
@@ -275,8 +266,3 @@ def test_a_mistake_in_an_own_format_names_row_field_and_line(
     rows = str(write_lines(tmp_path / "r.jsonl", [{"n": 1}, {"n": 2}, {"n": 3}]))
     with pytest.raises(DataError, match=told):
         load(config("own_rows:parse", data=rows))
-
-
-def test_the_formats_that_are_known() -> None:
-    known = ["2wikimultihopqa", "hotpotqa", "infinitebench", "longbench", "longbench-v2", "longmemeval", "musique"]
-    assert formats() == sorted([*known, "narrativeqa", "pocket", "qasper", "quality", "retrieved", "ruler"])

@@ -1,27 +1,19 @@
 """NarrativeQA: official files in every form they come in, rows, and that a limit reads no story too many."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import zipfile
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from harness.datasets import load, stories
-from harness.datasets.base import Dataset
 from harness.errors import ConfigError, DataError
 from tests.datasets.support import (
     as_csv,
     check_mistake,
     config,
-    needs_real,
     official_stories,
     parquet,
-    real,
     story_row,
     tables,
     write_lines,
@@ -30,11 +22,11 @@ from tests.datasets.support import (
 ROWS = [story_row(n) for n in range(6)]  # three stories with two questions each
 
 
-def _load(data: Path, limit: int | None = None, **more: Any) -> Dataset:
+def _load(data, limit=None, **more):
     return load(config("narrativeqa", **{"data": str(data), "split": "test", **more}), limit)
 
 
-def _asked(data: Dataset) -> list[tuple[Any, ...]]:
+def _asked(data):
     return [
         (
             e.question,
@@ -46,7 +38,7 @@ def _asked(data: Dataset) -> list[tuple[Any, ...]]:
     ]
 
 
-def _archives(folder: Path) -> Path:
+def _archives(folder):
     """The hub copy's two archives."""
     folder.mkdir(exist_ok=True)
     with zipfile.ZipFile(folder / "narrativeqa-master.zip", "w") as archive:
@@ -58,7 +50,7 @@ def _archives(folder: Path) -> Path:
     return folder
 
 
-def _lines(folder: Path) -> Path:
+def _lines(folder):
     official_stories(folder, ROWS)
     for path in (folder / "tmp").iterdir():
         path.unlink()
@@ -67,14 +59,14 @@ def _lines(folder: Path) -> Path:
     return folder
 
 
-def _parquet(folder: Path) -> Path:
+def _parquet(folder):
     folder.mkdir()
     (folder / "test-00000-of-00002.parquet").write_bytes(parquet(ROWS[:3]))
     (folder / "test-00001-of-00002.parquet").write_bytes(parquet(ROWS[3:]))
     return folder
 
 
-FORMS: dict[str, Callable[[Path], Path]] = {
+FORMS = {
     "official": lambda folder: official_stories(folder, ROWS),
     "archives": _archives,
     "lines": _lines,
@@ -85,7 +77,7 @@ FORMS: dict[str, Callable[[Path], Path]] = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_gives_the_same_questions(tmp_path: Path, form: str) -> None:
+def test_every_form_gives_the_same_questions(tmp_path, form):
     data = _load(FORMS[form](tmp_path / "nqa"))
     assert _asked(data) == _asked(_load(official_stories(tmp_path / "plain", ROWS)))
     assert len(data) == 6
@@ -99,7 +91,7 @@ def test_every_form_gives_the_same_questions(tmp_path: Path, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_limit_changes_no_fingerprint(tmp_path: Path, form: str) -> None:
+def test_limit_changes_no_fingerprint(tmp_path, form):
     path = FORMS[form](tmp_path / "nqa")
     whole = _load(path)
     for limit in (1, 2, 3, 9):
@@ -110,7 +102,7 @@ def test_limit_changes_no_fingerprint(tmp_path: Path, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_fingerprint_sees_stories_beyond_the_limit(tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fingerprint_sees_stories_beyond_the_limit(tmp_path, form, monkeypatch):
     before = _load(FORMS[form](tmp_path / "a"), 1).fingerprint
     monkeypatch.setitem(ROWS[4]["document"], "text", "Story 2.\nAda went away.")
     monkeypatch.setitem(ROWS[5]["document"], "text", "Story 2.\nAda went away.")
@@ -118,12 +110,12 @@ def test_fingerprint_sees_stories_beyond_the_limit(tmp_path: Path, form: str, mo
 
 
 @pytest.mark.parametrize("form", ["official", "archives"])
-def test_limit_decodes_no_story_too_many(tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limit_decodes_no_story_too_many(tmp_path, form, monkeypatch):
     path = FORMS[form](tmp_path / "nqa")
-    seen: list[bytes] = []
+    seen = []
     plain = stories.decoded
 
-    def spy(data: bytes, name: str) -> str:
+    def spy(data, name):
         seen.append(data)
         return plain(data, name)
 
@@ -134,7 +126,7 @@ def test_limit_decodes_no_story_too_many(tmp_path: Path, form: str, monkeypatch:
     assert len(seen) == 3
 
 
-def test_limit_needs_no_story_beyond_it(tmp_path: Path) -> None:
+def test_limit_needs_no_story_beyond_it(tmp_path):
     folder = official_stories(tmp_path / "nqa", ROWS)
     (folder / "tmp" / f"{ROWS[5]['document']['id']}.content").unlink()
     assert len(_load(folder, 4)) == 4
@@ -146,14 +138,14 @@ def test_limit_needs_no_story_beyond_it(tmp_path: Path) -> None:
     )
 
 
-def test_rows_beyond_the_limit_are_not_parsed(tmp_path: Path) -> None:
+def test_rows_beyond_the_limit_are_not_parsed(tmp_path):
     path = write_lines(tmp_path / "r.jsonl", [ROWS[0], ROWS[1], "{broken"])
     assert len(_load(path, 2)) == 2
     with pytest.raises(DataError, match="line 3: broken JSON"):
         _load(path, 3)
 
 
-def test_splits(tmp_path: Path) -> None:
+def test_splits(tmp_path):
     folder = official_stories(tmp_path / "nqa", ROWS, split="valid")
     for split in ("validation", "valid", "dev"):
         assert len(_load(folder, split=split)) == 6
@@ -161,7 +153,7 @@ def test_splits(tmp_path: Path) -> None:
         _load(folder)
 
 
-BYTES: list[tuple[bytes, str]] = [
+BYTES = [
     (b"a\r\nb\rc", "a\nb\nc"),
     (b"\xef\xbb\xbfcaf\xc3\xa9", "café"),
     (b"caf\xe9", "café"),
@@ -172,18 +164,18 @@ BYTES: list[tuple[bytes, str]] = [
 
 
 @pytest.mark.parametrize(("data", "text"), BYTES)
-def test_stories_are_decoded_and_not_cleaned(tmp_path: Path, data: bytes, text: str) -> None:
+def test_stories_are_decoded_and_not_cleaned(tmp_path, data, text):
     folder = official_stories(tmp_path / "nqa", ROWS[:1])
     (folder / "tmp" / f"{0:040}.content").write_bytes(data)
     assert _load(folder).documents["0" * 40].text == text
 
 
-def test_a_question_that_is_asked_twice_keeps_two_ids(tmp_path: Path) -> None:
+def test_a_question_that_is_asked_twice_keeps_two_ids(tmp_path):
     ids = [e.question.id for e in _load(write_lines(tmp_path / "r.jsonl", [ROWS[0], ROWS[0]])).examples]
     assert ids == ["000000000000-0cf6146d", "000000000000-0cf6146d-2"]
 
 
-def test_a_second_answer_may_be_missing_or_the_same(tmp_path: Path) -> None:
+def test_a_second_answer_may_be_missing_or_the_same(tmp_path):
     rows = [
         story_row(0, answers=[{"text": "home"}, {"text": " "}]),
         story_row(1, answers=[{"text": "x"}, {"text": "x"}]),
@@ -192,7 +184,7 @@ def test_a_second_answer_may_be_missing_or_the_same(tmp_path: Path) -> None:
         assert [e.gold.answers for e in data.examples] == [("home",), ("x",)]
 
 
-ROW_MISTAKES: list[tuple[dict[str, Any], str | None, str]] = [
+ROW_MISTAKES = [
     ({"document": "x"}, "document", "should be an object, is a string"),
     ({"document": {"id": "a"}}, "document.text", "is missing"),
     ({"document": {"id": "a", "text": " "}}, "document.text", "is empty"),
@@ -210,13 +202,13 @@ ROW_MISTAKES: list[tuple[dict[str, Any], str | None, str]] = [
 
 
 @pytest.mark.parametrize(("changes", "field", "problem"), ROW_MISTAKES)
-def test_row_mistake_is_named(tmp_path: Path, changes: dict[str, Any], field: str | None, problem: str) -> None:
+def test_row_mistake_is_named(tmp_path, changes, field, problem):
     given = config("narrativeqa", split="test")
     check_mistake(tmp_path, [ROWS[0], {**story_row(1), **changes}], field, problem, given)
 
 
 Q = {"document_id": f"{0:040}", "set": "test", "question": "Why?", "answer1": "so", "answer2": ""}
-TABLES: list[tuple[str, str, str]] = [
+TABLES = [
     ("qaps.csv", as_csv([{**Q, "question": " "}]), "qaps.csv, line 2, field 'question': is empty"),
     ("qaps.csv", as_csv([{**Q, "answer1": ""}]), "qaps.csv, line 2, field 'answer1': the row has no answer"),
     ("qaps.csv", as_csv([{**Q, "document_id": "z"}]), "field 'document_id': 'z' is not a document of this set"),
@@ -228,12 +220,13 @@ TABLES: list[tuple[str, str, str]] = [
     ),
     ("qaps.csv", "", "qaps.csv, line 1: has no column 'document_id' (it has none)"),
     ("documents.csv", "set\n", "documents.csv, line 1: has no column 'document_id'"),
+    ("stories.jsonl", '{"document_id": "a"}\n', "stories.jsonl, line 1: needs 'document_id' and 'text'"),
     ("qaps.csv", "document_id,set,question,answer1,answer2\n" + "x" * 200_000, "not readable as a table (field larger"),
 ]
 
 
 @pytest.mark.parametrize(("name", "text", "problem"), TABLES)
-def test_table_mistake_is_named(tmp_path: Path, name: str, text: str, problem: str) -> None:
+def test_table_mistake_is_named(tmp_path, name, text, problem):
     folder = official_stories(tmp_path / "nqa", ROWS)
     (folder / name).write_text(text, newline="")
     with pytest.raises(DataError) as caught:
@@ -242,7 +235,7 @@ def test_table_mistake_is_named(tmp_path: Path, name: str, text: str, problem: s
     assert "\n" not in str(caught.value)
 
 
-def test_what_else_can_be_wrong_with_a_folder(tmp_path: Path) -> None:
+def test_what_else_can_be_wrong_with_a_folder(tmp_path):
     folder = official_stories(tmp_path / "nqa", ROWS)
     (folder / "tmp" / f"{0:040}.content").write_bytes(b" \n")
     with pytest.raises(DataError, match="the story '0*' is empty"):
@@ -260,21 +253,3 @@ def test_what_else_can_be_wrong_with_a_folder(tmp_path: Path) -> None:
     (folder / "narrativeqa_full_text.zip").write_bytes(b"x")
     with pytest.raises(DataError, match="not a readable zip archive|no documents"):
         _load(folder)
-
-
-def test_stories_jsonl_that_is_none(tmp_path: Path) -> None:
-    folder = official_stories(tmp_path / "nqa", ROWS)
-    (folder / "stories.jsonl").write_text('{"document_id": "a"}\n')
-    with pytest.raises(DataError, match=r"stories\.jsonl, line 1: needs 'document_id' and 'text'"):
-        _load(folder)
-
-
-@needs_real
-@pytest.mark.parametrize(("split", "questions", "count"), [("test", 14, 13), ("validation", 47, 7), ("train", 1, 1)])
-def test_real_stories(split: str, questions: int, count: int) -> None:
-    data = _load(real("data", "narrativeqa"), split=split)
-    assert (len(data), len(data.documents)) == (questions, count)
-    with gzip.open(real("data", "narrativeqa", "stories.jsonl.gz"), "rt", encoding="utf-8") as lines:
-        texts = {row["document_id"]: row["text"] for row in map(json.loads, lines)}
-    assert all(document.text == texts[key] for key, document in data.documents.items())
-    assert max(len(d.text) for d in data.documents.values()) > 250_000

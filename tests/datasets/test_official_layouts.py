@@ -10,7 +10,7 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,10 @@ from harness.config import presets
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.datasets import load
-from harness.datasets.base import Dataset
 from harness.errors import CannotRun
 from harness.scorers.groups import BUCKETS, bucket
 from tests.datasets import releases, support
-from tests.datasets.fake_hub import FakeHub, served
+from tests.datasets.fake_hub import served
 from tests.datasets.support import REAL, parquet
 
 COMMIT = "1" * 40
@@ -56,7 +55,7 @@ STORIES = 6 if REAL else 4  # questions on the stories of the test split, and be
 PAPER = 3 if REAL else 2
 DOCS = {"dataset.documents": "retrieved.json"}
 
-RELEASES: list[Release] = [
+RELEASES = [
     Release("narrativeqa", "narrativeqa/", releases.narrativeqa, STORIES),
     Release("narrativeqa", "hub:deepmind/narrativeqa", releases.narrativeqa_hub, STORIES),
     Release("narrativeqa", "clone/", releases.narrativeqa_hub, STORIES),
@@ -177,13 +176,13 @@ RELEASES: list[Release] = [
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+def hub(tmp_path, monkeypatch):
     """An empty hub and empty caches."""
     with served(tmp_path, monkeypatch) as server:
         yield server
 
 
-def placed(release: Release, folder: Path, hub: FakeHub) -> str | None:
+def placed(release, folder, hub):
     """Put a release where its name says; what --data is given, None for the hub."""
     files = release.files()
     if release.place.startswith("hub:"):
@@ -200,16 +199,14 @@ def placed(release: Release, folder: Path, hub: FakeHub) -> str | None:
     return str(place / release.given)
 
 
-def loaded(release: Release, data: str | None) -> Dataset:
+def loaded(release, data):
     """The data set as `harness run --dataset PRESET [--data PLACE]` resolves it."""
     sets = dict(release.sets)
     return load(resolve(Choices(method="bm25", dataset=release.preset, data=data, sets=sets)).config.dataset)
 
 
 @pytest.mark.parametrize("release", RELEASES, ids=lambda one: f"{one.preset} from {one.place}")
-def test_a_release_is_read_as_published(
-    release: Release, tmp_path: Path, hub: FakeHub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_release_is_read_as_published(release, tmp_path, hub, monkeypatch):
     monkeypatch.chdir(tmp_path)
     data = placed(release, tmp_path, hub)
     if release.sets is DOCS:  # what a retriever returned, by the text of the question
@@ -225,13 +222,13 @@ def test_a_release_is_read_as_published(
 
 
 @pytest.fixture(scope="module")
-def data_zip() -> bytes:
+def data_zip():
     """LongBench's archive: 114 MB in truth, the same files and numbers of rows here."""
     return releases.packed(".zip", releases.longbench())
 
 
 @pytest.mark.parametrize("name", releases.LONGBENCH)
-def test_longbench_has_the_questions_that_its_authors_count(name: str, data_zip: bytes, hub: FakeHub) -> None:
+def test_longbench_has_the_questions_that_its_authors_count(name, data_zip, hub):
     hub.add("THUDM/LongBench", COMMIT, {"README.md": b"", "LongBench.py": releases.OTHER, "data.zip": data_zip})
     made = loaded(Release(f"longbench/{name}", "hub:", dict, 0), None)
     lengths = Counter(bucket(e.gold.extra["length"]) for e in made.examples)
@@ -242,20 +239,20 @@ def test_longbench_has_the_questions_that_its_authors_count(name: str, data_zip:
 
 
 @support.needs_real
-def test_narrativeqa_has_the_documents_of_the_papers() -> None:
+def test_narrativeqa_has_the_documents_of_the_papers():
     table = csv.DictReader(io.StringIO(releases.stories()[0]["documents.csv"]))
     books = sum(row["set"] == "test" for row in table)
     assert f"on {books} books and film scripts" in " ".join(presets.download("narrativeqa"))
 
 
-def test_every_data_set_has_a_release() -> None:
+def test_every_data_set_has_a_release():
     asked = {name for name in presets.names("datasets") if not name.startswith(("pocket/", "ruler/"))}
     longbench = {f"longbench/{name}" for name in releases.LONGBENCH}
     of_others = {"qasper-hints", "longbench-v2-cot", "musique-shots", "musique-shots-ircot"}  # their rows
     assert asked == {release.preset for release in RELEASES} | longbench | of_others
 
 
-def test_another_copy_without_the_name_of_the_subset_is_read_when_asked(hub: FakeHub) -> None:
+def test_another_copy_without_the_name_of_the_subset_is_read_when_asked(hub):
     hub.add("me/musique", COMMIT, {"dev.json": releases.listed(releases.musique())})
     sets = {"dataset.hub": "me/musique"}
     with pytest.raises(CannotRun, match="no file of subset 'ans' among dev.json; set dataset.subset, or null"):

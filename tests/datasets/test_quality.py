@@ -1,23 +1,18 @@
 """QuALITY: official rows and the hub copy's, labels from 1 and from 0, pages with HTML, mistakes named."""
 
-from __future__ import annotations
-
 import copy
 import json
 import zipfile
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from harness import scorers
 from harness.datasets import load
-from harness.datasets.base import Dataset
 from harness.datasets.pages import plain
 from tests.datasets.support import check_mistake, config, needs_real, parquet, real, write_lines
 
 
-def article(number: int = 1, **changes: Any) -> dict[str, Any]:
+def article(number=1, **changes):
     """A valid article with an easy and a hard question; odd and even numbers after another share their text."""
     options = ["A mill", "A ship", "A tower", "A bridge"]
     row = {
@@ -45,17 +40,17 @@ def article(number: int = 1, **changes: Any) -> dict[str, Any]:
     return copy.deepcopy({**row, **changes})
 
 
-def single(**changes: Any) -> dict[str, Any]:
+def single(**changes):
     """A valid row of the hub copy."""
     row = {"article": "Ada built a mill.", "question": "What?", "options": ["A ship", "A mill"], "answer": 1}
     return {**row, "hard": True, **changes}
 
 
-def _load(path: Path, **more: Any) -> Dataset:
+def _load(path, **more):
     return load(config("quality", data=str(path), **more))
 
 
-def test_official_rows(tmp_path: Path) -> None:
+def test_official_rows(tmp_path):
     data = _load(write_lines(tmp_path / "r.jsonl", [article(2), article(3), article(4)]))
     first, second, *_ = data.examples
     assert [e.question.id for e in data.examples[:3]] == ["set2_1", "set2_2", "set3_1"]
@@ -69,7 +64,7 @@ def test_official_rows(tmp_path: Path) -> None:
     assert data.documents[first.question.document_ids[0]].title == "Builders"
 
 
-def test_rows_of_the_hub_copy_count_from_zero(tmp_path: Path) -> None:
+def test_rows_of_the_hub_copy_count_from_zero(tmp_path):
     rows = [single(), single(question="Which?", answer=0, hard=False), single(question="Who?", hard=None)]
     path = tmp_path / "validation-00000-of-00001.parquet"
     path.write_bytes(parquet(rows))
@@ -82,7 +77,7 @@ def test_rows_of_the_hub_copy_count_from_zero(tmp_path: Path) -> None:
     assert data.fingerprint == _load(write_lines(tmp_path / "r.jsonl", rows)).fingerprint
 
 
-def test_the_release_gives_its_stripped_file_of_the_split(tmp_path: Path) -> None:
+def test_the_release_gives_its_stripped_file_of_the_split(tmp_path):
     folder = tmp_path / "QuALITY.v1.0.1"
     folder.mkdir()
     files = {"htmlstripped.dev": 1, "htmlstripped.train": 3, "dev": 5, "train": 7}
@@ -98,7 +93,7 @@ def test_the_release_gives_its_stripped_file_of_the_split(tmp_path: Path) -> Non
     assert [e.question.id for e in with_html.examples] == ["set5_1", "set5_2"]
 
 
-PAGES: list[tuple[str, str]] = [
+PAGES = [
     ("<p>One <i>two</i>.</p><p>Three &amp; four</p>", "One two.\n\nThree & four"),
     ("<html><head><title>x</title></head>\n <body> A\n b<br/>c</body></html>", "A b\n\nc"),
     ("<h1>T</h1><script>var x;</script>text", "T\n\ntext"),
@@ -109,17 +104,17 @@ PAGES: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize(("page", "text"), PAGES)
-def test_pages_become_text_and_texts_stay(page: str, text: str) -> None:
+def test_pages_become_text_and_texts_stay(page, text):
     assert plain(page) == text
 
 
-def _changed(at: int = 1, **changes: Any) -> dict[str, Any]:
+def _changed(at=1, **changes):
     row = article(2)
     row["questions"][at].update(changes)
     return row
 
 
-MISTAKES: list[tuple[dict[str, Any], str | None, str]] = [
+MISTAKES = [
     (article(2, article_id=" "), "article_id", "is empty"),
     (article(2, article="<p> </p>"), "article", "is empty"),
     (article(2, article=None), "article", "should be a string, is null"),
@@ -144,7 +139,7 @@ MISTAKES: list[tuple[dict[str, Any], str | None, str]] = [
 
 
 @pytest.mark.parametrize(("row", "field", "problem"), MISTAKES)
-def test_mistake_is_named(tmp_path: Path, row: dict[str, Any], field: str, problem: str) -> None:
+def test_mistake_is_named(tmp_path, row, field, problem):
     check_mistake(tmp_path, [article(9), row], field, problem, config("quality"))
 
 
@@ -152,12 +147,12 @@ def test_mistake_is_named(tmp_path: Path, row: dict[str, Any], field: str, probl
 @pytest.mark.parametrize(
     ("name", "articles"), [("quality_v1.0.1_sample.jsonl", 1), ("leval_quality_converted.jsonl", 8)]
 )
-def test_real_rows_give_the_golden_accuracy(name: str, articles: int) -> None:
+def test_real_rows_give_the_golden_accuracy(name, articles):
     lines = real("golden", "dataset_eval.jsonl").read_text("utf-8").splitlines()
     (golden,) = [row for row in map(json.loads, lines) if row["data_file"] == f"quality/{name}"]
     data = _load(real("data", "quality", name))
     assert (len(data), len(data.documents)) == (golden["value"]["n"], articles)
-    right: dict[str, list[float]] = {"quality.accuracy": [], "quality.accuracy.hard": []}
+    right = {"quality.accuracy": [], "quality.accuracy.hard": []}
     for example in data.examples:
         chosen = golden["predictions"].get(example.question.id)
         reply = "" if chosen is None else f"({chr(64 + chosen)})"

@@ -1,30 +1,25 @@
 """Open-domain questions with retrieved documents: every published form, where documents come from, mistakes named."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from harness import scorers
 from harness.config.layers import Choices
 from harness.datasets import load
-from harness.datasets.base import Dataset
 from harness.datasets.open_rows import parse_question
 from harness.datasets.retrieved import NONE
 from harness.datasets.rows import RowError
 from harness.engine.plan import plan_choices
 from harness.errors import CannotRun, ConfigError, DataError, HarnessError
-from tests.datasets.support import check_mistake, config, needs_real, parquet, real, write_lines
+from tests.datasets.support import check_mistake, config, needs_real, real, write_lines
 
 DOCS = [{"title": "Mills", "text": "Ada built the mill."}, {"id": "7", "contents": "Ships\nBert built the ship."}]
 PAIRS = [{"question": "a", "short_answers": ["Ada", ""]}, {"question": "b", "short_answers": ["Bert"]}]
 ASQA = {"ambiguous_question": "Who?", "qa_pairs": PAIRS, "annotations": [{"long_answer": "Ada and Bert."}]}
 TRIVIA = {"Question": "Who?", "QuestionId": "tc_1", "Answer": {"Value": "Ada", "Aliases": ["Ada V.", "Ada"]}}
 
-FORMS: dict[str, tuple[dict[str, Any], str | None, tuple[str, ...], dict[str, Any]]] = {
+FORMS = {
     "flashrag": ({"id": "test_0", "question": "Who?", "golden_answers": ["Ada", "A."]}, "test_0", ("Ada", "A."), {}),
     "flashrag asqa": (
         {"id": "dev_1", "question": "Who?", "golden_answers": ["Ada."], "metadata": {"qa_pairs": PAIRS}},
@@ -66,7 +61,7 @@ FORMS: dict[str, tuple[dict[str, Any], str | None, tuple[str, ...], dict[str, An
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_gives_its_question(form: str) -> None:
+def test_every_form_gives_its_question(form):
     raw, id_, answers, extra = FORMS[form]
     row = parse_question(raw)
     assert (row.question, row.answers, row.extra) == ("Who?", answers, extra)
@@ -75,7 +70,7 @@ def test_every_form_gives_its_question(form: str) -> None:
     assert id_ is not None or row.id.startswith("q-")
 
 
-MISTAKES: list[tuple[dict[str, Any], str, str]] = [
+MISTAKES = [
     ({"question": "Who?"}, "answer", "is missing (it may also be called answers"),
     ({"question": "", "answer": "x"}, "question", "is empty"),
     ({"question": 3, "answer": "x"}, "question", "should be a string, is a number"),
@@ -100,23 +95,23 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("raw", "field", "problem"), MISTAKES)
-def test_a_bad_question_is_named(raw: dict[str, Any], field: str, problem: str) -> None:
+def test_a_bad_question_is_named(raw, field, problem):
     with pytest.raises(RowError) as caught:
         parse_question(raw)
     assert caught.value.field == field
     assert problem in str(caught.value)
 
 
-def _load(path: Path, limit: int | None = None, **more: Any) -> Dataset:
+def _load(path, limit=None, **more):
     options = {key: more.pop(key) for key in ("documents", "top", "files") if key in more}
     return load(config("retrieved", data=str(path), options=options, **more), limit)
 
 
-def question(number: int = 1, **more: Any) -> dict[str, Any]:
+def question(number=1, **more):
     return {"id": f"q{number}", "question": f"Who built {number}?", "golden_answers": ["Ada"], **more}
 
 
-IN_ROWS: list[dict[str, Any]] = [
+IN_ROWS = [
     {"ctxs": DOCS},
     {"docs": DOCS},
     {"paragraphs": DOCS},
@@ -129,7 +124,7 @@ IN_ROWS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("given", IN_ROWS, ids=lambda given: next(iter(given)))
-def test_documents_in_rows(tmp_path: Path, given: dict[str, Any]) -> None:
+def test_documents_in_rows(tmp_path, given):
     data = _load(write_lines(tmp_path / "r.jsonl", [question(**given)]))
     first, second = (data.documents[id_] for id_ in data.examples[0].question.document_ids)
     assert (first.title, first.text) == ("Mills", "Mills\nAda built the mill.")
@@ -137,7 +132,7 @@ def test_documents_in_rows(tmp_path: Path, given: dict[str, Any]) -> None:
     assert [(p.title, p.start, p.end) for p in first.passages] == [("Mills", 0, len(first.text))]
 
 
-def test_shared_marked_repeated_and_cut_documents(tmp_path: Path) -> None:
+def test_shared_marked_repeated_and_cut_documents(tmp_path):
     gold = {**DOCS[0], "isgold": True}
     rows = [question(1, ctxs=[*DOCS, DOCS[0]]), question(2, ctxs=[DOCS[1], gold])]
     path = write_lines(tmp_path / "r.jsonl", rows)
@@ -157,7 +152,7 @@ def test_shared_marked_repeated_and_cut_documents(tmp_path: Path) -> None:
     assert len(_load(path, limit=1)) == 1
 
 
-APART: dict[str, tuple[str, Any]] = {
+APART = {
     "by question": ("d.json", {"Who built  1?": DOCS}),
     "by id": ("d.json", {"q1": DOCS}),
     "rows by question": ("d.jsonl", [{"question": "Who built 1?", "docs": DOCS}]),
@@ -167,7 +162,7 @@ APART: dict[str, tuple[str, Any]] = {
 
 
 @pytest.mark.parametrize("form", APART)
-def test_documents_apart_from_the_questions(tmp_path: Path, form: str) -> None:
+def test_documents_apart_from_the_questions(tmp_path, form):
     name, value = APART[form]
     place = tmp_path / name
     write_lines(place, value) if name.endswith("jsonl") else place.write_text(json.dumps(value))
@@ -179,7 +174,7 @@ def test_documents_apart_from_the_questions(tmp_path: Path, form: str) -> None:
     assert data.source == f"r.jsonl with {name}"
 
 
-def test_official_files_of_triviaqa_and_their_pages(tmp_path: Path) -> None:
+def test_official_files_of_triviaqa_and_their_pages(tmp_path):
     pages = [{"Filename": "Mills.txt", "Title": "Mills"}, {"Filename": "Gone.txt", "Title": "Gone"}]
     whole = {"Data": [{**TRIVIA, "EntityPages": pages}], "Domain": "Wikipedia", "Version": 1.0}
     (tmp_path / "wikipedia-dev.json").write_text(json.dumps(whole, indent=2))
@@ -195,7 +190,7 @@ def test_official_files_of_triviaqa_and_their_pages(tmp_path: Path) -> None:
         _load(tmp_path / "wikipedia-dev.json", documents=str(tmp_path / "evidence"))
 
 
-def test_official_file_of_asqa(tmp_path: Path) -> None:
+def test_official_file_of_asqa(tmp_path):
     path = tmp_path / "ASQA.json"
     path.write_text(json.dumps({"train": {"1": ASQA}, "dev": {"2": ASQA, "3": {**ASQA, "docs": DOCS}}}))
     (tmp_path / "d.json").write_text(json.dumps({"2": DOCS, "3": DOCS}))
@@ -207,7 +202,7 @@ def test_official_file_of_asqa(tmp_path: Path) -> None:
         _load(path, split="test")
 
 
-def test_the_table_of_popqa(tmp_path: Path) -> None:
+def test_the_table_of_popqa(tmp_path):
     head, line = "id\tquestion\tpossible_answers\tprop", '5\tWho?\t"[""Ada"", ""A.""]"\tjob'
     (tmp_path / "popQA.tsv").write_text(f"{head}\n{line}\n", encoding="utf-8")
     (tmp_path / "d.json").write_text(json.dumps({"5": DOCS}))
@@ -218,19 +213,7 @@ def test_the_table_of_popqa(tmp_path: Path) -> None:
         _load(tmp_path / "popQA.tsv", documents=str(tmp_path / "d.json"))
 
 
-def test_columns_as_parquet(tmp_path: Path) -> None:
-    row = {
-        "question": "Who?",
-        "question_id": "q9",
-        "answer": {"value": "Ada", "aliases": ["A."]},
-        "entity_pages": {"title": ["Mills"], "wiki_context": ["Ada built the mill."]},
-    }
-    (tmp_path / "r.parquet").write_bytes(parquet([row]))
-    plain = write_lines(tmp_path / "r.jsonl", [row])
-    assert _load(tmp_path / "r.parquet").fingerprint == _load(plain).fingerprint
-
-
-BAD: list[tuple[dict[str, Any], str | None, str]] = [
+BAD = [
     ({"ctxs": "x"}, "ctxs", "should be a list, is a string"),
     ({"ctxs": [3]}, "ctxs[0]", "should be an object, is a number"),
     ({"ctxs": [{"title": "x"}]}, "ctxs[0].text", "is missing (it may also be called contents)"),
@@ -243,12 +226,12 @@ BAD: list[tuple[dict[str, Any], str | None, str]] = [
 
 
 @pytest.mark.parametrize(("given", "field", "problem"), BAD)
-def test_a_bad_document_is_named(tmp_path: Path, given: dict[str, Any], field: str | None, problem: str) -> None:
+def test_a_bad_document_is_named(tmp_path, given, field, problem):
     rows = [question(1, ctxs=DOCS), question(2, **given)]
     check_mistake(tmp_path, rows, field, problem, config("retrieved"))
 
 
-PLACES: list[tuple[str, str, str]] = [
+PLACES = [
     ("gone.json", "", "no such file or folder; dataset.documents names the retrieved documents"),
     ("d.txt", "x", "not a data file by its name"),
     ("d.jsonl", '{"question": "Who?"}\n', "line 1: a row needs an id or a question, and one of ctxs"),
@@ -263,7 +246,7 @@ PLACES: list[tuple[str, str, str]] = [
 
 
 @pytest.mark.parametrize(("name", "content", "problem"), PLACES)
-def test_bad_places_of_documents(tmp_path: Path, name: str, content: str, problem: str) -> None:
+def test_bad_places_of_documents(tmp_path, name, content, problem):
     if content or name == "d.jsonl":
         (tmp_path / name).write_text(content)
     with pytest.raises(DataError) as caught:
@@ -271,7 +254,7 @@ def test_bad_places_of_documents(tmp_path: Path, name: str, content: str, proble
     assert problem in str(caught.value)
 
 
-def test_questions_alone_say_how_to_give_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_questions_alone_say_how_to_give_documents(tmp_path, monkeypatch):
     path = write_lines(tmp_path / "r.jsonl", [question(1), question(2)])
     with pytest.raises(DataError, match=r"the 2 questions come without .*--set dataset\.documents=FILE"):
         _load(path)
@@ -284,7 +267,7 @@ def test_questions_alone_say_how_to_give_documents(tmp_path: Path, monkeypatch: 
         load(config("retrieved", hub="owner/name"))
 
 
-def test_questions_alone_are_enough_for_a_method_that_reads_nothing(tmp_path: Path) -> None:
+def test_questions_alone_are_enough_for_a_method_that_reads_nothing(tmp_path):
     path = write_lines(tmp_path / "r.jsonl", [question(1), question(2)])
     plan = plan_choices(Choices(method="closed-book", dataset="nq", data=str(path), profile="pocket"))
     assert [e.question.document_ids for e in plan.dataset.examples] == [(), ()]
@@ -294,68 +277,21 @@ def test_questions_alone_are_enough_for_a_method_that_reads_nothing(tmp_path: Pa
 
 
 @pytest.mark.parametrize("before", ["", '"version": "v2.0", ', '"name": "x", "version": 1.1, '])
-def test_rows_in_a_list_named_data_are_read(tmp_path: Path, before: str) -> None:
+def test_rows_in_a_list_named_data_are_read(tmp_path, before):
     rows = [question(1, ctxs=DOCS), question(2, ctxs=DOCS)]
     (tmp_path / "r.json").write_text(f'{{{before}"data": {json.dumps(rows)}, "more": 1}}')
     assert _load(tmp_path / "r.json").fingerprint == _load(write_lines(tmp_path / "r.jsonl", rows)).fingerprint
 
 
-def test_options_are_checked(tmp_path: Path) -> None:
+def test_options_are_checked(tmp_path):
     path = write_lines(tmp_path / "r.jsonl", [question(1, ctxs=DOCS)])
     for options, problem in (({"top": 0}, "greater than or equal to 1"), ({"documens": "x"}, "documents")):
         with pytest.raises(ConfigError, match=problem):
             load(config("retrieved", data=str(path), options=options))
 
 
-REAL: list[tuple[str, str, str | None, int, int]] = [
-    ("nq", "nq/flashrag_nq_test_sample.jsonl", "nq/longrefiner_sample_docs.json", 1, 20),
-    ("nq", "nq/nq_open_oracle_sample.jsonl", None, 151, 151),
-    ("popqa", "popqa/popqa_sample.jsonl", None, 142, 236),
-    ("asqa", "asqa/alce_asqa_demos.json", None, 3, 15),
-    ("triviaqa", "triviaqa/wikipedia-sample.json", "triviaqa/evidence_wikipedia.jsonl", 9, 12),
-]
-
-
 @needs_real
-@pytest.mark.parametrize(("name", "rows", "documents", "count", "texts"), REAL, ids=[r[1] for r in REAL])
-def test_real_rows_through_the_shipped_config(
-    name: str, rows: str, documents: str | None, count: int, texts: int
-) -> None:
-    from harness.config import presets
-    from harness.config.schema import DatasetConfig
-
-    (_, fields), *_ = presets.read("datasets", name)
-    options = {} if documents is None else {"documents": str(real("data", documents))}
-    data = load(DatasetConfig.model_validate({**fields, "data": str(real("data", rows)), "options": options}))
-    assert (len(data), len(data.documents)) == (count, texts)
-    for example in data.examples:
-        assert all(data.documents[id_].text.strip() for id_ in example.question.document_ids)
-        sheet = scorers.score_record(data_scorers(fields), example.gold.answers[0], (), example.gold)
-        assert sheet.scores["flashrag.acc"] == 1.0
-
-
-def data_scorers(fields: dict[str, Any]) -> list[str]:
-    return [name for name in fields["scorers"] if name != "evidence_recall"]
-
-
-@needs_real
-@pytest.mark.parametrize(
-    ("name", "count"),
-    [
-        ("nq/nq_open_dev_sample.jsonl", 180),
-        ("nq/nq_kilt_sample.jsonl", 7),
-        ("eli5/eli5_kilt_sample.jsonl", 6),
-        ("asqa/asqa_dev_sample.json", 115),
-        ("triviaqa/triviaqa_open_sample.jsonl", 124),
-    ],
-)
-def test_real_questions_without_documents_are_all_understood(name: str, count: int) -> None:
-    with pytest.raises(DataError, match=f"the {count} questions come without retrieved documents"):
-        _load(real("data", name))
-
-
-@needs_real
-def test_answers_of_triviaqa_give_what_the_official_evaluation_gives() -> None:
+def test_answers_of_triviaqa_give_what_the_official_evaluation_gives():
     lines = map(json.loads, real("golden", "dataset_eval.jsonl").read_text("utf-8").splitlines())
     (golden,) = [row for row in lines if row["metric"] == "triviaqa.evaluate_triviaqa"]
     pages = str(real("data", "triviaqa", "evidence_wikipedia.jsonl"))

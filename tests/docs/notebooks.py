@@ -3,8 +3,6 @@
 python -m tests.docs.notebooks
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from pathlib import Path
@@ -15,7 +13,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 NOTEBOOKS = sorted(DOCS.glob("*.ipynb"))
 
 
-def store(path: Path) -> None:
+def store(path):
     """Run a notebook in an empty folder and store its outputs in it. Raises CellExecutionError."""
     from nbclient import NotebookClient
 

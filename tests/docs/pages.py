@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +29,7 @@ class Block:
     file: str
     text: str
 
-    def commands(self) -> Iterator[tuple[str, list[str]]]:
+    def commands(self):
         """(command line, lines printed below it); a line that ends in a backslash goes on in the next one."""
         command, printed = "", []
         for line in self.text.replace("\\\n", " ").splitlines():
@@ -43,18 +42,18 @@ class Block:
         if command:
             yield command, printed
 
-    def lines(self) -> list[str]:
+    def lines(self):
         """The commands of a block without prompts, comments left out."""
         found = (line.partition(" #")[0].strip() for line in self.text.replace("\\\n", " ").splitlines())
         return [line.removeprefix("$ ") for line in found if line and not line.startswith("#")]
 
 
-def blocks(page: Path) -> list[Block]:
+def blocks(page):
     """The fenced blocks of a page in order."""
     return [Block(language, file, text) for language, file, text in _BLOCK.findall(page.read_text(encoding="utf-8"))]
 
 
-def split(line: str) -> tuple[dict[str, str], list[str]]:
+def split(line):
     """Variables before a command, and its words: "A=1 harness list" -> ({"A": "1"}, ["harness", "list"])."""
     words = shlex.split(line)
     first = next((i for i, word in enumerate(words) if not re.fullmatch(r"[A-Z_]+=.*", word)), len(words))

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -17,9 +14,9 @@ from harness.cost.flops import ModelShape
 from harness.datasets.base import Dataset
 from harness.engine.plan import Plan
 from harness.engine.progress import Silent
-from harness.engine.runner import RunResult, run
+from harness.engine.runner import run
 from harness.errors import WindowExceeded
-from harness.method import Index, Method, MethodConfig, Task, Tools
+from harness.method import Method, MethodConfig, Task
 from harness.models import LanguageModel
 from harness.types import Answer, Document, Example, Gold, Passage, Question, Shown, Step, Support
 
@@ -34,25 +31,25 @@ class FakeModel(LanguageModel):
     window = 4096
     shape = SHAPE
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config):
         self.name, self.identity = config.name, {"weights": config.name}
-        self.first_prompts: dict[str, dict[str, Any]] = {}
+        self.first_prompts = {}
 
-    def session(self, meter: Any, role: str = "reader", adapter: str | None = None) -> FakeSession:  # type: ignore[override]
+    def session(self, meter, role="reader", adapter=None):
         return FakeSession(self, meter, role)
 
-    def offsets(self, text: str) -> list[tuple[int, int]]:
+    def offsets(self, text):
         return [(i, i + 1) for i in range(len(text))]
 
-    def turn_tokens(self) -> int:
+    def turn_tokens(self):
         return 0
 
 
 class FakeSession:
-    def __init__(self, model: FakeModel, meter: Any, role: str) -> None:
+    def __init__(self, model, meter, role):
         self.model, self.meter, self.role = model, meter, role
 
-    def feed(self, text: str) -> None:
+    def feed(self, text):
         self.model.first_prompts.setdefault(self.role, {"text": text, "ids": [1, 2]})
         new = len(text.split())
         self.meter.record(
@@ -72,29 +69,27 @@ class Words(Method):
     index_fields = ("index_size",)
     one_document = True
 
-    def __init__(self, config: MethodConfig, pause: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, config, pause=lambda: None):
         super().__init__(config)
         self.pause = pause
-        self.built: list[str] = []
-        self.seen: list[tuple[Question, tuple[Document, ...]]] = []
+        self.built = []
+        self.seen = []
 
-    def prompts(self) -> dict[str, str]:
+    def prompts(self):
         return {"answer": "Answer: {question}"}
 
-    def index(self, document: Document, tools: Tools) -> Index:
+    def index(self, document, tools):
         self.built.append(document.id)
-        tools.model().session().feed(document.text)  # type: ignore[attr-defined]
+        tools.model().session().feed(document.text)
         draw = random.random()  # a library that draws from the global generator
         return {"words": document.text.split(), "vectors": np.arange(3.0) * draw, "pair": (1, 2)}
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question, documents, indexes, tools):
         self.pause()
         self.seen.append((question, tuple(documents)))
         with tools.phase("search"):
-            tools.model().session().feed(question.text)  # type: ignore[attr-defined]
-        tools.model().session().feed(question.text + " please answer")  # type: ignore[attr-defined]
+            tools.model().session().feed(question.text)
+        tools.model().session().feed(question.text + " please answer")
         trouble(question.text)
         document = documents[0]
         words = indexes[0]["words"]
@@ -112,7 +107,7 @@ class OutOfMemoryError(RuntimeError):
     """Stands for torch's, which is known by its name."""
 
 
-def trouble(text: str) -> None:
+def trouble(text):
     if "window" in text:
         raise WindowExceeded("9 tokens do not fit in 8")
     if "bug" in text:
@@ -132,9 +127,7 @@ class Plain(Words):
     one_document = False
     index_roles = ()
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question, documents, indexes, tools):
         self.seen.append((question, tuple(documents)))
         trouble(question.text)
         return Answer(documents[0].text.split()[0], shown=tuple(Shown("span", d.id, 0, len(d.text)) for d in documents))
@@ -149,7 +142,7 @@ class World:
     words: tuple[str, ...] = ()
     filler: str = ""
 
-    def dataset(self) -> Dataset:
+    def dataset(self):
         documents = {
             f"d{n}": Document(f"d{n}", f"w{n} alpha beta{self.filler}", passages=(Passage("w", 0, 2),))
             for n in range(self.documents)
@@ -163,15 +156,7 @@ class World:
         return Dataset("tiny", tuple(examples), documents, digest([self.words, self.documents]), "made up")
 
 
-def make_plan(
-    dataset: Dataset | None = None,
-    method: Method | None = None,
-    *,
-    limit: int | None = None,
-    view: str = "document",
-    seed: int = 0,
-    failed: str = "zero",
-) -> Plan:
+def make_plan(dataset=None, method=None, *, limit=None, view="document", seed=0, failed="zero"):
     method = method or Words(Words.Config())
     model = ModelConfig(name="fake", backend="scripted")
     config = RunConfig(
@@ -179,7 +164,7 @@ def make_plan(
             name="words",
             implementation="fakes:Words",
             view=view,
-            params=method.config.model_dump(),  # type: ignore[arg-type]
+            params=method.config.model_dump(),
         ),
         dataset=Data(
             name="tiny",
@@ -192,7 +177,7 @@ def make_plan(
         encoder=EncoderConfig(name="none", source="none"),
         seed=seed,
         limit=limit,
-        failed=failed,  # type: ignore[arg-type]
+        failed=failed,
     )
     return Plan(
         config=config,
@@ -208,18 +193,18 @@ def make_plan(
     )
 
 
-def go(plan: Plan, out: Path, **more: Any) -> RunResult:
+def go(plan, out, **more):
     """Run with a silent progress, unless one is given."""
     return run(plan, out, **{"command": ["harness", "run", "--method", "words"], "progress": Silent(), **more})
 
 
-def comparable(row: dict[str, Any]) -> dict[str, Any]:
+def comparable(row):
     """A record without what may differ between two runs: seconds."""
     usage = {phase: {k: v for k, v in u.items() if k != "seconds"} for phase, u in row["usage"].items()}
     return {**row, "usage": usage, "notes": {k: v for k, v in row.get("notes", {}).items() if k != "seconds"}}
 
 
-def poisoned(dataset: Dataset) -> Dataset:
+def poisoned(dataset):
     """The same data set with other gold answers and supporting marks."""
     examples = tuple(
         replace(e, gold=Gold(("poison",), (Support(e.question.document_ids[0], 3, 8),), {"answer": "poison"}))

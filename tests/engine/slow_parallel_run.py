@@ -5,8 +5,6 @@ import time
 from pathlib import Path
 
 import harness.llm.load
-from harness.method import Index, Tools
-from harness.types import Document
 from tests.engine.fakes import FakeModel, World, go, make_plan
 from tests.engine.quiet import Quiet
 
@@ -14,11 +12,11 @@ from tests.engine.quiet import Quiet
 class Slow(Quiet):
     """Takes its time, in an index of four durable parts that may be made together, and in every answer."""
 
-    def index(self, document: Document, tools: Tools) -> Index:
-        def part(n: int) -> int:
-            def make() -> int:
+    def index(self, document, tools):
+        def part(n):
+            def make():
                 time.sleep(float(sys.argv[3]))
-                tools.model().session().feed("part " * (n + 1))  # type: ignore[attr-defined]
+                tools.model().session().feed("part " * (n + 1))
                 return n
 
             return int(tools.keep(f"part {n}", make))
@@ -26,8 +24,8 @@ class Slow(Quiet):
         return {**super().index(document, tools), "parts": tools.map(part, range(4))}
 
 
-def main() -> None:
-    harness.llm.load.load_model = FakeModel  # type: ignore[assignment]
+def main():
+    harness.llm.load.load_model = FakeModel
     method = Slow(Slow.Config(), pause=lambda: time.sleep(float(sys.argv[3])))
     words = tuple("bug" if n % 7 == 3 else f"question {n}" for n in range(int(sys.argv[2])))
     data = World(questions=len(words), documents=5, words=words).dataset()

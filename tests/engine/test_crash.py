@@ -1,4 +1,4 @@
-"""Two writers, a disk that fills, a folder that refuses. Kills: tests/security/test_faults.py and test_crash_real.py."""
+"""Two writers, a disk that fills, a folder that refuses. Kills: tests/security/test_faults.py."""
 
 import errno
 import fcntl
@@ -7,7 +7,6 @@ import os
 import resource
 import socket
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = make_plan().folder
 
 
-def test_two_writers_are_refused_and_a_dead_one_is_not_waited_for(tmp_path: Path) -> None:
+def test_two_writers_are_refused_and_a_dead_one_is_not_waited_for(tmp_path):
     (tmp_path / FOLDER).mkdir(parents=True)
     with FolderLock(tmp_path / FOLDER):
         left = (tmp_path / FOLDER / "lock").read_bytes()
@@ -41,10 +40,8 @@ def test_two_writers_are_refused_and_a_dead_one_is_not_waited_for(tmp_path: Path
         ('{"pid', False),
     ],
 )
-def test_without_kernel_locks_a_lock_file_counts_while_its_process_lives(
-    holder: Any, refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def none(*_: Any) -> None:
+def test_without_kernel_locks_a_lock_file_counts_while_its_process_lives(holder, refused, tmp_path, monkeypatch):
+    def none(*_):
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", none)
@@ -61,7 +58,7 @@ def test_without_kernel_locks_a_lock_file_counts_while_its_process_lives(
     assert not (tmp_path / "lock").exists()
 
 
-def test_a_disk_that_fills_loses_nothing(tmp_path: Path) -> None:
+def test_a_disk_that_fills_loses_nothing(tmp_path):
     """A limit on file sizes is a full disk to the writer: the write stops half-way through a line."""
     plan = make_plan(World(questions=110, documents=5).dataset())
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)

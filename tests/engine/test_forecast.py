@@ -1,10 +1,8 @@
 """Forecasts: figures worked by hand, from stored runs and from what methods declare; "unknown" where there is neither."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,10 +10,9 @@ from harness.cli.forecast_table import one_line, table
 from harness.config.layers import Choices
 from harness.cost.flops import DEFAULT, ModelShape, flops
 from harness.engine.forecast import FRAME, Forecast, forecast
-from harness.engine.plan import Plan, plan_choices
+from harness.engine.plan import plan_choices
 from harness.method.hooks import Reads
 from harness.types import Document, Example, Gold, Question, Support
-from tests.cli.conftest import Cli
 
 # Three questions on two documents of 400 and 800 bytes: 100 and 200 tokens.
 DOCUMENTS = {"a": Document("a", "x" * 400), "b": Document("b", "y" * 800)}
@@ -26,7 +23,7 @@ EXAMPLES = tuple(
 
 
 @pytest.fixture
-def plan(configs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
+def plan(configs, tmp_path, monkeypatch):
     """A plan of a method without a model over the three questions."""
     monkeypatch.setenv("HARNESS_CONFIGS", str(configs))
     monkeypatch.chdir(tmp_path)
@@ -34,16 +31,16 @@ def plan(configs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan
     return replace(made, dataset=replace(made.dataset, examples=EXAMPLES, documents=DOCUMENTS))
 
 
-def usage(tokens: int, full: float, **more: Any) -> dict[str, Any]:
+def usage(tokens, full, **more):
     return {"answer": {"tokens_in": tokens - 1, "tokens_out": 1, "flops": {DEFAULT: full}, "uncounted": 0, **more}}
 
 
-def store(folder: Path, plan: Plan, records: list[tuple[str, dict[str, Any]]], documents: Sequence[str] = ()) -> None:
+def store(folder, plan, records, documents=()):
     """A run folder with such records, and an index of 1,000 tokens and 5 TFLOPs a document."""
     folder.mkdir(parents=True)
     config = plan.config.model_dump(mode="json")
     (folder / "run.yaml").write_text(json.dumps({"config": config}))
-    rest: dict[str, Any] = {
+    rest = {
         "document_ids": [],
         "prediction": "",
         "scores": {},
@@ -60,20 +57,20 @@ def store(folder: Path, plan: Plan, records: list[tuple[str, dict[str, Any]]], d
     (folder / "documents.jsonl").write_text("".join(json.dumps(row) + "\n" for row in built))
 
 
-def test_unknown_is_said_and_no_number_is_made_up(plan: Plan, tmp_path: Path) -> None:
+def test_unknown_is_said_and_no_number_is_made_up(plan, tmp_path):
     found = forecast(plan, tmp_path / "nothing")
     assert (found.questions, found.done, found.tokens, found.tflops) == (3, 0, None, None)
     assert found.how.startswith("unknown: no stored run")
 
 
-def test_the_own_folder_counts_what_is_left(plan: Plan, tmp_path: Path) -> None:
+def test_the_own_folder_counts_what_is_left(plan, tmp_path):
     store(tmp_path / plan.folder, plan, [("q0", usage(100, 2e12)), ("q1", usage(300, 4e12))])
     found = forecast(plan, tmp_path)
     assert found == Forecast("echo", "pocket/musique", 3, 2, 200.0, 3.0, found.how)
     assert found.how == f"stored: means of 2 questions of {Path(plan.folder).name}"
 
 
-def test_a_run_that_is_done_costs_nothing(plan: Plan, tmp_path: Path) -> None:
+def test_a_run_that_is_done_costs_nothing(plan, tmp_path):
     store(tmp_path / plan.folder, plan, [(f"q{n}", usage(100, 2e12)) for n in range(3)])
     found = forecast(plan, tmp_path)
     assert (found.done, found.tokens, found.tflops, found.how) == (3, 0.0, 0.0, "done: every question is stored")
@@ -81,7 +78,7 @@ def test_a_run_that_is_done_costs_nothing(plan: Plan, tmp_path: Path) -> None:
     assert (forecast(less, tmp_path).questions, forecast(less, tmp_path).done) == (2, 2)
 
 
-def test_failed_questions_are_done_but_say_nothing_of_the_cost(plan: Plan, tmp_path: Path) -> None:
+def test_failed_questions_are_done_but_say_nothing_of_the_cost(plan, tmp_path):
     store(tmp_path / plan.folder, plan, [("q0", usage(100, 2e12)), ("q1", {})])
     found = forecast(plan, tmp_path)
     assert (found.done, found.tokens, found.tflops) == (2, 100.0, 2.0)
@@ -100,9 +97,7 @@ def test_failed_questions_are_done_but_say_nothing_of_the_cost(plan: Plan, tmp_p
     ],
     ids=str,
 )
-def test_another_run_counts_where_its_settings_are_the_same(
-    plan: Plan, tmp_path: Path, change: dict[str, Any], known: bool
-) -> None:
+def test_another_run_counts_where_its_settings_are_the_same(plan, tmp_path, change, known):
     other = tmp_path / (plan.folder.rpartition("--")[0] + "--00000000")
     store(other, plan, [("z", usage(100, 2e12))])
     run = json.loads((other / "run.yaml").read_text())
@@ -118,7 +113,7 @@ def test_another_run_counts_where_its_settings_are_the_same(
     assert (found.tokens, found.tflops) == ((300.0, 6.0) if known else (None, None))
 
 
-def indexed(plan: Plan, **attributes: Any) -> Plan:
+def indexed(plan, **attributes):
     """The plan with a method that builds indexes."""
     method = type("Indexed", (type(plan.method),), {"scope": "document", **attributes})(plan.method.config)
     return replace(plan, method=method)
@@ -135,20 +130,20 @@ def indexed(plan: Plan, **attributes: Any) -> Plan:
     ],
     ids=str,
 )
-def test_indexes_are_counted_once(plan: Plan, tmp_path: Path, attributes: dict[str, Any], indexes: int) -> None:
+def test_indexes_are_counted_once(plan, tmp_path, attributes, indexes):
     other = tmp_path / (plan.folder.rpartition("--")[0] + "--00000000")
     store(other, plan, [("z", usage(100, 2e12))], ["z"])
     found = forecast(indexed(plan, **attributes), tmp_path)
     assert (found.tokens, found.tflops) == (300 + 1000 * indexes, 6 + 5 * indexes)
 
 
-def test_indexes_that_are_told_of_are_not_counted_again(plan: Plan, tmp_path: Path) -> None:
+def test_indexes_that_are_told_of_are_not_counted_again(plan, tmp_path):
     store(tmp_path / plan.folder, plan, [("q0", usage(100, 2e12))], ["a"])
     found = forecast(indexed(plan, one_document=False), tmp_path)
     assert (found.tokens, found.tflops) == (200 + 1000, 4 + 5)
 
 
-def test_uncounted_flops_stay_unknown_and_a_damaged_run_is_passed_over(plan: Plan, tmp_path: Path) -> None:
+def test_uncounted_flops_stay_unknown_and_a_damaged_run_is_passed_over(plan, tmp_path):
     store(tmp_path / plan.folder, plan, [("q0", usage(100, 0.0, uncounted=1))])
     found = forecast(plan, tmp_path)
     assert (found.tokens, found.tflops) == (200.0, None)
@@ -156,10 +151,10 @@ def test_uncounted_flops_stay_unknown_and_a_damaged_run_is_passed_over(plan: Pla
     assert forecast(plan, tmp_path).tokens is None
 
 
-def test_declared_reading_is_counted_by_the_formulas(plan: Plan, tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
+def test_declared_reading_is_counted_by_the_formulas(plan, tmp_path):
+    told = []
 
-    def reads(self: Any, tokens: int, room: int) -> Reads:
+    def reads(self, tokens, room):
         told.append((tokens, room))
         return Reads(shown=2 * tokens, requests=2)
 
@@ -199,9 +194,7 @@ def test_declared_reading_is_counted_by_the_formulas(plan: Plan, tmp_path: Path)
 @pytest.mark.parametrize(
     "method", ["full-context", "closed-book", "bm25", "sbert", "sliding-window", "oracle-evidence"]
 )
-def test_what_the_baselines_declare_is_near_what_they_read(
-    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_baselines_declare_is_near_what_they_read(method, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     sets = {"dataset.tokens": 1200, "dataset.questions": 4, "dataset.hops": [1, 2]}
     made = plan_choices(Choices(method=method, dataset="pocket/musique", profile="pocket", sets=sets))
@@ -218,7 +211,7 @@ def test_what_the_baselines_declare_is_near_what_they_read(
         assert found.tokens < texts
 
 
-def test_the_table_sums_what_is_known_and_says_what_is_not() -> None:
+def test_the_table_sums_what_is_known_and_says_what_is_not():
     rows = [
         Forecast("bm25", "musique", 24, 10, 12_345.0, 0.5, "stored: x"),
         Forecast("pecan", "musique", 24, 0, None, None, "unknown: y"),
@@ -235,7 +228,7 @@ def test_the_table_sums_what_is_known_and_says_what_is_not() -> None:
     )
 
 
-def test_a_suite_says_what_it_will_cost_runs_and_names_what_did_not(here: Cli, configs: Path, tmp_path: Path) -> None:
+def test_a_suite_says_what_it_will_cost_runs_and_names_what_did_not(here, configs, tmp_path):
     rows = "methods: [echo, fails-once, refuses, ranks, buggy]\ndatasets: [pocket/musique]\nset: [dataset.tokens=300]\n"
     (configs / "suites" / "mixed.yaml").write_text(rows + "limit: 2\n")
     words = ["--suite", "mixed", "--mlflow", "off"]
@@ -264,7 +257,7 @@ def test_a_suite_says_what_it_will_cost_runs_and_names_what_did_not(here: Cli, c
     assert again.stdout.splitlines()[2].split()[:5] == ["echo", "pocket/musique", "0", "of", "2"]
 
 
-def test_a_suite_that_runs_whole_says_so_and_plan_works_without_a_suite(here: Cli, configs: Path) -> None:
+def test_a_suite_that_runs_whole_says_so_and_plan_works_without_a_suite(here, configs):
     lists = "methods: [echo, echo-loud]\ndatasets: [pocket/musique]\nset: [dataset.tokens=300]\nlimit: 1\n"
     (configs / "suites" / "fine.yaml").write_text(lists)
     done = here("run", "--suite", "fine", "--mlflow", "off")

@@ -1,19 +1,13 @@
 """Judged run folders: scores beside the scorers', what survives scoring again, resuming, failing and other judges."""
 
-from collections.abc import Mapping
-from pathlib import Path
-
 import pytest
 
-from harness.engine.judge_run import Judged, judge_run
-from harness.engine.model_judge import Judge
-from harness.engine.plan import Plan
+from harness.engine.judge_run import judge_run
 from harness.engine.progress import Silent
 from harness.engine.rescore import rescore
 from harness.errors import UserError
 from harness.llm.scripted import Rule
 from harness.storage.run_folder import read_run
-from harness.types import Example
 from reports.facts import scorer_version
 from reports.judges import agreements
 from reports.tables import frame
@@ -25,24 +19,24 @@ pytestmark = pytest.mark.usefixtures("fake_model")
 RIGHT, WRONG = Rule(when="judge: w0\n", reply="Yes."), Rule(reply="no")
 
 
-def plain(*words: str, questions: int = 4) -> Plan:
+def plain(*words, questions=4):
     """Questions whose answers are w0, w1, w0, w1, ..., all right by the scorer."""
     return make_plan(World(questions=questions, words=words).dataset(), Plain(Plain.Config()))
 
 
-def examples(plan: Plan) -> Mapping[str, Example]:
+def examples(plan):
     return {example.question.id: example for example in plan.dataset.examples}
 
 
-def judged(folder: Path, plan: Plan, judge: Judge, parallel: int = 1) -> Judged:
+def judged(folder, plan, judge, parallel=1):
     return judge_run(folder, examples(plan), judge, parallel=parallel, progress=Silent())
 
 
-def scores(folder: Path, name: str) -> list[float | None]:
+def scores(folder, name):
     return [record["scores"].get(name) for record in read_run(folder).records]
 
 
-def test_a_judges_score_stands_beside_the_others(tmp_path: Path) -> None:
+def test_a_judges_score_stands_beside_the_others(tmp_path):
     plan = plain("fine", "fine", "window")  # the third question fails
     folder = go(plan, tmp_path / "out").folder
     before = read_run(folder)
@@ -68,7 +62,7 @@ def test_a_judges_score_stands_beside_the_others(tmp_path: Path) -> None:
     assert [r["usage"] for r in run.records] == [r["usage"] for r in before.records], "the method's costs are its own"
 
 
-def test_scoring_again_and_resuming_keep_it(tmp_path: Path) -> None:
+def test_scoring_again_and_resuming_keep_it(tmp_path):
     plan = plain(questions=3)
     folder = go(plan, tmp_path / "out").folder
     judged(folder, plan, make_judge(tmp_path, RIGHT, Rule(reply="Perhaps.")))
@@ -88,7 +82,7 @@ def test_scoring_again_and_resuming_keep_it(tmp_path: Path) -> None:
     assert changed.summary["scores"]["judge.a"]["n"] == 3
 
 
-def test_another_judge_stands_beside(tmp_path: Path) -> None:
+def test_another_judge_stands_beside(tmp_path):
     plan = plain()
     folder = go(plan, tmp_path / "out").folder
     judged(folder, plan, make_judge(tmp_path, RIGHT, WRONG))
@@ -100,7 +94,7 @@ def test_another_judge_stands_beside(tmp_path: Path) -> None:
         judged(folder, plan, make_judge(tmp_path, name=SCORER))
 
 
-def test_scores_of_another_version_do_not_stay_beside_new_ones(tmp_path: Path) -> None:
+def test_scores_of_another_version_do_not_stay_beside_new_ones(tmp_path):
     plan = plain()
     folder = go(plan, tmp_path / "out").folder
     judged(folder, plan, make_judge(tmp_path, Rule(reply="yes")))
@@ -110,7 +104,7 @@ def test_scores_of_another_version_do_not_stay_beside_new_ones(tmp_path: Path) -
     assert all("judge.a" not in r["notes"]["judges"] for r in read_run(folder).records[1::2])
 
 
-def test_without_texts_a_record_holds_no_reply(tmp_path: Path) -> None:
+def test_without_texts_a_record_holds_no_reply(tmp_path):
     plan = plain(questions=2)
     plan.config.dataset.__dict__["keep_texts"] = False
     folder = go(plan, tmp_path / "out").folder
@@ -121,7 +115,7 @@ def test_without_texts_a_record_holds_no_reply(tmp_path: Path) -> None:
     ]
 
 
-def test_texts_that_are_taken_out_later_take_the_replies_along(tmp_path: Path) -> None:
+def test_texts_that_are_taken_out_later_take_the_replies_along(tmp_path):
     plan = plain(questions=1)
     folder = go(plan, tmp_path / "out").folder
     judged(folder, plan, make_judge(tmp_path))
@@ -132,7 +126,7 @@ def test_texts_that_are_taken_out_later_take_the_replies_along(tmp_path: Path) -
     assert record["scores"]["judge.a"] == 1.0
 
 
-def test_a_question_that_is_gone_is_said(tmp_path: Path) -> None:
+def test_a_question_that_is_gone_is_said(tmp_path):
     plan = plain(questions=2)
     folder = go(plan, tmp_path / "out").folder
     with pytest.raises(UserError, match="question 'q1' of .* is not in the data set any more"):

@@ -9,21 +9,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from harness.engine.progress import Silent
 from harness.engine.runner import Interrupted
 from harness.errors import CannotRun, UserError
-from harness.method import Index, Tools
 from harness.parallel import scheduler as crews
 from harness.parallel.in_flight import in_flight, places_for
 from harness.storage.run_folder import read_run
-from harness.types import Answer, Document
 from tests.engine import fakes
 from tests.engine.fakes import Words, World, comparable, go, make_plan
 from tests.engine.quiet import Quiet
@@ -34,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(autouse=True)
-def _no_deadlock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _no_deadlock(monkeypatch):
     """A deadlock ends the process with everyone's stack, instead of a suite that hangs; and no pass begins early."""
     monkeypatch.setattr(crews, "MAX_WAIT", 200.0)
     monkeypatch.setattr(fakes, "random", random.Random(0))  # the fake model draws its seconds
@@ -45,15 +41,15 @@ def _no_deadlock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     assert threading.active_count() == before, "a member outlived its crew"
 
 
-def quiet(pause: Callable[[], None] = lambda: None) -> Quiet:
+def quiet(pause=lambda: None):
     return Quiet(Quiet.Config(), pause)
 
 
-def rows(folder: Path) -> list[dict[str, Any]]:
+def rows(folder):
     return [comparable(r) for r in read_run(folder).records]
 
 
-def documents(folder: Path) -> list[dict[str, Any]]:
+def documents(folder):
     found = [{k: v for k, v in d.items() if k != "status"} for d in read_run(folder).documents]
     for d in found:
         d["usage"] = {p: {k: v for k, v in u.items() if k != "seconds"} for p, u in d["usage"].items()}
@@ -64,7 +60,7 @@ WORLD = World(questions=12, documents=3, words=("a", "bug", "b", "window", "c", 
 
 
 @pytest.mark.parametrize("parallel", [2, 5, 16])
-def test_records_equal_those_of_one_at_a_time(parallel: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_equal_those_of_one_at_a_time(parallel, tmp_path, monkeypatch):
     one = go(make_plan(WORLD.dataset(), quiet()), tmp_path / "one")
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cold"))
     method, progress = quiet(lambda: time.sleep(0.003)), Silent()
@@ -80,9 +76,9 @@ def test_records_equal_those_of_one_at_a_time(parallel: int, tmp_path: Path, mon
 
 
 @pytest.mark.parametrize("parallel", [1, 8])
-def test_an_index_is_built_once_while_the_others_wait_and_fails_once(parallel: int, tmp_path: Path) -> None:
+def test_an_index_is_built_once_while_the_others_wait_and_fails_once(parallel, tmp_path):
     class Broken(Quiet):
-        def index(self, document: Document, tools: Tools) -> Index:
+        def index(self, document, tools):
             index = super().index(document, tools)
             time.sleep(0.05)
             if document.id == "d0":
@@ -98,12 +94,12 @@ def test_an_index_is_built_once_while_the_others_wait_and_fails_once(parallel: i
     assert [d["usage"]["index"]["tokens_in"] for d in stored.documents] == [3, 3], "a failure has its cost too"
 
 
-def test_indexes_of_different_documents_are_built_at_the_same_time(tmp_path: Path) -> None:
+def test_indexes_of_different_documents_are_built_at_the_same_time(tmp_path):
     """Also where all questions on one document come before those on the next."""
     both = threading.Barrier(2)
 
     class Meets(Quiet):
-        def index(self, document: Document, tools: Tools) -> Index:
+        def index(self, document, tools):
             both.wait(60)
             return super().index(document, tools)
 
@@ -120,13 +116,13 @@ class Parts(Quiet):
 
     breaks: int | None = None
 
-    def index(self, document: Document, tools: Tools) -> Index:
-        def part(n: int) -> int:
-            def make() -> int:
+    def index(self, document, tools):
+        def part(n):
+            def make():
                 if n == self.breaks:
                     raise CannotRun("the weights are gone")
                 self.built.append(f"{document.id} part {n % 5}")
-                tools.model().session().feed("word " * (n % 5 + 1))  # type: ignore[attr-defined]
+                tools.model().session().feed("word " * (n % 5 + 1))
                 return n
 
             return int(tools.keep(f"part {n % 5}", make))
@@ -135,9 +131,7 @@ class Parts(Quiet):
 
 
 @pytest.mark.parametrize(("first", "then"), [(4, 1), (1, 4), (4, 4)])
-def test_parts_of_a_stopped_run_are_kept_and_cost_once(
-    first: int, then: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parts_of_a_stopped_run_are_kept_and_cost_once(first, then, tmp_path, monkeypatch):
     data = World(questions=4).dataset()
     whole = go(make_plan(data, Parts(Parts.Config())), tmp_path / "whole")
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cold"))
@@ -154,10 +148,10 @@ def test_parts_of_a_stopped_run_are_kept_and_cost_once(
 
 
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_keeps_what_was_finished(kind: signal.Signals, tmp_path: Path) -> None:
+def test_a_signal_keeps_what_was_finished(kind, tmp_path):
     calls, lock = [0], threading.Lock()
 
-    def pause() -> None:
+    def pause():
         with lock:
             calls[0] += 1
             if calls[0] == 6:
@@ -176,11 +170,9 @@ def test_a_signal_keeps_what_was_finished(kind: signal.Signals, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("error", "raised"), [(CannotRun("no weights"), UserError), (SystemExit(7), SystemExit)])
-def test_what_ends_a_run_ends_it_with_all_members(
-    error: BaseException, raised: type[BaseException], tmp_path: Path
-) -> None:
+def test_what_ends_a_run_ends_it_with_all_members(error, raised, tmp_path):
     class Ends(Quiet):
-        def answer(self, *args: Any) -> Answer:
+        def answer(self, *args):
             if args[0].id == "q4":
                 raise error
             return super().answer(*args)
@@ -194,10 +186,10 @@ def test_what_ends_a_run_ends_it_with_all_members(
     assert stored.summary["state"] == "stopped"
 
 
-def test_of_several_errors_that_of_the_first_question_is_raised() -> None:
+def test_of_several_errors_that_of_the_first_question_is_raised():
     ready = threading.Barrier(2)
 
-    def answer(n: int) -> int:
+    def answer(n):
         ready.wait(60)
         time.sleep(0.02 * (1 - n))
         raise KeyError(n)
@@ -207,7 +199,7 @@ def test_of_several_errors_that_of_the_first_question_is_raised() -> None:
     assert caught.value.args == (0,)
 
 
-def test_draws_from_the_shared_generators_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_draws_from_the_shared_generators_are_said(tmp_path, monkeypatch):
     monkeypatch.setattr(fakes, "random", random)
     progress = Silent()
     go(make_plan(World(questions=4).dataset(), Words(Words.Config())), tmp_path, parallel=2, progress=progress)
@@ -218,10 +210,10 @@ def test_draws_from_the_shared_generators_are_said(tmp_path: Path, monkeypatch: 
 class Sized:
     name, window = "big", 8192
 
-    def __init__(self, fit: int | None, problem: str | None = None) -> None:
+    def __init__(self, fit, problem=None):
         self.fit, self.pack_problem = fit, problem
 
-    def contexts(self) -> int | None:
+    def contexts(self):
         return self.fit
 
 
@@ -235,8 +227,8 @@ class Sized:
         ([Sized(16, "it is eager")], 16, ["'big' runs the questions in flight one after the other: it is eager"]),
     ],
 )
-def test_fewer_in_flight_than_asked_for_is_said(models: list[Any], places: int, said: list[str]) -> None:
-    notes: list[str] = []
+def test_fewer_in_flight_than_asked_for_is_said(models, places, said):
+    notes = []
     assert places_for(models, 16, notes.append) == places
     assert len(notes) == len(said)
     for note, expected in zip(notes, said, strict=True):
@@ -244,7 +236,7 @@ def test_fewer_in_flight_than_asked_for_is_said(models: list[Any], places: int, 
             raise AssertionError(note)
 
 
-def test_none_in_flight_is_refused(tmp_path: Path) -> None:
+def test_none_in_flight_is_refused(tmp_path):
     with pytest.raises(UserError, match="--parallel 0: at least one question"):
         go(make_plan(), tmp_path, parallel=0)
     assert list(tmp_path.iterdir()) == []
@@ -253,18 +245,18 @@ def test_none_in_flight_is_refused(tmp_path: Path) -> None:
 # -- killed for real ---------------------------------------------------------------------------------------------------
 
 
-def start(out: Path, seconds: float, parallel: int) -> subprocess.Popen[bytes]:
+def start(out, seconds, parallel):
     env = {**os.environ, "HARNESS_CACHE": str(out / "cache"), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     words = [sys.executable, "-m", "tests.engine.slow_parallel_run", str(out), "30", str(seconds), str(parallel)]
     return subprocess.Popen(words, env=env, cwd=ROOT)
 
 
-def test_a_run_killed_with_four_in_flight_goes_on_with_one(tmp_path: Path) -> None:
+def test_a_run_killed_with_four_in_flight_goes_on_with_one(tmp_path):
     folder = make_plan().folder
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     undisturbed = start(whole, 0, 1)
     parts, records = killed / "cache", killed / folder / "records.jsonl"
-    moments: list[Callable[[], bool]] = [
+    moments = [
         # os.walk, unlike rglob, is silent where a draft is renamed while it looks.
         lambda: any(".parts/" in where and "checksums.json" in files for where, _, files in os.walk(parts)),
         lambda: records.exists() and records.read_bytes().count(b"\n") >= 5,

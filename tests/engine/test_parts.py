@@ -4,8 +4,6 @@ import errno
 import io
 import re
 import subprocess
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +27,7 @@ TEXT = "0123456789" * 4
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[list[Document], list[Support]]:
+def cases(draw):
     """Documents of distinct characters, so that text found in a view has one origin only."""
     documents, at = [], 0x4E00
     for n in range(draw(st.integers(1, 3))):
@@ -49,9 +47,7 @@ def cases(draw: st.DrawFn) -> tuple[list[Document], list[Support]]:
 
 
 @given(case=cases(), joined=st.booleans(), evidence=st.booleans(), data=st.data())
-def test_what_is_shown_of_a_view_maps_back_to_the_same_text(
-    case: tuple[list[Document], list[Support]], joined: bool, evidence: bool, data: st.DataObject
-) -> None:
+def test_what_is_shown_of_a_view_maps_back_to_the_same_text(case, joined, evidence, data):
     documents, supports = case
     view = View.of(documents)
     if evidence:
@@ -77,7 +73,7 @@ def test_what_is_shown_of_a_view_maps_back_to_the_same_text(
         assert sum(len(d.text.replace("\n", "")) for d in view.documents) == len(marked)
 
 
-def test_a_joined_document_keeps_titles_and_passages() -> None:
+def test_a_joined_document_keeps_titles_and_passages():
     a, b = Document("a", "xy z", "A", (Passage("p", 0, 2),)), Document("b", "uvw", "B")
     one = View.of([a, b]).joined().documents[0]
     assert (one.id, one.text, one.title) == ("a+b", f"xy z{GAP}uvw", "")
@@ -87,7 +83,7 @@ def test_a_joined_document_keeps_titles_and_passages() -> None:
     assert many.id != View.of([Document(f"document {n}", "x") for n in range(51)]).joined().documents[0].id
 
 
-def test_a_step_over_two_pieces_names_both() -> None:
+def test_a_step_over_two_pieces_names_both():
     view = View.evidence([Document("a", TEXT)], [Support("a", 0, 4), Support("a", 20, 24)])
     across, inside = Shown("span", "a", 2, 8), Shown("span", "a", 6, 10)
     steps = view.original(
@@ -113,7 +109,7 @@ arrays = st.sampled_from(
 
 
 @given(value=values, array=arrays)
-def test_what_is_serialised_comes_back_equal(value: Any, array: np.ndarray) -> None:
+def test_what_is_serialised_comes_back_equal(value, array):
     packed = dump({"value": value, "arrays": [array, {"same": array}]})
     assert packed == dump({"value": value, "arrays": [array, {"same": array}]}), "equal values, equal bytes"
     got = load(packed)
@@ -137,29 +133,29 @@ def test_what_is_serialised_comes_back_equal(value: Any, array: np.ndarray) -> N
         ({"a": lambda: 0}, r"index\.a is a function"),
     ],
 )
-def test_what_cannot_be_serialised_is_refused_with_its_place(value: Any, place: str) -> None:
+def test_what_cannot_be_serialised_is_refused_with_its_place(value, place):
     with pytest.raises(TypeError, match=place):
         dump(value)
 
 
-def test_plain_turns_numpy_into_json_and_names_what_is_lost() -> None:
-    lost: list[str] = []
+def test_plain_turns_numpy_into_json_and_names_what_is_lost():
+    lost = []
     value = {"a": (np.float32(0.5), np.int64(2)), "b": [float("inf")], "c": np.bool_(True)}
     assert plain(value, lost) == {"a": [0.5, 2], "b": [None], "c": True}
     assert lost == ["b[0]"]
 
 
-def record(score: float = 0.5, error: Any = None, **more: Any) -> dict[str, Any]:
+def record(score=0.5, error=None, **more):
     usage = {"answer": {"tokens_in": 900, "tokens_out": 100, "flops": {DEFAULT: 2e12}, **more}}
     return {"question_id": "q", "scores": {SCORER: score}, "error": error, "usage": usage}
 
 
 class Terminal(io.StringIO):
-    def isatty(self) -> bool:
+    def isatty(self):
         return True
 
 
-def test_the_line_says_what_is_done() -> None:
+def test_the_line_says_what_is_done():
     progress = Progress(io.StringIO())
     progress.start(4, SCORER)
     progress.seen(record(1.0))
@@ -169,7 +165,7 @@ def test_the_line_says_what_is_done() -> None:
     assert progress.line().endswith(" s left · indexing 1/3")
 
 
-def test_flops_that_were_not_counted_are_no_zero() -> None:
+def test_flops_that_were_not_counted_are_no_zero():
     progress = Progress(io.StringIO())
     progress.start(3, SCORER)
     progress.seen(record(uncounted=0))
@@ -181,7 +177,7 @@ def test_flops_that_were_not_counted_are_no_zero() -> None:
 
 
 @pytest.mark.parametrize(("total", "most"), [(200, 11), (5, 5), (1, 1)])
-def test_a_log_gets_a_line_about_every_tenth(total: int, most: int) -> None:
+def test_a_log_gets_a_line_about_every_tenth(total, most):
     stream = io.StringIO()
     progress = Progress(stream)
     progress.start(total, SCORER)
@@ -194,7 +190,7 @@ def test_a_log_gets_a_line_about_every_tenth(total: int, most: int) -> None:
     assert "\r" not in stream.getvalue()
 
 
-def test_a_log_gets_a_line_every_minute_of_a_long_index(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_gets_a_line_every_minute_of_a_long_index(monkeypatch):
     clock = [0.0]
     monkeypatch.setattr("harness.engine.progress.time.monotonic", lambda: clock[0])
     stream = io.StringIO()
@@ -210,7 +206,7 @@ def test_a_log_gets_a_line_every_minute_of_a_long_index(monkeypatch: pytest.Monk
     ]
 
 
-def test_a_notebook_gets_a_bar_with_the_same_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_notebook_gets_a_bar_with_the_same_line(capsys):
     progress = Notebook()
     progress.start(2, SCORER)
     progress.done(record(1.0))
@@ -221,7 +217,7 @@ def test_a_notebook_gets_a_bar_with_the_same_line(capsys: pytest.CaptureFixture[
     assert progress.line() in shown
 
 
-def test_a_terminal_gets_one_line_rewritten_and_notes_above_it() -> None:
+def test_a_terminal_gets_one_line_rewritten_and_notes_above_it():
     stream = Terminal()
     progress = Progress(stream)
     progress.start(2, SCORER)
@@ -235,7 +231,7 @@ def test_a_terminal_gets_one_line_rewritten_and_notes_above_it() -> None:
     assert kept[2:] == [""]
 
 
-def test_a_score_is_left_to_the_result_and_nothing_repeats_a_row_that_was_stored() -> None:
+def test_a_score_is_left_to_the_result_and_nothing_repeats_a_row_that_was_stored():
     stream = Terminal()
     progress = Progress(stream, "bm25 on musique")
     progress.start(1, SCORER)
@@ -257,14 +253,14 @@ class Closing(Terminal):
 
     tried = 0
 
-    def write(self, text: str) -> int:
+    def write(self, text):
         if "read" in self.getvalue():
             self.tried += 1
             raise OSError(errno.EIO, "Input/output error")
         return super().write(text)
 
 
-def test_a_closed_terminal_is_tried_once_and_the_count_goes_on() -> None:
+def test_a_closed_terminal_is_tried_once_and_the_count_goes_on():
     stream = Closing()
     progress = Progress(stream)
     progress.start(2, SCORER)
@@ -278,7 +274,7 @@ def test_a_closed_terminal_is_tried_once_and_the_count_goes_on() -> None:
     assert progress.line().startswith("2/2 · 1 failed · 2k tokens · 4 TFLOPs · ")
 
 
-def test_a_later_start_says_what_had_changed() -> None:
+def test_a_later_start_says_what_had_changed():
     described = manifest.describe(make_plan())
     first = manifest.ended(manifest.begun({}, described, ["a"]), "interrupted")
     assert first["finished"] is None
@@ -288,8 +284,8 @@ def test_a_later_start_says_what_had_changed() -> None:
     assert manifest.ended(second, "finished")["finished"] is not None
 
 
-def test_git_state_is_that_of_its_own_checkout_only(tmp_path: Path) -> None:
-    def git(*words: str) -> None:
+def test_git_state_is_that_of_its_own_checkout_only(tmp_path):
+    def git(*words):
         subprocess.run(
             ["git", "-c", "user.name=n", "-c", "user.email=e", "-C", str(tmp_path), *words],
             check=True,
@@ -311,12 +307,12 @@ def test_git_state_is_that_of_its_own_checkout_only(tmp_path: Path) -> None:
     assert manifest.git_state(tmp_path / "site-packages") is None
 
 
-def test_seeds_depend_on_every_part() -> None:
+def test_seeds_depend_on_every_part():
     seeds = {derived_seed(0, "a", "b"), derived_seed(0, "ab"), derived_seed(1, "a", "b"), derived_seed(0, "b", "a")}
     assert len(seeds) == 4
 
 
-def test_an_undeclared_role_is_refused() -> None:
+def test_an_undeclared_role_is_refused():
     plan = make_plan()
     tools = EngineTools(Models(plan), Meter(), plan.task, 0, lambda *args: None)
     with pytest.raises(LookupError, match="role 'builder', but its 'needs' declares only: reader"):

@@ -1,7 +1,5 @@
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
@@ -9,14 +7,12 @@ import harness.datasets
 import harness.embed.encoder_info
 import harness.llm.model_info
 from harness.config.layers import Choices
-from harness.config.schema import DatasetConfig, EncoderConfig, ModelConfig
 from harness.config.yaml_tree import Raw
 from harness.datasets.base import Dataset
-from harness.engine.plan import Plan, plan_choices
+from harness.engine.plan import plan_choices
 from harness.errors import CannotRun, ConfigError, UserError
 from harness.llm.model_facts import ModelFacts
-from harness.method import Index, Method, MethodConfig, Task, Tools
-from harness.method.hooks import Skill
+from harness.method import Method, MethodConfig, Task
 from harness.types import Answer, Document, Example, Gold, Question, Support
 
 
@@ -31,15 +27,13 @@ class Searcher(Method):
     encoders = ("encoder",)
     text = "prompt"
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question, documents, indexes, tools):
         return Answer("")
 
-    def prompts(self) -> dict[str, str]:
+    def prompts(self):
         return {"p": self.text}
 
-    def skills(self) -> list[Skill]:
+    def skills(self):
         return []
 
 
@@ -61,7 +55,7 @@ FILES = {
 
 
 @pytest.fixture(autouse=True)
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def world(tmp_path, monkeypatch):
     """Presets, data and facts that are made up."""
     for name, text in FILES.items():
         path = tmp_path / "own" / name
@@ -74,7 +68,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(harness.embed.encoder_info, "encoder_facts", encoder_facts)
 
 
-def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
+def load(config, limit=None):
     if config.data is None and config.hub is not None:
         raise CannotRun("no hub here; give the rows with --data")
     if config.data == "bad":
@@ -87,34 +81,34 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     return Dataset(config.name, examples, {"d": Document("d", "text")}, f"print of {config.data}", str(config.data))
 
 
-def model_facts(config: ModelConfig) -> ModelFacts:
+def model_facts(config):
     able = frozenset({"attention", "probe"}) if config.name != "plain" else frozenset({"probe"})
     problems = ["the weights are gone"] if config.name == "broken" else []
     identity = {"weights": config.name, "dtype": config.dtype}
     return ModelFacts(config.name, able, config.window or 4096, identity, problems, [f"{config.name} is old"])
 
 
-def encoder_facts(config: EncoderConfig, role: str = "encoder") -> ModelFacts:
+def encoder_facts(config, role="encoder"):
     problems = ["no such encoder on disk"] if config.device == "nowhere" else []
     identity = {"encoder": config.name, "prefix": config.query_prefix}
     return ModelFacts(config.name, identity=identity, problems=problems)
 
 
-def choose(**more: Any) -> Choices:
+def choose(**more):
     return replace(Choices(method="searcher", dataset="books", data="all", model="able"), **more)
 
 
-def plan(**more: Any) -> Plan:
+def plan(**more):
     return plan_choices(choose(**more))
 
 
-def problems(**more: Any) -> list[str]:
+def problems(**more):
     with pytest.raises(UserError) as raised:
         plan_choices(choose(**more))
     return raised.value.problems if isinstance(raised.value, ConfigError) else [str(raised.value)]
 
 
-def test_a_plan_holds_all_that_the_runner_needs() -> None:
+def test_a_plan_holds_all_that_the_runner_needs():
     p = plan(sets={"roles.searcher": "default", "method.k": 5})
     assert isinstance(p.method, Searcher)
     assert (p.method.config.k, p.method.config.word) == (5, "w")
@@ -131,7 +125,7 @@ def test_a_plan_holds_all_that_the_runner_needs() -> None:
     assert p.warnings == ("able is old", "pocket-llama is old")
 
 
-def test_a_slash_in_a_name_does_not_make_a_folder() -> None:
+def test_a_slash_in_a_name_does_not_make_a_folder():
     assert plan(model="org/Model-1B").folder.startswith("books/searcher--org~Model-1B--")
 
 
@@ -150,12 +144,12 @@ def test_a_slash_in_a_name_does_not_make_a_folder() -> None:
     ],
     ids=str,
 )
-def test_what_changes_no_prediction_is_not_in_the_hash(more: dict[str, Any]) -> None:
+def test_what_changes_no_prediction_is_not_in_the_hash(more):
     assert plan(**more).hash8 == plan().hash8
 
 
-def test_what_changes_a_prediction_is_in_the_hash(monkeypatch: pytest.MonkeyPatch) -> None:
-    changes: list[dict[str, Any]] = [
+def test_what_changes_a_prediction_is_in_the_hash(monkeypatch):
+    changes = [
         {},
         {"seed": 1},
         {"data": "some"},
@@ -200,13 +194,13 @@ def test_what_changes_a_prediction_is_in_the_hash(monkeypatch: pytest.MonkeyPatc
     ],
     ids=lambda v: str(v)[:50],
 )
-def test_each_mistake_is_found_before_anything_is_loaded(more: dict[str, Any], expected: str) -> None:
+def test_each_mistake_is_found_before_anything_is_loaded(more, expected):
     found = problems(**more)
     assert len(found) == 1
     assert expected in found[0]
 
 
-def test_wrong_names_and_keys_are_told_together_before_rows_and_models_are_looked_for() -> None:
+def test_wrong_names_and_keys_are_told_together_before_rows_and_models_are_looked_for():
     sets = {"method.kk": 1, "dataset.scorers": ["nope.em"], "roles.searcher": "broken", "seed": "x", "model.window": 0}
     found = problems(sets=sets, data="bad")
     for part in ("method.kk", "nope.em", "seed='x'", "model.window=0"):
@@ -214,22 +208,22 @@ def test_wrong_names_and_keys_are_told_together_before_rows_and_models_are_looke
     assert len(found) == 4
 
 
-def test_mistakes_in_rows_models_and_encoders_are_told_together() -> None:
+def test_mistakes_in_rows_models_and_encoders_are_told_together():
     assert len(problems(sets={"encoder.device": "nowhere"}, data="bad", model="broken")) == 3
 
 
-def test_a_number_is_text_where_a_method_wants_text() -> None:
+def test_a_number_is_text_where_a_method_wants_text():
     assert plan(sets={"method.word": Raw("3")}).config.method.params["word"] == "3"
     assert "should be a valid string" in problems(sets={"method.word": 3})[0]
 
 
-def test_made_up_rows_are_offered_not_taken() -> None:
+def test_made_up_rows_are_offered_not_taken():
     told = "no hub here; give the rows with --data"
     assert problems(data=None, model=None) == [f"{told}; made-up questions of its kind: --dataset pocket/books"]
     assert problems(data=None, model=None, dataset="plays") == [told]
 
 
-def test_what_is_set_and_not_used_is_said() -> None:
+def test_what_is_set_and_not_used_is_said():
     p = plan(sets={"roles.compressor": "plain", "reranker": "org/r"})
     assert any("uses no compressor model" in w and "reader, searcher" in w for w in p.warnings)
     assert any("uses no reranker" in w for w in p.warnings)
@@ -240,10 +234,10 @@ def test_what_is_set_and_not_used_is_said() -> None:
     )
 
 
-def test_a_data_set_is_loaded_once_and_an_unreachable_one_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[str] = []
+def test_a_data_set_is_loaded_once_and_an_unreachable_one_asked_for_once(monkeypatch):
+    calls = []
 
-    def counted(config: DatasetConfig, limit: int | None = None) -> Dataset:
+    def counted(config, limit=None):
         calls.append(config.name)
         return load(config, limit)
 

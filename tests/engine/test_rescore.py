@@ -1,9 +1,6 @@
 """Scores of one folder come from one set of scorers: failed questions, other scorers on resume, scorers that break."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,8 +8,6 @@ from harness import scorers
 from harness.cli.output import mean_texts
 from harness.cli.run_result import failures
 from harness.config import registry
-from harness.datasets.base import Dataset
-from harness.engine.plan import Plan
 from harness.engine.progress import Silent
 from harness.engine.rescore import rescore
 from harness.engine.scoring import zeros
@@ -28,26 +23,26 @@ F1 = "longbench.qa_f1_score"
 SHORT, LONG = f"{F1}.0-4k", f"{F1}.8k+"
 
 
-def scored_by(plan: Plan, *names: str, limit: int | None = None) -> Plan:
+def scored_by(plan, *names, limit=None):
     """The plan with these scorers, as --set dataset.scorers would give it."""
     data = plan.config.dataset.model_copy(update={"scorers": names})
     return replace(plan, config=plan.config.model_copy(update={"dataset": data, "limit": limit}))
 
 
-def plain(data: Dataset | None = None) -> Plan:
+def plain(data=None):
     return make_plan(data or World(questions=3, documents=3).dataset(), Plain(Plain.Config()))
 
 
-def asked(plan: Plan) -> list[str]:
-    return [question.id for question, _ in plan.method.seen]  # type: ignore[attr-defined]
+def asked(plan):
+    return [question.id for question, _ in plan.method.seen]
 
 
-def files(folder: Path) -> dict[str, bytes]:
+def files(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
 @pytest.fixture
-def loaded(monkeypatch: pytest.MonkeyPatch) -> Callable[[Dataset], None]:
+def loaded(monkeypatch):
     """Let `harness score` find this data set."""
     return lambda data: monkeypatch.setattr("harness.datasets.load", lambda *_: data)
 
@@ -55,7 +50,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> Callable[[Dataset], None]:
 # --- a question that failed -------------------------------------------------------------------------------------------
 
 
-def grouped() -> Dataset:
+def grouped():
     """Four short texts that are answered, four long ones that do not fit; two of these without supporting marks."""
     data = World(questions=8, documents=1, words=("fine",) * 4 + ("window",) * 4).dataset()
     golds = [
@@ -64,7 +59,7 @@ def grouped() -> Dataset:
     return replace(data, examples=tuple(replace(e, gold=g) for e, g in zip(data.examples, golds, strict=True)))
 
 
-def test_a_failed_question_counts_in_its_own_groups_only(tmp_path: Path, loaded: Callable[[Dataset], None]) -> None:
+def test_a_failed_question_counts_in_its_own_groups_only(tmp_path, loaded):
     plan = scored_by(plain(grouped()), F1, SHORT, LONG, "evidence_recall")
     result = go(plan, tmp_path)
     means = {name: (score["mean"], score["n"]) for name, score in result.summary["scores"].items()}
@@ -91,13 +86,13 @@ def test_a_failed_question_counts_in_its_own_groups_only(tmp_path: Path, loaded:
         ("tests.engine.test_rescore:fussy", {}, True),
     ],
 )
-def test_which_scorers_count_a_failed_question(name: str, extra: dict[str, Any], counts: bool) -> None:
+def test_which_scorers_count_a_failed_question(name, extra, counts):
     registry.trust(name)
     config = scored_by(make_plan(), name).config.dataset
     assert zeros(config, Gold(("a",), (), extra)) == ({name: 0.0} if counts else {})
 
 
-def fussy(prediction: str, references: list[str]) -> float:
+def fussy(prediction, references):
     """A user's scorer that breaks on an empty answer."""
     return float(prediction.split()[0] in references)
 
@@ -105,7 +100,7 @@ def fussy(prediction: str, references: list[str]) -> float:
 # --- other scorers in the same folder ---------------------------------------------------------------------------------
 
 
-def test_going_on_with_other_scorers_scores_what_is_there_again(tmp_path: Path) -> None:
+def test_going_on_with_other_scorers_scores_what_is_there_again(tmp_path):
     plan = plain()
     go(scored_by(plan, SCORER, "evidence_recall", limit=1), tmp_path)
     progress = Silent()
@@ -119,9 +114,7 @@ def test_going_on_with_other_scorers_scores_what_is_there_again(tmp_path: Path) 
     assert any("1 scored again by flashrag.em 1" in note for note in progress.notes)
 
 
-def test_the_first_command_after_harness_score_has_its_headline_again(
-    tmp_path: Path, loaded: Callable[[Dataset], None]
-) -> None:
+def test_the_first_command_after_harness_score_has_its_headline_again(tmp_path, loaded):
     plan = plain()
     first = go(plan, tmp_path)
     records = (first.folder / "records.jsonl").read_bytes()
@@ -135,7 +128,7 @@ def test_the_first_command_after_harness_score_has_its_headline_again(
 
 
 @pytest.mark.parametrize("why", ["version", "mixed before"])
-def test_records_of_other_scorers_are_found_out(why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_of_other_scorers_are_found_out(why, tmp_path, monkeypatch):
     plan = scored_by(plain(), SCORER)
     path = go(plan, tmp_path).folder / "records.jsonl"
     if why == "version":
@@ -148,7 +141,7 @@ def test_records_of_other_scorers_are_found_out(why: str, tmp_path: Path, monkey
     assert {name: (s["mean"], s["n"]) for name, s in summary["scores"].items()} == {SCORER: (1.0, 3)}
 
 
-def test_questions_beyond_the_limit_are_scored_again_too(tmp_path: Path, loaded: Callable[[Dataset], None]) -> None:
+def test_questions_beyond_the_limit_are_scored_again_too(tmp_path, loaded):
     plan = plain()
     go(plan, tmp_path)
     loaded(plan.dataset)
@@ -161,11 +154,11 @@ def test_questions_beyond_the_limit_are_scored_again_too(tmp_path: Path, loaded:
 
 
 @pytest.fixture
-def breaks(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+def breaks(monkeypatch):
     """A bug in a scorer that shows on one answer; call it to mend the scorer."""
     right = scorers.score_record
 
-    def broken(names: Any, prediction: str, *rest: Any) -> Any:
+    def broken(names, prediction, *rest):
         if prediction == "w1":
             raise ZeroDivisionError("division by zero")
         return right(names, prediction, *rest)
@@ -175,9 +168,7 @@ def breaks(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize("way", ["harness score", "--retry-failed"])
-def test_an_answer_that_was_not_scored_is_scored_once_the_scorer_is_mended(
-    way: str, tmp_path: Path, breaks: Callable[[], None], loaded: Callable[[Dataset], None]
-) -> None:
+def test_an_answer_that_was_not_scored_is_scored_once_the_scorer_is_mended(way, tmp_path, breaks, loaded):
     plan = plain()
     result = go(plan, tmp_path)
     bad = read_run(result.folder).records[1]
@@ -195,9 +186,7 @@ def test_an_answer_that_was_not_scored_is_scored_once_the_scorer_is_mended(
     assert asked(plan) == ["q0", "q1", "q2"], "no answer was asked for twice"
 
 
-def test_a_failing_score_leaves_the_folder_as_it_was(
-    tmp_path: Path, loaded: Callable[[Dataset], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_score_leaves_the_folder_as_it_was(tmp_path, loaded, monkeypatch):
     plan = plain()
     folder = go(plan, tmp_path).folder
     before = files(folder)

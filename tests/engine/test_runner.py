@@ -3,11 +3,8 @@
 import json
 import random
 import signal
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +13,6 @@ from harness.datasets.base import Dataset
 from harness.engine.progress import Silent
 from harness.engine.runner import Interrupted
 from harness.errors import CannotRun, UserError
-from harness.method import Index, Tools
 from harness.storage.run_folder import read_run
 from harness.types import Answer, Document, Example, Gold, Question, Shown, Support
 from tests.engine.fakes import SCORER, FakeModel, Plain, Words, World, comparable, go, make_plan
@@ -24,13 +20,13 @@ from tests.engine.fakes import SCORER, FakeModel, Plain, Words, World, comparabl
 pytestmark = pytest.mark.usefixtures("fake_model")
 
 
-def test_a_whole_run(tmp_path: Path) -> None:
+def test_a_whole_run(tmp_path):
     plan = make_plan()
     result = go(plan, tmp_path)
     stored = read_run(result.folder)
     assert result.folder == tmp_path / plan.folder
     assert [r["question_id"] for r in stored.records] == [f"q{n}" for n in range(6)]
-    assert plan.method.built == ["d0", "d1"]  # type: ignore[attr-defined]
+    assert plan.method.built == ["d0", "d1"]
     assert {"search", "answer"} == stored.records[0]["usage"].keys()
     assert stored.records[0]["shown"] == [
         {"kind": "span", "document_id": "d0", "start": 0, "end": 2, "text": "w0", "sources": []}
@@ -59,7 +55,7 @@ TROUBLES = {
 
 
 @pytest.mark.parametrize("word", TROUBLES)
-def test_a_failing_question_is_recorded_and_scores_0(word: str, tmp_path: Path) -> None:
+def test_a_failing_question_is_recorded_and_scores_0(word, tmp_path):
     result = go(make_plan(World(questions=3, words=("question 0", word)).dataset()), tmp_path)
     stored = read_run(result.folder)
     bad = stored.records[1]
@@ -74,7 +70,7 @@ def test_a_failing_question_is_recorded_and_scores_0(word: str, tmp_path: Path) 
     assert (result.failed, result.summary["errors"]) == (1, {kind: 1})
 
 
-def test_a_clock_that_jumps_back_gives_no_negative_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_that_jumps_back_gives_no_negative_seconds(tmp_path, monkeypatch):
     hours = iter(range(10**6, 0, -1))
     monkeypatch.setattr("time.time", lambda: 3600.0 * next(hours))
     data = World(questions=3).dataset()
@@ -85,14 +81,14 @@ def test_a_clock_that_jumps_back_gives_no_negative_seconds(tmp_path: Path, monke
     assert all(u["seconds"] >= 0 for r in stored.records + stored.documents for u in r["usage"].values())
 
 
-def test_a_traceback_names_no_absolute_path(tmp_path: Path) -> None:
+def test_a_traceback_names_no_absolute_path(tmp_path):
     result = go(make_plan(World(questions=1, words=("bug",)).dataset()), tmp_path)
     trace = read_run(result.folder).records[0]["error"]["traceback"]
     assert 'File "tests/engine/fakes.py"' in trace
     assert 'File "/' not in trace
 
 
-def test_failed_questions_can_be_left_out_of_the_mean(tmp_path: Path) -> None:
+def test_failed_questions_can_be_left_out_of_the_mean(tmp_path):
     data = World(questions=2, words=("question 0", "bug")).dataset()
     zero = go(make_plan(data), tmp_path / "zero").summary
     skip = go(make_plan(data, failed="skip"), tmp_path / "skip").summary
@@ -100,9 +96,9 @@ def test_failed_questions_can_be_left_out_of_the_mean(tmp_path: Path) -> None:
     assert (skip["n_total"], skip["n_failed"]) == (zero["n_total"], zero["n_failed"]) == (2, 1)
 
 
-BAD_ANSWERS: dict[str, Any] = {
+BAD_ANSWERS = {
     "no answer": None,
-    "a number": Answer(text=3),  # type: ignore[arg-type]
+    "a number": Answer(text=3),
     "a foreign document": Answer("x", shown=(Shown("span", "d9", 0, 1),)),
     "past the end": Answer("x", shown=(Shown("span", "d0", 0, 999),)),
     "an object": Answer("x", truncated={"side": object()}),
@@ -110,20 +106,20 @@ BAD_ANSWERS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", BAD_ANSWERS)
-def test_an_answer_that_cannot_be_recorded_fails_its_question(name: str, tmp_path: Path) -> None:
+def test_an_answer_that_cannot_be_recorded_fails_its_question(name, tmp_path):
     class Odd(Plain):
-        def answer(self, *args: Any) -> Answer:
-            return BAD_ANSWERS[name]  # type: ignore[no-any-return]
+        def answer(self, *args):
+            return BAD_ANSWERS[name]
 
     result = go(make_plan(World(questions=1).dataset(), Odd(Odd.Config())), tmp_path)
     assert result.summary["n_failed"] == 1
 
 
-def test_text_that_breaks_lines_and_encodings_survives(tmp_path: Path) -> None:
+def test_text_that_breaks_lines_and_encodings_survives(tmp_path):
     text = "one\u2028two\x85three\ud800four\x00<script>"
 
     class Odd(Plain):
-        def answer(self, *args: Any) -> Answer:
+        def answer(self, *args):
             return Answer(text, truncated={"tokens_before": float("nan")})
 
     result = go(make_plan(World(questions=2).dataset(), Odd(Odd.Config())), tmp_path)
@@ -133,7 +129,7 @@ def test_text_that_breaks_lines_and_encodings_survives(tmp_path: Path) -> None:
     assert records[0]["notes"]["not_finite"] == ["truncated.tokens_before"]
 
 
-def test_the_order_of_questions_changes_nothing(tmp_path: Path) -> None:
+def test_the_order_of_questions_changes_nothing(tmp_path):
     data = World(questions=12, documents=3).dataset()
     shuffled = list(data.examples)
     random.Random(1).shuffle(shuffled)
@@ -144,7 +140,7 @@ def test_the_order_of_questions_changes_nothing(tmp_path: Path) -> None:
     assert [r["question_id"] for r in b] == [e.question.id for e in shuffled]
 
 
-def two_documents() -> Dataset:
+def two_documents():
     documents = {"a": Document("a", "aaaa AAAA", title="A"), "b": Document("b", "bbbb BBBB", title="B")}
     example = Example(Question("q", "?", ("a", "b")), Gold(("x",), (Support("a", 5, 9), Support("b", 0, 4))))
     return Dataset("tiny", (example,), documents, "f" * 64, "made up")
@@ -159,11 +155,9 @@ def two_documents() -> Dataset:
         ("evidence", True, ["AAAA\n\nbbbb"], {"view": "evidence", "joined": 2}),
     ],
 )
-def test_views_hand_over_and_map_back(
-    view: str, one: bool, texts: list[str], notes: dict[str, Any], tmp_path: Path
-) -> None:
+def test_views_hand_over_and_map_back(view, one, texts, notes, tmp_path):
     method = Plain(Plain.Config())
-    method.one_document = one  # type: ignore[misc]
+    method.one_document = one
     stored = read_run(go(make_plan(two_documents(), method, view=view), tmp_path).folder)
     question, documents = method.seen[0]
     assert [d.text for d in documents] == texts
@@ -179,19 +173,17 @@ def test_views_hand_over_and_map_back(
 class Reads(Plain):
     """Shows what it was handed and says so, even where that is nothing."""
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question, documents, indexes, tools):
         self.seen.append((question, tuple(documents)))
         return Answer("read", tuple(Shown("span", d.id, 0, len(d.text)) for d in documents), stop_reason="whole")
 
 
 @pytest.mark.parametrize("one_document", [True, False])
-def test_without_evidence_an_empty_text_is_read_and_the_record_says_so(tmp_path: Path, one_document: bool) -> None:
+def test_without_evidence_an_empty_text_is_read_and_the_record_says_so(tmp_path, one_document):
     data = two_documents()
     data = replace(data, examples=(replace(data.examples[0], gold=Gold(("x",))),))
     method = Reads(Reads.Config())
-    method.one_document = one_document  # type: ignore[misc]
+    method.one_document = one_document
     record = read_run(go(make_plan(data, method, view="evidence"), tmp_path).folder).records[0]
     assert [d.text for d in method.seen[0][1]] == [""]
     assert (record["error"], record["stop_reason"], record["prediction"]) == (None, "no evidence", "read")
@@ -199,8 +191,8 @@ def test_without_evidence_an_empty_text_is_read_and_the_record_says_so(tmp_path:
     assert "evidence_recall" not in record["scores"]  # nothing is there to be recalled
 
 
-def test_a_scorer_that_breaks_keeps_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*args: object) -> None:
+def test_a_scorer_that_breaks_keeps_the_answer(tmp_path, monkeypatch):
+    def broken(*args):
         raise ZeroDivisionError("division by zero")
 
     monkeypatch.setattr("harness.scorers.score_record", broken)
@@ -209,8 +201,8 @@ def test_a_scorer_that_breaks_keeps_the_answer(tmp_path: Path, monkeypatch: pyte
     assert record["prediction"].startswith("w0 ")
 
 
-def test_a_user_error_stops_the_run_and_leaves_no_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_weights(config: object) -> None:
+def test_a_user_error_stops_the_run_and_leaves_no_empty_folder(tmp_path, monkeypatch):
+    def no_weights(config):
         raise CannotRun("no weights in this folder")
 
     monkeypatch.setattr("harness.llm.load.load_model", no_weights)
@@ -219,11 +211,11 @@ def test_a_user_error_stops_the_run_and_leaves_no_empty_folder(tmp_path: Path, m
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_finished_run_loads_nothing_and_adds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finished_run_loads_nothing_and_adds_nothing(tmp_path, monkeypatch):
     first = go(make_plan(), tmp_path)
     before = (first.folder / "records.jsonl").read_bytes(), (first.folder / "documents.jsonl").read_bytes()
 
-    def never(config: object) -> None:
+    def never(config):
         raise AssertionError("a model was loaded")
 
     monkeypatch.setattr("harness.llm.load.load_model", never)
@@ -234,7 +226,7 @@ def test_a_finished_run_loads_nothing_and_adds_nothing(tmp_path: Path, monkeypat
     assert [s["state"] for s in starts] == ["finished", "finished"]
 
 
-def test_a_larger_limit_goes_on_and_a_smaller_one_loses_nothing(tmp_path: Path) -> None:
+def test_a_larger_limit_goes_on_and_a_smaller_one_loses_nothing(tmp_path):
     data = World(questions=9).dataset()
     assert go(make_plan(data, limit=3), tmp_path).summary["n_total"] == 3
     assert go(make_plan(data, limit=9), tmp_path).summary["n_total"] == 9
@@ -246,11 +238,11 @@ def test_a_larger_limit_goes_on_and_a_smaller_one_loses_nothing(tmp_path: Path) 
     assert [*map(comparable, read_run(tmp_path / make_plan().folder).records)] == [*map(comparable, whole.records)]
 
 
-def test_retry_asks_the_failed_again_and_keeps_the_order(tmp_path: Path) -> None:
+def test_retry_asks_the_failed_again_and_keeps_the_order(tmp_path):
     class Flaky(Plain):
         broken = True
 
-        def answer(self, question: Question, documents: Sequence[Document], indexes: Any, tools: Tools) -> Answer:
+        def answer(self, question, documents, indexes, tools):
             if self.broken and question.id in ("q0", "q3"):
                 raise RuntimeError("not now")
             return super().answer(question, documents, indexes, tools)
@@ -267,10 +259,10 @@ def test_retry_asks_the_failed_again_and_keeps_the_order(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_leaves_everything_and_the_way_on(kind: signal.Signals, tmp_path: Path) -> None:
+def test_a_signal_leaves_everything_and_the_way_on(kind, tmp_path):
     calls = []
 
-    def pause() -> None:
+    def pause():
         calls.append(1)
         if len(calls) == 4:
             signal.raise_signal(kind)
@@ -288,7 +280,7 @@ def test_a_signal_leaves_everything_and_the_way_on(kind: signal.Signals, tmp_pat
 
 
 @pytest.mark.parametrize("fault", ["twice", "document"])
-def test_data_that_cannot_be_told_apart_is_refused(fault: str, tmp_path: Path) -> None:
+def test_data_that_cannot_be_told_apart_is_refused(fault, tmp_path):
     data = World(questions=2).dataset()
     other = replace(data.examples[0], question=replace(data.examples[0].question, id="new", document_ids=("gone",)))
     examples = (*data.examples, data.examples[0]) if fault == "twice" else (*data.examples, other)
@@ -296,16 +288,14 @@ def test_data_that_cannot_be_told_apart_is_refused(fault: str, tmp_path: Path) -
         go(make_plan(replace(data, examples=examples)), tmp_path)
 
 
-def test_changed_rows_are_refused(tmp_path: Path) -> None:
+def test_changed_rows_are_refused(tmp_path):
     go(make_plan(), tmp_path)
     with pytest.raises(UserError, match=r"not those that .* was begun with"):
         go(make_plan(World(words=("changed",)).dataset()), tmp_path)
 
 
-def test_loading_a_model_draws_nothing_from_the_methods_generators(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def drawing(config: Any) -> FakeModel:
+def test_loading_a_model_draws_nothing_from_the_methods_generators(tmp_path, monkeypatch):
+    def drawing(config):
         random.random()
         np.random.rand()
         return FakeModel(config)

@@ -1,7 +1,5 @@
 """A tiny random Llama with grouped heads, saved once a session."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.config.schema import ModelConfig

@@ -1,17 +1,12 @@
 """Models behind a loopback server: a request, a loaded model, and whole runs of the command line."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
 from harness.config.schema import ModelConfig
 from harness.llm.endpoint import EndpointModel
 from harness.llm.endpoint_http import RetryPolicy
 from harness.llm.load import load_model
-from tests.cli.conftest import Ended
-from tests.llm.loopback import Loopback
 
 POCKET = Path(__file__).resolve().parents[2] / "pocket" / "model"
 QUICK = RetryPolicy(timeout=0.4, retries=2, first=0.01, longest=0.02)
@@ -19,19 +14,17 @@ KEY = "sk-Very.Secret-0123456789"
 BODY = {"model": "m", "messages": [{"role": "user", "content": "caf\u00e9?"}]}
 
 
-def config(url: str | None, **more: Any) -> ModelConfig:
+def config(url, **more):
     return ModelConfig(**{"name": "m", "backend": "endpoint", "base_url": url, "tokenizer": str(POCKET), **more})
 
 
-def loaded(loopback: Loopback, **more: Any) -> EndpointModel:
+def loaded(loopback, **more):
     found = load_model(config(loopback.url, retries=1, timeout=5.0, **more))
     assert isinstance(found, EndpointModel)
     return found
 
 
-def words(
-    server: Loopback | str, *more: str, method: str = "keep-left", limit: int = 6, timeout: float = 5
-) -> list[str]:
+def words(server, *more, method="keep-left", limit=6, timeout=5):
     url = server if isinstance(server, str) else server.url
     sets = [f"model.base_url={url}", "model.backend=endpoint", f"model.tokenizer={POCKET}", f"model.timeout={timeout}"]
     head = ["run", "--method", method, "--dataset", "pocket/musique", "--profile", "pocket", "--limit", str(limit)]
@@ -39,14 +32,14 @@ def words(
     return [*head, "--model", "some-chat", "--json", "--set", *sets, "model.retries=1", *more, *tail]
 
 
-def last(done: Ended) -> dict[str, Any]:
+def last(done):
     return dict(json.loads(done.stdout.rstrip("\n").rsplit("\n", 1)[-1]))
 
 
-def records(done: Ended) -> list[dict[str, Any]]:
+def records(done):
     lines = (Path(last(done)["run"]) / "records.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines]
 
 
-def content(body: dict[str, Any]) -> str:
+def content(body):
     return str(body["messages"][-1]["content"])

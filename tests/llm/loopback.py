@@ -17,7 +17,7 @@ from typing import Any
 Answer = Callable[[dict[str, Any]], dict[str, Any] | str]
 
 
-def completion(text: str = "Paris", finish: str = "stop", **more: Any) -> dict[str, Any]:
+def completion(text="Paris", finish="stop", **more):
     """A reply as servers send it; `more` goes into its only choice."""
     choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish, **more}
     usage = {"prompt_tokens": 50, "completion_tokens": 4, "total_tokens": 54}
@@ -40,25 +40,25 @@ class Loopback:
     at_once: int = 0
     busy: int = 0
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         self.lock, self.over = threading.Lock(), threading.Event()
 
     @property
-    def url(self) -> str:
+    def url(self):
         return f"http://127.0.0.1:{self.http.server_address[1]}/v1"
 
-    def __enter__(self) -> Loopback:
+    def __enter__(self):
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self.http.daemon_threads = True
         threading.Thread(target=self.http.serve_forever, args=(0.02,), daemon=True).start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self.over.set()
         self.http.shutdown()
         self.http.server_close()
 
-    def taken(self, body: dict[str, Any], headers: dict[str, str]) -> str | Answer:
+    def taken(self, body, headers):
         with self.lock:
             mood = self.moods[min(len(self.asked), len(self.moods) - 1)]
             self.asked.append(body)
@@ -67,26 +67,26 @@ class Loopback:
             self.at_once = max(self.at_once, self.busy)
         return mood
 
-    def left(self) -> None:
+    def left(self):
         with self.lock:
             self.busy -= 1
 
 
-def _handler(server: Loopback) -> type[BaseHTTPRequestHandler]:
+def _handler(server):
     class Handler(BaseHTTPRequestHandler):
         counted = False
         protocol_version = server.protocol
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, *_):
             pass
 
-        def do_GET(self) -> None:
+        def do_GET(self):
             if server.models == "ok":
                 self.send(200, {"object": "list", "data": [{"id": name} for name in server.served]})
             else:
                 self.send(int(server.models), {"error": "no"})
 
-        def do_POST(self) -> None:
+        def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             server.connections.add(self.client_address)
             mood, self.counted = server.taken(body, dict(self.headers)), True
@@ -96,13 +96,13 @@ def _handler(server: Loopback) -> type[BaseHTTPRequestHandler]:
             finally:
                 self.leave()
 
-        def leave(self) -> None:
+        def leave(self):
             """Before the reply goes out: its reader may ask again before this thread comes to its end."""
             if self.counted:
                 self.counted = False
                 server.left()
 
-        def act(self, mood: str | Answer, body: dict[str, Any]) -> None:
+        def act(self, mood, body):
             if callable(mood):
                 found = mood(body)
                 self.act(found, body) if isinstance(found, str) else self.send(200, found)
@@ -135,13 +135,13 @@ def _handler(server: Loopback) -> type[BaseHTTPRequestHandler]:
                 told = f"mood {status}, your key was {self.headers.get('Authorization')}"
                 self.send(int(status), {"error": {"message": told}}, **more)
 
-        def head(self, status: int, kind: str, length: int, **more: str) -> None:
+        def head(self, status, kind, length, **more):
             self.send_response(status)
             for name, value in {"Content-Type": kind, "Content-Length": str(length), **more}.items():
                 self.send_header(name, value)
             self.end_headers()
 
-        def send(self, status: int, body: Any, kind: str = "application/json", **more: str) -> None:
+        def send(self, status, body, kind="application/json", **more):
             self.leave()
             content = (body if isinstance(body, str) else json.dumps(body)).encode()
             self.head(status, kind, len(content), **{k.replace("_", "-"): v for k, v in more.items()})

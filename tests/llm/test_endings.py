@@ -1,7 +1,5 @@
 """Markers of the end of a turn at the end of a reply: cut off in both back ends, and counted."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -31,12 +29,12 @@ from tests.llm.loopback import Loopback, completion
         ("", ""),
     ],
 )
-def test_only_markers_at_the_end_go(text: str, kept: str) -> None:
+def test_only_markers_at_the_end_go(text, kept):
     assert text[: end_of(text, pattern(KNOWN))] == kept
     assert end_of(text, pattern([])) == len(text)
 
 
-def test_the_models_own_markers() -> None:
+def test_the_models_own_markers():
     added = [("<s>", True), ("<|im_end|>", False), ("<think>", False), ("  ", False)]
     template = "<|im_start|>user\n<|im_end|>\n<|im_start|>assistant\n  "
     assert markers_of(added, template) == {"<s>", "<|im_end|>"}
@@ -45,7 +43,7 @@ def test_the_models_own_markers() -> None:
 
 
 @pytest.mark.parametrize(("sent", "finish"), [("Paris<|eot_id|>", "length"), ("Paris</s>\n", "stop")])
-def test_what_a_server_leaves_is_cut_and_counted(sent: str, finish: str) -> None:
+def test_what_a_server_leaves_is_cut_and_counted(sent, finish):
     with Loopback([lambda body: completion(sent, finish)]) as server:
         meter = Meter()
         with loaded(server).session(meter) as s:
@@ -57,7 +55,7 @@ def test_what_a_server_leaves_is_cut_and_counted(sent: str, finish: str) -> None
     assert scorers.score("flashrag.em", written.text, ["Paris"]) == 1.0
 
 
-def test_a_stop_string_comes_first_and_a_plain_reply_stays() -> None:
+def test_a_stop_string_comes_first_and_a_plain_reply_stays():
     replies = [lambda body: completion("Paris<|eot_id|>\n\nmore"), lambda body: completion("Rome", "length")]
     with Loopback(replies) as server:
         model, meter = loaded(server), Meter()
@@ -69,7 +67,7 @@ def test_a_stop_string_comes_first_and_a_plain_reply_stays() -> None:
     assert meter.usage()["answer"]["endings_cut"] == 1
 
 
-def _says(monkeypatch: pytest.MonkeyPatch, ids: list[int]) -> None:
+def _says(monkeypatch, ids):
     """Let the next reply be these tokens."""
     left = list(ids)
     monkeypatch.setattr(sessions.Sampler, "pick", lambda self, logits: left.pop(0))

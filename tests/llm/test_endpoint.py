@@ -1,12 +1,9 @@
 """Conversations with a server: what is sent, what is booked, and what is refused before a run."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math
 from pathlib import Path
-from typing import Any
 
 import pytest
 from transformers import AutoConfig
@@ -30,7 +27,7 @@ SHAPE = {"layers": 2, "width": 8, "heads": 2, "kv_heads": 1, "head_size": 4, "ml
 # --- what is sent -----------------------------------------------------------------------------------------------------
 
 
-def test_every_turn_is_sent_again_and_nothing_else() -> None:
+def test_every_turn_is_sent_again_and_nothing_else():
     with Loopback([lambda body: completion("one"), lambda body: completion("two", "length")]) as loopback:
         s = loaded(loopback, source="served-name").session(Meter())
         s.user("Read: ")
@@ -54,7 +51,7 @@ def test_every_turn_is_sent_again_and_nothing_else() -> None:
     ]
 
 
-def test_a_stop_string_that_the_server_did_not_heed_is_cut_here() -> None:
+def test_a_stop_string_that_the_server_did_not_heed_is_cut_here():
     with Loopback([lambda body: completion("Paris\nand more", "length")]) as loopback:
         s = loaded(loopback).session(Meter())
         s.user("?")
@@ -63,7 +60,7 @@ def test_a_stop_string_that_the_server_did_not_heed_is_cut_here() -> None:
     assert told.offsets[-1][1] == len("Paris")
 
 
-def test_counts_are_those_of_the_model_loaded_here() -> None:
+def test_counts_are_those_of_the_model_loaded_here():
     light = FastTokenizer(POCKET)
     text, pieces = Text(light, "m"), cut_template(light.apply_chat_template, "m", "26 Jul 2024")
     with Loopback() as loopback:
@@ -83,10 +80,10 @@ def test_counts_are_those_of_the_model_loaded_here() -> None:
 
 
 @pytest.mark.parametrize("cached", [0, 20])
-def test_tokens_are_the_servers_and_its_luck_with_a_prefix_costs_no_less(cached: int) -> None:
+def test_tokens_are_the_servers_and_its_luck_with_a_prefix_costs_no_less(cached):
     """A prefix that the server still had depends on who asked before: the same question has the same cost."""
 
-    def reply(_: dict[str, Any]) -> dict[str, Any]:
+    def reply(_):
         told = completion()
         told["usage"] |= {"prompt_tokens_details": {"cached_tokens": cached}}
         return told
@@ -113,9 +110,7 @@ def test_tokens_are_the_servers_and_its_luck_with_a_prefix_costs_no_less(cached:
     ("change", "known"),
     [({}, True), ({"num_key_value_heads": None}, True), ({"vocab_size": "many"}, False), ({"head_dim": -1}, False)],
 )
-def test_sizes_are_those_of_the_config_beside_the_tokenizer(
-    change: dict[str, Any], known: bool, tmp_path: Path
-) -> None:
+def test_sizes_are_those_of_the_config_beside_the_tokenizer(change, known, tmp_path):
     values = json.loads((POCKET / "config.json").read_text()) | change
     (tmp_path / "tokenizer.json").write_bytes((POCKET / "tokenizer.json").read_bytes())
     (tmp_path / "config.json").write_text(json.dumps(values))
@@ -126,11 +121,11 @@ def test_sizes_are_those_of_the_config_beside_the_tokenizer(
     assert sizes(config("http://127.0.0.1:9/v1", tokenizer=str(tmp_path))) is None
 
 
-def test_without_a_shape_flops_are_unknown_and_without_usage_tokens_are_counted_here(tmp_path: Path) -> None:
+def test_without_a_shape_flops_are_unknown_and_without_usage_tokens_are_counted_here(tmp_path):
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (tmp_path / name).write_bytes((POCKET / name).read_bytes())
 
-    def reply(_: dict[str, Any]) -> dict[str, Any]:
+    def reply(_):
         return {k: v for k, v in completion("Paris town").items() if k != "usage"}
 
     with Loopback([reply]) as loopback:
@@ -155,9 +150,7 @@ def test_without_a_shape_flops_are_unknown_and_without_usage_tokens_are_counted_
         ({}, None, 0),
     ],
 )
-def test_counts_that_cannot_be_true_are_replaced_and_the_record_says_so(
-    counts: dict[str, Any], booked: tuple[int, int] | None, recounted: int
-) -> None:
+def test_counts_that_cannot_be_true_are_replaced_and_the_record_says_so(counts, booked, recounted):
     with Loopback([lambda _: completion("Paris town") | {"usage": counts}]) as loopback:
         meter = Meter()
         model = loaded(loopback)
@@ -173,9 +166,7 @@ def test_counts_that_cannot_be_true_are_replaced_and_the_record_says_so(
 @pytest.mark.parametrize(
     ("moods", "told", "retries"), [(["ok"], "Paris", 0), (["500", "ok"], "Paris", 1), (["500"], None, 1)]
 )
-def test_tries_are_booked_beside_the_request_they_belong_to(
-    moods: list[str], told: str | None, retries: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tries_are_booked_beside_the_request_they_belong_to(moods, told, retries, monkeypatch):
     monkeypatch.setattr(endpoint_http.RetryPolicy, "wait_before", lambda *_: 0.0)
     with Loopback(moods) as loopback:
         meter = Meter()
@@ -191,7 +182,7 @@ def test_tries_are_booked_beside_the_request_they_belong_to(
 # --- probes -----------------------------------------------------------------------------------------------------------
 
 
-def listed(**logprobs: float) -> dict[str, Any]:
+def listed(**logprobs):
     rows = [{"token": t.replace("_", " "), "logprob": math.log(p)} for t, p in logprobs.items()]
     return completion("Y", logprobs={"content": [{"token": "Y", "logprob": 0.0, "top_logprobs": rows}]})
 
@@ -204,9 +195,7 @@ def listed(**logprobs: float) -> dict[str, Any]:
         ({"Maybe": 0.6}, [0.5, 0.5], [0.0, 0.0], None),
     ],
 )
-def test_a_probe_reads_the_listed_tokens(
-    given: dict[str, float], p: list[float], mass: list[float], top: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_probe_reads_the_listed_tokens(given, p, mass, top, monkeypatch):
     with Loopback([lambda body: listed(**given)]) as loopback:
         meter = Meter()
         model = loaded(loopback, logprobs=5)
@@ -226,7 +215,7 @@ def test_a_probe_reads_the_listed_tokens(
     assert [e.kind for e in meter.events] == ["probe"]
 
 
-def test_labels_are_told_apart_by_their_first_token_and_a_server_without_logprobs_ends_the_run() -> None:
+def test_labels_are_told_apart_by_their_first_token_and_a_server_without_logprobs_ends_the_run():
     with Loopback() as loopback:
         s = loaded(loopback, logprobs=5).session(Meter())
         s.user("?")
@@ -239,7 +228,7 @@ def test_labels_are_told_apart_by_their_first_token_and_a_server_without_logprob
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
-def test_what_a_server_cannot_do_is_refused() -> None:
+def test_what_a_server_cannot_do_is_refused():
     with Loopback() as loopback:
         model = loaded(loopback)
         s = model.session(Meter())
@@ -258,7 +247,7 @@ def test_what_a_server_cannot_do_is_refused() -> None:
         assert model.capabilities == {"sampling"}
 
 
-def test_the_window_is_kept_by_the_local_count() -> None:
+def test_the_window_is_kept_by_the_local_count():
     with Loopback() as loopback:
         s = loaded(loopback, window=60).session(Meter())
         s.user("word " * 20)
@@ -269,7 +258,7 @@ def test_the_window_is_kept_by_the_local_count() -> None:
         assert loopback.asked == []
 
 
-def test_a_withheld_reply_fails_the_question() -> None:
+def test_a_withheld_reply_fails_the_question():
     with Loopback([lambda body: completion("", "content_filter")]) as loopback:
         s = loaded(loopback).session(Meter())
         s.user("?")
@@ -302,20 +291,20 @@ def test_a_withheld_reply_fails_the_question() -> None:
         ({"backend": "scripted", "base_url": None, "retries": 2}, "model.retries is for a model behind a server"),
     ],
 )
-def test_mistakes_are_found_without_asking_anybody(more: dict[str, Any], told: str) -> None:
+def test_mistakes_are_found_without_asking_anybody(more, told):
     problems = model_facts(config("http://127.0.0.1:9/v1").model_copy(update=more)).problems
     assert any(told in p for p in problems), problems
     assert "pa55" not in str(problems)
 
 
-def test_a_key_that_no_header_can_hold_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_no_header_can_hold_is_not_shown(monkeypatch):
     monkeypatch.setenv("MY_KEY", "pa55\nword")
     (told,) = model_facts(config("http://127.0.0.1:9/v1", api_key_env="MY_KEY")).problems
     assert "copy it again" in told
     assert "pa55" not in told
 
 
-def test_facts_tell_capabilities_window_and_what_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_facts_tell_capabilities_window_and_what_is_unknown(monkeypatch):
     monkeypatch.setenv("MY_KEY", "secret-0")
     plain = model_facts(config("http://10.0.0.1/v1", api_key_env="MY_KEY"))
     assert plain.problems == []
@@ -327,8 +316,8 @@ def test_facts_tell_capabilities_window_and_what_is_unknown(monkeypatch: pytest.
     assert "secret-0" not in str(plain)
 
 
-def test_the_identity_is_what_is_served_and_not_where() -> None:
-    def identity(**more: Any) -> dict[str, Any]:
+def test_the_identity_is_what_is_served_and_not_where():
+    def identity(**more):
         return model_facts(config("http://127.0.0.1:9/v1").model_copy(update=more)).identity
 
     same = identity()
@@ -337,7 +326,7 @@ def test_the_identity_is_what_is_served_and_not_where() -> None:
         assert identity(**other) != same
 
 
-def test_the_run_yaml_of_an_older_run_has_a_dtype_that_nobody_chose() -> None:
+def test_the_run_yaml_of_an_older_run_has_a_dtype_that_nobody_chose():
     """float32 was the default and stands there for a model behind a server too."""
     old = config("http://127.0.0.1:9/v1").model_copy(update={"dtype": "float32"})
     assert not any("model.dtype" in problem for problem in model_facts(old).problems)

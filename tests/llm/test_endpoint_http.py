@@ -1,7 +1,5 @@
 """Bad moments of a server, one by one: what is asked again, what fails the question, what ends the run."""
 
-from __future__ import annotations
-
 import re
 import threading
 import time
@@ -19,12 +17,12 @@ from tests.llm.endpoints import BODY, KEY, QUICK
 from tests.llm.loopback import Loopback
 
 
-def server(url: str, policy: RetryPolicy = QUICK) -> Server:
+def server(url, policy=QUICK):
     return Server(url, KEY, policy, "MY_KEY")
 
 
 @pytest.mark.parametrize("mood", ["500", "502", "503", "429", "408", "hang", "drip", "cut", "html", "garbled", "empty"])
-def test_a_bad_moment_is_asked_again_with_the_same_words(mood: str) -> None:
+def test_a_bad_moment_is_asked_again_with_the_same_words(mood):
     with Loopback([mood, "ok"]) as loopback:
         asked = server(loopback.url)
         tries = Tries()
@@ -46,7 +44,7 @@ def test_a_bad_moment_is_asked_again_with_the_same_words(mood: str) -> None:
         ("empty", "no choices, so it is no chat completion"),
     ],
 )
-def test_one_that_lasts_fails_the_question_with_its_cause(mood: str, told: str) -> None:
+def test_one_that_lasts_fails_the_question_with_its_cause(mood, told):
     with Loopback([mood]) as loopback:
         with pytest.raises(RequestFailed, match=re.escape(told)) as failed:
             complete(server(loopback.url), BODY)
@@ -56,7 +54,7 @@ def test_one_that_lasts_fails_the_question_with_its_cause(mood: str, told: str) 
 
 
 @pytest.mark.parametrize("mood", ["400", "413", "422", "418"])
-def test_a_request_that_is_refused_is_not_sent_again(mood: str) -> None:
+def test_a_request_that_is_refused_is_not_sent_again(mood):
     with Loopback([mood, "ok"]) as loopback:
         with pytest.raises(RequestFailed, match=f"refused the request: status {mood}") as failed:
             complete(server(loopback.url), BODY)
@@ -75,7 +73,7 @@ def test_a_request_that_is_refused_is_not_sent_again(mood: str) -> None:
         ("302", "answers with a redirect (302)"),
     ],
 )
-def test_what_would_hit_every_question_ends_the_run(mood: str, told: str) -> None:
+def test_what_would_hit_every_question_ends_the_run(mood, told):
     with Loopback([mood, "ok"]) as loopback:
         with pytest.raises(CannotRun, match=re.escape(told)) as failed:
             complete(server(loopback.url), BODY)
@@ -93,9 +91,7 @@ def test_what_would_hit_every_question_ends_the_run(mood: str, told: str) -> Non
         ("says 404 no", ("a\x1b[2J", 7, KEY), r"it offers \[key\]; correct"),
     ],
 )
-def test_a_model_that_the_server_does_not_know_ends_the_run_with_the_names_that_it_offers(
-    mood: str, served: tuple[str, ...], told: str
-) -> None:
+def test_a_model_that_the_server_does_not_know_ends_the_run_with_the_names_that_it_offers(mood, served, told):
     with Loopback([mood, "ok"], served=served) as loopback:
         with pytest.raises(CannotRun, match=told):
             complete(server(loopback.url), BODY)
@@ -105,12 +101,12 @@ def test_a_model_that_the_server_does_not_know_ends_the_run_with_the_names_that_
 @pytest.mark.parametrize(
     "mood", [f"says 400 the file of model '{BODY['model']}' was not found", "says 400 longer than this model's window"]
 )
-def test_a_400_of_a_model_that_is_served_or_for_another_reason_fails_the_question_alone(mood: str) -> None:
+def test_a_400_of_a_model_that_is_served_or_for_another_reason_fails_the_question_alone(mood):
     with Loopback([mood], served=[BODY["model"]]) as loopback, pytest.raises(RequestFailed):
         complete(server(loopback.url), BODY)
 
 
-def test_a_server_that_is_gone_is_a_bad_moment_and_no_server_at_the_start_is_an_error() -> None:
+def test_a_server_that_is_gone_is_a_bad_moment_and_no_server_at_the_start_is_an_error():
     with Loopback() as loopback:
         url = loopback.url
         server(url).alive()
@@ -121,9 +117,7 @@ def test_a_server_that_is_gone_is_a_bad_moment_and_no_server_at_the_start_is_an_
 
 
 @pytest.mark.parametrize(("status", "fine"), [("ok", True), ("404", True), ("500", True), ("401", False)])
-def test_a_server_without_a_list_of_models_is_alive_but_one_that_refuses_the_key_is_not_ours(
-    status: str, fine: bool
-) -> None:
+def test_a_server_without_a_list_of_models_is_alive_but_one_that_refuses_the_key_is_not_ours(status, fine):
     with Loopback(models=status) as loopback:
         if fine:
             server(loopback.url).alive()
@@ -132,7 +126,7 @@ def test_a_server_without_a_list_of_models_is_alive_but_one_that_refuses_the_key
                 server(loopback.url).alive()
 
 
-def test_a_connection_is_kept_for_the_next_request() -> None:
+def test_a_connection_is_kept_for_the_next_request():
     with Loopback(protocol="HTTP/1.1") as loopback:
         asked = server(loopback.url)
         for _ in range(3):
@@ -140,17 +134,17 @@ def test_a_connection_is_kept_for_the_next_request() -> None:
         assert (len(loopback.asked), len(loopback.connections)) == (3, 1)
 
 
-def test_retry_after_holds_for_every_thread() -> None:
+def test_retry_after_holds_for_every_thread():
     with Loopback(["429;0.6", "ok"]) as loopback:
         shared = server(loopback.url)
-        ended: list[float] = []
+        ended = []
         began = time.monotonic()
         threads = [threading.Thread(target=lambda: ended.append((complete(shared, BODY), time.monotonic())[1]))]
         threads[0].start()
         while not loopback.asked:
             time.sleep(0.005)
         time.sleep(0.15)  # the 429 has been read by now
-        threads.append(threading.Thread(target=threads[0]._target))  # type: ignore[attr-defined]
+        threads.append(threading.Thread(target=threads[0]._target))
         threads[1].start()
         for thread in threads:
             thread.join()
@@ -158,7 +152,7 @@ def test_retry_after_holds_for_every_thread() -> None:
         assert len(loopback.asked) == 3  # the second thread was not refused as well
 
 
-def test_a_wait_that_is_too_long_fails_the_question_at_once() -> None:
+def test_a_wait_that_is_too_long_fails_the_question_at_once():
     with Loopback(["429;3600"]) as loopback, pytest.raises(RequestFailed, match="asks to wait 3600 seconds"):
         complete(server(loopback.url), BODY)
     assert len(loopback.asked) == 1
@@ -167,11 +161,11 @@ def test_a_wait_that_is_too_long_fails_the_question_at_once() -> None:
 @pytest.mark.parametrize(
     ("text", "seconds"), [("2", 2.0), ("0.5", 0.5), ("-3", 0.0), ("", None), ("soon", None), ("nan", None)]
 )
-def test_retry_after_in_seconds(text: str, seconds: float | None) -> None:
+def test_retry_after_in_seconds(text, seconds):
     assert _retry_after(text) == seconds
 
 
-def test_retry_after_as_a_date() -> None:
+def test_retry_after_as_a_date():
     found = _retry_after(formatdate(time.time() + 100, usegmt=True))
     assert found is not None
     assert 97 < found <= 100
@@ -179,7 +173,7 @@ def test_retry_after_as_a_date() -> None:
 
 
 @given(retry=st.integers(1, 10_000), draw=st.floats(0, 1, exclude_max=True))
-def test_waits_double_up_to_a_cap_and_half_of_each_is_drawn(retry: int, draw: float) -> None:
+def test_waits_double_up_to_a_cap_and_half_of_each_is_drawn(retry, draw):
     policy = RetryPolicy()
     whole = min(30.0, 0.5 * 2 ** min(retry - 1, 100))
     assert whole / 2 <= policy.wait_before(retry, draw) <= whole
@@ -187,12 +181,12 @@ def test_waits_double_up_to_a_cap_and_half_of_each_is_drawn(retry: int, draw: fl
     assert policy.wait_before(3, 0.5) == 1.5
 
 
-def test_a_run_that_ends_does_not_wait_for_the_next_try() -> None:
+def test_a_run_that_ends_does_not_wait_for_the_next_try():
     slow = RetryPolicy(timeout=1, retries=3, first=60, longest=60)
-    ended: list[str] = []
+    ended = []
     with Loopback(["500"]) as loopback:
 
-        def work() -> None:
+        def work():
             try:
                 complete(server(loopback.url, slow), BODY)
             except Stopped:

@@ -1,7 +1,5 @@
 """Whole runs over a server on this machine: failures, resuming, questions in flight, Ctrl-C, and where the key must not be."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -11,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,18 +21,18 @@ from tests.llm.loopback import Loopback, completion
 Run = Callable[..., Ended]
 
 
-def told(body: dict[str, Any]) -> dict[str, Any]:
+def told(body):
     """A reply that depends on the request alone."""
     return completion(f"answer {sum(map(ord, content(body))) % 97}")
 
 
-def same(row: dict[str, Any]) -> dict[str, Any]:
+def same(row):
     """A record without what an earlier or a slower try changes."""
     kept = {k: v for k, v in row.items() if k not in ("usage", "notes")}
     return kept | {"tokens": {k: v["tokens_in"] for k, v in row["usage"].items()}}
 
 
-def test_failures_are_recorded_and_only_they_are_asked_again(here: Run) -> None:
+def test_failures_are_recorded_and_only_they_are_asked_again(here):
     with Loopback([told]) as server:
         clean = here(*words(server, "--out", "clean"))
         asked = [content(body) for body in server.asked]
@@ -65,7 +62,7 @@ def test_failures_are_recorded_and_only_they_are_asked_again(here: Run) -> None:
     assert len(starts) == 3
 
 
-def test_a_server_that_moved_goes_on_with_the_run_and_the_manifest_says_so(here: Run) -> None:
+def test_a_server_that_moved_goes_on_with_the_run_and_the_manifest_says_so(here):
     with Loopback([told]) as server:
         first = here(*words(server, limit=1))
     with Loopback([told]) as moved:
@@ -83,7 +80,7 @@ def test_a_server_that_moved_goes_on_with_the_run_and_the_manifest_says_so(here:
     assert manifest["first_prompts"]["reader"]["text"].startswith("[user]\n")
 
 
-def test_a_key_that_is_refused_in_mid_run_keeps_what_is_there(here: Run) -> None:
+def test_a_key_that_is_refused_in_mid_run_keeps_what_is_there(here):
     with Loopback([told, told, "401", told]) as server:
         stopped = here(*words(server))
         assert stopped.returncode == 3
@@ -94,11 +91,11 @@ def test_a_key_that_is_refused_in_mid_run_keeps_what_is_there(here: Run) -> None
         assert last(done)["summary"]["n_total"] == 6
 
 
-def test_eight_questions_are_eight_requests_at_once_and_never_nine(here: Run) -> None:
+def test_eight_questions_are_eight_requests_at_once_and_never_nine(here):
     # Nobody is answered before eight requests are there: one at a time, or seven, would break the barrier.
     together = threading.Barrier(8)
 
-    def held(body: dict[str, Any]) -> dict[str, Any]:
+    def held(body):
         together.wait(60)
         return told(body)
 
@@ -114,7 +111,7 @@ def test_eight_questions_are_eight_requests_at_once_and_never_nine(here: Run) ->
 
 
 @pytest.mark.parametrize("parallel", [1, 8])
-def test_ctrl_c_on_a_server_that_never_replies(parallel: int, tmp_path: Path, environment: dict[str, str]) -> None:
+def test_ctrl_c_on_a_server_that_never_replies(parallel, tmp_path, environment):
     with Loopback(["hang"]) as loopback:
         command = words(loopback, "--parallel", str(parallel), limit=12, timeout=60)
         env = {**environment, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
@@ -135,7 +132,7 @@ def test_ctrl_c_on_a_server_that_never_replies(parallel: int, tmp_path: Path, en
     assert took < 2, f"{took:.1f} s"
 
 
-def test_what_cannot_work_is_refused_before_anything_is_asked(here: Run, tmp_path: Path) -> None:
+def test_what_cannot_work_is_refused_before_anything_is_asked(here, tmp_path):
     with Loopback() as server:
         refused = here(*words(server, method="pecan"))
         assert server.asked == []
@@ -149,18 +146,13 @@ def test_what_cannot_work_is_refused_before_anything_is_asked(here: Run, tmp_pat
     assert not list(tmp_path.rglob("run.yaml"))
 
 
-def found(root: Path, text: str) -> list[str]:
+def found(root, text):
     """Files below `root` that hold `text`, in their bytes or in their name."""
     files = [p for p in root.rglob("*") if p.is_file()]
     return [str(p) for p in files if text.encode() in p.read_bytes() or text in str(p)]
 
 
-def test_the_key_is_in_no_file_and_in_no_message(
-    here: Run,
-    uri: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_key_is_in_no_file_and_in_no_message(here, uri, tmp_path, monkeypatch):
     pytest.importorskip("mlflow", reason="MLflow is not installed; its files are not looked through")
     monkeypatch.setenv("SOME_KEY", KEY)
     moods = ["500", "400", lambda body: completion(f"the key is {KEY}"), told]

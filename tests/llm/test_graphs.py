@@ -3,8 +3,6 @@
 The attention call is one operation here, which does what torch documents of it and reads its lengths when it runs.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from itertools import pairwise

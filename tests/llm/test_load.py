@@ -1,7 +1,5 @@
 """Loading: what is wrong with a folder is said in one sentence; identity changes with what changes the output."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,11 +1,6 @@
 """Replies across runs: a request is sent once, its cost is booked each time, and whatever changes a reply sends it again."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,10 +8,8 @@ from harness.cost.meter import Meter
 from harness.models import CacheLimit
 from harness.storage.reply_cache import Replies
 
-Talk = Callable[[Any], list[Any]]
 
-
-def talk(session: Any) -> list[Any]:
+def talk(session):
     """Requests of every kind in one context."""
     session.user("The river town of Abel lies north.")
     first = session.write(6)
@@ -27,7 +20,7 @@ def talk(session: Any) -> list[Any]:
     return [first, probe, scores, second, session.length()]
 
 
-def ask(model: Any, what: Talk, root: Path | None, **changed: Any) -> tuple[list[Any], list[dict[str, Any]]]:
+def ask(model, what, root, **changed):
     """What `what` gives, and the events that it costs, without their seconds."""
     meter = Meter()
     with model.session(meter, **{k: v for k, v in changed.items() if k == "adapter"}) as session:
@@ -37,15 +30,15 @@ def ask(model: Any, what: Talk, root: Path | None, **changed: Any) -> tuple[list
     return told, [{k: v for k, v in asdict(event).items() if k != "seconds"} for event in meter.events]
 
 
-def sent(events: list[dict[str, Any]]) -> int:
+def sent(events):
     return sum(event["requests"] - event["recalled"] for event in events)
 
 
-def costs(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def costs(events):
     return [{k: v for k, v in event.items() if k != "recalled"} for event in events]
 
 
-def test_a_second_run_sends_nothing_and_costs_the_same(tiny: Any, tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_second_run_sends_nothing_and_costs_the_same(tiny, tmp_path, monkeypatch):
     plain, paid = ask(tiny, talk, None)
     first, cold = ask(tiny, talk, tmp_path)
     monkeypatch.setattr(tiny, "forward", lambda *_: pytest.fail("the model was run"))
@@ -55,8 +48,8 @@ def test_a_second_run_sends_nothing_and_costs_the_same(tiny: Any, tmp_path: Path
     assert (sent(cold), sent(warm)) == (4, 0)
 
 
-def test_what_follows_kept_replies_is_as_without_them(tiny: Any, tiny_pieces: Any, tmp_path: Path) -> None:
-    def longer(session: Any) -> list[Any]:
+def test_what_follows_kept_replies_is_as_without_them(tiny, tiny_pieces, tmp_path):
+    def longer(session):
         told = talk(session)
         session.user("Given the above, where is the bridge?")
         told.append(session.write(5))
@@ -76,16 +69,16 @@ def test_what_follows_kept_replies_is_as_without_them(tiny: Any, tiny_pieces: An
         assert sent(events) == 1
 
 
-def simple(text: str = "Abel", most: int = 4, **how: Any) -> Talk:
-    def told(session: Any) -> list[Any]:
+def simple(text="Abel", most=4, **how):
+    def told(session):
         session.user(text)
         return [session.write(most, **how)]
 
     return told
 
 
-def probe(*labels: str) -> Talk:
-    def told(session: Any) -> list[Any]:
+def probe(*labels):
+    def told(session):
         session.user("Abel")
         return [session.probe(labels)]
 
@@ -109,13 +102,13 @@ WARM = {"temperature": 0.7, "top_p": 0.9, "seed": 3}
         (probe("Yes", "No"), probe("Yes", "Question")),
     ],
 )
-def test_another_request_is_sent(tiny: Any, tmp_path: Path, before: Talk, then: Talk) -> None:
+def test_another_request_is_sent(tiny, tmp_path, before, then):
     ask(tiny, before, tmp_path)
     assert sent(ask(tiny, before, tmp_path)[1]) == 0
     assert sent(ask(tiny, then, tmp_path)[1]) == 1
 
 
-def test_what_changes_the_model_sends_again(tiny: Any, tmp_path: Path) -> None:
+def test_what_changes_the_model_sends_again(tiny, tmp_path):
     ask(tiny, simple(), tmp_path)
     for part in tiny.identity:
         other = {**tiny.identity, part: "another"}
@@ -124,7 +117,7 @@ def test_what_changes_the_model_sends_again(tiny: Any, tmp_path: Path) -> None:
     assert sent(ask(tiny, simple(), tmp_path)[1]) == 0
 
 
-def test_an_adapter_is_part_of_a_request(tiny: Any) -> None:
+def test_an_adapter_is_part_of_a_request(tiny):
     requests = []
     for adapter in (None, "one", "two"):
         session = tiny.session(Meter())
@@ -134,29 +127,29 @@ def test_an_adapter_is_part_of_a_request(tiny: Any) -> None:
     assert len(set(requests)) == 3
 
 
-def unseeded(session: Any) -> list[Any]:
+def unseeded(session):
     return simple(temperature=0.7)(session)
 
 
-def watched(session: Any) -> list[Any]:
+def watched(session):
     span = session.user("The river town")
     return [session.write(3, watch=[span]).text]
 
 
-def bounded(session: Any) -> list[Any]:
+def bounded(session):
     session.user("The river town of Abel lies north of the old bridge.")
     session.bound(CacheLimit(8))
     return [session.write(3).text]
 
 
 @pytest.mark.parametrize("what", [unseeded, watched, bounded])
-def test_what_is_never_kept_is_sent_each_time(tiny: Any, tmp_path: Path, what: Talk) -> None:
+def test_what_is_never_kept_is_sent_each_time(tiny, tmp_path, what):
     ask(tiny, what, tmp_path)
     assert sent(ask(tiny, what, tmp_path)[1]) == 1
 
 
 @pytest.mark.parametrize(("old", "new"), [('"finish"', '"finis"'), ('"value"', '{"value"'), ('"new": ', '"new": 1')])
-def test_a_damaged_reply_is_sent_again(tiny: Any, tmp_path: Path, old: str, new: str) -> None:
+def test_a_damaged_reply_is_sent_again(tiny, tmp_path, old, new):
     first, _ = ask(tiny, simple(), tmp_path)
     (path,) = tmp_path.glob("replies/*/*/*.json")
     text = path.read_text()

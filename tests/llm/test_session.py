@@ -1,7 +1,5 @@
 """The session against direct computations on a small random Llama."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from dataclasses import replace

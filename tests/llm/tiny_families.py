@@ -1,12 +1,9 @@
 """A tiny random model of any family of transformers, saved as a folder that `load_model` takes."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import json
 import shutil
-from pathlib import Path
 
 import torch
 from transformers import AutoModelForCausalLM
@@ -84,7 +81,7 @@ FIXES = {
 }
 
 
-def config_of(family: str, **changes):
+def config_of(family, **changes):
     """The family's config with tiny sizes; raises what transformers raises when they do not go together."""
     kind = CONFIG_MAPPING[family]
     alias = getattr(kind, "attribute_map", {})
@@ -106,7 +103,7 @@ def network(config):
     return net
 
 
-def tokenizer_folder(folder: Path) -> Path:
+def tokenizer_folder(folder):
     """A folder with the tokenizer of all these models."""
     words = "The river town of Abel lies north of the old bridge. Mira Tal founded the school in 1902. Yes No "
     save(folder, [words * 3], hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=4)
@@ -116,7 +113,7 @@ def tokenizer_folder(folder: Path) -> Path:
     return folder
 
 
-def describe(folder: Path, tokenizer: Path, **settings) -> Path:
+def describe(folder, tokenizer, **settings):
     """A model folder with a config.json of `settings` and no weights in its file."""
     shutil.copytree(tokenizer, folder)
     (folder / "config.json").write_text(json.dumps(settings))
@@ -124,7 +121,7 @@ def describe(folder: Path, tokenizer: Path, **settings) -> Path:
     return folder
 
 
-def saved(folder: Path, tokenizer: Path, family: str, **changes) -> Path:
+def saved(folder, tokenizer, family, **changes):
     """A model folder of `family`, with weights."""
     net = network(config_of(family, **changes))
     shutil.copytree(tokenizer, folder)

@@ -20,11 +20,11 @@ CONFIG = LongRefinerConfig(scoring="bm25", paragraph_words=1)
 MODEL = FakeTools().model()
 
 
-def section(title: str, *children: Clip | Part) -> Part:
+def section(title, *children):
     return Part("section", title, children)
 
 
-def root(*children: Clip | Part) -> Part:
+def root(*children):
     return Part("root", "", children)
 
 
@@ -106,7 +106,7 @@ def test_a_written_outline_is_read_back(outline, mark):
 # --- filled from the text ---------------------------------------------------------------------------------------------
 
 
-def whole(tree: Tree, text: str) -> None:
+def whole(tree, text):
     """Leaves in order, none over another, every character that is no white space in one of them."""
     spans = [(tree.nodes[i].start, tree.nodes[i].end) for i in tree.leaves()]
     assert all(0 <= a < b <= len(text) for a, b in spans)
@@ -147,7 +147,7 @@ def test_the_outline_of_a_text_places_all_of_it(sizes):
     paragraphs = [[" ".join(f"w{next(number)}" for _ in range(size)) for size in part] for part in sizes]
     text = "\n\n".join(p for part in paragraphs for p in part)
 
-    def short(p: str) -> Clip:
+    def short(p):
         return clip(p, [m.span() for m in re.finditer(r"\s*\S+", p)], 8)
 
     outline = root(*(section(f"S{i}", *map(short, part)) for i, part in enumerate(paragraphs)))
@@ -159,7 +159,7 @@ def test_the_outline_of_a_text_places_all_of_it(sizes):
     assert [text[n.start : n.end] for n in parts] == ["\n\n".join(part) for part in paragraphs]
 
 
-def spans_of(text: str, *clipped: Clip) -> list[str | None]:
+def spans_of(text, *clipped):
     return [None if span is None else text[slice(*span)] for span in fill(clipped, text)]
 
 

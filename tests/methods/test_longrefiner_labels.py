@@ -1,9 +1,7 @@
 """LongRefiner's training data and measures: a page's headings, a teacher's labels, F1 by hand, adapters by name."""
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,7 +33,7 @@ LONG = "This paragraph has the twenty words that it takes to stand alone, so not
 SHORT = "A short one."
 
 
-def words(text: str) -> list[tuple[int, int]]:
+def words(text):
     found, at = [], 0
     for word in text.split():
         start = text.index(word, at)
@@ -54,7 +52,7 @@ PAGES = {
 
 
 @pytest.mark.parametrize("text", PAGES.values(), ids=PAGES)
-def test_a_page_says_its_outline_itself(text: str) -> None:
+def test_a_page_says_its_outline_itself(text):
     found = of_page(text, words)
     assert found.text == " ".join([LONG] * 3)
     early = Part("sub-section", "Early years", (CLIP,))
@@ -62,17 +60,17 @@ def test_a_page_says_its_outline_itself(text: str) -> None:
     assert parse(write(found.outline)) == found.outline
 
 
-def test_short_paragraphs_join_and_the_last_one_is_not_lost() -> None:
+def test_short_paragraphs_join_and_the_last_one_is_not_lost():
     found = of_page(f"== A ==\n{SHORT}\n{LONG}\n{LONG}\n{SHORT}\n== Empty ==\n== B ==\n{LONG}", words)
     assert found.text == f"{SHORT} {LONG} {LONG} {SHORT} {LONG}"
     assert [(p.kind, p.title, len(p.children)) for p in found.outline.children] == [
         ("section", "A", 2),
         ("section", "B", 1),
-    ]  # type: ignore[union-attr]
+    ]
 
 
 @pytest.mark.parametrize("text", ["", LONG, f"{LONG}\n{LONG}\n{LONG}", f"== A ==\n{LONG}\n{LONG}"], ids=range(4))
-def test_a_page_that_says_too_little_is_none(text: str) -> None:
+def test_a_page_that_says_too_little_is_none(text):
     assert of_page(text, words) is None
 
 
@@ -89,21 +87,21 @@ class Labels:
     asked: str = ""
     task: Task = field(default_factory=lambda: Task(instruction="x", max_answer_tokens=8))
 
-    def __post_init__(self) -> None:
-        self.model = ScriptedModel(Script(replies=self.replies, window=9000))  # type: ignore[arg-type]
-        self.built = ScriptedModel(Script(replies=[{"reply": self.outline}], window=9000))  # type: ignore[list-item]
+    def __post_init__(self):
+        self.model = ScriptedModel(Script(replies=self.replies, window=9000))
+        self.built = ScriptedModel(Script(replies=[{"reply": self.outline}], window=9000))
         self.meter, self.results, self.offsets = Meter(), dict[str, Any](), self.model.offsets
 
-    def teacher(self) -> MeteredModel:
+    def teacher(self):
         return MeteredModel(self.model, Meter(), "teacher")
 
-    def base(self) -> MeteredModel:
+    def base(self):
         return MeteredModel(self.built, Meter(), "refiner")
 
-    def most(self, tokens: int) -> int:
+    def most(self, tokens):
         return min(tokens, self.limit)
 
-    def once(self, key: str, fn: Callable[[], Any]) -> Any:
+    def once(self, key, fn):
         if key not in self.results:
             self.results[key] = fn()
         return self.results[key]
@@ -127,13 +125,13 @@ ANALYSIS, STRUCTURING, SELECTION = tasks(LongRefinerConfig())
         ("", None),
     ],
 )
-def test_levels(reply: str, found: str | None) -> None:
+def test_levels(reply, found):
     assert level(reply) == found
     scenes = ANALYSIS.label(QUESTION, [DOCUMENT], Labels([{"reply": reply}]))
     assert [scene.verdicts for scene in scenes] == ([(found == "local",)] if found else [])
 
 
-def test_an_outline_is_the_pages_own_or_the_teachers() -> None:
+def test_an_outline_is_the_pages_own_or_the_teachers():
     (own,) = STRUCTURING.label(None, [Document("p", PAGES["wiki"])], Labels([{"reply": TOLD}]))
     assert own.texts == (" ".join([LONG] * 3),)
     (told,) = STRUCTURING.label(None, [DOCUMENT], Labels([{"reply": TOLD}]))
@@ -142,7 +140,7 @@ def test_an_outline_is_the_pages_own_or_the_teachers() -> None:
         assert STRUCTURING.label(None, [DOCUMENT], Labels([{"reply": reply}])) == []
 
 
-def test_titles_are_selected_from_the_trained_models_outline() -> None:
+def test_titles_are_selected_from_the_trained_models_outline():
     labels = Labels([{"reply": '["work", "Nowhere"]'}], TOLD)
     task = tasks(LongRefinerConfig())[2]
     (scene,) = task.label(QUESTION, [DOCUMENT], labels)
@@ -160,7 +158,7 @@ def test_titles_are_selected_from_the_trained_models_outline() -> None:
     )  # nothing to select from
 
 
-def test_labels_are_kept_and_gone_on_with(tmp_path: Path) -> None:
+def test_labels_are_kept_and_gone_on_with(tmp_path):
     path, told = tmp_path / "analysis.jsonl", list[str]()
     local, wide = ({"reply": json.dumps({"query_type": kind})} for kind in ("local", "global"))
     work = [(f"q{i}", Question(f"q{i}", f"Who is {i}?", ("d",)), [DOCUMENT]) for i in range(4)]
@@ -177,7 +175,7 @@ def test_labels_are_kept_and_gone_on_with(tmp_path: Path) -> None:
     assert same == scenes[0]
 
 
-def test_what_the_teacher_cannot_read_is_left_out_and_said(tmp_path: Path) -> None:
+def test_what_the_teacher_cannot_read_is_left_out_and_said(tmp_path):
     labels = Labels([{"reply": TOLD}])
     labels.model.window = 40
     write_labels(tmp_path / "s.jsonl", STRUCTURING, [("d", None, [DOCUMENT])], {}, labels, lambda _: None)
@@ -186,7 +184,7 @@ def test_what_the_teacher_cannot_read_is_left_out_and_said(tmp_path: Path) -> No
     assert "window" in line["left_out"]
 
 
-def test_the_printed_prompts_ask_for_the_labels_of_the_paper() -> None:
+def test_the_printed_prompts_ask_for_the_labels_of_the_paper():
     settings = read(Settings, "longrefiner", "paper", ("analysis", "structuring", "selection"), {})
     labels = Labels([{"reply": '{"query_type": "[Local]"}'}], asked=settings.of("analysis").asked)
     (scene,) = ANALYSIS.label(QUESTION, [DOCUMENT], labels)
@@ -198,8 +196,8 @@ def test_the_printed_prompts_ask_for_the_labels_of_the_paper() -> None:
     assert f"**Question**:{QUESTION.text}\nOutput:" in labels.model.prompts[-1]
 
 
-def test_an_outline_that_is_longer_than_a_reply_may_be_is_left_out_and_said(tmp_path: Path) -> None:
-    told: list[str] = []
+def test_an_outline_that_is_longer_than_a_reply_may_be_is_left_out_and_said(tmp_path):
+    told = []
     write_labels(
         tmp_path / "s.jsonl",
         STRUCTURING,
@@ -214,15 +212,15 @@ def test_an_outline_that_is_longer_than_a_reply_may_be_is_left_out_and_said(tmp_
 
 
 @pytest.mark.parametrize(("length", "seconds", "most"), [(10, 9e9, 10), (900, 9e9, 500), (900, 1e-12, 1)])
-def test_a_long_reply_fits_into_a_row_and_into_its_time(length: int, seconds: float, most: int) -> None:
-    teacher = ScriptedModel(Script(replies=[{"reply": "one two three"}], window=9000))  # type: ignore[list-item]
+def test_a_long_reply_fits_into_a_row_and_into_its_time(length, seconds, most):
+    teacher = ScriptedModel(Script(replies=[{"reply": "one two three"}], window=9000))
     made = Models(
         Task(instruction="x", max_answer_tokens=8), lambda: teacher, lambda: teacher, teacher.offsets, length, seconds
     )
     assert made.most(500) == most
 
 
-def test_a_text_is_an_item_once_and_the_sets_take_turns() -> None:
+def test_a_text_is_an_item_once_and_the_sets_take_turns():
     documents = {"a": Document("a", "one"), "b": Document("b", "one"), "c": Document("c", "two")}
     asked = {"x": ("a", "c"), "y": ("b", "c"), "z": ("c",)}
     x, y, z = (Example(Question(q, q, ids), Gold(("never",))) for q, ids in asked.items())
@@ -237,7 +235,7 @@ def test_a_text_is_an_item_once_and_the_sets_take_turns() -> None:
 # --- measures ---------------------------------------------------------------------------------------------------------
 
 
-def test_measures_by_hand() -> None:
+def test_measures_by_hand():
     task = Task(instruction="x", max_answer_tokens=8)
     scene = Scene(QUESTION, (), task, ("['A', 'B']",), (True,))
     assert ANALYSIS.measure(scene, SceneOutcome(p_first=[0.6])) == {"accuracy": 1.0}
@@ -259,7 +257,7 @@ def test_measures_by_hand() -> None:
 # --- adapters by name -------------------------------------------------------------------------------------------------
 
 
-def test_auto_takes_what_the_model_has() -> None:
+def test_auto_takes_what_the_model_has():
     config = LongRefinerConfig(selection_adapter="mine", structuring_adapter=None)
     assert config.adapters() == {"analysis": ("analysis", True), "selection": ("mine", True)}
     tools = FakeTools()
@@ -274,12 +272,12 @@ def test_auto_takes_what_the_model_has() -> None:
     ]
 
 
-def chosen(preset: str, **sets: Any) -> Any:
+def chosen(preset, **sets):
     keys = {"dataset.tokens": 300, **{k.replace("__", "."): v for k, v in sets.items()}}
     return plan_choices(Choices(method=preset, dataset="pocket/retrieved", profile="pocket", limit=2, sets=keys))
 
 
-def test_a_named_adapter_must_be_there() -> None:
+def test_a_named_adapter_must_be_there():
     with pytest.raises(UserError, match=r"of its refiner \(mine\), .* name them \(--set roles.refiner.adapters.mine="):
         chosen("longrefiner-bm25", method__selection_adapter="mine")
 
@@ -299,7 +297,7 @@ REFUSED = (
         ("longrefiner-no-refinement", "structuring"),
     ],
 )
-def test_a_model_without_the_adapters_of_its_tasks_is_refused(preset: str, tasks: str) -> None:
+def test_a_model_without_the_adapters_of_its_tasks_is_refused(preset, tasks):
     with pytest.raises(UserError, match=REFUSED.format(preset=preset, tasks=tasks)):
         chosen(preset, roles__refiner="random")
     with pytest.raises(UserError, match=r"\(analysis, selection\), which"):
@@ -307,11 +305,11 @@ def test_a_model_without_the_adapters_of_its_tasks_is_refused(preset: str, tasks
 
 
 @pytest.mark.parametrize("preset", ["longrefiner-no-adapters", "longrefiner-no-structuring"])
-def test_a_row_that_uses_no_adapters_runs_on_any_model(preset: str) -> None:
+def test_a_row_that_uses_no_adapters_runs_on_any_model(preset):
     assert chosen(preset, roles__refiner="random").models["refiner"].adapters == {}
 
 
-def test_a_model_is_not_told_to_try_a_method_that_it_has_no_adapters_for() -> None:
+def test_a_model_is_not_told_to_try_a_method_that_it_has_no_adapters_for():
     found = fitting(CAPABILITIES)
     assert [name for name in found if name.startswith("longrefiner")] == [
         "longrefiner-no-adapters",
@@ -319,7 +317,7 @@ def test_a_model_is_not_told_to_try_a_method_that_it_has_no_adapters_for() -> No
     ]
 
 
-def test_adapters_of_the_package_are_the_refiners_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_adapters_of_the_package_are_the_refiners_alone(tmp_path, monkeypatch):
     package = tmp_path / "carrier"
     for task in ("analysis", "selection"):
         (package / "lora" / task).mkdir(parents=True)

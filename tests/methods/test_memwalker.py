@@ -375,6 +375,3 @@ def test_choices_are_read_strictly(reply, count, back, number):
 @pytest.mark.parametrize(("reply", "found"), VERDICTS)
 def test_verdicts_are_read_strictly(reply, found):
     assert verdict(reply) == found
-
-
-# --- with the embedded model ------------------------------------------------------------------------------------------

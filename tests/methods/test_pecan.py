@@ -1,9 +1,7 @@
 """PECAN's known answers, worked by hand, on a model that replays a table."""
 
 import contextlib
-import itertools
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +13,6 @@ from methods.pecan import Pecan
 from methods.pecan.build import pack, parse_points
 from methods.pecan.config import PecanConfig
 from methods.pecan.prompts import POINTS
-from methods.pecan.search import choose
 from tests.methods.conftest import FakeTools
 from tests.methods.pecan_search import CHUNKS, SUMMARY, TEXT, attention, probes, run
 
@@ -118,23 +115,6 @@ def test_window_full_stops_or_skips(window_full, visited):
     assert seen[-1] == ("exhausted", [4, 5, 0, 1, 2, 3])
 
 
-def test_similarity_and_attention_are_added_as_shares():
-    z, cosine = np.array([0.0, 3.0, 1.0, 0.0]), np.array([0.5, -0.2, 0.3, 0.2])
-    free = np.array([True, True, True, False])
-
-    def total(**params):
-        return choose(z, cosine, free, PecanConfig(**params))[0].tolist()
-
-    inf = float("-inf")
-    assert total() == pytest.approx([0.5, 0.75, 0.25 + 0.3, inf])
-    assert total(similarity_scale="unvisited") == pytest.approx([0.625, 0.75, 0.25 + 0.375, inf])
-    assert total(similarity_scale="raw") == pytest.approx([0.5, 0.75, 0.55, inf])
-    assert total(attention_scale="raw") == pytest.approx([0.5, 3.0, 1.3, inf])
-    assert total(similarity=False) == pytest.approx([0, 0.75, 0.25, inf])
-    assert total(attention=False) == pytest.approx([0.5, 0, 0.3, inf])
-    assert choose(np.zeros(4), np.zeros(4), free, PecanConfig())[0].tolist() == [0, 0, 0, inf]
-
-
 def test_levels_go_on_until_one_call_held_all():
     replies = [
         Rule(when="aa ab ac\nba bb bc\n\nSplit", reply="* one", once=True),
@@ -197,14 +177,6 @@ def test_parse_points(text, truncated, points, how):
     assert [p.text for p in found.points] == points
     assert found.how == how
     assert all(" ".join(text[p.start : p.end].split()) == p.text for p in found.points)
-
-
-@settings(deadline=None)
-@given(st.text(alphabet="ab .*-\n1)\u2022", max_size=40), st.booleans())
-def test_parsed_points_never_overlap_and_lose_no_word_of_a_bullet(text, truncated):
-    points = parse_points(text, truncated).points
-    assert all(a.end <= b.start for a, b in itertools.pairwise(points))
-    assert all(p.text and "\n" not in p.text for p in points)
 
 
 @settings(deadline=None)

@@ -67,6 +67,7 @@ def search(p_yes=(), similar=COSINE, replies=REPLIES, attend=attention, **params
         ({"similarity_scale": "unvisited"}, [4, 5, 0, 2, 3, 1]),
         # Rows of attention sum over tokens: r4 = 2 x 0.2 x 2 = 0.8, r5 = 3.0, both twice as large; the edges' shares stay.
         ({"token_mean": "sum"}, [4, 5, 0, 3, 2, 1]),
+        ({"attention_scale": "raw"}, [4, 5, 3, 0, 2, 1]),  # z as it is and shares of cosine: 0.737, 0.423, 0.59, 0.983
     ],
     ids=str,
 )

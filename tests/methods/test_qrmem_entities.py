@@ -29,17 +29,17 @@ FAMILY = sorted(name for name in presets.names("methods") if name.split("-")[0] 
         (["İzmir", "US"], "İİ and us", False),
     ],
 )
-def test_case_matters_for_acronyms_in_a_question(mentions: list[str], question: str, named: bool) -> None:
+def test_case_matters_for_acronyms_in_a_question(mentions, question, named):
     memory = Memory([(0, 1)], [mentions[0]], [mentions], [[0]])
     assert memory.named_in(question) == ([0] if named else [])
 
 
-def test_a_mention_inside_a_longer_one_is_none_whatever_its_case() -> None:
+def test_a_mention_inside_a_longer_one_is_none_whatever_its_case():
     memory = Memory([(0, 1)], ["US", "us navy yard"], [["US"], ["us navy yard"]], [[0], [0]])
     assert memory.named_in("at the US Navy Yard") == [1]
 
 
-def test_an_acronym_is_no_pronoun_and_a_name_in_capitals_is_that_name() -> None:
+def test_an_acronym_is_no_pronoun_and_a_name_in_capitals_is_that_name():
     found = merge_entities([SubGraph(["US", "us", "TOREN", "Toren"])], ["x"])
     assert found.mentions == [["US"], ["us"], ["TOREN", "Toren"]]
 
@@ -49,7 +49,7 @@ PRONOUNS = "I You He She It We They My Your His Her Its Our Their Mine Hers Thei
 
 @pytest.mark.parametrize("word", PRONOUNS.split())
 @pytest.mark.parametrize("before", ["", "Toren left. ", 'Toren said, "', "A line\n"])
-def test_a_capitalised_pronoun_at_the_start_of_a_sentence_is_no_entity(word: str, before: str) -> None:
+def test_a_capitalised_pronoun_at_the_start_of_a_sentence_is_no_entity(word, before):
     segment = f"{before}{word} came to Kelford, and {word.lower()} stayed."
     assert _written(word, segment) == ""
     assert word not in entities.recogniser("rules").names(segment)
@@ -70,7 +70,7 @@ def test_a_capitalised_pronoun_at_the_start_of_a_sentence_is_no_entity(word: str
         ("The Who", "The Who sang.", "The Who"),
     ],
 )
-def test_which_function_words_are_names(name: str, segment: str, kept: str) -> None:
+def test_which_function_words_are_names(name, segment, kept):
     assert _written(name, segment) == kept
 
 
@@ -84,7 +84,7 @@ def test_which_function_words_are_names(name: str, segment: str, kept: str) -> N
         ("They’re late.", []),
     ],
 )
-def test_the_rules_know_acronyms_from_pronouns(text: str, names: list[str]) -> None:
+def test_the_rules_know_acronyms_from_pronouns(text, names):
     found = entities.recogniser("rules").names(text)
     assert [name for name in found if name.split()[0] not in ("SAID", "ALL")] == names
 
@@ -93,7 +93,7 @@ def test_the_rules_know_acronyms_from_pronouns(text: str, names: list[str]) -> N
 
 
 @pytest.mark.parametrize("preset", FAMILY)
-def test_profile_paper_finds_entities_with_stanza_and_the_default_with_rules(preset: str) -> None:
+def test_profile_paper_finds_entities_with_stanza_and_the_default_with_rules(preset):
     plain, paper = (
         resolve(Choices(method=preset, dataset="pocket/musique", profile=profile)) for profile in (None, "paper")
     )
@@ -102,7 +102,7 @@ def test_profile_paper_finds_entities_with_stanza_and_the_default_with_rules(pre
     assert paper.origins["method.params.recogniser"] == "profile paper"
 
 
-def _said(**sets: str) -> str:
+def _said(**sets):
     """What the plan says of QRMeM with stanza."""
     with pytest.raises(HarnessError) as caught:
         plan_choices(
@@ -118,7 +118,7 @@ def _said(**sets: str) -> str:
 
 
 def test_the_plan_says_what_stanza_needs_before_anything_is_loaded(monkeypatch, tmp_path):
-    here: set[str] = set()
+    here = set()
     monkeypatch.setattr(entities, "find_spec", lambda name: object() if name in here else None)
     monkeypatch.setenv("STANZA_RESOURCES_DIR", str(tmp_path))
     fetch = "python -c \"import stanza; stanza.download('en', processors='tokenize,ner')\""

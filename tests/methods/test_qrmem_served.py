@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,7 +15,7 @@ Run = Callable[..., Ended]
 BUILD = ("Summarise", "Find the key entities", "Describe how entities", "Look for what is missing", "Two parts")
 
 
-def told(body: dict[str, Any]) -> dict[str, Any]:
+def told(body):
     """A model that lists nothing, and answers at once."""
     asked = content(body)
     if "Read the text and answer" in asked:
@@ -24,21 +23,21 @@ def told(body: dict[str, Any]) -> dict[str, Any]:
     return completion(f"text {sum(map(ord, asked)) % 9973}" if "Summarise" in asked else "none")
 
 
-def construction(server: Loopback) -> list[str]:
+def construction(server):
     return [text for body in server.asked if any(head in (text := content(body)) for head in BUILD)]
 
 
-def documents(done: Ended) -> list[dict[str, Any]]:
+def documents(done):
     lines = (Path(last(done)["run"]) / "documents.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines]
 
 
-def to_the_model(usage: dict[str, Any]) -> int:
+def to_the_model(usage):
     return int(usage["requests"] - usage["encoder_requests"])
 
 
 @pytest.mark.parametrize("mood", ["500", "cut"])
-def test_a_memory_that_breaks_is_gone_on_with(here: Run, mood: str) -> None:
+def test_a_memory_that_breaks_is_gone_on_with(here, mood):
     sets, method = "dataset.tokens=500", "qrmem"
     with Loopback([told]) as server:
         clean = here(*words(server, sets, "--out", "clean", method=method, limit=2))
@@ -67,7 +66,7 @@ def test_a_memory_that_breaks_is_gone_on_with(here: Run, mood: str) -> None:
     assert [r["scores"] for r in records(healed)] == [r["scores"] for r in records(clean)]
 
 
-def test_every_navigation_reads_the_memory_that_is_there(here: Run) -> None:
+def test_every_navigation_reads_the_memory_that_is_there(here):
     sets = "dataset.tokens=300"
     with Loopback([told]) as server:
         done = here(*words(server, sets, "--parallel", "3", method="qrmem", limit=3))

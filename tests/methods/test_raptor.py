@@ -101,19 +101,6 @@ def blobs(*sizes):
     return np.concatenate([points(n, seed=i) * 0.1 + centres[i] for i, n in enumerate(sizes)])
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 11])
-def test_few_points_are_one_cluster(count):
-    assert clusters(points(count), [1] * count, 3500, PCA) == [list(range(count))]
-
-
-@pytest.mark.parametrize("count", [12, 13, 14, 30])
-def test_every_point_is_in_a_cluster(count):
-    found = clusters(points(count), [1] * count, 3500, PCA)
-    assert {i for group in found for i in group} == set(range(count))
-    assert len({tuple(g) for g in found}) == len(found)
-    assert all(group == sorted(set(group)) for group in found)
-
-
 def test_groups_far_apart_are_found():
     found = clusters(blobs(40, 30, 50), [1] * 120, 3500, RaptorConfig(reduction="pca", dimensions=2))
     assert sorted(found) == [list(range(40)), list(range(40, 70)), list(range(70, 120))]
@@ -209,14 +196,6 @@ def test_empty_summaries_are_left_out_and_told():
     assert [s.action for s in answer.steps] == ["start", "select", "select"]
 
 
-def test_a_tree_does_not_depend_on_the_trees_before_it():
-    # The released builder remembers how low its lowest tree was (docs/methods/raptor.md#raptor).
-    first, _ = index_of(text_of(60))
-    index_of(text_of(12))
-    again, _ = index_of(text_of(60))
-    assert fingerprint(first) == fingerprint(again)
-
-
 def test_a_window_without_room_for_a_chunk():
     tools = FakeTools([Rule(reply="x")], window=50, similarity=Vectors())
     with pytest.raises(QuestionError, match="does not hold a chunk of 30 tokens .* lower method.chunk_tokens"):
@@ -301,7 +280,7 @@ def shown_by(graph, vectors=None, similarity=None, window=8192, **params):
     return answer
 
 
-answer_tools: list[FakeTools] = []
+answer_tools = []
 
 
 @pytest.mark.parametrize(

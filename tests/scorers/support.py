@@ -1,11 +1,8 @@
 """Golden values: read, compare, and say why some cannot be checked here."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,37 +16,36 @@ needs_real = pytest.mark.skipif(
     not REAL, reason="HARNESS_TEST_DATA is not set: it names the folder that holds data/ and golden/ with real rows"
 )
 NO_JIEBA = importlib.util.find_spec("jieba") is None
-needs_jieba = pytest.mark.skipif(NO_JIEBA, reason="the optional package jieba is not installed")
 CHINESE_SETS = ("multifieldqa_zh", "dureader", "vcsum")
 EXTRA = ("all_classes", "dataset", "lengths", "backend")
 
 Case = tuple[Any, Any, dict[str, Any], Any]
 
 
-def rows(path: Path) -> Iterator[dict[str, Any]]:
+def rows(path):
     with path.open(encoding="utf-8") as lines:
         for line in lines:
             yield json.loads(line)
 
 
-def hand_cases() -> dict[str, list[Case]]:
+def hand_cases():
     """Metric -> its (prediction, references, extra, value); a value of None means that the published code raises."""
-    cases: dict[str, list[Case]] = {}
+    cases = {}
     for row in rows(HAND):
         for metric, value in row["values"].items():
             cases.setdefault(metric, []).append((row["prediction"], row["references"], row.get("extra", {}), value))
     return cases
 
 
-def real_cases() -> dict[str, list[Case]]:
-    cases: dict[str, list[Case]] = {}
+def real_cases():
+    cases = {}
     for row in rows(Path(REAL or "") / "golden" / "scorers.jsonl"):
         extra = {key: row[key] for key in EXTRA if row.get(key) is not None}
         cases.setdefault(row["metric"], []).append((row["prediction"], row["references"], extra, row["value"]))
     return cases
 
 
-def equal(found: Any, wanted: Any) -> bool:
+def equal(found, wanted):
     if isinstance(wanted, dict):
         return found.keys() == wanted.keys() and all(equal(found[key], wanted[key]) for key in wanted)
     if wanted is None or isinstance(wanted, str):
@@ -57,11 +53,11 @@ def equal(found: Any, wanted: Any) -> bool:
     return isinstance(found, float | int) and abs(found - wanted) <= 1e-6
 
 
-def needs_chinese_words(metric: str, extra: dict[str, Any]) -> bool:
+def needs_chinese_words(metric, extra):
     return "jieba" in lookup(metric).packages or extra.get("dataset") in CHINESE_SETS
 
 
-def differences(metric: str, cases: list[Case]) -> list[str]:
+def differences(metric, cases):
     """One line for every case whose value is not the golden one."""
     wrong = []
     for prediction, references, extra, value in cases:

@@ -1,14 +1,11 @@
 """The door: names, problems, inputs of the wrong shape, and the sheet of one answer."""
 
-from __future__ import annotations
-
 import random
 import re
 import subprocess
 import sys
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -30,11 +27,11 @@ def fresh_additions():
     scorers._added.cache_clear()
 
 
-def without(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
+def without(monkeypatch, package):
     """Make `package` missing: unloaded, and not found on the path any more."""
     find = PathFinder.find_spec
 
-    def find_others(name: str, *rest: Any) -> Any:
+    def find_others(name, *rest):
         return None if name.partition(".")[0] == package else find(name, *rest)
 
     monkeypatch.setattr(PathFinder, "find_spec", find_others)
@@ -44,7 +41,7 @@ def without(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
     rouge_score._scorer.cache_clear()
 
 
-def test_every_file_that_registers_scorers_is_known() -> None:
+def test_every_file_that_registers_scorers_is_known():
     files = {path.stem: path.read_text("utf-8") for path in Path(scorers.__path__[0]).glob("*.py")}
     registering = {
         name for name, text in files.items() if re.search("^(scorer = published|from .* import scorer as)", text, re.M)
@@ -53,7 +50,7 @@ def test_every_file_that_registers_scorers_is_known() -> None:
     assert all(scorers.summary(name) for name in scorers.names())
 
 
-def test_the_first_slice_has_no_problems() -> None:
+def test_the_first_slice_has_no_problems():
     assert scorers.problems(FIRST_SLICE) == []
 
 
@@ -67,7 +64,7 @@ def test_the_first_slice_has_no_problems() -> None:
         ("triviaqa.normalize_answer", "does not judge a single answer"),
     ],
 )
-def test_problems_are_one_sentence_each(name: str, part: str) -> None:
+def test_problems_are_one_sentence_each(name, part):
     (problem,) = scorers.problems([name])
     assert name in problem
     assert part in problem
@@ -82,9 +79,7 @@ def test_problems_are_one_sentence_each(name: str, part: str) -> None:
         ("rouge_score.rougeL", "rouge_score", "pip install rouge-score"),
     ],
 )
-def test_a_missing_package_is_named_with_its_install_line(
-    name: str, package: str, line: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_package_is_named_with_its_install_line(name, package, line, monkeypatch):
     without(monkeypatch, package)
     assert [problem for problem in scorers.problems([name]) if line in problem and name in problem]
     with pytest.raises(CannotRun, match=line):
@@ -93,7 +88,7 @@ def test_a_missing_package_is_named_with_its_install_line(
         score_record([name], "text", (), Gold(("text",)))
 
 
-def test_a_version_names_the_package_it_rests_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_version_names_the_package_it_rests_on(monkeypatch):
     assert scorers.version("hotpotqa.f1") == "1"
     assert scorers.version("longbench.rouge_score").startswith("1 (rouge 1.")
     assert scorers.version("rouge_score.rougeL").startswith("1 (rouge-score 0.")
@@ -131,33 +126,31 @@ def test_a_version_names_the_package_it_rests_on(monkeypatch: pytest.MonkeyPatch
         ("hotpotqa.sp_f1", ["A"], [["A", 0]], {}, "must be [title, sentence index]"),
     ],
 )
-def test_bad_inputs_raise_one_sentence(
-    name: str, prediction: Any, references: Any, extra: dict[str, Any], part: str
-) -> None:
+def test_bad_inputs_raise_one_sentence(name, prediction, references, extra, part):
     with pytest.raises(ScoreError) as caught:
         score(name, prediction, references, **extra)
     assert part in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_a_message_does_not_quote_a_whole_document() -> None:
+def test_a_message_does_not_quote_a_whole_document():
     with pytest.raises(ScoreError) as caught:
         score("hotpotqa.f1", ["word " * 10_000], ["word"])
     assert len(str(caught.value)) < 200
 
 
-def test_an_extra_of_none_counts_as_not_given() -> None:
+def test_an_extra_of_none_counts_as_not_given():
     assert score("hotpotqa.em", "a b", ["b"], all_classes=None, dataset=None) == 1.0
 
 
-def test_an_unknown_scorer_is_no_score_error() -> None:
+def test_an_unknown_scorer_is_no_score_error():
     with pytest.raises(UnknownName, match=r"Did you mean 'hotpotqa\.f1'"):
         score("hotpotqa.F1", "a", ["a"])
     with pytest.raises(UnknownName):
         score_record(["nothing.like_it"], "a", (), Gold(("a",)))
 
 
-def test_a_sheet_keeps_the_order_and_flags_what_is_no_plain_score() -> None:
+def test_a_sheet_keeps_the_order_and_flags_what_is_no_plain_score():
     gold = Gold(("Paris",), (Support("d", 0, 10),))
     asked = ["hf_bleu.bleu4", "hotpotqa.em", "evidence_recall", "longbench.classification_score", "alce.str_em"]
     sheet = score_record(asked, "", (Shown("span", "d", 0, 5),), gold)
@@ -169,13 +162,13 @@ def test_a_sheet_keeps_the_order_and_flags_what_is_no_plain_score() -> None:
     assert "needs short_answers" in sheet.flags["alce.str_em"]
 
 
-def test_evidence_recall_is_absent_without_marks() -> None:
+def test_evidence_recall_is_absent_without_marks():
     sheet = score_record(["evidence_recall", "hotpotqa.em"], "a b", (), Gold(("b",)))
     assert sheet.scores == {"hotpotqa.em": 1.0}
     assert sheet.flags == {"evidence_recall": "no supporting marks"}
 
 
-def test_extra_inputs_come_from_the_gold_by_name() -> None:
+def test_extra_inputs_come_from_the_gold_by_name():
     extra = {"all_classes": ["City", "State"], "short_answers": [["Paris"], ["Rome"]], "level": "hard"}
     sheet = score_record(
         ["longbench.classification_score", "alce.str_em"], "City: Paris", (), Gold(("City",), (), extra)
@@ -184,17 +177,11 @@ def test_extra_inputs_come_from_the_gold_by_name() -> None:
     assert sheet.flags == {}
 
 
-def test_a_list_scorer_in_a_sheet_is_flagged() -> None:
-    sheet = score_record(["longbench.scorer"], "a", (), Gold(("a",)))
-    assert sheet.scores == {"longbench.scorer": 0.0}
-    assert "single answer" in sheet.flags["longbench.scorer"]
-
-
-def shout(prediction: str, references: list[str], *, mark: str = "!") -> float:
+def shout(prediction, references, *, mark="!"):
     return float(any(prediction == reference + mark for reference in references))
 
 
-def test_an_installed_package_can_add_a_scorer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installed_package_can_add_a_scorer(monkeypatch):
     monkeypatch.setattr(registry, "additions", lambda group: {"theirs.shout": f"{__name__}:shout"})
     assert "theirs.shout" in scorers.names()
     assert scorers.problems(["theirs.shout"]) == []
@@ -203,13 +190,13 @@ def test_an_installed_package_can_add_a_scorer(monkeypatch: pytest.MonkeyPatch) 
     assert "theirs.shout" not in scorers.table()
 
 
-def test_an_added_scorer_cannot_take_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_added_scorer_cannot_take_a_name(monkeypatch):
     monkeypatch.setattr(registry, "additions", lambda group: {"hotpotqa.f1": f"{__name__}:shout"})
     with pytest.raises(UserError, match=r"'hotpotqa\.f1'.*taken"):
         scorers.names()
 
 
-def test_importing_the_door_loads_nothing_heavy() -> None:
+def test_importing_the_door_loads_nothing_heavy():
     heavy = [
         "torch",
         "numpy",

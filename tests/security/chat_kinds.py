@@ -1,10 +1,7 @@
 """Twenty synthetic chat tokenizers: what their vocabularies are made of, and how they know the markers of turns."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
@@ -27,18 +24,18 @@ class Format:
     bos: str = ""
 
     @property
-    def template(self) -> str:
+    def template(self):
         user, reply = (f"{a}{{{{ m['content'] }}}}{b}" for a, b in self._pairs())
         return (
             f"{self.bos}{{% for m in messages %}}{{% if m['role'] == 'user' %}}{user}{{% else %}}{reply}{{% endif %}}"
             f"{{% endfor %}}{{% if add_generation_prompt %}}{self.reply}{{% endif %}}"
         ).replace("\n", "{{ '\\n' }}")
 
-    def _pairs(self) -> list[tuple[str, str]]:
+    def _pairs(self):
         return [(self.user, self.end_user), (self.reply, self.end_reply)]
 
 
-def _roles(shape: str, end: str, markers: tuple[str, ...], names: tuple[str, str], bos: str = "") -> Format:
+def _roles(shape, end, markers, names, bos=""):
     user, reply = (shape.replace("ROLE", name) for name in names)
     return Format(user, end, reply, end, markers, bos)
 
@@ -83,7 +80,7 @@ NORMALIZERS = {
 }
 
 
-def _bytes(markers: Iterable[str], whole: bool) -> Tokenizer:
+def _bytes(markers, whole):
     """Byte-level BPE; whole: merged up to each marker."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=not whole)
@@ -95,7 +92,7 @@ def _bytes(markers: Iterable[str], whole: bool) -> Tokenizer:
     return tokenizer
 
 
-def _characters(markers: Iterable[str], whole: bool) -> Tokenizer:
+def _characters(markers, whole):
     """SentencePiece's BPE with a dummy prefix and bytes for unknown characters; no merges but for `whole` markers."""
     tokens = ["<unk>", *(f"<0x{i:02X}>" for i in range(256)), "\u2581", *LETTERS]
     merges = []
@@ -113,7 +110,7 @@ def _characters(markers: Iterable[str], whole: bool) -> Tokenizer:
     return tokenizer
 
 
-def _unigram(markers: Iterable[str], whole: bool) -> Tokenizer:
+def _unigram(markers, whole):
     words = [*WORDS.split(), *(f"\u2581{word}" for word in WORDS.split())]
     marked = [m.replace(" ", "\u2581") for m in markers] if whole else []
     scores = {"<unk>": 0.0, **dict.fromkeys(LETTERS, -9.0), "\u2581": -8.0, **dict.fromkeys(words, -5.0)}
@@ -123,7 +120,7 @@ def _unigram(markers: Iterable[str], whole: bool) -> Tokenizer:
     return tokenizer
 
 
-def _wordpiece(markers: Iterable[str], whole: bool) -> Tokenizer:
+def _wordpiece(markers, whole):
     marked = [part for m in markers for part in m.split()] if whole else []
     tokens = [
         "[UNK]",
@@ -173,20 +170,20 @@ KINDS = [
 class Kind:
     """One tokenizer with its template, loaded as a run loads it, without weights."""
 
-    def __init__(self, kind: tuple[str, str, str, str], folder: Path) -> None:
+    def __init__(self, kind, folder):
         vocabulary, name, how, normalizer = kind
         self.format = FORMATS[name]
         tokenizer = MODELS[vocabulary](self.format.markers, how != "plain")
         if NORMALIZERS[normalizer] is not None:
             tokenizer.normalizer = NORMALIZERS[normalizer]
-        given: dict[str, Any] = {"chat_template": self.format.template, "clean_up_tokenization_spaces": False}
+        given = {"chat_template": self.format.template, "clean_up_tokenization_spaces": False}
         special = [m for m in self.format.markers if how == "special" or (how == "plain" and m in ("<s>", "</s>"))]
         given["additional_special_tokens"] = special
         wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, **given)
         if how == "added":
             wrapped.add_tokens([AddedToken(marker, normalized=False) for marker in self.format.markers])
         wrapped.save_pretrained(folder)
-        self.model: Any = object.__new__(HFModel)
+        self.model = object.__new__(HFModel)
         self.model.name, self.model.layers, self.model.window = "-".join(filter(None, kind)), 1, 100_000
         self.model.net = SimpleNamespace(config=SimpleNamespace(vocab_size=len(wrapped)))
         self.model.arena = Arena(1)
@@ -194,7 +191,7 @@ class Kind:
         self.tokens = Tokens(folder, self.model.name)
         self.forms = {form for marker in self.format.markers for form in self._forms(marker)}
 
-    def _forms(self, marker: str) -> set[tuple[int, ...]]:
+    def _forms(self, marker):
         """The token sequences by which this tokenizer writes a marker where a template writes it."""
         forms = set()
         for before in ("", "\n", " "):

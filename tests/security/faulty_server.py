@@ -1,42 +1,39 @@
 """A server on 127.0.0.1 that sends exactly the bytes it is given, at the pace it is given, to one request a connection."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 RESET = "reset"  # among the pieces: close with RST instead of FIN
 Pieces = Iterable[bytes | str]
 
 
-def reply(body: Any, status: str = "200 OK", *headers: str, kind: str = "application/json") -> bytes:
+def reply(body, status="200 OK", *headers, kind="application/json"):
     """A whole HTTP response; what is not bytes or text is sent as JSON."""
     content = body if isinstance(body, bytes) else (body if isinstance(body, str) else json.dumps(body)).encode()
     head = [f"HTTP/1.1 {status}", f"Content-Type: {kind}", f"Content-Length: {len(content)}", *headers]
     return "\r\n".join(head).encode() + b"\r\n\r\n" + content
 
 
-def chat(content: Any = "Paris", usage: Any = None, **choice: Any) -> dict[str, Any]:
+def chat(content="Paris", usage=None, **choice):
     """A chat completion whose parts may be of any type."""
-    found: dict[str, Any] = {"choices": [{"message": {"content": content}, "finish_reason": "stop", **choice}]}
+    found = {"choices": [{"message": {"content": content}, "finish_reason": "stop", **choice}]}
     return found if usage is None else {**found, "usage": usage}
 
 
 class FaultyServer:
     """Answers every connection with `pieces()`, a pause of `pace` seconds before each, until its reader goes away."""
 
-    def __init__(self, pieces: Callable[[], Pieces], pace: float = 0.0, accepts: bool = True) -> None:
+    def __init__(self, pieces, pace=0.0, accepts=True):
         self.pieces, self.pace, self.accepts = pieces, pace, accepts
-        self.requests: list[bytes] = []
+        self.requests = []
         self.over = threading.Event()
 
-    def __enter__(self) -> FaultyServer:
+    def __enter__(self):
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=16 if self.accepts else 0)
         self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}/v1"
         if self.accepts:
@@ -48,17 +45,17 @@ class FaultyServer:
                 one.connect_ex(self.listener.getsockname())
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self.over.set()
         self.listener.close()
 
-    def _serve(self) -> None:
+    def _serve(self):
         with contextlib.suppress(OSError):
             while True:
                 connection, _ = self.listener.accept()
                 threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
 
-    def _answer(self, connection: socket.socket) -> None:
+    def _answer(self, connection):
         with connection, contextlib.suppress(OSError):
             self.requests.append(_request(connection))
             for piece in self.pieces():
@@ -73,7 +70,7 @@ class FaultyServer:
             time.sleep(0)
 
 
-def _request(connection: socket.socket) -> bytes:
+def _request(connection):
     """The whole request, so that closing does not reset the connection."""
     connection.settimeout(5)
     data = b""

@@ -11,9 +11,7 @@ import tarfile
 import time
 import zipfile
 import zlib
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -33,7 +31,7 @@ SECONDS = 10
 DEEP = 50_000
 
 
-def squeezed(piece: bytes, times: int, prefix: bytes = b"") -> bytes:
+def squeezed(piece, times, prefix=b""):
     """A gzip file of `prefix` and `times` times `piece`, made without unpacking it."""
     return gzip.compress(prefix) + gzip.compress(piece, 9) * times
 
@@ -41,13 +39,13 @@ def squeezed(piece: bytes, times: int, prefix: bytes = b"") -> bytes:
 ZEROS = squeezed(b"\0" * (32 << 20), 64, b'{"id": "')  # 2 MB, 2 GiB unpacked
 
 
-def zipped(path: Path, name: str, content: bytes, **how: Any) -> Path:
+def zipped(path, name, content, **how):
     with zipfile.ZipFile(path, "w", **{"compression": zipfile.ZIP_DEFLATED, **how}) as archive:
         archive.writestr(name, content)
     return path
 
 
-def tarred(path: Path, name: str, content: bytes) -> Path:
+def tarred(path, name, content):
     with tarfile.open(path, "w:gz" if path.suffix == ".tgz" else "w") as archive:
         entry = tarfile.TarInfo(name)
         entry.size = len(content)
@@ -55,25 +53,25 @@ def tarred(path: Path, name: str, content: bytes) -> Path:
     return path
 
 
-def written(path: Path, content: bytes) -> Path:
+def written(path, content):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     return path
 
 
-def rows(path: Path) -> None:
+def rows(path):
     list(read_rows(path, row_keys=("id",)))
 
 
-def member(path: Path, name: str) -> None:
+def member(path, name):
     list(read_rows(Member(path, name), row_keys=("id",)))
 
 
-def story(folder: Path) -> None:
+def story(folder):
     stories_in(folder).read("s")
 
 
-def _unpacking(at: Path) -> dict[str, Callable[[], object]]:
+def _unpacking(at):
     blank = squeezed((b" " * 1023 + b"\n") * (32 << 10), 32, b'{"id": "1"}\n')
     spaces = squeezed(b" " * (32 << 20), 32, b"[")
     nested = zipped(at / "nested.zip", "r.jsonl.gz", ZEROS)
@@ -108,12 +106,12 @@ def _unpacking(at: Path) -> dict[str, Callable[[], object]]:
     }
 
 
-def _folder(path: Path) -> Path:
+def _folder(path):
     path.mkdir(parents=True)
     return path
 
 
-def _locked(path: Path) -> Path:
+def _locked(path):
     """With the flag for encryption set in both headers."""
     data = bytearray(path.read_bytes())
     data[6] |= 1
@@ -122,14 +120,14 @@ def _locked(path: Path) -> Path:
     return path
 
 
-def _nesting(at: Path) -> dict[str, Callable[[], object]]:
-    def row(content: str, name: str = "r.jsonl") -> Callable[[], object]:
+def _nesting(at):
+    def row(content, name="r.jsonl"):
         return lambda: _first(written(at / str(next(_COUNT)) / name, content.encode()))
 
-    def config(content: str) -> Callable[[], object]:
+    def config(content):
         return lambda: read_yaml(written(at / f"{next(_COUNT)}.yaml", content.encode()))
 
-    def run(name: str, content: str) -> Callable[[], object]:
+    def run(name, content):
         folder = written(at / str(next(_COUNT)) / "run.yaml", b"config: {}\n").parent
         return lambda: read_run(written(folder / name, content.encode()).parent)
 
@@ -164,14 +162,14 @@ def _nesting(at: Path) -> dict[str, Callable[[], object]]:
 _COUNT = itertools.count()
 
 
-def _first(path: Path) -> None:
+def _first(path):
     """Read a file's rows; the problem of a broken one is raised as loading raises it."""
     for place, found in read_rows(path, row_keys=("id",)):
         if not isinstance(found, dict):
             raise place.error(None, found.problem)
 
 
-def attack(folder: str) -> None:
+def attack(folder):
     """Try every bomb in a process that may take no more than MEMORY; print a JSON line for each."""
     import resource
 
@@ -191,7 +189,7 @@ def attack(folder: str) -> None:
         print(json.dumps([name, told, time.monotonic() - began]), flush=True)
 
 
-def test_no_file_takes_all_memory_or_time(tmp_path: Path) -> None:
+def test_no_file_takes_all_memory_or_time(tmp_path):
     code = f"from tests.security.test_bombs import attack; attack({str(tmp_path)!r})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=200, check=False)
     found = [json.loads(line) for line in done.stdout.splitlines()]
@@ -206,7 +204,7 @@ def test_no_file_takes_all_memory_or_time(tmp_path: Path) -> None:
 # --- the limits themselves --------------------------------------------------------------------------------------------
 
 
-def test_real_data_is_far_from_the_limits(tmp_path: Path) -> None:
+def test_real_data_is_far_from_the_limits(tmp_path):
     """Repeated prose packs better than any real file (here 100:1) and passes, 50 MiB of it, and so does a deep row."""
     draw = random.Random(0)
     prose = " ".join(str(draw.random()) for _ in range(400))
@@ -221,7 +219,7 @@ def test_real_data_is_far_from_the_limits(tmp_path: Path) -> None:
         _first(written(tmp_path / "deep.jsonl", f'{{"id": [[{deep}]]}}'.encode()))
 
 
-def test_each_limit_can_be_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_limit_can_be_raised(tmp_path, monkeypatch):
     monkeypatch.setattr(limits, "_FREE", 1 << 20)
     path = written(tmp_path / "r.json.gz", gzip.compress(b'["' + b"a" * (4 << 20) + b'"]'))
     with pytest.raises(DataError, match=r"unpacks to more than 200 times its size; .* export HARNESS_MAX_RATIO="):
@@ -242,7 +240,7 @@ def test_each_limit_can_be_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             limits.limit("DEPTH")
 
 
-def test_aliases_count_where_they_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_aliases_count_where_they_are_used(tmp_path, monkeypatch):
     path = written(tmp_path / "a.yaml", b"a: &a [1, 2, 3]\nb: [*a, *a]\n")
     assert read_yaml(path) == {"a": [1, 2, 3], "b": [[1, 2, 3]] * 2}
     monkeypatch.setenv("HARNESS_MAX_YAML_VALUES", "15")
@@ -251,7 +249,7 @@ def test_aliases_count_where_they_are_used(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"a": 1}', "é\r\n".encode() * 5000, b"\0" * 99_999])
-def test_unpacking_changes_no_byte(tmp_path: Path, content: bytes) -> None:
+def test_unpacking_changes_no_byte(tmp_path, content):
     packed = written(tmp_path / "a.gz", gzip.compress(content[:7]) + gzip.compress(content[7:]))
     archive = zipped(tmp_path / "a.zip", "a.gz", packed.read_bytes())
     for source in (packed, Member(archive, "a.gz")):
@@ -261,7 +259,7 @@ def test_unpacking_changes_no_byte(tmp_path: Path, content: bytes) -> None:
             assert list(stream) == io.BytesIO(content).readlines()
 
 
-def test_a_parquet_file_that_unpacks_beyond_the_limit(tmp_path: Path) -> None:
+def test_a_parquet_file_that_unpacks_beyond_the_limit(tmp_path):
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     table = arrow.table({"id": ["a" * 1_000_000] * 40})
     parquet.write_table(table, tmp_path / "r.parquet", compression="zstd", use_dictionary=False)
@@ -289,12 +287,12 @@ TEMPLATES = {
 
 
 @pytest.mark.parametrize("attack", TEMPLATES)
-def test_a_template_of_a_hostile_model_ends(attack: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_template_of_a_hostile_model_ends(attack, tmp_path, monkeypatch):
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     monkeypatch.setattr(template, "SECONDS", 0.5)
 
-    def render(messages: list[dict[str, str]], **_: Any) -> str:
+    def render(messages, **_):
         return ImmutableSandboxedEnvironment().from_string(TEMPLATES[attack]).render(messages=messages)
 
     began = time.monotonic()
@@ -306,11 +304,11 @@ def test_a_template_of_a_hostile_model_ends(attack: str, tmp_path: Path, monkeyp
     assert time.monotonic() - began < 6
 
 
-def test_a_template_changes_nothing_here() -> None:
+def test_a_template_changes_nothing_here():
     """It is rendered in another process."""
-    seen: list[str] = []
+    seen = []
 
-    def render(messages: list[dict[str, str]], **_: Any) -> str:
+    def render(messages, **_):
         seen.append("here")
         return "".join(f"[{m['role']}]{m['content']}" for m in messages) + "[assistant]"
 

@@ -25,14 +25,14 @@ LONG = "x" * 300
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model") / "whole"
     sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
     save(folder, num_key_value_heads=1, max_position_embeddings=2048, **sizes)
     return folder
 
 
-def refused(ended: Ended, *parts: str) -> None:
+def refused(ended, *parts):
     assert ended.returncode == 2, ended.stderr
     assert "Traceback" not in ended.stderr
     assert ended.stderr.startswith("error: ")
@@ -45,8 +45,8 @@ def refused(ended: Ended, *parts: str) -> None:
 # --- data -------------------------------------------------------------------------------------------------------------
 
 
-def _parquet(spoil: Callable[[bytes], bytes]) -> Callable[[Path], None]:
-    def write(path: Path) -> None:
+def _parquet(spoil):
+    def write(path):
         import pyarrow
         from pyarrow import parquet
 
@@ -56,10 +56,10 @@ def _parquet(spoil: Callable[[bytes], bytes]) -> Callable[[Path], None]:
     return write
 
 
-def _zip(local: int, directory: int, value: int) -> Callable[[Path], None]:
+def _zip(local, directory, value):
     """An archive with two bytes at `local` of the member's header, and at `directory` of its entry, set to `value`."""
 
-    def write(path: Path) -> None:
+    def write(path):
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("rows.jsonl", "".join(json.dumps(row) + "\n" for row in musique_rows()))
         packed = bytearray(path.read_bytes())
@@ -70,12 +70,12 @@ def _zip(local: int, directory: int, value: int) -> Callable[[Path], None]:
     return write
 
 
-def _cut(path: Path) -> None:
+def _cut(path):
     _zip(8, 10, 0)(path)
     path.write_bytes(path.read_bytes()[:400])
 
 
-DATA: list[tuple[str, str, Callable[[Path], object], str]] = [
+DATA = [
     ("no parquet", "r.parquet", lambda path: path.write_bytes(b"PAR1 is the beginning alone"), "; fetch it again"),
     ("parquet, cut", "r.parquet", _parquet(lambda whole: whole[: len(whole) // 2]), "; fetch it again"),
     (
@@ -98,14 +98,14 @@ DATA: list[tuple[str, str, Callable[[Path], object], str]] = [
 
 
 @pytest.mark.parametrize(("name", "write", "fix"), [row[1:] for row in DATA], ids=[row[0] for row in DATA])
-def test_data(name: str, write: Callable[[Path], object], fix: str, here: Run, model: Path, tmp_path: Path) -> None:
+def test_data(name, write, fix, here, model, tmp_path):
     write(tmp_path / name)
     refused(here(*BM25, "--dataset", "musique", "--model", str(model), "--data", str(tmp_path / name)), fix)
 
 
 # --- configuration ----------------------------------------------------------------------------------------------------
 
-CONFIGURATION: list[tuple[str, str, Callable[[Path], object], str]] = [
+CONFIGURATION = [
     ("not UTF-8", "c.yaml", lambda path: path.write_bytes(b"seed: \xff\n"), "not UTF-8 text; save it as UTF-8"),
     ("a folder", "c.yaml", lambda path: path.mkdir(), "cannot be read (Is a directory); name another file"),
     ("a pipe", "c.yaml", os.mkfifo, "it is no regular file"),
@@ -119,28 +119,14 @@ CONFIGURATION: list[tuple[str, str, Callable[[Path], object], str]] = [
 @pytest.mark.parametrize(
     ("name", "write", "fix"), [row[1:] for row in CONFIGURATION], ids=[row[0] for row in CONFIGURATION]
 )
-def test_configuration(
-    name: str,
-    write: Callable[[Path], object],
-    fix: str,
-    flag: list[str],
-    here: Run,
-    model: Path,
-    tmp_path: Path,
-) -> None:
+def test_configuration(name, write, fix, flag, here, model, tmp_path):
     write(tmp_path / name)
     last = [f"{flag[-1]}{name}"] if flag[-1].endswith("=") else [flag[-1], name]
     refused(here(*SAMPLE, "--model", str(model), *flag[:-1], *last), fix)
 
 
 @pytest.mark.parametrize(("name", "write"), [row[1:3] for row in CONFIGURATION[:3]])
-def test_presets_of_the_users_folder(
-    name: str,
-    write: Callable[[Path], object],
-    here: Run,
-    configs: Path,
-    tmp_path: Path,
-) -> None:
+def test_presets_of_the_users_folder(name, write, here, configs, tmp_path):
     write(configs / "methods" / name)
     refused(here("run", "--method", "c", "--dataset", "pocket/musique"), "c.yaml")
 
@@ -148,31 +134,31 @@ def test_presets_of_the_users_folder(
 # --- models -----------------------------------------------------------------------------------------------------------
 
 
-def _settings(**changed: object) -> Callable[[Path], None]:
-    def write(folder: Path) -> None:
+def _settings(**changed):
+    def write(folder):
         path = folder / "config.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))
 
     return write
 
 
-def _bytes(name: str, content: bytes) -> Callable[[Path], object]:
+def _bytes(name, content):
     return lambda folder: (folder / name).write_bytes(content)
 
 
-def _instead(make: Callable[[Path], object]) -> Callable[[Path], None]:
-    def write(folder: Path) -> None:
+def _instead(make):
+    def write(folder):
         (folder / "model.safetensors").unlink()
         make(folder / "model.safetensors")
 
     return write
 
 
-def _half(folder: Path) -> None:
+def _half(folder):
     os.truncate(folder / "model.safetensors", (folder / "model.safetensors").stat().st_size // 2)
 
 
-MODELS: list[tuple[str, Callable[[Path], object], str]] = [
+MODELS = [
     ("config.json, cut", _bytes("config.json", b'{"model_type": "llama",'), "copy the model's folder again"),
     ("config.json, a list", _bytes("config.json", b"[1]"), "copy the model's folder again"),
     ("config.json, not UTF-8", _bytes("config.json", b"\xff{}"), "copy the model's folder again"),
@@ -202,7 +188,7 @@ MODELS: list[tuple[str, Callable[[Path], object], str]] = [
 
 
 @pytest.mark.parametrize(("spoil", "fix"), [row[1:] for row in MODELS], ids=[row[0] for row in MODELS])
-def test_model_folders(spoil: Callable[[Path], object], fix: str, here: Run, model: Path, tmp_path: Path) -> None:
+def test_model_folders(spoil, fix, here, model, tmp_path):
     spoil(shutil.copytree(model, tmp_path / "m"))
     ended = here(*SAMPLE, "--model", "m")
     assert ended.returncode == 2, ended.stderr
@@ -213,7 +199,7 @@ def test_model_folders(spoil: Callable[[Path], object], fix: str, here: Run, mod
 # --- folders and names ------------------------------------------------------------------------------------------------
 
 
-HOMES: list[tuple[str, str, str]] = [
+HOMES = [
     ("a file", "HARNESS_HOME", "file"),
     ("below a file", "HARNESS_HOME", "file/home"),
     ("a link to nowhere", "HARNESS_HOME", "link"),
@@ -224,20 +210,14 @@ HOMES: list[tuple[str, str, str]] = [
 
 
 @pytest.mark.parametrize(("name", "value"), [row[1:] for row in HOMES], ids=[row[0] for row in HOMES])
-def test_folders_of_the_environment(
-    name: str,
-    value: str,
-    here: Run,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_folders_of_the_environment(name, value, here, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     (tmp_path / "link").symlink_to("/nowhere/at/all")
     monkeypatch.setenv(name, value)
     refused(here(*SAMPLE, "--model", "random"), f"{name}='", "set it to a folder that you may write to")
 
 
-NAMES: list[list[str]] = [
+NAMES = [
     [*SAMPLE, "--model", f"./{LONG}"],
     [*SAMPLE, "--model", "random", "--set", f"model.template={LONG}"],
     [*SAMPLE, "--model", "random", "--set", f"model.tokenizer={LONG}"],
@@ -251,5 +231,5 @@ NAMES: list[list[str]] = [
 
 
 @pytest.mark.parametrize("arguments", NAMES, ids=lambda row: " ".join(row)[-340:][:40])
-def test_names_over_255_bytes(arguments: list[str], here: Run) -> None:
+def test_names_over_255_bytes(arguments, here):
     refused(here(*arguments))

@@ -1,14 +1,10 @@
 """A server that speaks S3, on the loopback."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 import pytest
 
 
 @pytest.fixture(scope="session")
-def s3() -> Iterator[str]:
+def s3():
     """The address of a server that speaks S3, with the bucket "indexes"."""
     import boto3
     from moto.server import ThreadedMotoServer
@@ -30,5 +26,5 @@ def s3() -> Iterator[str]:
 
 
 @pytest.fixture
-def url(s3: str, request: pytest.FixtureRequest) -> str:
+def url(s3, request):
     return f"s3://indexes/{abs(hash(request.node.name))}"

@@ -1,12 +1,7 @@
 """A method of the user's is another one when its file changes; one of this project goes by its index_version."""
 
-from __future__ import annotations
-
 import importlib
 import sys
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +9,7 @@ from harness import scorers
 from harness.config import registry
 from harness.config.layers import Choices
 from harness.engine.indexing import index_key
-from harness.engine.plan import Plan, plan_choices
+from harness.engine.plan import plan_choices
 from harness.entities.recogniser import packages
 from harness.errors import UserError
 from harness.storage import code_version
@@ -94,7 +89,7 @@ DOCUMENT = Document("d", "Toren was born in Kelford.")
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path, monkeypatch):
     """A user's folder with a method, a parser and a scorer, each with helpers; own_plugin is installed editable."""
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
@@ -109,7 +104,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     forget()
 
 
-def forget() -> None:
+def forget():
     """What a new process would not know: the user's modules."""
     for name in [name for name in sys.modules if name.startswith("own_")]:
         del sys.modules[name]
@@ -117,7 +112,7 @@ def forget() -> None:
     code_version._imported.clear()
 
 
-def plan(**more: Any) -> Plan:
+def plan(**more):
     forget()
     return plan_choices(Choices(method="lead", **{"dataset": "pocket/musique", "profile": "pocket", "limit": 1} | more))
 
@@ -140,7 +135,7 @@ EDITS = {
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_editing_what_an_own_method_uses_makes_another_run_and_another_index(folder: Path, edit: str) -> None:
+def test_editing_what_an_own_method_uses_makes_another_run_and_another_index(folder, edit):
     before = plan()
     (folder / "calls.log").write_text("asked")  # what it writes itself makes no other run
     assert plan().hash8 == before.hash8
@@ -151,7 +146,7 @@ def test_editing_what_an_own_method_uses_makes_another_run_and_another_index(fol
     assert key_digest(index_key(plan(), DOCUMENT, None)) != key
 
 
-def test_a_file_that_a_parameter_names_is_part_of_the_run(folder: Path) -> None:
+def test_a_file_that_a_parameter_names_is_part_of_the_run(folder):
     lead = folder / "own_lead.py"
     lead.write_text(OWN + "    class Config(Head.Config):\n        words: str = 'none'\n")
     hashes = []
@@ -162,7 +157,7 @@ def test_a_file_that_a_parameter_names_is_part_of_the_run(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("edit", ["own_parser.py", "own_dates.py"])
-def test_another_question_of_an_own_parser_makes_another_run(folder: Path, edit: str) -> None:
+def test_another_question_of_an_own_parser_makes_another_run(folder, edit):
     asked = {"dataset": "musique", "profile": None, "data": "rows.jsonl", "sets": {"dataset.format": "own_parser:row"}}
     before = plan(**asked).hash8
     # Of another size: Python takes its cached bytecode for a file that was changed within the same second.
@@ -171,14 +166,14 @@ def test_another_question_of_an_own_parser_makes_another_run(folder: Path, edit:
 
 
 @pytest.mark.parametrize("edit", ["own_scorer.py", "own_tokens.py"])
-def test_editing_an_own_scorer_or_its_helper_makes_another_version(folder: Path, edit: str) -> None:
+def test_editing_an_own_scorer_or_its_helper_makes_another_version(folder, edit):
     before = scorers.version("own_scorer:brevity")
     (folder / edit).write_text(FILES[edit] + "\n")
     forget()
     assert scorers.version("own_scorer:brevity") != before
 
 
-def test_an_edit_after_the_import_is_refused_until_it_is_reloaded(folder: Path) -> None:
+def test_an_edit_after_the_import_is_refused_until_it_is_reloaded(folder):
     """Without a new process the old code would answer, under the hash of the new one."""
     before = plan().hash8
     (folder / "own_base.py").write_text(BASE.replace("10", "20"))
@@ -213,22 +208,22 @@ class Typed(Method):
         ("", ""),
     ],
 )
-def test_a_typed_class_is_another_one_where_what_it_uses_differs(folder: Path, old: str, new: str) -> None:
+def test_a_typed_class_is_another_one_where_what_it_uses_differs(folder, old, new):
     hashes = []
     for cell in (CELL, CELL.replace(old, new) if old else CELL):
-        place: dict[str, Any] = {"__name__": "typed_in"}
+        place = {"__name__": "typed_in"}
         exec(cell, place)
         hashes.append(own_code(place["Typed"]))
     assert "own_tokens" in hashes[0]
     assert (hashes[0] == hashes[1]) == (old == "")
 
 
-def test_a_method_of_this_project_goes_by_its_version() -> None:
+def test_a_method_of_this_project_goes_by_its_version():
     assert own_code(BM25) == {}
     assert own_code(Raptor) == {}
 
 
-def test_an_index_made_with_a_library_names_it() -> None:
+def test_an_index_made_with_a_library_names_it():
     # A default is not checked, so that this works where UMAP is not installed.
     assert Raptor(RaptorConfig()).index_packages() == ("scikit-learn", "umap-learn")
     assert Raptor(RaptorConfig(reduction="pca")).index_packages() == ("scikit-learn",)

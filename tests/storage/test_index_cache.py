@@ -8,9 +8,7 @@ import multiprocessing
 import os
 import random
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,10 +18,9 @@ from harness.cost.events import Event
 from harness.cost.flops import flops
 from harness.cost.meter import Meter
 from harness.engine.indexing import index_key
-from harness.engine.plan import Plan
 from harness.engine.progress import Silent
 from harness.errors import SaveError
-from harness.method import Index, IndexTools, Task, Tools
+from harness.method import Task
 from harness.storage.index_cache import Entry, IndexCache, _here, cache_root, key_digest
 from harness.storage.lock import process_start
 from harness.storage.run_folder import read_run
@@ -37,20 +34,20 @@ DOCUMENT = Document("d0", "alpha beta", "Title", (Passage("p", 0, 5),))
 QUESTION = Question("q0", "what?", ("d0",))
 
 
-def words(**params: Any) -> Words:
+def words(**params):
     return Words(Words.Config(**params))
 
 
-def with_class(**attributes: Any) -> Plan:
+def with_class(**attributes):
     kind = type("Other", (Words,), attributes)
     return make_plan(method=kind(Words.Config()))
 
 
-def other_facts(facts: dict[str, Any]) -> Plan:
+def other_facts(facts):
     return replace(make_plan(), facts=facts)
 
 
-def other_implementation() -> Plan:
+def other_implementation():
     plan = make_plan()
     config = plan.config.model_copy(
         update={"method": plan.config.method.model_copy(update={"implementation": "fakes:Other"})}
@@ -58,7 +55,7 @@ def other_implementation() -> Plan:
     return replace(plan, config=config)
 
 
-CHANGES: dict[str, Callable[[], tuple[Plan, Document]]] = {
+CHANGES = {
     "text": lambda: (make_plan(), replace(DOCUMENT, text="alpha gamma")),
     "title": lambda: (make_plan(), replace(DOCUMENT, title="Other")),
     "passages": lambda: (make_plan(), replace(DOCUMENT, passages=(Passage("p", 0, 4),))),
@@ -72,7 +69,7 @@ CHANGES: dict[str, Callable[[], tuple[Plan, Document]]] = {
     "implementation": lambda: (other_implementation(), DOCUMENT),
     "seed": lambda: (make_plan(seed=1), DOCUMENT),
 }
-NO_CHANGES: dict[str, Callable[[], tuple[Plan, Document]]] = {
+NO_CHANGES = {
     "answer parameter": lambda: (make_plan(method=words(answer_size=7)), DOCUMENT),
     "limit": lambda: (make_plan(limit=2), DOCUMENT),
     "task": lambda: (replace(make_plan(), task=Task(instruction="Other.", max_answer_tokens=9)), DOCUMENT),
@@ -85,20 +82,20 @@ NO_CHANGES: dict[str, Callable[[], tuple[Plan, Document]]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_the_key_changes_with_what_changes_the_index(name: str) -> None:
+def test_the_key_changes_with_what_changes_the_index(name):
     plan, document = CHANGES[name]()
     assert key_digest(index_key(plan, document, None)) != key_digest(index_key(make_plan(), DOCUMENT, None))
 
 
 @pytest.mark.parametrize("name", NO_CHANGES)
-def test_the_key_stays_when_the_index_does(name: str) -> None:
+def test_the_key_stays_when_the_index_does(name):
     plan, document = NO_CHANGES[name]()
     assert key_digest(index_key(plan, document, None)) == key_digest(index_key(make_plan(), DOCUMENT, None))
 
 
 @pytest.mark.parametrize("change", [{"text": "why?"}, {"options": ("a", "b")}])
-def test_a_question_is_part_of_the_key_by_what_it_says(change: dict[str, Any]) -> None:
-    def digest(question: Question, plan: Plan | None = None) -> str:
+def test_a_question_is_part_of_the_key_by_what_it_says(change):
+    def digest(question, plan=None):
         return key_digest(index_key(plan or make_plan(), DOCUMENT, question))
 
     assert digest(replace(QUESTION, **change)) != digest(QUESTION)
@@ -108,23 +105,23 @@ def test_a_question_is_part_of_the_key_by_what_it_says(change: dict[str, Any]) -
 
 
 @pytest.mark.parametrize("wrong", [{"index_fields": ("index_sise",)}, {"index_roles": ("builder",)}])
-def test_a_method_that_names_what_it_does_not_have_is_told(wrong: dict[str, Any]) -> None:
+def test_a_method_that_names_what_it_does_not_have_is_told(wrong):
     with pytest.raises(ValueError, match=r"index_sise|builder"):
         index_key(with_class(**wrong), DOCUMENT, None)
 
 
-def a_key(name: str = "x") -> dict[str, Any]:
+def a_key(name="x"):
     return {"method": "fakes:Words", "name": name}
 
 
-def an_entry() -> Entry:
+def an_entry():
     meter = Meter("index")
     meter.record(Event("reader", "m", "index", "prefill", 7, logits=1, pairs=28, requests=1, seconds=0.5), SHAPE)
     return Entry.of({"a": [1, "ä\ud800"], "v": np.eye(2, dtype=np.float32)}, meter.events, meter)
 
 
-def test_an_entry_comes_back_with_its_cost(tmp_path: Path) -> None:
-    notes: list[str] = []
+def test_an_entry_comes_back_with_its_cost(tmp_path):
+    notes = []
     cache = IndexCache(tmp_path, notes.append)
     assert cache.get(a_key()) is None
     cache.put(a_key(), an_entry())
@@ -146,7 +143,7 @@ def test_an_entry_comes_back_with_its_cost(tmp_path: Path) -> None:
 OTHER = replace(SHAPE, layers=7)
 
 
-def two_of_one_name() -> Entry:
+def two_of_one_name():
     """What a builder and a reader of one name cost, which are two models."""
     meter = Meter("index")
     meter.record(Event("builder", "m", "index", "prefill", 9), SHAPE)
@@ -154,7 +151,7 @@ def two_of_one_name() -> Entry:
     return Entry.of({}, meter.events, meter)
 
 
-def test_models_of_one_name_keep_their_sizes_in_an_entry(tmp_path: Path) -> None:
+def test_models_of_one_name_keep_their_sizes_in_an_entry(tmp_path):
     cache = IndexCache(tmp_path, print)
     cache.put(a_key(), two_of_one_name())
     got = cache.get(a_key())
@@ -164,7 +161,7 @@ def test_models_of_one_name_keep_their_sizes_in_an_entry(tmp_path: Path) -> None
     assert roles["builder"] != roles["reader"]
 
 
-def test_an_entry_of_a_served_model_is_counted_by_the_sizes_told_today(tmp_path: Path) -> None:
+def test_an_entry_of_a_served_model_is_counted_by_the_sizes_told_today(tmp_path):
     IndexCache(tmp_path, print).put(a_key(), two_of_one_name())
     corrected = replace(SHAPE, layers=70)
     event = two_of_one_name().events[0]
@@ -177,7 +174,7 @@ def test_an_entry_of_a_served_model_is_counted_by_the_sizes_told_today(tmp_path:
         assert usage["uncounted"] == uncounted
 
 
-def test_an_entry_of_before_events_named_their_shape_keeps_its_cost(tmp_path: Path) -> None:
+def test_an_entry_of_before_events_named_their_shape_keeps_its_cost(tmp_path):
     cache, entry = IndexCache(tmp_path, print), an_entry()
     cache.put(a_key(), entry)
     folder = cache.folder(a_key())
@@ -192,20 +189,20 @@ def test_an_entry_of_before_events_named_their_shape_keeps_its_cost(tmp_path: Pa
     assert cache.get(a_key()) == entry
 
 
-def _flip(path: Path) -> None:
+def _flip(path):
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
 
 
-def _resign(folder: Path, name: str, data: bytes) -> None:
+def _resign(folder, name, data):
     """Other content under a checksum that fits."""
     (folder / name).write_bytes(data)
     sums = json.loads((folder / "checksums.json").read_text())
     (folder / "checksums.json").write_text(json.dumps({**sums, name: hashlib.sha256(data).hexdigest()}))
 
 
-DAMAGE: dict[str, Callable[[Path], object]] = {
+DAMAGE = {
     **{f"{n} flipped": lambda f, n=n: _flip(f / n) for n in ("key.json", "data.json", "arrays.npz", "usage.json")},
     **{f"{n} gone": lambda f, n=n: (f / n).unlink() for n in ("data.json", "arrays.npz", "checksums.json")},
     "data.json cut": lambda f: (f / "data.json").write_bytes(b"{"),
@@ -221,34 +218,34 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("how", DAMAGE)
-def test_a_damaged_entry_is_reported_and_built_again(how: str, tmp_path: Path) -> None:
+def test_a_damaged_entry_is_reported_and_built_again(how, tmp_path):
     before = go(make_plan(), tmp_path / "a")
     DAMAGE[how](IndexCache(cache_root(), print).folder(index_key(make_plan(), world_document(), None)))
     progress = Silent()
     plan = make_plan()
     after = go(plan, tmp_path / "b", progress=progress)
-    assert plan.method.built == ["d0"]  # type: ignore[attr-defined]
+    assert plan.method.built == ["d0"]
     assert [n for n in progress.notes if "is damaged" in n and "built again" in n]
     statuses = [d["status"] for d in read_run(after.folder).documents]
     assert statuses == ["built", "hit"]
     assert [*map(comparable, read_run(after.folder).records)] == [*map(comparable, read_run(before.folder).records)]
     again = make_plan()
     go(again, tmp_path / "c")
-    assert again.method.built == [], "the rebuilt entry is sound"  # type: ignore[attr-defined]
+    assert again.method.built == [], "the rebuilt entry is sound"
 
 
-def world_document() -> Document:
+def world_document():
     return World().dataset().documents["d0"]
 
 
-def test_a_hit_knows_what_building_cost(tmp_path: Path) -> None:
+def test_a_hit_knows_what_building_cost(tmp_path):
     built, hit = go(make_plan(), tmp_path / "a").summary, go(make_plan(), tmp_path / "b").summary
     assert (built["index"]["built"], hit["index"]["hit"]) == (2, 2)
     assert hit["index"]["usage"] == built["index"]["usage"]
     assert hit["index"]["usage"]["index"]["flops"]["full"] > 0
 
 
-def _build(root: Path, n: int) -> None:
+def _build(root, n):
     cache = IndexCache(root, print)
     for i in range(30):
         cache.put(a_key(str(i)), an_entry())
@@ -257,7 +254,7 @@ def _build(root: Path, n: int) -> None:
         assert load(got.packed)["a"][0] == 1
 
 
-def test_drafts_of_killed_builders_are_removed_and_those_of_living_ones_kept(tmp_path: Path) -> None:
+def test_drafts_of_killed_builders_are_removed_and_those_of_living_ones_kept(tmp_path):
     cache = IndexCache(tmp_path, print)
     place = cache.folder(a_key()).parent
     old, dead, living, elsewhere = (
@@ -272,7 +269,7 @@ def test_drafts_of_killed_builders_are_removed_and_those_of_living_ones_kept(tmp
     assert [draft.exists() for draft in (old, dead, living, elsewhere)] == [False, False, True, True]
 
 
-def test_builders_that_race_leave_whole_entries(tmp_path: Path) -> None:
+def test_builders_that_race_leave_whole_entries(tmp_path):
     run = multiprocessing.get_context("fork")
     builders = [run.Process(target=_build, args=(tmp_path, n)) for n in range(4)]
     for b in builders:
@@ -283,7 +280,7 @@ def test_builders_that_race_leave_whole_entries(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob(".*")), "no draft and nothing set aside"
 
 
-def test_a_cache_that_cannot_be_written_costs_the_cache_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_cannot_be_written_costs_the_cache_only(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "file"))
     result = go(make_plan(), tmp_path / "run")
@@ -295,7 +292,7 @@ def test_a_cache_that_cannot_be_written_costs_the_cache_only(tmp_path: Path, mon
         IndexCache(tmp_path / "file", print).put(a_key(), an_entry())
 
 
-SNEAKY: dict[str, Callable[[Tools], object]] = {
+SNEAKY = {
     "index_roles": lambda tools: tools.model(),
     "cannot depend on the task": lambda tools: tools.task,
     "phase 'index'": lambda tools: tools.phase("search"),
@@ -304,11 +301,11 @@ SNEAKY: dict[str, Callable[[Tools], object]] = {
 
 
 @pytest.mark.parametrize("said", SNEAKY)
-def test_an_index_cannot_use_what_its_key_does_not_cover(said: str, tmp_path: Path) -> None:
+def test_an_index_cannot_use_what_its_key_does_not_cover(said, tmp_path):
     class Sneaky(Words):
         index_roles = ("encoder",) if "encoders" in said else ()
 
-        def index(self, document: Document, tools: Tools) -> Index:
+        def index(self, document, tools):
             SNEAKY[said](tools)
             return {}
 
@@ -317,14 +314,14 @@ def test_an_index_cannot_use_what_its_key_does_not_cover(said: str, tmp_path: Pa
     assert said in record["error"]["message"]
 
 
-def test_an_index_of_a_question_sees_it(tmp_path: Path) -> None:
+def test_an_index_of_a_question_sees_it(tmp_path):
     seen = []
 
     class Asked(Words):
         scope = "question"
 
-        def index(self, document: Document, tools: Tools) -> Index:
-            seen.append((document.id, tools.question.text, tools.task.instruction))  # type: ignore[attr-defined]
+        def index(self, document, tools):
+            seen.append((document.id, tools.question.text, tools.task.instruction))
             return super().index(document, tools)
 
     stored = read_run(go(make_plan(World(questions=3).dataset(), Asked(Words.Config())), tmp_path).folder)
@@ -336,11 +333,11 @@ def test_an_index_of_a_question_sees_it(tmp_path: Path) -> None:
     ]
 
 
-def test_what_follows_a_part_does_not_depend_on_whether_it_was_kept(tmp_path: Path) -> None:
+def test_what_follows_a_part_does_not_depend_on_whether_it_was_kept(tmp_path):
     class Drawing(Words):
         stop = True
 
-        def index(self, document: Document, tools: Tools) -> Index:
+        def index(self, document, tools):
             part = tools.keep("a", lambda: [random.random() for _ in range(3)])
             after = random.random() + part[0]
             if self.stop:
@@ -366,38 +363,36 @@ class Sharing(Words):
     index_roles = ("reader",)
     role = "reader"
 
-    def index(self, document: Document, tools: IndexTools) -> Index:
+    def index(self, document, tools):
         return {
             "words": ["w"],
             "vectors": [0.0, 0.0],
             "part": tools.share("part", self.role, self.needs, self.make(tools)),
         }
 
-    def make(self, tools: IndexTools) -> Callable[[], Any]:
-        def made() -> list[int]:
+    def make(self, tools):
+        def made():
             self.built.append("part")
             return [tools.keep(text, lambda text=text: self.part(text, tools)) for text in ("two words", "one")]
 
         return made
 
-    def part(self, text: str, tools: IndexTools) -> int:
-        tools.model().session().feed(text)  # type: ignore[attr-defined]
+    def part(self, text, tools):
+        tools.model().session().feed(text)
         return len(text)
 
 
-def sharing(**changes: Any) -> Sharing:
+def sharing(**changes):
     kind = type("Own", (Sharing,), {"index_version": str(len(changes)), **changes})
-    made: Sharing = kind(Words.Config(index_size=7))
-    return made
+    return kind(Words.Config(index_size=7))
 
 
-def shared(method: Sharing, out: Path, **more: Any) -> dict[str, Any]:
+def shared(method, out, **more):
     """The line of documents.jsonl."""
-    row: dict[str, Any] = read_run(go(make_plan(World(questions=1).dataset(), method, **more), out).folder).documents[0]
-    return row
+    return read_run(go(make_plan(World(questions=1).dataset(), method, **more), out).folder).documents[0]
 
 
-def test_a_shared_part_is_made_once_and_costs_every_index_the_same(tmp_path: Path) -> None:
+def test_a_shared_part_is_made_once_and_costs_every_index_the_same(tmp_path):
     first, second = sharing(), sharing(index_version="2")
     rows = [shared(first, tmp_path / "a"), shared(second, tmp_path / "b")]
     assert (first.built, second.built) == (["part"], [])
@@ -418,16 +413,14 @@ def test_a_shared_part_is_made_once_and_costs_every_index_the_same(tmp_path: Pat
     ],
     ids=["size", "text", "version", "packages", "seed"],
 )
-def test_a_shared_part_is_another_one_for_other_needs(
-    changes: dict[str, Any], more: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_shared_part_is_another_one_for_other_needs(changes, more, tmp_path):
     shared(sharing(), tmp_path / "a")
     other = sharing(**changes)
     shared(other, tmp_path / "b", **more)
     assert other.built == ["part"]
 
 
-def test_a_damaged_shared_part_is_made_again(tmp_path: Path) -> None:
+def test_a_damaged_shared_part_is_made_again(tmp_path):
     shared(sharing(), tmp_path / "a")
     (data,) = cache_root().glob("shared.part/*/*/data.json")
     data.write_text("[9]")
@@ -436,7 +429,7 @@ def test_a_damaged_shared_part_is_made_again(tmp_path: Path) -> None:
     assert again.built == ["part"]
 
 
-def test_a_shared_part_may_use_the_model_of_its_role_alone(tmp_path: Path) -> None:
+def test_a_shared_part_may_use_the_model_of_its_role_alone(tmp_path):
     class Two(Sharing):
         index_roles = ("reader", "builder")
         role = "builder"
@@ -453,16 +446,16 @@ def test_a_shared_part_may_use_the_model_of_its_role_alone(tmp_path: Path) -> No
     assert "index_roles" in record["error"]["message"]
 
 
-def test_a_shared_part_says_which_version_of_its_code_made_it(tmp_path: Path) -> None:
+def test_a_shared_part_says_which_version_of_its_code_made_it(tmp_path):
     method = sharing(needs={"text": "three words here"})
     record = read_run(go(make_plan(World(questions=1).dataset(), method), tmp_path).folder).records[0]
     assert "tools.share('part') needs a 'version' of its code among its needs" in record["error"]["message"]
     assert method.built == []
 
 
-def test_a_question_cannot_share(tmp_path: Path) -> None:
+def test_a_question_cannot_share(tmp_path):
     class Late(Words):
-        def answer(self, question: Any, documents: Any, indexes: Any, tools: Any) -> Any:
+        def answer(self, question, documents, indexes, tools):
             return tools.share("part", "reader", {}, list)
 
     record = read_run(go(make_plan(method=Late(Words.Config())), tmp_path).folder).records[0]

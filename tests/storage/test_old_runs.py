@@ -5,8 +5,6 @@ old_runs/ was written by these versions: `oldest`, the first commit (made-up row
 `2026-11`, the last commit before the modules moved.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -19,23 +17,22 @@ from harness.storage.run_folder import read_run
 from reports import compare, tables
 from reports.compare import config_difference
 from reports.figures import front, queries
-from tests.cli.conftest import Cli
 
 OLD = Path(__file__).with_name("old_runs")
 FOLDERS = sorted(path.parent.relative_to(OLD).as_posix() for path in OLD.glob("*/*/*/run.yaml"))
 
 
-def first_question(folder: Path) -> str:
+def first_question(folder):
     return str(json.loads((folder / "records.jsonl").read_text(encoding="utf-8").splitlines()[0])["question_id"])
 
 
-def test_there_is_one_of_each_kind() -> None:
+def test_there_is_one_of_each_kind():
     methods = {name.rpartition("/")[2].partition("--")[0].partition("[")[0] for name in FOLDERS}
     assert methods == {"bm25", "longrefiner", "memwalker", "oracle-evidence", "pecan", "qrmem", "raptor-ct"}
 
 
 @pytest.mark.parametrize("version", ["oldest", "2026-11-first", "2026-11"])
-def test_tables(here: Cli, version: str) -> None:
+def test_tables(here, version):
     names = {f.rpartition("/")[2].partition("--")[0] for f in FOLDERS if f.startswith(f"{version}/")}
     for verb in ("report", "compare"):
         done = here(verb, str(OLD / version), "--format", "csv")
@@ -46,7 +43,7 @@ def test_tables(here: Cli, version: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["oldest", "2026-11-first", "2026-11"])
-def test_the_numbers_of_records_are_all_that_tables_read(version: str) -> None:
+def test_the_numbers_of_records_are_all_that_tables_read(version):
     folders = run_folders([str(OLD / version)])
     whole, numbers = read_runs(folders), read_runs(folders, hold="numbers")
     assert "shown" in whole[0].records[0]
@@ -59,7 +56,7 @@ def test_the_numbers_of_records_are_all_that_tables_read(version: str) -> None:
 
 
 @pytest.mark.parametrize("name", FOLDERS)
-def test_one_folder(here: Cli, tmp_path: Path, name: str) -> None:
+def test_one_folder(here, tmp_path, name):
     folder = tmp_path / "run"
     shutil.copytree(OLD / name, folder)
     before = json.loads((folder / "summary.json").read_text(encoding="utf-8"))["scores"]
@@ -75,7 +72,7 @@ def test_one_folder(here: Cli, tmp_path: Path, name: str) -> None:
     assert {k: (v["mean"], v["n"]) for k, v in after.items()} == {k: (v["mean"], v["n"]) for k, v in before.items()}
 
 
-def test_tracking(here: Cli, tmp_path: Path, empty_store: Path) -> None:
+def test_tracking(here, tmp_path, empty_store):
     shutil.copy(empty_store, tmp_path / "mlflow.db")
     folders = [str(shutil.copytree(OLD / name, tmp_path / str(n))) for n, name in enumerate(FOLDERS)]
     done = here("track", *folders, "--uri", f"sqlite:///{tmp_path}/mlflow.db")
@@ -83,7 +80,7 @@ def test_tracking(here: Cli, tmp_path: Path, empty_store: Path) -> None:
     assert done.stdout.splitlines() == folders
 
 
-def test_a_class_of_an_old_run_is_the_name_of_today() -> None:
+def test_a_class_of_an_old_run_is_the_name_of_today():
     old, new = (
         read_run(next(OLD / name for name in FOLDERS if name.startswith(v) and "/pecan-" in name))
         for v in ("2026-11-first/", "2026-11/")

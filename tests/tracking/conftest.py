@@ -1,28 +1,23 @@
-from __future__ import annotations
-
 import http.server
 import shutil
 import threading
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 
 @pytest.fixture
-def uri(empty_store: Path, tmp_path: Path) -> str:
+def uri(empty_store, tmp_path):
     shutil.copy(empty_store, tmp_path / "mlflow.db")
     return f"sqlite:///{tmp_path / 'mlflow.db'}"
 
 
 @pytest.fixture
-def bad_server(request: pytest.FixtureRequest) -> Iterator[str]:
+def bad_server(request):
     """A server that answers everything with the status given; 0 never answers."""
     asked = threading.Event()
 
     class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+        def do_GET(self):
             if request.param == 0:
                 asked.wait(30)
                 return
@@ -32,7 +27,7 @@ def bad_server(request: pytest.FixtureRequest) -> Iterator[str]:
 
         do_POST = do_GET
 
-        def log_message(self, *_: Any) -> None:
+        def log_message(self, *_):
             """Keep the test's output clean."""
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -1,10 +1,7 @@
 """Run folders with known scores, and what MLflow holds of them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
 from tests.reports.build import record, write_run
 
@@ -12,13 +9,13 @@ SCORE = "longbench.qa_f1_score"
 SCORES = [0.2, 0.4, None, 1.0, 0.0, 0.0, 0.3, 0.1]
 
 
-def client(uri: str) -> Any:
+def client(uri):
     from mlflow import MlflowClient
 
     return MlflowClient(tracking_uri=uri)
 
 
-def only_run(uri: str, dataset: str = "musique") -> Any:
+def only_run(uri, dataset="musique"):
     """The one MLflow run of the data set's experiment."""
     it = client(uri)
     runs = it.search_runs([it.get_experiment_by_name(dataset).experiment_id])
@@ -26,12 +23,12 @@ def only_run(uri: str, dataset: str = "musique") -> Any:
     return runs[0]
 
 
-def history(uri: str, name: str) -> list[tuple[int, float]]:
+def history(uri, name):
     found = client(uri).get_metric_history(only_run(uri).info.run_id, name)
     return sorted((m.step, m.value) for m in found)
 
 
-def artifacts(uri: str, run: Any) -> set[str]:
+def artifacts(uri, run):
     """The names of a run's artifacts, which lie beside the store; the run holds no path of this machine."""
     address = run.info.artifact_uri
     assert address.startswith("mlflow-artifacts:/")
@@ -39,12 +36,12 @@ def artifacts(uri: str, run: Any) -> set[str]:
     return {path.name for path in place.iterdir()}
 
 
-def row(number: int, score: float | None) -> dict[str, Any]:
+def row(number, score):
     """A record with the score of the data set."""
     return record(number, score, scores={SCORE: score or 0.0})
 
 
-def run_folder(root: Path, count: int = 8, **changes: Any) -> Path:
+def run_folder(root, count=8, **changes):
     """A run folder below root/results with the first `count` of SCORES."""
     dataset = changes.get("dataset", "musique")
     changes["settings"] = {"dataset": {"name": dataset, "format": dataset, "scorers": [SCORE]}} | changes.get(
@@ -54,7 +51,7 @@ def run_folder(root: Path, count: int = 8, **changes: Any) -> Path:
     return write_run(root / "results", [row(i, s) for i, s in enumerate(SCORES[:count])], **changes)
 
 
-def append(folder: Path, start: int, stop: int) -> None:
+def append(folder, start, stop):
     with open(folder / "records.jsonl", "a") as file:
         for i in range(start, stop):
             file.write(json.dumps(row(i, SCORES[i])) + "\n")

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from harness.storage.run_folder import StoredRun
 from harness.tracking.metrics import (
     first_columns,
     params,
@@ -16,7 +15,7 @@ from tests.reports.build import SCORE, config, stored, usage
 
 
 class TestParams:
-    def test_settings_of_parts_that_the_run_did_not_use_and_defaults_are_left_out(self) -> None:
+    def test_settings_of_parts_that_the_run_did_not_use_and_defaults_are_left_out(self):
         asked = {"base_url": "http://h/v1", "timeout": 9.0, "logprobs": 5}
         changes = {
             "model": {"name": "tiny", "backend": "hf", "dtype": "float32", "offers": {"a": "x", "b": "y"}} | asked,
@@ -59,12 +58,12 @@ def test_the_suite_of_a_run(tmp_path: Any, commands: list[list[str]], expected: 
     assert suite_of(run) == expected
 
 
-def changed(run: StoredRun, **settings: Any) -> StoredRun:
+def changed(run, **settings):
     run.config.update(settings)
     return run
 
 
-def test_tags_leave_out_what_is_not_known(tmp_path: Any) -> None:
+def test_tags_leave_out_what_is_not_known(tmp_path):
     run = changed(stored(tmp_path, [1.0], manifest={"git": None}), profile="pocket")
     found = tags(run, "demo")
     assert (found["profile"], found["suite"]) == ("pocket", "demo")
@@ -72,17 +71,17 @@ def test_tags_leave_out_what_is_not_known(tmp_path: Any) -> None:
     assert "suite" not in tags(run, None)
 
 
-def test_what_to_look_at_first_begins_with_the_headline_score(tmp_path: Any) -> None:
+def test_what_to_look_at_first_begins_with_the_headline_score(tmp_path):
     assert first_columns(stored(tmp_path, [0.5])) == [SCORE, "TFLOPs", "failed", "n"]
 
 
 class TestRunning:
-    def test_a_mean_over_the_questions_so_far_at_each_step(self, tmp_path: Any) -> None:
+    def test_a_mean_over_the_questions_so_far_at_each_step(self, tmp_path):
         points = running_points(stored(tmp_path, [1.0, None, 0.5]))
         assert [p for p in points if p[1] == SCORE] == [(1, SCORE, 100.0), (2, SCORE, 50.0), (3, SCORE, 50.0)]
         assert points[-2:] == [(3, "TFLOPs", 1.5), (3, "failed", 1.0)]
 
-    def test_what_an_index_costs_is_part_of_the_mean(self, tmp_path: Any) -> None:
+    def test_what_an_index_costs_is_part_of_the_mean(self, tmp_path):
         index = {"document_id": "d0", "key": "k", "status": "built", "usage": {"index": usage(4.0)}}
         points = running_points(stored(tmp_path, [1.0, 0.5], documents=[index]))
         assert [value for _, name, value in points if name == "TFLOPs"] == [3.5, 3.5]

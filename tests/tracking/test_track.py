@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import getpass
 import json
 import subprocess
@@ -19,7 +17,7 @@ pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
 
 
 class TestTrack:
-    def test_what_a_run_looks_like(self, uri: str, tmp_path: Path) -> None:
+    def test_what_a_run_looks_like(self, uri, tmp_path):
         ends = [{"state": "finished", "finished": "2026-01-02T04:04:05+00:00"}]
         folder = run_folder(tmp_path, manifest={"starts": ends})
         track(folder, uri)
@@ -54,7 +52,7 @@ class TestTrack:
         assert names == files | {"table.md", "report.html"}
         assert [(i.dataset.name, i.dataset.digest) for i in run.inputs.dataset_inputs] == [("musique", "f" * 8)]
 
-    def test_twice_is_one_run_and_adds_no_point(self, uri: str, tmp_path: Path) -> None:
+    def test_twice_is_one_run_and_adds_no_point(self, uri, tmp_path):
         folder = run_folder(tmp_path)
         track(folder, uri)
         before = {name: history(uri, name) for name in (SCORE, "TFLOPs", "failed", "n")}
@@ -62,7 +60,7 @@ class TestTrack:
         assert {name: history(uri, name) for name in before} == before
         assert len(before[SCORE]) == 8
 
-    def test_a_continued_run_goes_on_in_its_mlflow_run(self, uri: str, tmp_path: Path) -> None:
+    def test_a_continued_run_goes_on_in_its_mlflow_run(self, uri, tmp_path):
         folder = run_folder(tmp_path, 3, summary={"state": "interrupted"})
         track(folder, uri)
         first = only_run(uri).info
@@ -75,7 +73,7 @@ class TestTrack:
         assert [step for step, _ in history(uri, SCORE)] == list(range(1, 9))
         assert only_run(uri).data.metrics["n"] == 8
 
-    def test_new_scores_replace_old_ones(self, uri: str, tmp_path: Path) -> None:
+    def test_new_scores_replace_old_ones(self, uri, tmp_path):
         folder = run_folder(tmp_path, 2)
         track(folder, uri)
         rows = [row(0, 0.2), row(1, 1.0)]
@@ -83,7 +81,7 @@ class TestTrack:
         track(folder, uri)
         assert only_run(uri).data.metrics[SCORE] == 60
 
-    def test_a_store_that_was_lost_is_refilled(self, uri: str, tmp_path: Path) -> None:
+    def test_a_store_that_was_lost_is_refilled(self, uri, tmp_path):
         folder = run_folder(tmp_path)
         track(folder, uri)
         before = only_run(uri).data
@@ -95,7 +93,7 @@ class TestTrack:
         after = only_run(f"sqlite:///{path}").data
         assert (after.metrics, after.params) == (before.metrics, before.params)
 
-    def test_long_values_are_named_and_changed_ones_are_reported(self, uri: str, tmp_path: Path) -> None:
+    def test_long_values_are_named_and_changed_ones_are_reported(self, uri, tmp_path):
         settings = {"encoder": {"name": "minilm", "prefix": "x" * 101}, "limit": 5}
         folder = run_folder(tmp_path, settings=settings, manifest={"models": {"reader": {}, "encoder": {}}})
         track(folder, uri)
@@ -109,7 +107,7 @@ class TestTrack:
         track(folder, uri)
         assert only_run(uri).data.tags["harness.changed_params"] == "encoder: other"
 
-    def test_runs_of_a_suite_hang_below_one_parent(self, uri: str, tmp_path: Path) -> None:
+    def test_runs_of_a_suite_hang_below_one_parent(self, uri, tmp_path):
         for method in ("pecan", "bm25", "pecan"):
             folder = tmp_path / "results" / "musique" / f"{method}--tiny--0123abcd"
             track(folder if folder.exists() else run_folder(tmp_path, method=method), uri, suite="first")
@@ -125,7 +123,7 @@ class TestTrack:
         assert [line.split(" | ")[0] for line in note[2:4]] == ["| bm25 · tiny", "| pecan · tiny"]
         assert note[2].endswith("| 1.5 [1.5, 1.5] | 1 | 8 |")
 
-    def test_a_refilled_store_knows_the_suite_from_the_runs_own_command(self, uri: str, tmp_path: Path) -> None:
+    def test_a_refilled_store_knows_the_suite_from_the_runs_own_command(self, uri, tmp_path):
         starts = [
             {"command": ["harness", "run", "--suite", "old"], "state": "interrupted"},
             {"command": ["harness", "run", "--suite=first"], "state": "interrupted"},
@@ -139,21 +137,21 @@ class TestTrack:
         assert len(runs) == 2
         assert artifacts(uri, parent) == {"table.md"}
 
-    def test_the_worst_end_of_its_runs_is_the_suites(self, uri: str, tmp_path: Path) -> None:
+    def test_the_worst_end_of_its_runs_is_the_suites(self, uri, tmp_path):
         for method, state in (("a", "finished"), ("b", "interrupted"), ("c", "finished")):
             track(run_folder(tmp_path, method=method, summary={"state": state}), uri, suite="first")
         it = client(uri)
         runs = it.search_runs([it.get_experiment_by_name("musique").experiment_id], "tags.`harness.suite` = 'first'")
         assert [r.info.status for r in runs] == ["KILLED"]
 
-    def test_a_folder_that_was_begun_anew_is_another_run(self, uri: str, tmp_path: Path) -> None:
+    def test_a_folder_that_was_begun_anew_is_another_run(self, uri, tmp_path):
         track(run_folder(tmp_path / "a"), uri)
         track(run_folder(tmp_path / "b", manifest={"started": "2026-02-02T03:04:05+00:00"}), uri)
         it = client(uri)
         runs = it.search_runs([it.get_experiment_by_name("musique").experiment_id])
         assert sorted(r.info.run_name for r in runs) == ["pecan · tiny", "pecan · tiny · 0123abcd"]
 
-    def test_the_experiment_opens_on_its_runs_and_offers_the_comparison(self, uri: str, tmp_path: Path) -> None:
+    def test_the_experiment_opens_on_its_runs_and_offers_the_comparison(self, uri, tmp_path):
         track(run_folder(tmp_path), uri)
         it = client(uri)
         found = it.get_experiment_by_name("musique")
@@ -168,42 +166,42 @@ class TestTrack:
         link = f"#/experiments/{found.experiment_id}/runs?viewStateShareKey=harness"
         assert link in found.tags["mlflow.note.content"]
 
-    def test_artifacts_are_not_taken_for_runs(self, uri: str, tmp_path: Path) -> None:
+    def test_artifacts_are_not_taken_for_runs(self, uri, tmp_path):
         folder = run_folder(tmp_path)
         track(folder, uri)
         assert list(tmp_path.rglob("config.yaml"))
         assert find_runs(tmp_path) == [folder]
 
-    def test_a_run_without_records_yet(self, uri: str, tmp_path: Path) -> None:
+    def test_a_run_without_records_yet(self, uri, tmp_path):
         track(run_folder(tmp_path, 0, summary={}), uri)
         assert (only_run(uri).data.metrics, only_run(uri).info.status) == ({}, "KILLED")
 
-    def test_a_deleted_experiment_is_reported(self, uri: str, tmp_path: Path) -> None:
+    def test_a_deleted_experiment_is_reported(self, uri, tmp_path):
         it = client(uri)
         it.delete_experiment(it.create_experiment("musique"))
         with pytest.raises(SaveError, match="'musique' was deleted; restore it"):
             track(run_folder(tmp_path), uri)
 
-    def test_no_run_folder(self, uri: str, tmp_path: Path) -> None:
+    def test_no_run_folder(self, uri, tmp_path):
         with pytest.raises(UserError, match="is not a run folder"):
             track(tmp_path, uri)
 
 
 class TestFaults:
     @pytest.mark.parametrize("bad_server", [500, 200], indirect=True)
-    def test_a_server_that_answers_nonsense(self, bad_server: str, tmp_path: Path) -> None:
+    def test_a_server_that_answers_nonsense(self, bad_server, tmp_path):
         begun = time.monotonic()
         with pytest.raises(SaveError, match="tracking failed at http://127"):
             track(run_folder(tmp_path), bad_server)
         assert time.monotonic() - begun < 20
 
-    def test_a_file_that_is_no_database(self, tmp_path: Path) -> None:
+    def test_a_file_that_is_no_database(self, tmp_path):
         (tmp_path / "mlflow.db").write_text("not a database " * 100)
         with pytest.raises(SaveError, match="tracking failed at sqlite:"):
             track(run_folder(tmp_path), f"sqlite:///{tmp_path / 'mlflow.db'}")
 
 
-def test_runs_of_an_experiment_have_colours_of_their_own(uri: str, tmp_path: Path) -> None:
+def test_runs_of_an_experiment_have_colours_of_their_own(uri, tmp_path):
     for n in range(3):
         track(run_folder(tmp_path, hash8=f"0123abc{n}"), uri, traces=0)
     (experiment,) = (e for e in client(uri).search_experiments() if e.name != "Default")
