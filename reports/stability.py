@@ -124,10 +124,10 @@ def sections(found: Sequence[Stability]) -> list[tuple[str, pd.DataFrame]]:
     """For each data set and model a table of methods, and one of the choices that flip a pair."""
     out = []
     for each in found:
-        means = {name: own for name, own in each.found.means.items() if name not in each.silent}
-        headline = each.found.headline
+        silent, headline = each.silent, each.found.headline
+        means = {name: own for name, own in each.found.means.items() if name not in silent}
         title = f"{each.found.dataset} · {each.found.model}"
-        left_out = {"not of all methods": each.found.partial, "the same for all methods": each.silent}
+        left_out = {"not of all methods": each.found.partial, "the same for all methods": silent}
         told = [f"{why}, so left out: {', '.join(names)}" for why, names in left_out.items() if names]
         notes = (each.sentence, each.found.asked, *told)
         rows = [
