@@ -26,17 +26,15 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
+from harness.cost.flops import ModelShape
+from harness.cost.meter import Meter
 from harness.errors import CannotRun, WindowExceeded
 from harness.model_outputs import CacheLimit, Decoding, Kept, Probe, Sampling, Span, Written
-
-if TYPE_CHECKING:
-    from harness.cost.flops import ModelShape
-    from harness.cost.meter import Meter
-    from harness.storage.reply_cache import Replies
+from harness.storage.reply_cache import Replies
 
 __all__ = [
     "CAPABILITIES",

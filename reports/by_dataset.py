@@ -35,7 +35,8 @@ def wide(
     score: by default each data set's headline; differences: to a reference (reports.compare.compare), whose p-values
     become the columns `musique.p`. Raises UnknownName for a score that no run has.
     """
-    known = _scores(means)
+    names = [str(name) for name in means.columns]
+    known = [name for name in names if f"{name}.low" in names and not name.startswith("tflops")]  # not costs
     if score is not None and score not in known:
         raise UnknownName("score", score, known)
     datasets = list(dict.fromkeys(means["dataset"]))
@@ -67,12 +68,6 @@ def sections(table: pd.DataFrame, score: str | None = None) -> list[tuple[str, p
         rows.attrs["gaps"] = [name for name in rows.columns if name not in ("method", "notes", "ceiling")]
         found.append((title, rows))
     return found
-
-
-def _scores(means: pd.DataFrame) -> list[str]:
-    """The scores of a frame: the columns with an interval, but those of costs."""
-    names = [str(name) for name in means.columns]
-    return [name for name in names if f"{name}.low" in names and not name.startswith("tflops")]
 
 
 def _row(

@@ -149,24 +149,21 @@ class SideBySide:
             notes.append((legend, *(note for note in row["notes"] if note not in below)))
             keys = brief_difference(*(runs[row["dataset"], row[name]] for name in ("run", "reference_run")))
             changed.append((f"{row['method']} differs from {row['reference']} in {'; '.join(keys)}",) if keys else ())
-        table = self.differences.copy()
-        table["notes"], table["changed"] = notes, changed
-        return [_section(group) for _, group in table.groupby("dataset")]
+        found = []
+        for _, group in self.differences.assign(notes=notes, changed=changed).groupby("dataset"):
+            first = group.iloc[0]
+            wanted = [name for name in PAIRED if name != "model" or group["model"].nunique() > 1]
+            names = [f"{name}{end}" for name in (*wanted, "changed", "notes") for end in ("", ".low", ".high")]
+            title = f"{first['dataset']}: {first['score']} minus that of {first['reference']}, on the same questions"
+            shown = group[[name for name in names if name in group.columns]]
+            found.append(Section(title, shown.reset_index(drop=True)))
+        return found
 
 
 _LEGEND = (
     "difference with its 95 % interval (bootstrap by document, by question where passages are retrieved); p: sign "
     "flips likewise; p_holm: p adjusted by Holm"
 )
-
-
-def _section(group: pd.DataFrame) -> Section:
-    """The differences of one data set: a title and the columns that differ between its rows."""
-    first = group.iloc[0]
-    wanted = [name for name in PAIRED if name != "model" or group["model"].nunique() > 1]
-    names = [f"{name}{end}" for name in (*wanted, "changed", "notes") for end in ("", ".low", ".high")]
-    title = f"{first['dataset']}: {first['score']} minus that of {first['reference']}, on the same questions"
-    return Section(title, group[[name for name in names if name in group.columns]].reset_index(drop=True))
 
 
 def side_by_side(

@@ -86,11 +86,11 @@ def _told(used: Mapping[str, Any], *keys: str) -> float | None:
 
 def html(sections: Sequence[Section]) -> str:
     """Titled tables with their footnotes below, escaped."""
-    return str(joined(*(joined(el("h4", section.title), _table(section.frame)) for section in sections)))
-
-
-def _table(frame: pd.DataFrame) -> Html:
-    cells = Cells(frame)
-    head = el("tr", *(el("th", name) for name in cells.heads))
-    body = [el("tr", *(el("td", cell) for cell in line)) for line in cells.rows]
-    return joined(el("table", el("thead", head), el("tbody", *body)), *(el("p", note) for note in cells.below()))
+    made: list[Html] = []
+    for section in sections:
+        cells = Cells(section.frame)
+        head = el("tr", *(el("th", name) for name in cells.heads))
+        body = [el("tr", *(el("td", cell) for cell in line)) for line in cells.rows]
+        made += [el("h4", section.title), el("table", el("thead", head), el("tbody", *body))]
+        made += [el("p", note) for note in cells.below()]
+    return str(joined(*made))

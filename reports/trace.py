@@ -76,32 +76,30 @@ def search_of(stored: StoredRun, question: str, data: str | None = None) -> Sear
         raise UnknownName("question", question, by_id, f"harness trace {stored.path}")
     record = by_id[question]
     result = read_graph(stored, record)
-    memory = _memory(stored, record) if result.graph is None and result.problem is None else None
     rows = with_texts(read_rows(replace(stored, records=[record]), data=data), stored, [record])
     if data is not None and rows.problem:
         raise UserError(rows.problem)
     example = rows.examples.get(question)
     marks = [evidence(step["shown"], example) for step in record["steps"]]
     notes = [f"{result.problem} {_FLAT}"] if result.problem else []
+    memory = _memory(stored, record, rows) if result.graph is None and result.problem is None else None
     if (result.graph is not None or memory is not None) and UNKNOWN in marks:
         notes.append(_why(rows, question))
     moves = walk(record["steps"], result.graph)
-    walked = None if memory is None else (memory, _walked(memory, stored, record, rows))
-    return Search(stored, record, rows, result.graph, moves, marks, notes, walked)
+    return Search(stored, record, rows, result.graph, moves, marks, notes, memory)
 
 
-def _memory(stored: StoredRun, record: dict[str, Any]) -> Memory | None:
+def _memory(stored: StoredRun, record: dict[str, Any], rows: Rows) -> tuple[Memory, Walked] | None:
     """The memory of entities that a question was answered from, where it had one and it is still in the cache."""
-    rows = indexed(stored, record)
-    found = read_index(str(rows[0].get("key")), cache_root())[0] if len(rows) == 1 else None
-    return entity_memory.memory_of(found)
-
-
-def _walked(memory: Memory, stored: StoredRun, record: dict[str, Any], rows: Rows) -> Walked:
+    lines = indexed(stored, record)
+    found = read_index(str(lines[0].get("key")), cache_root())[0] if len(lines) == 1 else None
+    if (memory := entity_memory.memory_of(found)) is None:
+        return None
     example = rows.examples.get(record["question_id"])
     marked = example is not None and bool(example.gold.supporting)
     evident = overlapping(memory.segments, stored, record, rows) if marked else None
-    return entity_memory.walked(memory, record, example.question.text if example is not None else "", evident)
+    question = example.question.text if example is not None else ""
+    return memory, entity_memory.walked(memory, record, question, evident)
 
 
 def _why(rows: Rows, question: str) -> str:

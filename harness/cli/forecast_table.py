@@ -17,26 +17,22 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harness.cli.output import say
+from harness.cli.run_options import Execution
 from harness.cli.run_result import closing
+from harness.cli.scaling import Scaling
+from harness.config.layers import Choices
 from harness.cost.flops import DEFAULT
 from harness.cost.units import duration, money, short
+from harness.engine.forecast import Forecast
 from harness.engine.limits import outlook
 from harness.engine.numbers_from_rows import Key, key, with_numbers
+from harness.engine.plan import Plan
 from harness.engine.rows import plan_all
 from harness.engine.rows_in_turn import Hook
+from harness.engine.runner import RunResult
 from harness.errors import HarnessError, RowWaits
-
-if TYPE_CHECKING:
-    from harness.cli.run_options import Execution
-    from harness.cli.scaling import Scaling
-    from harness.config.layers import Choices
-    from harness.engine.forecast import Forecast
-    from harness.engine.plan import Plan
-    from harness.engine.runner import RunResult
-
 
 NOTES = (
     "tokens and TFLOPs (convention {}) of what is still to be answered, indexes as if none were in the cache;\n"

@@ -42,7 +42,11 @@ def of_name(kind: str, table: dict[str, Any], name: str, origin: str, implementa
         fields = parameters(implementation)
         general = {k: v for k, v in table["*"].items() if k in fields}
         if "prompts" in general:
-            general["prompts"] = _existing_prompts(_replacements(general["prompts"], origin), implementation)
+            # Those that this method has, and names close to one (typing errors).
+            cls = method_class(implementation)
+            prompts = sorted({prompt.name for prompt in cls(cls.Config()).templates()})
+            replaced = _replacements(general["prompts"], origin).items()
+            general["prompts"] = {one: turns for one, turns in replaced if close_matches(one, prompts)}
         settings.append(general)
     return [{"params": {k: v for k, v in params.items() if k != "roles"}} for params in [*settings, *own]]
 
@@ -87,10 +91,3 @@ def _replacements(prompts: object, origin: str) -> dict[str, dict[str, object]]:
         turns = turns if isinstance(turns, dict) else {"user": turns}
         out[str(name)] = {turn: str(text) if isinstance(text, Raw) else text for turn, text in turns.items()}
     return out
-
-
-def _existing_prompts(prompts: dict[str, dict[str, Any]], implementation: str) -> dict[str, Any]:
-    """Of the prompts replaced for all methods, those that this method has, and names close to one (typing errors)."""
-    cls = method_class(implementation)
-    known = sorted({prompt.name for prompt in cls(cls.Config()).templates()})
-    return {name: turns for name, turns in prompts.items() if close_matches(name, known)}

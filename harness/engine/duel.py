@@ -18,22 +18,20 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.engine import runner
 from harness.engine.match import Match, Pair, Rules
+from harness.engine.plan import Plan
 from harness.engine.progress import Progress, Quiet, Silent
+from harness.engine.runner import Job, RunResult
 from harness.engine.scoring import applies
 from harness.errors import UserError
 from harness.parallel.signals import interrupt_on_signals
 from harness.stats.clusters import question_labels
 from harness.stats.rng import derived_seed
 from harness.storage.run_folder import SUMMARY, read_json
-
-if TYPE_CHECKING:
-    from harness.engine.plan import Plan
-    from harness.engine.runner import Job, RunResult
-    from harness.types import Example
+from harness.types import Example
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,12 @@ the file and run `harness verify bundle.zip`; the card names the checksum that t
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harness.errors import SaveError, UserError
-from harness.exchange.bundle import opened
+from harness.exchange.bundle import Bundle, opened
 from reports.columns import ordered, sections
 from reports.render import render_sections
 from reports.tables import frame
-
-if TYPE_CHECKING:
-    from harness.exchange.bundle import Bundle
 
 NAME = "bundle.zip"
 _HEAD = """---

@@ -21,15 +21,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.cost.flops import DEFAULT
 from harness.storage.kept_requests import REQUESTS, read_requests
+from harness.storage.run_folder import StoredRun
 from harness.storage.run_schema import JUDGES
 from harness.tracking.metrics import metric_name, percent
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
 
 _MOST_STEPS, _MOST_PIECES = 40, 20  # spans below a search, pieces of one span: the rest is counted
 _LONGEST_TEXT, _LONGEST_PIECE = 4000, 1000  # characters; the run folder has all of them

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
@@ -83,7 +84,10 @@ def measured_rows(
         counted = {"asked": convention}
         values = [replace(value, metric=value.metric.model_copy(update=counted)) for value in values]
     labels = {facts.key(run): label for run, label in zip(runs, facts.labels(runs), strict=True)}
-    several, measured = _several(values), dict[tuple[Any, ...], Ours]()
+    # (paper, data set) where the made-up data set stands in for several labels of the paper.
+    places = {(value.paper.name, name, value.place) for value in values for name in value.stand_ins}
+    several = {key for key, labels in Counter(place[:2] for place in places).items() if labels > 1}
+    measured = dict[tuple[Any, ...], Ours]()
     readers: dict[tuple[str, str, str], set[str]] = {}
     for value in values:
         readers.setdefault(_rows_of(value), set()).add(value.paper.model.lower())
@@ -180,15 +184,6 @@ def _of_another_row(value: Value, run: StoredRun, readers: Collection[str]) -> b
     wanted, place = value.entry.settings.get("place"), (run.config["dataset"].get("options") or {}).get("place")
     other_place = None not in (wanted, place) and wanted != place
     return other_place or (reader in readers and reader != value.paper.model.lower())
-
-
-def _several(values: Sequence[Value]) -> set[tuple[str, str]]:
-    """(paper, data set) where the made-up data set stands in for several labels of the paper."""
-    places: dict[tuple[str, str], set[str]] = {}
-    for value in values:
-        for name in value.stand_ins:
-            places.setdefault((value.paper.name, name), set()).add(value.place)
-    return {key for key, labels in places.items() if len(labels) > 1}
 
 
 def _row(

@@ -14,7 +14,7 @@ from harness.storage.run_folder import read_run
 from harness.storage.summary import summarise
 from reports.compare import compare
 from reports.tables import frame
-from tests.reports.build import SCORE, record, stored, write_run
+from tests.reports.build import SCORE, record, write_run
 
 CHAIN = [(f"p{i}", f"p{i + 1}") for i in range(4)]
 RETRIEVED = {"dataset": {"name": "nq", "format": "retrieved", "scorers": [SCORE]}}
@@ -92,7 +92,3 @@ class TestReports:
         told = "15 of 25 questions are linked through documents that they share, one of 11 clusters"
         assert f"{told}: intervals are wide" in frame(runs)["notes"][0]
         assert any(f"{told}, so the interval is wide" in n for n in compare(runs).iloc[0]["notes"])
-
-    def test_as_before_where_documents_are_sampled(self, tmp_path: Path) -> None:
-        run = stored(tmp_path, [0.9, 0.4, 0.7, 1.0])
-        assert frame([run])[f"{SCORE}.low"][0] == summarise(run.records, [])["scores"][SCORE]["low"]
