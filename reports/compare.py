@@ -149,8 +149,9 @@ class SideBySide:
             notes.append((legend, *(note for note in row["notes"] if note not in below)))
             keys = brief_difference(*(runs[row["dataset"], row[name]] for name in ("run", "reference_run")))
             changed.append((f"{row['method']} differs from {row['reference']} in {'; '.join(keys)}",) if keys else ())
-        found = []
-        for _, group in self.differences.assign(notes=notes, changed=changed).groupby("dataset"):
+        table, found = self.differences.copy(), []
+        table["notes"], table["changed"] = notes, changed
+        for _, group in table.groupby("dataset"):
             first = group.iloc[0]
             wanted = [name for name in PAIRED if name != "model" or group["model"].nunique() > 1]
             names = [f"{name}{end}" for name in (*wanted, "changed", "notes") for end in ("", ".low", ".high")]
