@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.config import suites
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.engine.plan import make_method
@@ -16,6 +17,15 @@ from tests.reports.build import record, write_run
 
 GONE = object()
 """The change that takes a key away."""
+REFINED = {
+    "dataset.top": 8,
+    "dataset.documents": "documents.json",
+    "dataset.max_answer_tokens": 500,
+    "dataset.answer_prefix": "So the final answer is:",
+    "dataset.demonstration": suites.read("longrefiner-table2").parts[0].sets["dataset.demonstration"],
+    "roles.refiner": "qwen2.5-3b-instruct",
+}
+"""What LongRefiner's suite sets on NQ, as after --set."""
 
 
 def settings(

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from harness.cli.main import main
 from harness.storage.run_folder import StoredRun, read_run
 from harness.types import Document, Example, Gold, Question, Support
 from reports.answer_keys import Audit, of_runs, sections
@@ -108,14 +107,13 @@ def test_damaged_keys_are_found_and_scored_anew(tmp_path: Path) -> None:
     assert (hits, false, total) == (3, 0, 3)
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(tmp_path: Path, command: Any) -> None:
     marks = [{"document_id": "d0", "start": start, "end": start + 4} for start in (0, 5)]
     gold = {"answers": ["yes", "no", "Oslo"], "supporting": marks, "extra": {}}
     known: dict[str, Any] = {"question": "Who?", "options": None, "gold": gold, "document_characters": [9]}
     write_run(tmp_path / "a", [record(0, 1.0, **known)])
-    with pytest.raises(SystemExit, match="0"):
-        main(["audit-data", str(tmp_path), "--format", "json"])
-    told = capsys.readouterr()
-    (row,) = json.loads(told.out)
+    code, out, err = command("audit-data", str(tmp_path), "--format", "json")
+    assert code == 0
+    (row,) = json.loads(out)
     assert (row["reason"], row["evidence"]) == ("gold contradicts", "'yes' and 'no'")
-    assert "note: without the evidence only contradictions and duplicates are found" in told.err
+    assert "note: without the evidence only contradictions and duplicates are found" in err

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 import harness
-from harness.cli.main import main
 from harness.cost.flops import CONVENTIONS, DEFAULT, ModelShape
 from harness.cost.meter import Meter
 from harness.llm.scripted import Rule as Line
@@ -84,7 +83,7 @@ SIZE = {"dataset.tokens": 200, "dataset.questions": 2, "method.reserve": 60}
 
 
 def test_with_the_embedded_model_through_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any
 ) -> None:
     for name in ("HARNESS_HOME", "HARNESS_CACHE"):
         monkeypatch.setenv(name, str(tmp_path / name))
@@ -97,10 +96,8 @@ def test_with_the_embedded_model_through_the_command(
     # p_yes is above a t_p of 0 after every node, so that each t_n stops one node later.
     folder = run("recorded", t_p=0.0, record_stops=3)
     assert any(step["action"] == "study" for record in read_run(folder).records for step in record["steps"])
-    with pytest.raises(SystemExit) as ended:
-        main(["report", "curves", "recorded", "--format", "json", "--t-n", "3"])
-    assert not ended.value.code
-    replayed = {row["t_n"]: row for row in json.loads(capsys.readouterr().out) if row["t_p"] == 0}
+    told = json.loads(command("report", "curves", "recorded", "--format", "json", "--t-n", "3")[1])
+    replayed = {row["t_n"]: row for row in told if row["t_p"] == 0}
     for t_n in (2, 3):
         real = read_run(run(f"real{t_n}", t_p=0.0, t_n=t_n))
         f1 = [r["scores"]["longbench.qa_f1_score"] for r in real.records]
@@ -110,9 +107,9 @@ def test_with_the_embedded_model_through_the_command(
         probed = [r["usage"]["search"]["probes"]["flops"]["all-params"] for r in real.records]
         assert replayed[t_n]["tflops.probes"] == pytest.approx(sum(probed) / len(probed) / 1e12, rel=1e-9)
         assert replayed[t_n]["nodes"] == pytest.approx(sum(len(r["steps"]) for r in real.records) / len(real.records))
-        told = recording(Rule(1, 0.0), Rule(3, 0.0))
+        known = recording(Rule(1, 0.0), Rule(3, 0.0))
         for theirs, ours in zip(real.records, read_run(folder).records, strict=True):
-            stop = told.stop(ours, Rule(t_n, 0.0))
+            stop = known.stop(ours, Rule(t_n, 0.0))
             assert stop is not None
             assert stop.answer == theirs["prediction"]
     assert len({replayed[t_n]["tflops"] for t_n in (1, 2, 3)}) == 3

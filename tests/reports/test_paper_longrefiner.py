@@ -9,26 +9,17 @@ from typing import Any
 
 import pytest
 
-from harness.config import suites
 from harness.storage.run_folder import StoredRun
 from reports.paper import frame
 from reports.paper.preset import settings_of
 from reports.paper.printed import Value, load
 from reports.paper.verdicts import NOT_COMPARABLE
 from tests.reports.build import record
-from tests.reports.paper_runs import paper_run
+from tests.reports.paper_runs import REFINED, paper_run
 
 ACC, F1 = "flashrag.acc", "flashrag.f1"
 SEVEN = "qwen2.5-7b-instruct"
 TASKS = {"analysis": "a", "structuring": "b", "selection": "c"}
-SETS = {
-    "roles.refiner": "qwen2.5-3b-instruct",
-    "dataset.top": 8,
-    "dataset.documents": "documents.json",
-    "dataset.max_answer_tokens": 500,
-    "dataset.answer_prefix": "So the final answer is:",
-    "dataset.demonstration": suites.read("longrefiner-table2").parts[0].sets["dataset.demonstration"],
-}
 
 
 def run(
@@ -49,7 +40,7 @@ def run(
     rows = [record(2 * i, None, scores=dict.fromkeys((ACC, F1), float(i < mean * n)), error=None) for i in range(n)]
     changed = {"refiner": {"adapters": TASKS}} if models is None else models
     manifest = {f"models.{role}.{key}": one for role, told in changed.items() for key, one in told.items()}
-    return paper_run(root, preset, dataset, rows, sets={**SETS, **(sets or {})}, config=config, manifest=manifest)
+    return paper_run(root, preset, dataset, rows, sets={**REFINED, **(sets or {})}, config=config, manifest=manifest)
 
 
 def values(table: str = "Table 2", method: str | None = "LongRefiner(Ours)", label: str = "Acc") -> list[Value]:

@@ -8,23 +8,15 @@ from typing import Any
 
 import pytest
 
-from harness.config import presets, suites
+from harness.config import presets
 from reports.paper import frame
 from reports.paper.preset import settings_of
 from reports.paper.printed import Value, load
 from reports.paper.verdicts import EQUIVALENT, NOT_COMPARABLE, UNDECIDED
 from tests.reports.build import record, usage
-from tests.reports.paper_runs import GONE, answers, paper_run
+from tests.reports.paper_runs import GONE, REFINED, answers, paper_run
 
 F1, ACC = "longbench.qa_f1_score", "flashrag.acc"
-NQ = {
-    "dataset.top": 8,
-    "dataset.documents": "documents.json",
-    "dataset.max_answer_tokens": 500,
-    "dataset.answer_prefix": "So the final answer is:",
-    "dataset.demonstration": suites.read("longrefiner-table2").parts[0].sets["dataset.demonstration"],
-    "roles.refiner": "qwen2.5-3b-instruct",
-}
 LLAMA2 = {"model": {"name": "Llama-2-70b-chat-hf", "source": "meta-llama/Llama-2-70b-chat-hf", "backend": "hf"}}
 TRAINED = {"models.refiner.adapters": {"analysis": "a", "structuring": "b", "selection": "c"}}
 
@@ -59,7 +51,7 @@ def fabricated(root: Path, one: Value, **changes: Any) -> Any:
         rows = [record(i, None, usage={"search": usage(one.printed)}, error=None) for i in range(len(rows))]
     own: dict[str, Any] = {}
     if one.paper.name == "LongRefiner":
-        own = {"sets": NQ, "manifest": {**TRAINED, **changes.pop("manifest", {})}}
+        own = {"sets": REFINED, "manifest": {**TRAINED, **changes.pop("manifest", {})}}
     if one.paper.name == "QRMeM":
         own = {"config": {**LLAMA2, **changes.pop("config", {})}}
     return paper_run(root, one.entry.preset, one.rules[0].dataset, rows, **{**own, **changes})
@@ -117,7 +109,7 @@ REFUSED = [
         {"config": {"dataset.instruction": "Explain at length."}},
         ["dataset: instruction is Explain at length., the paper's is Answer the question as concisely as you can."],
     ),
-    (REFINER, {"sets": {**NQ, "dataset.top": 3}}, ["dataset: top is 3, the paper's is 8"]),
+    (REFINER, {"sets": {**REFINED, "dataset.top": 3}}, ["dataset: top is 3, the paper's is 8"]),
     (BM25, {"config": {"dataset.options": {"top": 3}}}, ["dataset: top is 3, the paper's is not set"]),
     (SBERT, {"config": {"encoder.pooling": "cls"}}, ["encoder: pooling is cls, the paper's is mean"]),
     (

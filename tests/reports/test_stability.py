@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from harness.cli.main import main
 from harness.storage.run_folder import StoredRun, read_run
 from reports import stability
 from reports.gold_rows import with_rows
@@ -102,13 +101,9 @@ def test_few_questions_are_flipped_by_their_draw(tmp_path: Path, first: int, sec
     assert " flip, by" not in found.sentence
 
 
-def test_the_command_and_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_and_the_page(tmp_path: Path, command: Any) -> None:
     runs = run(tmp_path, "good", 55, {STRICT: 50}), run(tmp_path, "bad", 5)
-    with pytest.raises(SystemExit, match="0"):
-        main(["report", "stability", str(tmp_path)])
-    assert f"not of all methods, so left out: {STRICT}" in capsys.readouterr().out
-    with pytest.raises(SystemExit, match="0"):
-        main(["report", "stability", str(tmp_path), "--format", "json"])
-    rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    assert f"not of all methods, so left out: {STRICT}" in command("report", "stability", str(tmp_path))[1]
+    rows: list[dict[str, Any]] = json.loads(command("report", "stability", str(tmp_path), "--format", "json")[1])
     assert {(row["a"], row["b"], row["flips"], row["model"]) for row in rows} == {("good", "bad", False, "tiny")}
     assert f"musique · tiny. {of(*runs).sentence}" in page(runs)
