@@ -32,7 +32,7 @@ from harness.training.base import Base, fits, teacher_of
 from harness.training.data import Recipe, scenes
 from harness.training.exam import Measure, Part, Value, examine
 from harness.training.lessons import KINDS, SKILLS, Mixture, answer_scene, lesson_trees, probe_scene
-from harness.training.real_rows import RealRow, Source, check_apart, rows_of
+from harness.training.real_rows import RealRow, check_apart, rows_of
 from harness.training.settings import Settings
 from harness.training.skills import declared, owners, prompts
 from harness.training.token_rows import Rows
@@ -114,7 +114,7 @@ class ReaderTraining:
 
         if not (self.folder / WEIGHTS).is_file():
             raise UserError(f"there is no adapter in {self.folder}; train it first")
-        sources = [Source(name, s.measured) for name, s in self.settings.sources.items() if s.measured]
+        sources = {name: s.measured for name, s in self.settings.sources.items() if s.measured}
         others = rows_of(sources, self.data, training=False)
         check_apart(self.rows(), others)
         models = load_model(self.base), load_model(self.base.model_copy(update={"adapter": str(self.folder)}))
@@ -133,7 +133,7 @@ class ReaderTraining:
 
     def rows(self) -> list[RealRow]:
         """The training rows. Raises UserError, DataError."""
-        return rows_of([Source(name, s.files) for name, s in self.settings.sources.items()], self.data, training=True)
+        return rows_of({name: s.files for name, s in self.settings.sources.items()}, self.data, training=True)
 
     def _recipes(self) -> list[Recipe]:
         return self.settings.recipes(NAME, "answer") if self.settings.tasks[NAME].recipes else []

@@ -1,6 +1,6 @@
 """Training rows of real data sets: questions with their gold passages and other passages.
 
-    rows = rows_of([Source("hotpotqa", "hotpot*train*"), ...], folder, training=True)
+    rows = rows_of({"hotpotqa": "hotpot*train*", ...}, folder, training=True)
     rows[0].questions[0]           the row's question: text, answer, numbers of its gold passages
     rows[0].questions[1:]          its single-hop questions, where the data set has them (MuSiQue, 2WikiMultihopQA)
 
@@ -10,7 +10,7 @@ Only files whose name has a training split in it are read, so that no evaluation
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,14 +53,6 @@ _RELATIONS = {
 
 
 @dataclass(frozen=True)
-class Source:
-    """A data set's preset, and the pattern of its training files' names."""
-
-    dataset: str
-    files: str
-
-
-@dataclass(frozen=True)
 class RowQuestion:
     """A question; needs: numbers of its gold passages, () if it is unanswerable."""
 
@@ -89,25 +81,27 @@ def check_apart(training: Sequence[RealRow], others: Sequence[RealRow]) -> None:
             raise UserError(f"the row '{row.id}' is in the training and the evaluation files; remove it from one")
 
 
-def rows_of(sources: Sequence[Source], folder: Path, *, training: bool) -> list[RealRow]:
+def rows_of(sources: Mapping[str, str], folder: Path, *, training: bool) -> list[RealRow]:
     """The usable rows of all sources in `folder` and its subfolders, in the order of sources, files and rows.
 
-    Raises UserError for a folder without such files, and where the name of one does not say that it is of a training
-    split, or (not `training`) says so; DataError for bad rows.
+    sources: preset of a data set -> pattern of its files' names. Raises UserError for a folder without such files, and
+    where the name of one does not say that it is of a training split, or (not `training`) says so; DataError for bad
+    rows.
     """
     rows: list[RealRow] = []
-    for source in sources:
-        for path in sorted(folder.rglob(source.files)):
+    for dataset, pattern in sources.items():
+        for path in sorted(folder.rglob(pattern)):
             if training != is_training_name(path.name):
                 kind = "a" if training else "no"
                 raise UserError(f"'{path.name}' should be {kind} training file by its name; correct the pattern")
-            found = _rows_of_file(source.dataset, path)
+            found = _rows_of_file(dataset, path)
             if training:
-                refuse_evaluation((row.id for row in found), source.dataset, path.name)
+                refuse_evaluation((row.id for row in found), dataset, path.name)
             rows += found
     if not rows:
-        patterns = ", ".join(source.files for source in sources)
-        raise UserError(f"'{folder}' has no rows (files named {patterns}); name their folder with --data")
+        raise UserError(
+            f"'{folder}' has no rows (files named {', '.join(sources.values())}); name their folder with --data"
+        )
     return rows
 
 

@@ -1,6 +1,6 @@
 """What a reranker of the pocket world learns from: a question, the chunks of its text, and which of them it needs.
 
-    listed("musique", seed=1_000_000, number=0, tokens=1640, hops=(1, 2), size=100, purpose="training", offsets=...)
+    listed(sample("musique", seed=1_000_000, tokens=1640, hops=(1, 2), purpose="training"), 100, offsets)
         one Listed for each question of the text that something supports
 
 "Where was the author of Velindra born?"   chunk 1  "... Velindra is a book by Toren ..."   stating
@@ -21,7 +21,7 @@ import numpy as np
 from harness.errors import CannotRun
 from harness.stats.rng import Dice
 from harness.types import Support
-from pocket.world.sample import FIRST_TRAINING_SEED, Purpose, Sample, sample
+from pocket.world.sample import FIRST_TRAINING_SEED, Sample, sample
 
 Offsets = Callable[[str], Sequence[tuple[int, int]]]
 """The characters [start, end) of every token of a text."""
@@ -48,25 +48,9 @@ class Listed:
     passages: tuple[Support, ...]
 
 
-@dataclass(frozen=True)
-class Texts:
-    """Which text: as pocket.world.sample.sample takes it, and the tokens of a chunk."""
-
-    kind: str
-    seed: int
-    number: int
-    tokens: int
-    purpose: Purpose
-    size: int = 100
-    hops: tuple[int, ...] = HOPS
-
-
-def listed(texts: Texts, offsets: Offsets) -> Iterator[Listed]:
-    """The questions of a text that something supports, each with all chunks of it."""
-    made = sample(
-        texts.kind, texts.seed, tokens=texts.tokens, purpose=texts.purpose, hops=texts.hops, number=texts.number
-    )
-    chunks = tuple(Support(d.id, *span) for d in made.documents for span in _chunk_spans(d.text, texts.size, offsets))
+def listed(made: Sample, size: int, offsets: Offsets) -> Iterator[Listed]:
+    """The questions of a text that something supports, each with all chunks of `size` tokens of it."""
+    chunks = tuple(Support(d.id, *span) for d in made.documents for span in _chunk_spans(d.text, size, offsets))
     text = {d.id: d.text for d in made.documents}
     words = tuple(text[c.document_id][c.start : c.end] for c in chunks)
     for example, source in zip(made.examples, made.asked, strict=True):
@@ -86,8 +70,8 @@ def lists_of_step(seed: int, step: int, count: int, offsets: Offsets) -> list[Li
     for attempt in range(_TRIES * count):
         number = step * _TRIES * count + attempt
         kind, tokens, size = dice.pick(KINDS), dice.pick(_TOKENS), dice.pick(_SIZES)
-        texts = Texts(kind, FIRST_TRAINING_SEED + seed, number, tokens, "training", size)
-        lists += dice.shuffled(list(listed(texts, offsets)))[: count - len(lists)]
+        made = sample(kind, FIRST_TRAINING_SEED + seed, tokens=tokens, purpose="training", hops=HOPS, number=number)
+        lists += dice.shuffled(list(listed(made, size, offsets)))[: count - len(lists)]
         if len(lists) == count:
             return lists
     raise CannotRun(f"{_TRIES * count} made-up texts have no {count} questions that something supports; name a --seed")

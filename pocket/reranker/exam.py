@@ -32,8 +32,9 @@ from harness.training.cards import markdown_table
 from harness.training.exam import Value
 from harness.types import Shown, Support
 from methods.retrieval import bm25
-from pocket.reranker.data import HOPS, Listed, Offsets, Texts, listed
+from pocket.reranker.data import HOPS, Listed, Offsets, listed
 from pocket.train.llama import weights_digest
+from pocket.world.sample import sample
 
 if TYPE_CHECKING:
     from pocket.reranker.train import Settings
@@ -75,8 +76,8 @@ def examine(folder: Path, *, questions: int, seed: int = SEED, tell: Callable[[s
     rankers, offsets = _rankers(folder)
     rows: list[Row] = []
     for kind in KINDS:
-        texts = (Texts(kind, seed, number, _TOKENS, "evaluation", _CHUNK, HOPS) for number in count())
-        lists = list(islice(chain.from_iterable(listed(text, offsets) for text in texts), questions))
+        texts = (sample(kind, seed, tokens=_TOKENS, purpose="evaluation", hops=HOPS, number=n) for n in count())
+        lists = list(islice(chain.from_iterable(listed(made, _CHUNK, offsets) for made in texts), questions))
         new = [row for name, rank in rankers.items() for row in _ranker_rows(kind, name, lists, rank)]
         tell(f"{kind}: " + ", ".join(f"{r.ranker} {100 * (r.mean or 0):.0f}" for r in new if r.measure == "facts"))
         rows += new

@@ -4,7 +4,6 @@ import hashlib
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -54,14 +53,3 @@ def test_seed_number_and_length_matter() -> None:
         for tokens in (300, 301)
     }
     assert len(texts) == 8
-
-
-@pytest.mark.parametrize("kind", ["musique", "narrativeqa", "qasper", "retrieved"])  # one of each renderer
-def test_a_quarter_of_a_million_tokens_in_seconds(kind: str) -> None:
-    start = time.process_time()
-    made = sample(kind, 1, tokens=250_000, purpose="evaluation")
-    seconds = time.process_time() - start
-    size = sum(len(d.text) for d in made.documents)
-    print(f"{kind}: {size / 4:,.0f} tokens, {len(made.base.facts):,} facts in {seconds:.1f} s")
-    assert 0.99 * 1_000_000 < size <= 1_000_000
-    assert seconds < 5  # about 0.6 of processor time

@@ -2,8 +2,8 @@
 """The reranker of the pocket world: what it learns from, how it is cut, trained and resumed, and what its card says."""
 
 import json
+import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,11 @@ from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
 from harness.embed.load import load_reranker
 from harness.errors import CannotRun
-from harness.types import Support
 from methods.chunks import fixed_chunks
 from pocket.card import EMBEDDED
-from pocket.reranker import data as reranker_lists
 from pocket.reranker import exam as reranker_exam
 from pocket.reranker import train as reranker_training
-from pocket.reranker.data import Listed, Texts, listed, lists_of_step
-from pocket.reranker.exam import write
+from pocket.reranker.data import Listed, listed
 from pocket.reranker.train import Settings, offsets_of, train
 from pocket.train import llama
 from pocket.world.sample import sample
@@ -69,7 +66,7 @@ def test_chunks_are_those_of_the_rows_and_the_stating_ones_hold_the_facts(kind: 
     made = sample(kind, 3, tokens=800, purpose="evaluation", hops=(1, 2), number=1)
     cut = [(d.id, *span) for d in made.documents for span in fixed_chunks(d.text, 60, Model())]  # type: ignore[arg-type]
     text = {d.id: d.text for d in made.documents}
-    lists = list(listed(Texts(kind, 3, 1, 800, "evaluation", 60), offsets))
+    lists = list(listed(made, 60, offsets))
     assert lists
     for one in lists:
         assert [(c.document_id, c.start, c.end) for c in one.chunks] == cut
@@ -82,20 +79,6 @@ def test_chunks_are_those_of_the_rows_and_the_stating_ones_hold_the_facts(kind: 
             inside = [f for f in one.facts if f.document_id == chunk.document_id]
             shared = max((min(chunk.end, f.end) - max(chunk.start, f.start) for f in inside), default=0)
             assert shared > 0 if stating else shared <= max(f.end - f.start for f in one.facts) / 2
-
-
-def test_a_step_is_a_function_of_seed_and_number_and_reads_training_texts(
-    offsets: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[Texts] = []
-    inner = reranker_lists.listed
-    monkeypatch.setattr(reranker_lists, "listed", lambda texts, o: (seen.append(texts), inner(texts, o))[1])
-    told = [[one.question for one in lists_of_step(seed, step, 3, offsets)] for seed, step in ((0, 1), (0, 1), (0, 2))]
-    assert told[0] == told[1] != told[2]
-    assert [len(t) for t in told] == [3, 3, 3]
-    assert {t.purpose for t in seen} == {"training"}
-    assert {t.seed for t in seen} == {1_000_000}
-    assert len({t.number for t in seen}) == len(seen) - sum(t.number < 48 for t in seen) // 2  # step 1 was drawn twice
 
 
 # --- the folder -------------------------------------------------------------------------------------------------------
@@ -207,49 +190,6 @@ def test_it_learns(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 # --- the exam and the card --------------------------------------------------------------------------------------------
 
 
-def test_recall_and_its_interval_by_hand(monkeypatch: pytest.MonkeyPatch, offsets: Any) -> None:
-    def knows(question: str, texts: Any) -> np.ndarray:
-        return np.array([float("fact" in text) for text in texts])
-
-    chunks = tuple(Support("d", 10 * i, 10 * i + 10) for i in range(8))
-    texts = ("fact", *["x"] * 6, "fact")
-    one = Listed("q", "d", chunks, texts, np.ones(8, dtype=bool), (Support("d", 2, 8), Support("d", 66, 80)), ())
-    others = [
-        replace(one, document="e", facts=(Support("d", 54, 60),)),
-        replace(one, document="f", facts=(Support("d", 1, 3),)),
-    ]
-    rows = reranker_exam._ranker_rows("musique", "knows", [replace(o, passages=o.facts) for o in (one, *others)], knows)
-    # Shown: chunks 0, 7, then 1, 2, 3. Of the first two facts both count (10 of 14 characters); then 0 of 1; then 1 of 1.
-    assert [(r.measure, r.mean, r.n, r.texts) for r in rows] == [
-        ("facts", pytest.approx(2 / 3), 3, 3),
-        ("passages", pytest.approx(2 / 3), 3, 3),
-    ]
-
-
-def test_the_exam_and_its_card(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reranker_exam, "KINDS", ("musique", "qasper"))
-    monkeypatch.setattr(reranker_exam, "part", lambda *_, **__: EncoderConfig(name="none", source="/no/where"))
-    chosen = settings(tmp_path, model, steps=1)
-    folder = train(chosen, lambda _: None)
-    said: list[str] = []
-    rows = reranker_exam.examine(folder, questions=4, tell=said.append)
-    assert [(r.kind, r.ranker) for r in rows if r.measure == "facts"] == [
-        (kind, ranker) for kind in ("musique", "qasper") for ranker in ("pocket-reranker", "bm25", "random")
-    ]
-    assert all(0 <= (r.mean or 0) <= 1 and r.n == 4 for r in rows)
-    assert said[0].startswith("musique: pocket-reranker ")
-    write(folder, chosen, rows)
-    card = json.loads((folder / "card.json").read_text())
-    assert card["trained"] | {"processor_minutes": 0} == {
-        "layers": 1, "seed": 0, "steps": 1, "questions": 2, "begin": card["trained"]["begin"],
-        "tokens": card["trained"]["tokens"], "processor_minutes": 0,
-    }  # fmt: skip
-    page = (folder / "CARD.md").read_text()
-    bm25 = next(r for r in rows if (r.kind, r.ranker, r.measure) == ("musique", "bm25", "facts"))
-    assert f"| bm25 | {100 * (bm25.mean or 0):.1f} [" in page
-    assert "first 1 layers" in page
-
-
 # --- the command ------------------------------------------------------------------------------------------------------
 
 TINY = ["--from", "model", "--layers", "1", "--steps", "2", "--questions", "2"]
@@ -266,7 +206,12 @@ def test_it_trains_examines_and_knows_its_own_folder(
     assert done.stdout.strip() == "o/model"
     card = json.loads((tmp_path / "o" / "model" / "card.json").read_text())
     assert (card["trained"]["steps"], card["trained"]["layers"], card["exam"]["questions"]) == (2, 1, 2)
-    assert {row["ranker"] for row in card["results"]} >= {"pocket-reranker", "bm25", "random"}
+    assert {row["ranker"] for row in card["results"]} == {"pocket-reranker", "bm25", "random"}
+    assert all(0 <= row["mean"] <= 1 and row["n"] == 2 for row in card["results"])
+    page = (tmp_path / "o" / "model" / "CARD.md").read_text()
+    assert re.search(r"^\| bm25 \| [\d.]+ \[.*\] of 2 \|$", page, re.M), "by kinds of texts"
+    assert "first 1 layers" in page
+    assert done.stderr.splitlines()[-1].startswith("musique: pocket-reranker ")
     again = here("pocket", "train-reranker", "--out", "o", *TINY)
     assert (again.returncode, again.stderr.splitlines()[0]) == (0, "going on from step 2")
     other = here("pocket", "train-reranker", "--out", "o", *TINY, "--seed", "1")

@@ -17,8 +17,9 @@ from harness.engine.progress import Silent
 from harness.engine.runner import run
 from harness.storage.file_hash import file_hash
 from harness.storage.run_folder import read_run
-from pocket.reranker.data import Texts, listed
+from pocket.reranker.data import listed
 from pocket.reranker.train import offsets_of
+from pocket.world.sample import sample
 from tests.cost.operator_count import counted
 
 ROWS = {"dataset.questions": 2, "dataset.tokens": 500, "dataset.hops": [1]}
@@ -57,7 +58,8 @@ def test_it_finds_what_chance_does_not(config: EncoderConfig, folder: Path) -> N
     reranker = load_reranker(config, Meter(), "reranker")
     found, chance = [], []
     for number in range(8):
-        for one in listed(Texts("musique", 5, number, 1640, "evaluation", hops=(1,)), offsets):
+        made = sample("musique", 5, tokens=1640, purpose="evaluation", hops=(1,), number=number)
+        for one in listed(made, 100, offsets):
             best = np.argsort(-reranker.score(one.question, one.texts), kind="stable")[:5]
             found.append(bool(one.stating[best].any()))
             chance.append(5 / len(one.texts))

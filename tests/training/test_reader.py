@@ -21,18 +21,14 @@ from harness.training import cpu_kernels
 from harness.training.base import Base, teacher_of
 from harness.training.lessons import KINDS, SKILLS, is_open, probe_scene
 from harness.training.reader import ReaderSettings, ReaderTraining
-from harness.training.real_rows import RealRow, Source, check_apart, rows_of
+from harness.training.real_rows import RealRow, check_apart, rows_of
 from harness.training.settings import read
 from harness.training.skills import declared
 from harness.training.token_rows import Row
 from tests.datasets.support import needs_real, real
 
 PEOPLE = ("Ann", "Bob", "Cem", "Dana", "Eli", "Fay")
-SOURCES = (
-    Source("hotpotqa", "hotpot*train*"),
-    Source("2wikimultihopqa", "2wiki*train*"),
-    Source("musique", "musique*train*"),
-)
+SOURCES = {"hotpotqa": "hotpot*train*", "2wikimultihopqa": "2wiki*train*", "musique": "musique*train*"}
 
 
 def hotpot_row(number: int, split: str = "train") -> dict[str, Any]:
@@ -83,27 +79,25 @@ def rows(data: Path) -> list[RealRow]:
 def test_a_file_of_another_split_is_never_trained_on(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text(json.dumps([hotpot_row(0)]))
     with pytest.raises(UserError, match=f"'{name}' should be a training file by its name"):
-        rows_of([Source("hotpotqa", "hotpot*")], tmp_path, training=True)
+        rows_of({"hotpotqa": "hotpot*"}, tmp_path, training=True)
 
 
 def test_a_training_file_is_never_measured_on(data: Path) -> None:
     with pytest.raises(UserError, match="'hotpot_train.json' should be no training file"):
-        rows_of([Source("hotpotqa", "hotpot*train*")], data, training=False)
+        rows_of({"hotpotqa": "hotpot*train*"}, data, training=False)
 
 
 @pytest.mark.parametrize(("key", "value"), [("_id", "train3"), ("question", hotpot_row(3)["question"])])
 def test_a_row_that_is_in_both_is_refused(tmp_path: Path, rows: list[RealRow], key: str, value: str) -> None:
     (tmp_path / "hotpot_dev.json").write_text(json.dumps([{**hotpot_row(3, "dev"), key: value}]))
     with pytest.raises(UserError, match="is in the training and the evaluation files; remove it from one"):
-        check_apart(rows, rows_of([Source("hotpotqa", "hotpot*dev*")], tmp_path, training=False))
+        check_apart(rows, rows_of({"hotpotqa": "hotpot*dev*"}, tmp_path, training=False))
 
 
 @needs_real
 def test_the_real_training_rows_are_apart_from_all_rows_that_are_measured_on() -> None:
-    sources = [
-        Source("hotpotqa", "hotpot_dev*"), Source("2wikimultihopqa", "2wikimultihopqa/dev*"), Source("musique", "musique*dev*")
-    ]  # fmt: skip
-    wanted = [Source("hotpotqa", "hotpot*train*"), Source("2wikimultihopqa", "2wikimultihopqa/train*"), SOURCES[2]]
+    sources = {"hotpotqa": "hotpot_dev*", "2wikimultihopqa": "2wikimultihopqa/dev*", "musique": "musique*dev*"}
+    wanted = {**SOURCES, "2wikimultihopqa": "2wikimultihopqa/train*"}
     training = rows_of(wanted, real("data"), training=True)
     others = rows_of(sources, real("data"), training=False)
     check_apart(training, others)
@@ -117,7 +111,7 @@ def test_the_real_training_rows_are_apart_from_all_rows_that_are_measured_on() -
 def test_a_real_evaluation_file_that_is_called_train_is_caught_by_its_ids(tmp_path: Path, file: str) -> None:
     copy = shutil.copy(real("data", file), tmp_path / f"train{Path(file).suffix}")
     with pytest.raises(UserError, match="has evaluation questions of"):
-        rows_of([Source(file.partition("/")[0], copy.name)], tmp_path, training=True)
+        rows_of({file.partition("/")[0]: copy.name}, tmp_path, training=True)
 
 
 # --- what they teach --------------------------------------------------------------------------------------------------
