@@ -87,13 +87,26 @@ class Order:
 
 @dataclass(frozen=True)
 class Made:
-    """Pages and questions; `asked` is parallel to `examples`; rows: in the official format of the data set, if any."""
+    """Pages and questions; asked: parallel to `examples`.
+
+    rows: in the official format of the data set, for musique, hotpotqa and 2wikimultihopqa (one row); else empty.
+    """
 
     pages: tuple[Page, ...]
     examples: tuple[Example, ...]
     asked: tuple[Asked, ...]
     base: FactBase
-    rows: tuple[Mapping[str, Any], ...] = field(default=())
+    rows: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def documents(self) -> tuple[Document, ...]:
+        """The documents of the pages."""
+        return tuple(page.document for page in self.pages)
+
+    @property
+    def stated(self) -> dict[str, tuple[Stated, ...]]:
+        """The facts of each document in order, by its id."""
+        return {page.document.id: page.stated for page in self.pages}
 
 
 def questions_that_fit(order: Order) -> int:

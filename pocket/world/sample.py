@@ -11,18 +11,15 @@ least 85 % of it. Evaluation seeds are 0 to 999,999, training seeds all from 1,0
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from harness.cost.free_memory import available
 from harness.errors import CannotRun, ConfigError, UnknownName
 from harness.stats.rng import Dice
-from harness.types import Document, Example
 from pocket.world import render_encyclopedia, render_paper, render_story
-from pocket.world.fact_graph import Asked
-from pocket.world.facts import FactBase
-from pocket.world.layout import CHARACTERS, Made, Order, Stated
+from pocket.world.layout import CHARACTERS, Made, Order
 
 Purpose = Literal["evaluation", "training"]
 
@@ -52,21 +49,6 @@ KINDS: dict[str, Kind] = {
     "quality": Kind(render_story.make_choice, (1, 2), per_document=5),
     "retrieved": Kind(render_encyclopedia.make_retrieved, (1, 2, 3, 4)),
 }
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Documents and questions; asked: parallel to `examples`; stated: the facts of each document in order, by its id.
-
-    rows: in the official format of the data set, for musique, hotpotqa and 2wikimultihopqa (one row); else empty.
-    """
-
-    documents: tuple[Document, ...]
-    examples: tuple[Example, ...]
-    asked: tuple[Asked, ...]
-    base: FactBase
-    stated: Mapping[str, tuple[Stated, ...]]
-    rows: tuple[Mapping[str, Any], ...] = ()
 
 
 def check(kind: str, seed: int, tokens: int, hops: Sequence[int], purpose: Purpose) -> None:
@@ -109,22 +91,18 @@ def sample(
     tokens: int,
     purpose: Purpose,
     hops: Sequence[int] = (),
-    questions: int = 0,
     number: int = 0,
-) -> Sample:
+) -> Made:
     """Document `number` of a seed, with its questions.
 
     tokens: its length, 200 or more (all eight together for "retrieved"); hops: those to choose from, at random
-    (default: the kind's own); questions: how many share the document (default: the kind's own number; always 1 for
-    encyclopedic texts; fewer where a short text has no room). Raises as `check` and `check_memory` do.
+    (default: the kind's own). As many questions share it as is the kind's number, fewer where a short text has no room.
+    Raises as `check` and `check_memory` do.
     """
     hops = tuple(hops) or (KINDS[kind].hops if kind in KINDS else (1,))
     check(kind, seed, tokens, hops, purpose)
     check_memory(tokens)
     dice = Dice(kind, seed, number, tokens, hops)
     name = f"{kind}-{seed}-{number}"
-    order = Order(kind, name, dice, tokens * CHARACTERS, hops, questions or KINDS[kind].per_document)
-    made = KINDS[kind].make(order)
-    stated = {page.document.id: page.stated for page in made.pages}
-    documents = tuple(page.document for page in made.pages)
-    return Sample(documents, made.examples, made.asked, made.base, stated, made.rows)
+    order = Order(kind, name, dice, tokens * CHARACTERS, hops, KINDS[kind].per_document)
+    return KINDS[kind].make(order)
