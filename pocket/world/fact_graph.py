@@ -97,9 +97,9 @@ class Growth:
 
     # --- questions ----------------------------------------------------------------------------------------------------
 
-    def ask_path(self, hops: int, route: Sequence[str] | None = None) -> Asked:
-        """A question along a random route of `hops` steps, or along `route`."""
-        steps = tuple(route or self.dice.pick(self.schema.routes(hops)))
+    def ask_path(self, hops: int) -> Asked:
+        """A question along a random route of `hops` steps."""
+        steps = self.dice.pick(self.schema.routes(hops))
         start = self.fresh(self.schema.ends(steps[0])[0])
         self._walk(start, steps)
         return self._ask(Path(start, steps), "path")

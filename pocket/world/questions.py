@@ -43,10 +43,10 @@ class Asker:
     def _step_from(self, fact: Fact, start: str) -> str:
         return fact.relation if fact.subject == start else INVERSE + fact.relation
 
-    def one(self, about: Fact | None = None) -> Asked | None:
-        """A question of one hop, about the fact `about` if a template allows it."""
+    def one(self) -> Asked | None:
+        """A question of one hop."""
         for _ in range(_TRIES):
-            fact = about or self.dice.pick(self.facts)
+            fact = self.dice.pick(self.facts)
             relation = self.schema.relations[fact.relation]
             back = "!" in relation.lines and ("?" not in relation.lines or self.dice.chance(0.3))
             path = Path(fact.object, (INVERSE + fact.relation,)) if back else Path(fact.subject, (fact.relation,))

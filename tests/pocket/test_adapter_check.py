@@ -1,10 +1,11 @@
-"""The check of the adapters that come with the embedded model: each way in which one does not fit is a sentence."""
+"""The adapters that come with the embedded model: they fit it, and each way in which one does not is a sentence."""
 
 import importlib.util
 import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,8 +21,6 @@ Break = Callable[[Path], object]
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelConfig:
     """A package of the test's own with the adapters, their cards made for the weights as they are."""
-    if not (EMBEDDED.parent / "adapters" / TASKS[0] / "card.json").is_file():
-        pytest.skip("no adapters come with this package; make adapters trains them")
     from harness.llm.model_info import hash_files
 
     root = tmp_path / "made_up_package"
@@ -38,12 +37,12 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelConfig:
     return config.model_copy(update={"package": "made_up_package"})
 
 
-def card(root: Path, task: str) -> dict[str, object]:
-    found: dict[str, object] = json.loads((root / "adapters" / task / "card.json").read_text(encoding="utf-8"))
+def card(root: Path, task: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((root / "adapters" / task / "card.json").read_text(encoding="utf-8"))
     return found
 
 
-def write(root: Path, task: str, told: dict[str, object]) -> None:
+def write(root: Path, task: str, told: dict[str, Any]) -> None:
     (root / "adapters" / task / "card.json").write_text(json.dumps(told), encoding="utf-8")
 
 
@@ -62,6 +61,19 @@ BROKEN: list[tuple[Break, str]] = [
     ),
     (changed(base={"name": "other", "where": {"files": "0" * 64}}), "its card has the mark of other weights"),
 ]
+
+
+def test_the_shipped_ones_fit_and_are_small() -> None:
+    fit = command.adapter_problems(part("models", model=NAME), EMBEDDED)
+    assert fit == dict.fromkeys(TASKS), "make adapters trains them again"
+    assert sum(p.stat().st_size for p in (EMBEDDED.parent / "adapters").rglob("*.safetensors")) <= 1024**2
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_task_is_done_better_with_its_adapter(task: str) -> None:
+    first = card(EMBEDDED.parent, task)["measures"]["rows"][0]
+    assert first["after"]["mean"] > first["before"]["mean"] or first["before"]["mean"] == 1
+    assert first["floor"] is None or first["after"]["low"] > first["floor"]
 
 
 def test_what_fits(package: ModelConfig) -> None:
