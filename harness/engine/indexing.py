@@ -97,7 +97,10 @@ class Indexer:
             status = "hit" if entry is not None else "built"
             if entry is None:
                 entry = self._build(document, question, key)
+            # Before it is cached: a run killed in between would find its own index there, as if another had paid.
             self._tell(document, question, digest, status, entry.usage)
+            if status == "built":
+                self._keep(key, entry)
         with self._lock:
             self._recent[digest] = entry
             self._recent.move_to_end(digest)
@@ -126,6 +129,9 @@ class Indexer:
             raise Failed(self._failed[digest]) from None
         finally:
             self._store.keep_requests(lines_of(meter.requests, {"document_id": document.id, "key": digest}))
+        return entry
+
+    def _keep(self, key: dict[str, Any], entry: Entry) -> None:
         try:
             self._cache.put(key, entry)
         except SaveError as error:
@@ -134,7 +140,6 @@ class Indexer:
             if not self._uncached:  # report a cache that cannot be written once, not once a document
                 self._progress.note(f"an index is not cached: {error}")
             self._uncached.append(str(error))
-        return entry
 
     def _tell(
         self, document: Document, question: Question | None, digest: str, status: str, usage: dict[str, Any]

@@ -97,7 +97,7 @@ def _patched(patch: pytest.MonkeyPatch, root: Path, fault: Callable[[int, str], 
 
 
 def _operations(tmp_path: Path, run: Callable[[Path], Path] = _run) -> tuple[int, list[dict[str, Any]]]:
-    """How many operations a run takes, and its records."""
+    """How many operations a run takes, and its records and indexes."""
     with pytest.MonkeyPatch.context() as patch:
         count = _patched(patch, tmp_path.resolve(), lambda *_: None)
         patch.setenv("HARNESS_CACHE", str(tmp_path / "first"))
@@ -108,7 +108,8 @@ def _operations(tmp_path: Path, run: Callable[[Path], Path] = _run) -> tuple[int
 def _records(folder: Path) -> list[dict[str, Any]]:
     stored = read_run(folder)
     assert {key for row in stored.records for p in row["shown"] for key in p} >= {"text_sha256"}
-    return [{**comparable(row), "texts": stored.texts([row])} for row in stored.records]
+    indexes = [{key: row[key] for key in ("document_id", "status")} for row in stored.documents]
+    return [*({**comparable(row), "texts": stored.texts([row])} for row in stored.records), *indexes]
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
