@@ -1,6 +1,7 @@
 """Runs by the kind of their questions: each becomes several, one a kind, which every table and test takes as it is.
 
     parts(runs, "hops") ─► runs named "musique, hops 2", "musique, hops 3", ...
+    kinds_of(run)       ─► {"hops": ["2", "3", ...], "type": [...], ...}
 
 hops, type, level   in the data set's own words (harness.datasets.kinds)
 length              tokens of the question's documents, characters / 4, in powers of two: "2k to 4k"
@@ -44,19 +45,34 @@ def _range(tokens: float) -> str:
     return f"{1 << thousands.bit_length() - 1}k to {1 << thousands.bit_length()}k" if thousands else "below 1k"
 
 
-def parts(runs: Sequence[StoredRun], by: str) -> list[StoredRun]:
+def kinds_of(run: StoredRun, ways: Sequence[str] = BY) -> dict[str, list[str | None]]:
+    """The kind of each of the run's questions in the order of its records, by each of the ways to divide them."""
+    found: dict[str, list[str | None]] = {way: [] for way in ways}
+    same: dict[str | None, str | None] = {}  # a few texts, not one a question
+    for record in run.whole_records:
+        for way in ways:
+            own = kind(record, way)
+            found[way].append(same.setdefault(own, own))
+    return found
+
+
+def parts(
+    runs: Sequence[StoredRun], by: str, known: Sequence[Mapping[str, Sequence[str | None]]] = ()
+) -> list[StoredRun]:
     """The runs, each divided by the kind of its questions; those whose kind is unknown are left out.
 
-    Raises UnknownName for a `by` that is none of BY and no column of the rows, UserError where no question has a kind.
+    known: `kinds_of` each run. Raises UnknownName for a `by` that is none of BY and no column of the rows, UserError
+    where no question has a kind.
     """
-    carried = {name for run in runs for r in run.records for name in (r.get("gold") or {}).get("extra") or ()}
-    if by not in (*BY, *carried):
-        raise UnknownName("way to divide questions", by, (*BY, *sorted(carried)))
+    if by not in BY:
+        carried = {n for run in runs for r in run.whole_records for n in (r.get("gold") or {}).get("extra") or ()}
+        if by not in carried:
+            raise UnknownName("way to divide questions", by, (*BY, *sorted(carried)))
     found = []
-    for run in runs:
+    for run, own_kinds in zip(runs, known or [kinds_of(run, [by]) for run in runs], strict=True):
         groups: dict[str, list[dict[str, Any]]] = {}
-        for record in run.records:
-            if (own := kind(record, by)) is not None:
+        for record, own in zip(run.records, own_kinds[by], strict=True):
+            if own is not None:
                 groups.setdefault(own, []).append(record)
         left = len(run.records) - sum(map(len, groups.values()))
         notes = (f"{left} of {len(run.records)} questions tell no {by} and are in no table",) if left else ()
@@ -65,6 +81,6 @@ def parts(runs: Sequence[StoredRun], by: str) -> list[StoredRun]:
             config = {**run.config, "dataset": {**run.config["dataset"], "name": name}}
             found.append(replace(run, config=config, records=records, whole=run, notes=(*run.notes, *notes)))
     if not found:
-        known = [name for name in BY if any(kind(r, name) is not None for run in runs for r in run.records)]
-        raise UserError(f"no question of these runs tells its {by}; they tell: {', '.join(known) or 'nothing'}")
+        told = [name for name in BY if any(kind(r, name) is not None for run in runs for r in run.whole_records)]
+        raise UserError(f"no question of these runs tells its {by}; they tell: {', '.join(told) or 'nothing'}")
     return found

@@ -80,14 +80,14 @@ def in_common(run: StoredRun, base: StoredRun) -> tuple[int, int, str]:
 
 def same_questions(run: StoredRun, base: StoredRun) -> set[str]:
     """Ids that stand for the same question in both, as far as both hold question and right answers."""
-    theirs = {record["question_id"]: record for record in base.records}
-    pairs = [(record, theirs[record["question_id"]]) for record in run.records if record["question_id"] in theirs]
-    return {
-        ours["question_id"]
-        for ours, other in pairs
-        if _agree([ours.get("question")], [other.get("question")])
-        and _agree(*((one.get("gold") or {}).get("answers") for one in (ours, other)))
-    }
+    ours, theirs = (
+        {
+            record["question_id"]: ([record.get("question")], (record.get("gold") or {}).get("answers"))
+            for record in one.whole_records
+        }
+        for one in (run, base)
+    )
+    return {name for name in ours.keys() & theirs.keys() if all(map(_agree, ours[name], theirs[name]))}
 
 
 def _agree(ours: Sequence[str | None] | None, theirs: Sequence[str | None] | None) -> bool:

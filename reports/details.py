@@ -20,12 +20,12 @@ set stays within its share of the page; if the shortest is too long, the last qu
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
 from harness.cost.flops import DEFAULT
-from harness.storage.run_folder import StoredRun
+from harness.storage.run_folder import StoredRun, by_question
 from harness.storage.shown_texts import POINTER
 from harness.types import Example
 from reports import costs, facts
@@ -133,8 +133,8 @@ def questions(
     texts of a run folder.
     """
     ids = list(dict.fromkeys(record["question_id"] for run in runs for record in run.records))
-    records = [{record["question_id"]: record for record in run.records} for run in runs]
-    long = _long_texts(runs, records, ids[: limits.questions])
+    long = _long_texts(runs, set(ids[: limits.questions]))
+    records = [by_question(run.whole_records) for run in runs]
     source = _Source(runs, records, [_Known(own, long) for own in rows], convention)
     listed = packed(_list(source, ids, score))
     searches = Searches(limits.graphs)
@@ -152,20 +152,18 @@ def questions(
         *(f"No gold answers, questions and shown texts: {own.problem}." for own in problems[:1]),
         *_left_out(len(ids), limits.questions, detailed, length),
         *searches.notes(),
-        *dict.fromkeys(note for run in runs for note in full_only(run.records, convention)),
+        *dict.fromkeys(note for run in runs for note in full_only(run.whole_records, convention)),
     ]
     graphs = {f"graph-{i}": text for i, text in enumerate(searches.graphs)}
     return Questions({**head, "count": len(ids), "starts": starts}, {"list": listed, **parts, **graphs}, notes)
 
 
-def _long_texts(
-    runs: Sequence[StoredRun], records: Sequence[Mapping[str, dict[str, Any]]], ids: Sequence[str]
-) -> dict[str, tuple[str, int]]:
-    """The start and the length of each long text that the answers to `ids` showed, one run's in memory at a time."""
+def _long_texts(runs: Sequence[StoredRun], ids: Set[str]) -> dict[str, tuple[str, int]]:
+    """The start and the length of each long text that the answers to `ids` showed, one text in memory at a time."""
     long: dict[str, tuple[str, int]] = {}
-    for run, own in zip(runs, records, strict=True):
-        texts = run.texts([own[question_id] for question_id in ids if question_id in own])
-        long.update((key, (text[: LENGTHS[0].text], len(text))) for key, text in texts.items())
+    for run in runs:
+        texts = run.stream_texts(record for record in run.whole_records if record["question_id"] in ids)
+        long.update((key, (text[: LENGTHS[0].text], len(text))) for key, text in texts)
     return long
 
 
@@ -208,24 +206,26 @@ def _length(source: _Source, ids: Sequence[str], size: int) -> Length:
 
 
 def _list(source: _Source, ids: Sequence[str], score: str) -> dict[str, Any]:
-    by_id = {name: example for known in source.known[::-1] for name, example in known.rows.examples.items()}
-    examples = [by_id.get(question_id) for question_id in ids]
-    known = any(examples)
-    options = [
-        None if e is None or not e.question.options else [cut(o, 300) for o in e.question.options] for e in examples
-    ]
-    predictions = min(LENGTHS[0].text, max(60, _LISTED // (len(ids) * len(source.runs))))
-    records = [[own.get(question_id) for question_id in ids] for own in source.records]
+    texts: list[str | None] = []
+    gold: list[list[str] | None] = []
+    options: list[list[str] | None] = []
+    for question_id in ids:
+        e = next((e for known in source.known if (e := known.rows.examples.get(question_id)) is not None), None)
+        texts.append(None if e is None else cut(e.question.text, 600))
+        gold.append(None if e is None else [cut(a, 300) for a in e.gold.answers[:20]])
+        options.append(None if e is None or not e.question.options else [cut(o, 300) for o in e.question.options])
+    known = any(text is not None for text in texts)
+    longest = min(LENGTHS[0].text, max(60, _LISTED // (len(ids) * len(source.runs))))
+    answers = [{r["question_id"]: cut(r["prediction"], longest) for r in run.whole_records} for run in source.runs]
+    failed = [{r["question_id"] for r in run.records if r["error"] is not None} for run in source.runs]
     return {
         "ids": list(ids),
-        "texts": [None if e is None else cut(e.question.text, 600) for e in examples] if known else None,
-        "gold": [None if e is None else [cut(a, 300) for a in e.gold.answers[:20]] for e in examples]
-        if known
-        else None,
+        "texts": texts if known else None,
+        "gold": gold if known else None,
         "options": options if any(options) else None,
-        "predictions": [[None if r is None else cut(r["prediction"], predictions) for r in row] for row in records],
+        "predictions": [[own.get(question_id) for question_id in ids] for own in answers],
         "values": [_values(run, score, ids) for run in source.runs],
-        "failed": [[i for i, r in enumerate(row) if r is not None and r["error"] is not None] for row in records],
+        "failed": [[i for i, question_id in enumerate(ids) if question_id in own] for own in failed],
     }
 
 

@@ -21,7 +21,7 @@ from harness.config.validation import dataset_of_run
 from harness.datasets import load
 from harness.engine.record_texts import gold_of
 from harness.errors import UserError
-from harness.storage.run_folder import StoredRun, StreamedRecords
+from harness.storage.run_folder import StoredRun, by_question
 from harness.storage.shown_texts import POINTER
 from harness.types import Document, Example, Question
 from reports import facts
@@ -124,16 +124,16 @@ def with_texts(rows: Rows, run: StoredRun, records: Sequence[Mapping[str, Any]])
 
 
 class _Recorded(Mapping[str, Example]):
-    """The questions of records that stay on disk."""
+    """The questions of records, by their ids."""
 
-    def __init__(self, records: StreamedRecords) -> None:
+    def __init__(self, records: Mapping[str, dict[str, Any]]) -> None:
         self._records = records
 
     def __getitem__(self, question_id: str) -> Example:
-        return _example(self._records.of(question_id))
+        return _example(self._records[question_id])
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._records.places)
+        return iter(self._records)
 
     def __len__(self) -> int:
         return len(self._records)
@@ -149,17 +149,13 @@ def _example(record: Mapping[str, Any]) -> Example:
 
 def _recorded(run: StoredRun) -> Rows | None:
     """The questions as the records hold them; None where one holds none."""
-    examples: dict[str, Example] = {}
     characters: dict[str, int] = {}
-    streamed = run.records if isinstance(run.records, StreamedRecords) else None
-    for record in run.records:
+    for record in run.whole_records:
         ids, sizes = record["document_ids"], record.get("document_characters") or ()
         if record.get("gold") is None or record.get("question") is None or len(sizes) != len(ids):
             return None
         characters.update(zip(ids, sizes, strict=True))
-        if streamed is None:
-            examples[record["question_id"]] = _example(record)
-    return Rows(_Recorded(streamed) if streamed else examples, characters=characters)
+    return Rows(_Recorded(by_question(run.whole_records)), characters=characters)
 
 
 def _of_data_set(run: StoredRun) -> Rows:

@@ -34,14 +34,14 @@ from reports.autopsy import dissected
 from reports.autopsy import frame as lost
 from reports.by_dataset import sections as wide_sections
 from reports.by_dataset import wide
-from reports.by_kind import BY, kind, parts
+from reports.by_kind import BY, kinds_of, parts
 from reports.columns import ordered, sections, shortened
 from reports.compare import SideBySide, side_by_side
 from reports.compressed_json import block, packed_bytes
 from reports.details import Limits, Questions, questions
 from reports.figures import autopsy as autopsy_figure
 from reports.figures import front
-from reports.gold_rows import rows_of
+from reports.gold_rows import Rows, rows_of
 from reports.leaderboard import leaderboard
 from reports.markup import Html, el, joined, script_json
 from reports.page_header import Written, about
@@ -143,11 +143,17 @@ def _stable(groups: Sequence[_Group]) -> Iterator[str]:
         if (count := sum(len(run.records) for run in group.runs)) > _RESCORED:
             yield f"{group.name}: `harness report stability` tells whether the ranking of {count:,} answers is stable."
             continue
-        pairs = [pair for pair in zip(group.runs, rows_of(group.runs), strict=True) if pair[1].problem is None]
+        pairs = [pair for pair in _with_rows(group) if pair[1].problem is None]
         with suppress(UserError):  # the methods have no question in common
             for found in stability.of_runs(pairs):
                 if not found.table.empty:
                     yield f"{group.name} · {found.found.model}. {found.sentence}"
+
+
+def _with_rows(group: _Group) -> list[tuple[StoredRun, Rows]]:
+    """The runs with their texts, and the rows of each."""
+    pairs = zip(group.runs, rows_of(group.runs), strict=True)
+    return [(replace(run, records=run.whole_records), rows) for run, rows in pairs]
 
 
 def _questions(group: _Group, limits: Limits) -> Questions:
@@ -208,9 +214,10 @@ def _section(group: _Group, number: int, asked: Questions, figure: Html, margin:
 def _kinds(group: _Group) -> Html:
     """The headline by each kind of question of which there are several: a row a method, a column a kind."""
     found = []
+    known = [kinds_of(run) for run in group.runs]
     for by in BY:
-        if len({kind(record, by) for run in group.runs for record in run.records} - {None}) > 1:
-            means = frame(parts(group.runs, by))
+        if len({kind for own in known for kind in own[by]} - {None}) > 1:
+            means = frame(parts(group.runs, by, known))
             most = means.groupby("dataset")["n"].transform("max")
             names = means["dataset"].str.removeprefix(f"{group.name}, {by} ") + " (n = " + most.astype(str) + ")"
             means["dataset"], means["notes"] = names, pd.Series([()] * len(means), index=means.index)
@@ -234,7 +241,7 @@ def _lost(group: _Group) -> Html | None:
     """Why questions were lost, where a run on the evidence alone is there to compare with."""
     if not any(facts.is_oracle(run) for run in group.runs):
         return None
-    table = lost(dissected(list(zip(group.runs, rows_of(group.runs), strict=True))))
+    table = lost(dissected(_with_rows(group)))
     if table.empty:
         return None
     legend = "A question is lost where its score is below 0.5; each stands in one class (harness autopsy)."

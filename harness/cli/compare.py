@@ -29,10 +29,7 @@ def compare(
     from reports.by_kind import parts
     from reports.compare import side_by_side
 
-    whole = table.by is not None or table.average_seeds  # a vote needs answers
-    stored_runs = read_runs(folders, hold="all" if whole else "numbers")
-    if any("imported" in run.manifest for run in stored_runs):  # their questions are compared by their texts
-        stored_runs = read_runs(folders)
+    stored_runs = read_runs(folders, hold="all" if table.average_seeds else "numbers")  # a vote needs answers
     stored_runs = joined(stored_runs) if table.average_seeds else stored_runs
     compared = side_by_side(
         stored_runs if table.by is None else parts(stored_runs, table.by),

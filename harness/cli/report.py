@@ -97,8 +97,7 @@ def report(table: TableOutput, page: Page, wide: Wide, folders: RunsFolders = No
     _check(table, page, wide)
     _check_wide(table, page, wide)
     folders = folders or [RESULTS]
-    whole = page.html is not None or page.paper or table.by is not None or table.average_seeds  # a vote needs answers
-    runs, damaged = stored_runs(folders, hold="all" if whole else "numbers")
+    runs, damaged = stored_runs(folders, hold="all" if table.average_seeds else "numbers")  # a vote needs answers
     runs = joined(once(runs)) if table.average_seeds else once(runs)
     if table.by is not None:
         from reports.by_kind import parts

@@ -39,7 +39,7 @@ def verify(
     from harness.exchange.bundle import opened
     from harness.exchange.verify import verify as check
 
-    own = read_runs(run_folders([against])) if against else []
+    own = read_runs(run_folders([against]), hold="nothing") if against else []
     with opened(Path(other)) if other else nullcontext() as second:
         theirs = list(second.runs.values()) if second else []
         report = check(Path(bundle), data=data, against=[*own, *theirs])

@@ -14,8 +14,10 @@ report`. The checksum of bundle.json covers everything else, so it stands for th
 
 A zip file that others made, read without harm; and one whose bytes depend on its contents alone.
 
-    zip_bytes({"runs/musique/bm25--.../run.yaml": b"..."})     sorted names, one fixed time
-    read_zip(path, damaged)                                    names and bytes, all checks passed
+    write_zip(file, {"runs/musique/bm25--.../run.yaml": [b"..."]})     sorted names, one fixed time
+    read_zip(path, folder, damaged)                                    names and files, all checks passed
+
+Records are read, scored and written one after the other: a large run does not fit in memory.
 
 Nothing is unpacked by the names in the file. Refused with a sentence: names that lead out of a folder, links,
 passwords, the same name twice, and more than the limits below, which a small file can stand for (a zip bomb).
@@ -25,7 +27,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import io
 import json
 import math
 import re
@@ -35,15 +36,15 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from harness.config.schema import canonical
 from harness.engine.record_texts import without_texts
 from harness.errors import DataError, UserError
 from harness.storage.file_hash import file_hash
-from harness.storage.files import json_line, write_atomic
+from harness.storage.files import json_line, replacing
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, StoredRun, read_run
 from harness.storage.shown_texts import POINTER, TEXTS, checksum, pieces
 from harness.storage.untrusted import as_object, plain
@@ -59,29 +60,33 @@ _TIME = (1980, 1, 1, 0, 0, 0)  # the first that a zip file can hold
 _NAME = re.compile(r"[^/\\\x00-\x1f\x7f:]{1,255}(/[^/\\\x00-\x1f\x7f:]{1,255})*")
 
 
-def zip_bytes(files: Mapping[str, bytes]) -> bytes:
-    """The zip file of `files`: the same files are the same bytes, with one version of zlib."""
-    held = io.BytesIO()
+def write_zip(held: IO[bytes], files: Mapping[str, Iterable[bytes]]) -> None:
+    """Write the zip file of `files`, each in pieces: the same files are the same bytes, with one version of zlib."""
     with zipfile.ZipFile(held, "w") as archive:
         for name in sorted(files):
             entry = zipfile.ZipInfo(name, _TIME)
             entry.create_system, entry.external_attr = 3, (stat.S_IFREG | 0o644) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, files[name], compresslevel=6)
-    return held.getvalue()
+            with archive.open(entry, "w", force_zip64=False) as file:
+                file.writelines(files[name])
 
 
-def read_zip(path: Path, damaged: list[str]) -> dict[str, bytes]:
-    """The files of a bundle by name; the names of those whose bytes are damaged go to `damaged`.
+def read_zip(path: Path, folder: Path, damaged: list[str]) -> dict[str, Path]:
+    """Unpack a bundle under numbers in `folder`: name -> file; the names of damaged ones go to `damaged`.
 
     Raises DataError for what is no zip file, or must not be read.
     """
+    found: dict[str, Path] = {}
     try:
         with open(path, "rb", opener=plain) as packed, zipfile.ZipFile(packed) as archive:
             entries = archive.infolist()
             for problem in zip_problems(entries):
                 raise DataError(path, None, None, f"{problem}; such a bundle is not read")
-            return {entry.filename: _bytes(archive, entry, damaged) for entry in entries if not entry.is_dir()}
+            for number, entry in enumerate(entries):
+                if not entry.is_dir():
+                    found[entry.filename] = folder / str(number)
+                    _unpack(archive, entry, found[entry.filename], damaged)
+            return found
     except FileNotFoundError:
         raise DataError(path, None, None, "there is no such file") from None
     except (zipfile.BadZipFile, zipfile.LargeZipFile, OSError, EOFError, ValueError, NotImplementedError) as error:
@@ -112,18 +117,22 @@ def zip_problems(entries: Iterable[zipfile.ZipInfo]) -> Iterable[str]:
         yield f"its files have {total:,} bytes, more than {LARGEST:,}"
 
 
-def _bytes(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, damaged: list[str]) -> bytes:
-    """The content; where its checksum does not fit, as much of it as can be read."""
-    held = bytearray()
-    try:
-        with archive.open(entry) as file:
-            while block := file.read(2**16):
-                held += block
-                if len(held) > entry.file_size:  # the head said less
-                    raise zipfile.BadZipFile("longer than its head says")
-    except (zipfile.BadZipFile, zlib.error, EOFError):
-        damaged.append(entry.filename)
-    return bytes(held)
+def _unpack(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, path: Path, damaged: list[str]) -> None:
+    """Write the content to `path`; where its checksum does not fit, as much of it as can be read."""
+    with path.open("wb") as held:
+        try:
+            with archive.open(entry) as file:
+                while block := file.read(2**16):
+                    if held.write(block) and held.tell() > entry.file_size:  # the head said less
+                        raise zipfile.BadZipFile("longer than its head says")
+        except (zipfile.BadZipFile, zlib.error, EOFError):
+            damaged.append(entry.filename)
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while block := file.read(2**20):
+            yield block
 
 
 FORMAT = 2
@@ -193,7 +202,8 @@ def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) ->
     runs and the time change nothing. Raises UserError for runs that have not ended or are given twice, and SaveError.
     """
     entries: dict[str, dict[str, Any]] = {}
-    files: dict[str, bytes] = {README: _README.encode()}
+    files: dict[str, Iterable[bytes]] = {}
+    digests = {README: digest(_README)}
     shown: list[StoredRun] = []
     for run in sorted(runs, key=_place):
         place = _place(run)
@@ -202,63 +212,80 @@ def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) ->
         if not run.summary or not run.records or run.summary.get("state") not in ("finished", "interrupted", "stopped"):
             raise UserError(f"{run.path} has not ended; run the same command again before you export it")
         keep = keep_texts and bool(run.config["dataset"].get("keep_texts", True))
+        rows = _Rows(run, keep)
+        manifest = run.manifest if keep else {k: v for k, v in run.manifest.items() if k != "first_prompts"}
+        shown.append(replace(run, manifest=manifest))
         try:
-            content, kept = _files(run, keep)
+            content = _files(shown[-1], rows)
+            entries[place], digests[f"{place}/{RECORDS}"] = _entry(run, rows)
         except ValueError as error:  # a key that nobody reads may hold Infinity
             raise UserError(f"{run.path} holds a number that JSON has not, so it is not exported ({error})") from None
-        files |= {f"{place}/{name}": data for name, data in content.items()}
-        entries[place] = _entry(kept, keep)
-        shown.append(kept)
+        digests |= {f"{place}/{name}": digest(data) for name, data in content.items()}
+        files |= {f"{place}/{name}": [data] for name, data in content.items()}
+        files[f"{place}/{RECORDS}"] = map(json_line, rows)
     index = {
         "format": FORMAT,
         "made_with": f"longdoc-harness {VERSION}",
         "runs": entries,
         "table": table(shown),
-        "files": {name: digest(data) for name, data in sorted(files.items())},
+        "files": dict(sorted(digests.items())),
     }
-    files[INDEX] = json.dumps(index, indent=1, allow_nan=False).encode() + b"\n"
-    write_atomic(path, zip_bytes(files))
-    return digest(files[INDEX])
+    told = json.dumps(index, indent=1, allow_nan=False).encode() + b"\n"
+    with replacing(path) as file:
+        write_zip(file, {README: [_README.encode()], INDEX: [told], **files})
+    return digest(told)
 
 
 def _place(run: StoredRun) -> str:
     return f"runs/{str(run.config['dataset']['name']).replace('/', '~')}/{run.path.name}"
 
 
-def _entry(run: StoredRun, texts: bool) -> dict[str, Any]:
-    """What bundle.json says of a run."""
-    dataset = run.config["dataset"]
-    return {
-        "texts": "whole" if texts else "hashed",
+@dataclass(frozen=True)
+class _Rows:
+    """The records of a run as its bundle holds them, made anew at each pass; keep: with the data set's texts."""
+
+    run: StoredRun
+    keep: bool
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.run.whole_records) if self.keep else map(_hashed, self.run.whole_records)
+
+
+def _entry(run: StoredRun, rows: _Rows) -> tuple[dict[str, Any], str]:
+    """What bundle.json says of a run, and the digest of its records. Raises ValueError for what JSON cannot hold."""
+    dataset, whole = run.config["dataset"], hashlib.sha256()
+    answers, questions = dict[str, str](), dict[str, str | None]()
+    for row in rows:
+        whole.update(json_line(row))
+        answers[row["question_id"]], questions[row["question_id"]] = answer_digest(row), texts_digest(row)
+    entry = {
+        "texts": "whole" if rows.keep else "hashed",
         "dataset": dataset["name"],
         "fingerprint": (run.manifest.get("dataset") or {}).get("fingerprint"),
         "licence": dataset.get("licence"),
         "scorers": run.manifest.get("scorers") or {},
-        "answers": {row["question_id"]: answer_digest(row) for row in run.records},
-        "questions": {row["question_id"]: texts_digest(row) for row in run.records},
+        "answers": answers,
+        "questions": questions,
     }
+    return entry, whole.hexdigest()
 
 
-def _files(run: StoredRun, keep: bool) -> tuple[dict[str, bytes], StoredRun]:
-    """The files of a run, and the run as they hold it."""
+def _files(run: StoredRun, rows: _Rows) -> dict[str, bytes]:
+    """The files of a run but its records."""
     import yaml
 
-    texts = run.texts(run.records)
-    records = list(run.records) if keep else [_hashed(row) for row in run.records]
-    manifest = run.manifest if keep else {k: v for k, v in run.manifest.items() if k != "first_prompts"}
+    texts = run.texts(run.whole_records)
     described = {"config": run.config, "origins": run.origins}
     files = {
         RUN: yaml.safe_dump(described, sort_keys=False, allow_unicode=True).encode(),
-        MANIFEST: _json(manifest),
-        RECORDS: b"".join(map(json_line, records)),
+        MANIFEST: _json(run.manifest),
         DOCUMENTS: b"".join(map(json_line, run.documents)),
         SUMMARY: _json(run.summary),
     }
-    if keep and texts:
+    if rows.keep and texts:
         lines = b"".join(json_line({"sha256": key, "text": texts[key]}) for key in sorted(texts))
         files[TEXTS] = gzip.compress(lines, mtime=0)
-    kept = StoredRun(run.path, run.config, manifest, records, run.documents, run.summary, run.origins, run.notes)
-    return files, kept
+    return files
 
 
 def _hashed(row: dict[str, Any]) -> dict[str, Any]:
@@ -296,24 +323,30 @@ def _plain(value: Any) -> Any:
 def opened(path: Path) -> Iterator[Bundle]:
     """The bundle at `path`; its runs are read from a temporary folder that is there inside the block.
 
-    Only the files that a run folder has are written there, under names of this program. Raises DataError for what is no
-    bundle, or a run in it that cannot be read.
+    Files stand there under names of this program. Raises DataError for what is no bundle, or a run in it that cannot be
+    read.
     """
     damaged: list[str] = []
-    files = read_zip(path, damaged)
-    if INDEX not in files:
-        raise DataError(path, None, None, f"no bundle of this program: it has no {INDEX}")
-    index = _index(path, files[INDEX])
-    names = sorted({*index["files"], *files} - {INDEX, *damaged})
-    damaged += [n for n in names if n not in files or digest(files[n]) != index["files"].get(n)]
-    with tempfile.TemporaryDirectory(prefix="harness-bundle-") as folder:
+    with tempfile.TemporaryDirectory(prefix="harness-bundle-") as temporary:
+        parts, folder = Path(temporary, "files"), Path(temporary, "runs")
+        parts.mkdir()
+        files = read_zip(path, parts, damaged)
+        if INDEX not in files:
+            raise DataError(path, None, None, f"no bundle of this program: it has no {INDEX}")
+        index = _index(path, files[INDEX])
+        names = sorted({*index["files"], *files} - {INDEX, *damaged})
+        damaged += [n for n in names if n not in files or file_hash(files[n]) != index["files"].get(n)]
+        with (parts / "again").open("wb") as again:
+            write_zip(again, {name: _pieces(file) for name, file in files.items()})
+        canonical, sha256 = file_hash(parts / "again") == file_hash(path), file_hash(files[INDEX])
         runs: dict[str, StoredRun] = {}
         lost: list[str] = []
         for place in index["runs"]:
-            root = _unpacked(path, place, files, Path(folder))
+            root = _unpacked(path, place, files, folder)
             try:
-                runs[place] = run = read_run(root)
-                run.texts(run.records)  # raises for a text that does not fit its checksum
+                runs[place] = run = read_run(root, hold="nothing")
+                for _ in run.stream_texts(run.records):  # raises for a text that does not fit its checksum
+                    pass
                 if not run.records:
                     raise UserError(f"{place} has no record")
             except UserError as error:
@@ -321,14 +354,13 @@ def opened(path: Path) -> Iterator[Bundle]:
                     raise DataError(path, None, None, str(error).replace(f"{folder}/", "")) from None
                 runs.pop(place, None)
                 lost.append(place)
-        canonical = digest(zip_bytes(files)) == file_hash(path)
-        yield Bundle(path, index, runs, digest(files[INDEX]), damaged, lost, canonical)
+        yield Bundle(path, index, runs, sha256, damaged, lost, canonical)
 
 
-def _index(path: Path, data: bytes) -> dict[str, Any]:
+def _index(path: Path, file: Path) -> dict[str, Any]:
     """The content of bundle.json, its shape checked. Raises DataError."""
     try:
-        held = as_object(data)
+        held = as_object(file.read_bytes())
     except ValueError as error:
         raise DataError(path, None, None, f"{INDEX} is damaged ({error})") from None
     shape = {"format": int, "runs": dict, "table": list, "files": dict}
@@ -346,14 +378,14 @@ def _index(path: Path, data: bytes) -> dict[str, Any]:
     return held
 
 
-def _unpacked(path: Path, place: str, files: Mapping[str, bytes], folder: Path) -> Path:
-    """Write the files of a run below `folder`; only names that `export` writes. Raises DataError."""
+def _unpacked(path: Path, place: str, files: Mapping[str, Path], folder: Path) -> Path:
+    """Move the files of a run below `folder`; only names that `export` writes. Raises DataError."""
     parts = place.split("/")
     if len(parts) != 3 or parts[0] != "runs" or f"{place}/{RUN}" not in files:
         raise DataError(path, None, None, f"the run '{place[:80]}' is not in it")
     root = folder / parts[1] / parts[2]
     root.mkdir(parents=True)
     for name in _FILES:
-        if (data := files.get(f"{place}/{name}")) is not None:
-            (root / name).write_bytes(data)
+        if (file := files.get(f"{place}/{name}")) is not None:
+            file.rename(root / name)
     return root

@@ -18,7 +18,7 @@ made up its answers and computed everything else from them: for that, compare th
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -34,7 +34,7 @@ from harness.errors import UserError
 from harness.exchange.bundle import Bundle, answer_digest, answered, opened, table, texts_digest
 from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
-from harness.storage.run_folder import StoredRun, numbers_of
+from harness.storage.run_folder import StoredRun, by_question, numbers_of, numbers_of_record
 from harness.storage.run_schema import JUDGES, LOGGED
 from harness.storage.serialize import plain
 from harness.storage.summary import KEPT
@@ -91,8 +91,9 @@ def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] 
         rescored = []
         for place, run in bundle.runs.items():
             check = _Check(place, run, bundle.index["runs"][place], report)
-            rescored.append(check.rescored(check.golds(data)))
-            _summary(place, rescored[-1], run.summary, report)
+            numbers: list[dict[str, Any]] = []
+            _summary(place, run, _kept(check.rescored(check.golds(data)), numbers), report)
+            rescored.append(replace(run, records=numbers))
         if bundle.lost:
             report.unchecked.append("the table")
             report.notes.append(f"the table is not checked, because {', '.join(bundle.lost)} cannot be read any more")
@@ -108,26 +109,40 @@ class _Check:
 
     def __init__(self, place: str, run: StoredRun, entry: Mapping[str, Any], report: Report) -> None:
         self.place, self.run, self.entry, self.report = place, run, entry, report
-        self.rows = {str(row["question_id"]): row for row in run.records}
-        self.others = {q for q, row in self.rows.items() if answer_digest(row) != entry["answers"].get(q)}
-        report.answers += len(self.rows)
+        self.questions: dict[str, bool] = {}  # those of the records, and whether these have the gold answers
+        self.others: set[str] = set()
+        self.scored: set[str] = set()  # names of scores
+        self.judged: set[str] = set()
+        other_texts = []
+        for row in run.records:
+            question = row["question_id"]
+            self.questions[question] = row.get("gold") is not None
+            self.scored.update(row["scores"])
+            self.judged.update((row.get("notes") or {}).get(JUDGES) or ())
+            if answer_digest(row) != entry["answers"].get(question):
+                self.others.add(question)
+            if texts_digest(row) != entry["questions"].get(question):
+                other_texts.append(question)
+        report.answers += len(self.questions)
         if imported := run.manifest.get("imported"):
             files = ", ".join(f"{one['name']} (sha256 {one['sha256'][:12]})" for one in imported["files"])
             report.unchecked.append(f"that {place} holds what {files} says")
             self._note(
                 f"made elsewhere, by {imported['tool']}; whether its answers and costs are those of {files} is open"
             )
-        for question in sorted(entry["answers"].keys() - self.rows.keys()):
+        for question in sorted(entry["answers"].keys() - self.questions.keys()):
             self._differs("other answers", question, "its record is missing")
         report.differences += [Difference("other texts", place, None, note) for note in run.notes]
-        for question, row in self.rows.items():
-            if texts_digest(row) != entry["questions"].get(question):
-                self._differs("other texts", question, "its question or gold answers are not those that were exported")
+        for question in other_texts:
+            self._differs("other texts", question, "its question or gold answers are not those that were exported")
 
     def golds(self, data: str | None) -> dict[str, Gold]:
-        """Gold answers by question: of the records, or of the rows at `data`. Raises UserError, DataError."""
-        known = {q: gold for q, row in self.rows.items() if (gold := gold_of(row)) is not None}
-        if len(known) == len(self.rows) or data is None:
+        """Gold answers of the rows at `data` by question; none where records hold them all.
+
+        Raises UserError, DataError.
+        """
+        known: dict[str, Gold] = {}
+        if data is None or all(self.questions.values()):
             return known
         from harness.datasets import load
 
@@ -145,7 +160,7 @@ class _Check:
                 "options": None if question.options is None else list(question.options),
                 "gold": plain(example.gold, lost=[]),
             }
-            if question.id not in self.rows:
+            if question.id not in self.questions:
                 continue
             if texts_digest(row) == self.entry["questions"].get(question.id):
                 known[question.id] = example.gold
@@ -153,21 +168,22 @@ class _Check:
                 self._differs("other texts", question.id, f"the row in {data} is not the one that was exported")
         return known
 
-    def rescored(self, golds: Mapping[str, Gold]) -> StoredRun:
-        """The run with the scores that its answers have here; what cannot be scored keeps its scores, with a note."""
+    def rescored(self, golds: Mapping[str, Gold]) -> Iterator[dict[str, Any]]:
+        """The records with the scores that they have here; what cannot be scored keeps its scores, with a note."""
         config = self._config()
         names = self._scorers(config.scorers if config is not None else ())
-        if lacking := len(self.rows) - len(golds):
+        config = None if config is None else config.model_copy(update={"scorers": tuple(names)})
+        if lacking := sum(not held and question not in golds for question, held in self.questions.items()):
             self.report.unchecked.append(f"{lacking} answers without gold answers")
             self._note(f"{lacking} answers have no gold answers in the bundle; with the data set's rows: --data FILE")
-        rows = []
-        for question, row in self.rows.items():
-            if config is not None and question in golds:
-                row = self._row(question, row, config.model_copy(update={"scorers": tuple(names)}), golds[question])
+        for row in self.run.records:
+            question = row["question_id"]
+            gold = golds.get(question) or gold_of(row)
+            if config is not None and gold is not None:
+                row = self._row(question, row, config, gold)
             elif question in self.others:
                 self._differs("other answers", question, "the answer is not the one that was exported")
-            rows.append(row)
-        return replace(self.run, records=rows)
+            yield row
 
     def _row(self, question: str, row: dict[str, Any], config: DatasetConfig, gold: Gold) -> dict[str, Any]:
         """The record with its scores computed again; reports those that differ."""
@@ -195,14 +211,14 @@ class _Check:
         try:
             return dataset_of_run(self.run.config, self.run.path.name)
         except UserError as error:
-            self._unchecked(sorted({name for row in self.rows.values() for name in row["scores"]}), str(error))
+            self._unchecked(sorted(self.scored), str(error))
             return None
 
     def _scorers(self, configured: Sequence[str]) -> list[str]:
         """The scorers of the run and its records that are known here; notes why others are not, and other versions."""
         known, installed = [], set(scorers.names())
-        judged = {j for row in self.rows.values() for j in (row.get("notes") or {}).get(JUDGES) or ()} - installed
-        held = {name for row in self.rows.values() for name in row["scores"]} | self.entry["scorers"].keys()
+        judged = self.judged - installed
+        held = self.scored | self.entry["scorers"].keys()
         logged = {name for name in held if name.startswith(LOGGED)}
         for name in dict.fromkeys([*(n for n in configured if n not in logged), *sorted(held - judged - logged)]):
             if name not in installed:
@@ -245,9 +261,16 @@ def _told(value: Any) -> str:
     return "missing" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)[:80]
 
 
-def _summary(place: str, run: StoredRun, summary: Mapping[str, Any], report: Report) -> None:
-    """The counts and scores of summary.json against those of the rescored records."""
-    fresh = numbers_of(run.config, run.records, run.documents)
+def _kept(rows: Iterable[dict[str, Any]], numbers: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The rows; what a table counts of them goes to `numbers`."""
+    for row in rows:
+        numbers.append(numbers_of_record(row))
+        yield row
+
+
+def _summary(place: str, run: StoredRun, rescored: Iterable[dict[str, Any]], report: Report) -> None:
+    """The counts and scores of the run's summary.json against those of its rescored records."""
+    summary, fresh = run.summary, numbers_of(run.config, rescored, run.documents, unique=True)
     here, told = (flatten({k: v for k, v in one.items() if k not in KEPT}) for one in (fresh, summary))
     for key in dict.fromkeys([*told, *here]):
         report.numbers += 1
@@ -287,7 +310,7 @@ def _against(bundle: Bundle, run: StoredRun, report: Report) -> None:
     if not theirs:
         report.notes.append(f"{place}: the bundle has no run of this name, which covers settings, models and data")
         return
-    rows = {row["question_id"]: row for row in theirs[0].records}
+    rows = by_question(theirs[0].records)
     if alone := len(rows.keys() - {row["question_id"] for row in run.records}):
         report.notes.append(f"{place}: {alone} questions are in the bundle alone")
     for row in run.records:

@@ -17,6 +17,7 @@ read_question(folder, id) -> StoredRun   one record of a large run, without read
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -57,6 +58,7 @@ _TEXT_KEYS = {
     "steps",
 }  # no table reads these
 _STEP_KEYS = {"shown", "scores", "flops", "probe_flops", "answer", "answer_flops"}  # nor these
+_TOLD = {"tokens_in", "tokens_out", "seconds"}  # costs that are unknown where a usage lacks them
 
 _Texts = dict[str, list[str]]  # question -> checksums of the long texts that its last record points to
 
@@ -67,7 +69,8 @@ _AGAIN = "delete it and run the same command again"
 class StoredRun:
     """A run as it is on disk. `config` is the RunConfig's dump; `notes` says what could not be read whole.
 
-    whole: the run that this is a part of (reports/by_kind.py); documents and costs of indexes are those of the whole.
+    records: maybe with their numbers alone (Hold); whole: the run that this is a part of (reports/by_kind.py), whose
+    documents and costs of indexes are this one's.
     """
 
     path: Path
@@ -80,13 +83,22 @@ class StoredRun:
     notes: tuple[str, ...] = ()
     whole: StoredRun | None = None
 
+    @property
+    def whole_records(self) -> Sequence[dict[str, Any]]:
+        """The records with their texts, read again from disk where `records` are their numbers."""
+        return self.records.whole if isinstance(self.records, _Numbers) else self.records
+
     def texts(self, records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
         """The long texts that these records of the run point to, by their text_sha256.
 
         Raises DataError for a damaged texts.jsonl.gz.
         """
+        return dict(self.stream_texts(records))
+
+    def stream_texts(self, records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+        """The same one after the other: those of a large run may not fit in memory."""
         try:
-            return read_texts(self.path, records)
+            yield from read_texts(self.path, records)
         except OSError as error:
             raise _not_read(self.path / TEXTS, error) from None
 
@@ -160,6 +172,42 @@ class StreamedRecords(Sequence[dict[str, Any]]):
                 yield row
 
 
+class _OnDisk(Mapping[str, dict[str, Any]]):
+    """Records that stay on disk, by their question."""
+
+    def __init__(self, records: StreamedRecords) -> None:
+        self._records = records
+
+    def __getitem__(self, question_id: str) -> dict[str, Any]:
+        return self._records.of(question_id)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._records.places)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+
+def by_question(records: Sequence[dict[str, Any]]) -> Mapping[str, dict[str, Any]]:
+    """The records by their question; those that stay on disk are read when they are asked for."""
+    if isinstance(records, StreamedRecords):
+        return _OnDisk(records)
+    return {record["question_id"]: record for record in records}
+
+
+class _Numbers(list[dict[str, Any]]):
+    """What tables count of the records of a file."""
+
+    def __init__(self, path: Path, rows: Iterable[dict[str, Any]]) -> None:
+        super().__init__(rows)
+        self._path = path
+
+    @functools.cached_property
+    def whole(self) -> StreamedRecords:
+        """The records of the file."""
+        return StreamedRecords(self._path)
+
+
 def read_run(folder: Path, *, hold: Hold = "all") -> StoredRun:
     """Read a run folder, a running one too.
 
@@ -174,16 +222,20 @@ def read_run(folder: Path, *, hold: Hold = "all") -> StoredRun:
         rows: dict[str, dict[str, Any]] = {}
         for row in read_lines(path, "question_id", notes, RECORD):
             texts[row["question_id"]] = pointers(row)
-            rows[row["question_id"]] = _numbers(row) if hold == "numbers" else row
-        return list(rows.values())
+            rows[row["question_id"]] = numbers_of_record(row) if hold == "numbers" else row
+        return _Numbers(path, rows.values()) if hold == "numbers" else list(rows.values())
 
     return _read(Path(folder), records)
 
 
-def _numbers(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What tables read of a record, a third of its memory: neither its texts nor the scores of the nodes of steps."""
+def numbers_of_record(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What tables read of a record, a quarter of its memory: no texts, scores of a step's nodes or counters at 0."""
     steps = [{key: value for key, value in step.items() if key not in _STEP_KEYS} for step in row["steps"]]
-    return {**{key: value for key, value in row.items() if key not in _TEXT_KEYS}, "steps": steps}
+    usage = {
+        phase: {key: value for key, value in used.items() if value or key in _TOLD} if used.keys() >= _TOLD else used
+        for phase, used in row["usage"].items()
+    }
+    return {**{key: value for key, value in row.items() if key not in _TEXT_KEYS}, "usage": usage, "steps": steps}
 
 
 def read_question(folder: Path, question_id: str) -> StoredRun:

@@ -5,7 +5,7 @@
 {"sha256": "9f…", "text": "Ann …"}                                                   its line in texts.jsonl.gz
 
 moved_out(row)               the record with its long texts taken out, and these by checksum
-read_texts(folder, rows)     the texts that some records point to, by checksum
+read_texts(folder, rows)     the texts that some records point to, with their checksums
 """
 
 from __future__ import annotations
@@ -61,17 +61,16 @@ def lost_texts(folder: Path, wanted: Set[str]) -> str | None:
     return f"{lost} of {len(wanted)} long texts that were shown are missing from {TEXTS}" if lost else None
 
 
-def read_texts(folder: Path, rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """The texts that the records point to, by checksum, as far as the folder has them.
+def read_texts(folder: Path, rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Checksum and text of what the records point to, as far as the folder has it.
 
     Raises DataError for a damaged file, and for a text that does not fit its checksum.
     """
     hashes = {pointer for row in rows for pointer in pointers(row)}
-    path, texts = folder / TEXTS, {}
+    path = folder / TEXTS
     for line in read_packed(path, "sha256") if hashes else ():
         if line["sha256"] in hashes:
             text = line.get("text")
             if not isinstance(text, str) or checksum(text) != line["sha256"]:
                 raise DataError(path, None, None, f"the text {line['sha256'][:40]} does not fit its checksum")
-            texts[line["sha256"]] = text
-    return texts
+            yield line["sha256"], text

@@ -110,7 +110,7 @@ def row_differences(run: StoredRun, dataset: str, split: str) -> Found:
     ids = [str(record["question_id"]) for record in run.records]
     if trained := sum(hashlib.sha256(key.encode()).hexdigest()[:12] in _training_ids() for key in _plain(ids)):
         found.reasons.append(f"sample: {trained} of {len(ids)} questions are training rows")
-    if twice := len(run.records) - len({_content(record) for record in run.records}):
+    if twice := len(run.records) - len({_content(record) for record in run.whole_records}):
         found.reasons.append(f"sample: {twice} of {len(ids)} questions stand there twice")
     if "ids" in known and (odd := sum(not re.fullmatch(known["ids"], key) for key in _plain(ids))):
         found.reasons.append(f"sample: {odd} of {len(ids)} ids are not of the form of {dataset}'s")
@@ -120,7 +120,7 @@ def row_differences(run: StoredRun, dataset: str, split: str) -> Found:
     elif "sha256" in known and hashlib.sha256("\n".join(documents).encode()).hexdigest() != known["sha256"]:
         found.reasons.append(f"sample: the documents are not those of {dataset}'s {split} split")
     for by in KINDS:
-        if by in known and (odd_kinds := _other_kinds(run.records, by, known[by])):
+        if by in known and (odd_kinds := _other_kinds(run.whole_records, by, known[by])):
             found.reasons.append(f"sample: {odd_kinds}")
     return found
 

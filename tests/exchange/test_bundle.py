@@ -20,7 +20,7 @@ from harness.cli.main import main
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.errors import DataError, UserError
-from harness.exchange.bundle import INDEX, answer_digest, digest, export, zip_bytes
+from harness.exchange.bundle import INDEX, answer_digest, digest, export, write_zip
 from harness.exchange.verify import Report, verify
 from harness.storage.run_folder import RECORDS, StoredRun, read_run
 from harness.storage.shown_texts import TEXTS
@@ -71,6 +71,11 @@ def contents(path: Path) -> dict[str, bytes]:
         return {name: held.read(name) for name in held.namelist()}
 
 
+def rezip(path: Path, files: dict[str, bytes]) -> None:
+    with path.open("wb") as held:
+        write_zip(held, {name: [data] for name, data in files.items()})
+
+
 def edit(path: Path, place: str, change: Callable[[Any], None], careful: bool = False) -> None:
     """Change one JSON line or file and write the bundle anew; careful: with its checksum in bundle.json."""
     files = contents(path)
@@ -85,7 +90,7 @@ def edit(path: Path, place: str, change: Callable[[Any], None], careful: bool = 
             run = index["runs"][name.rpartition("/")[0]]
             run["answers"] = {row["question_id"]: answer_digest(row) for row in lines}
         files[INDEX] = json.dumps(index).encode()
-    path.write_bytes(zip_bytes(files))
+    rezip(path, files)
 
 
 def found(report: Report) -> dict[str, list[str | None]]:
@@ -295,7 +300,7 @@ def test_code_that_a_bundle_names_is_not_imported(
     files = contents(bundle)
     for name in [name for name in files if name.endswith("run.yaml")]:
         files[name] = files[name].replace(b"- evidence_recall", b"- evil_scorer:score\n    - nobody.knows")
-    bundle.write_bytes(zip_bytes(files))
+    rezip(bundle, files)
     notes = " ".join(verify(bundle).notes)
     assert "'evil_scorer:score' are not computed again: it is code of its author's" in notes
     assert "'nobody.knows' are not computed again: it is not known" in notes
