@@ -128,7 +128,8 @@ def test_after_a_disk_error_at_any_operation_the_same_command_ends_alike(code: i
             _patched(patch, tmp_path.resolve(), fail)
             with contextlib.suppress(SaveError):  # any other error fails the test
                 _run(out)
-        _check(_run(out), out, whole, f"operation {n} of {total}")
+            folder = _run(out)
+        _check(folder, out, whole, f"operation {n} of {total}")
 
 
 def _check(folder: Path, out: Path, whole: list[dict[str, Any]], where: str) -> None:
