@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.cost.flops import DEFAULT
-from harness.storage.run_folder import StoredRun, by_question
+from harness.storage.run_folder import ByQuestion, StoredRun
 from harness.storage.shown_texts import POINTER
 from harness.types import Example
 from reports import costs, facts
@@ -134,7 +134,7 @@ def questions(
     """
     ids = list(dict.fromkeys(record["question_id"] for run in runs for record in run.records))
     long = _long_texts(runs, set(ids[: limits.questions]))
-    records = [by_question(run.whole_records) for run in runs]
+    records = [ByQuestion(run.whole_records, dict) for run in runs]
     source = _Source(runs, records, [_Known(own, long) for own in rows], convention)
     listed = packed(_list(source, ids, score))
     searches = Searches(limits.graphs)

@@ -21,7 +21,7 @@ from harness.config.validation import dataset_of_run
 from harness.datasets import load
 from harness.engine.record_texts import gold_of
 from harness.errors import UserError
-from harness.storage.run_folder import StoredRun, by_question
+from harness.storage.run_folder import ByQuestion, StoredRun
 from harness.storage.shown_texts import POINTER
 from harness.types import Document, Example, Question
 from reports import facts
@@ -123,22 +123,6 @@ def with_texts(rows: Rows, run: StoredRun, records: Sequence[Mapping[str, Any]])
     return replace(rows, texts=run.texts(records))
 
 
-class _Recorded(Mapping[str, Example]):
-    """The questions of records, by their ids."""
-
-    def __init__(self, records: Mapping[str, dict[str, Any]]) -> None:
-        self._records = records
-
-    def __getitem__(self, question_id: str) -> Example:
-        return _example(self._records[question_id])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._records)
-
-    def __len__(self) -> int:
-        return len(self._records)
-
-
 def _example(record: Mapping[str, Any]) -> Example:
     options = None if record.get("options") is None else tuple(record["options"])
     question = Question(record["question_id"], record["question"], tuple(record["document_ids"]), options)
@@ -155,7 +139,7 @@ def _recorded(run: StoredRun) -> Rows | None:
         if record.get("gold") is None or record.get("question") is None or len(sizes) != len(ids):
             return None
         characters.update(zip(ids, sizes, strict=True))
-    return Rows(_Recorded(by_question(run.whole_records)), characters=characters)
+    return Rows(ByQuestion(run.whole_records, _example), characters=characters)
 
 
 def _of_data_set(run: StoredRun) -> Rows:

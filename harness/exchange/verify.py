@@ -34,7 +34,7 @@ from harness.errors import UserError
 from harness.exchange.bundle import Bundle, answer_digest, answered, opened, table, texts_digest
 from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
-from harness.storage.run_folder import StoredRun, by_question, numbers_of, numbers_of_record
+from harness.storage.run_folder import ByQuestion, StoredRun, numbers_of, numbers_of_record
 from harness.storage.run_schema import JUDGES, LOGGED
 from harness.storage.serialize import plain
 from harness.storage.summary import KEPT
@@ -310,7 +310,7 @@ def _against(bundle: Bundle, run: StoredRun, report: Report) -> None:
     if not theirs:
         report.notes.append(f"{place}: the bundle has no run of this name, which covers settings, models and data")
         return
-    rows = by_question(theirs[0].records)
+    rows = ByQuestion(theirs[0].records, dict)
     if alone := len(rows.keys() - {row["question_id"] for row in run.records}):
         report.notes.append(f"{place}: {alone} questions are in the bundle alone")
     for row in run.records:

@@ -22,7 +22,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from harness.errors import DataError, UserError
 from harness.storage.files import indexed_lines, read_lines
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from harness.storage.run_schema import Shape
 
 
+T = TypeVar("T")
 RECORDS, DOCUMENTS, ANSWERED, RUN, MANIFEST, SUMMARY, LOCK = (
     "records.jsonl",
     "documents.jsonl",
@@ -172,27 +173,27 @@ class StreamedRecords(Sequence[dict[str, Any]]):
                 yield row
 
 
-class _OnDisk(Mapping[str, dict[str, Any]]):
-    """Records that stay on disk, by their question."""
+class ByQuestion(Mapping[str, T]):
+    """What `make` makes of each record, by its question; records that stay on disk are read when they are asked for."""
 
-    def __init__(self, records: StreamedRecords) -> None:
-        self._records = records
+    def __init__(self, records: Sequence[dict[str, Any]], make: Callable[[dict[str, Any]], T]) -> None:
+        self._places: Mapping[str, Any]
+        self._read: Callable[[str], dict[str, Any]]
+        if isinstance(records, StreamedRecords):
+            self._places, self._read = records.places, records.of
+        else:
+            self._places = {record["question_id"]: record for record in records}
+            self._read = self._places.__getitem__
+        self._make = make
 
-    def __getitem__(self, question_id: str) -> dict[str, Any]:
-        return self._records.of(question_id)
+    def __getitem__(self, question_id: str) -> T:
+        return self._make(self._read(question_id))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._records.places)
+        return iter(self._places)
 
     def __len__(self) -> int:
-        return len(self._records)
-
-
-def by_question(records: Sequence[dict[str, Any]]) -> Mapping[str, dict[str, Any]]:
-    """The records by their question; those that stay on disk are read when they are asked for."""
-    if isinstance(records, StreamedRecords):
-        return _OnDisk(records)
-    return {record["question_id"]: record for record in records}
+        return len(self._places)
 
 
 class _Numbers(list[dict[str, Any]]):
