@@ -59,13 +59,12 @@ def run(_code: Path | None, rows: Rows, found: Found) -> None:
         own, prompt = rows.smollm2.first_prompts.pop("reader")["ids"], tokenizer.decode(ids(turn)).encode()
         name = "token ids of the prompt, transformers and llama.cpp (questions)"
         found.add(name, [ids(turn), list(whole.tokenize(prompt, add_bos=False, special=True))], [own] * 2)
-    replies = {name: [reply(turn) for turn in turns] for name, reply in readers.items()}
+    replies = _timed(readers, turns)
     ours = replies["ours, float32"]
     found.each(f"the reply, {TOKENS} tokens at most, greedy (questions)", replies["transformers, float32"], ours)
     found.each("llama.cpp, weights as float32: the reply (questions)", replies["llama.cpp, float32"], ours)
     found.each(QUANTISED, replies["llama.cpp"], ours)
     rows.answers(found, QUANTISED, replies["llama.cpp"], ours)
-    _time(readers, turns)
 
 
 def _readers(folder: Path, tokenizer: Any, ids: Callable[[str], list[int]]) -> dict[str, Reply]:
@@ -107,15 +106,16 @@ def _llama(model: Any, ids: Callable[[str], list[int]]) -> Reply:
     return lambda turn: str(model.create_completion(ids(turn), **settings)["choices"][0]["text"].strip())
 
 
-def _time(readers: dict[str, Reply], turns: list[str]) -> None:
-    """Print the medians of ROUNDS rounds, in which each reads all prompts in turn."""
+def _timed(readers: dict[str, Reply], turns: list[str]) -> dict[str, list[str]]:
+    """The replies of each; prints the medians of ROUNDS rounds, in which each reads all prompts in turn."""
+    replies: dict[str, list[str]] = {}
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in readers}
     for _ in range(ROUNDS):
         for name, reply in readers.items():
             wall, cpu = time.perf_counter(), time.process_time()
-            for turn in turns:
-                reply(turn)
+            replies[name] = [reply(turn) for turn in turns]
             taken[name].append((time.perf_counter() - wall, time.process_time() - cpu))
     for name, pairs in taken.items():
-        walls, cpus = zip(*pairs, strict=True)
-        print(f"{name}: {median(walls):.2f} s, {median(cpus):.2f} CPU s ({torch.get_num_threads()} threads)")
+        walls, cpus = map(median, zip(*pairs, strict=True))
+        print(f"{name}: {walls:.2f} s, {cpus:.2f} CPU s, {torch.get_num_threads()} threads", flush=True)
+    return replies

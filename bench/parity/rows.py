@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -72,9 +72,13 @@ class Rows:
 
     def read(self, texts: Sequence[str]) -> list[str]:
         """The answers to the first questions of HotpotQA, each from its text."""
-        tools, examples = self.tools(), self.dataset(limit=len(texts)).examples
-        pairs = zip(examples, texts, strict=True)
-        return [ask(e.question, [text] if text else [], tools, tools.model()) for e, text in pairs]
+        return [self._reply(number, text) for number, text in enumerate(texts)]
+
+    @cache  # noqa: B019 - one Rows a process
+    def _reply(self, number: int, text: str) -> str:
+        tools = self.tools()
+        question = self.dataset().examples[number].question
+        return ask(question, [text] if text else [], tools, tools.model())
 
     def answers(self, found: Found, name: str, theirs: Sequence[str], ours: Sequence[str]) -> None:
         """Write at a stage what its differences change: the answers to the first questions of HotpotQA, and F1."""
