@@ -7,7 +7,6 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from functools import cache
-from itertools import cycle
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -92,7 +91,7 @@ def _lingua(folder: Path, texts: Sequence[tuple[str, str]], model: LanguageModel
     with mock.patch.object(tiktoken, "encoding_for_model", return_value=SimpleNamespace(encode=str.split)):
         package = llmlingua.PromptCompressor(str(folder), device_map="cpu", model_config={"trust_remote_code": False})
     tools = FakeTools(compressor=model)
-    for (question, document), (tokens, size) in zip(texts, cycle(SIZES), strict=False):
+    for (question, document), (tokens, size) in zip(texts, SIZES * 2, strict=False):
         text = document[: model.offsets(document)[tokens - 1][1]]
         contexts = [text[a:b] for a, b in fixed_chunks(text, size, tools.model("compressor"))]
         for setting, _ in RELEASED:
