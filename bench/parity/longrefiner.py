@@ -15,8 +15,6 @@ import numpy as np
 
 from bench.parity import Found, stand_in, theirs
 from bench.parity.rows import Rows
-from harness.models import MeteredModel
-from harness.types import Passage
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import Part, clip, parse, write
 from methods.longrefiner.prompts import folded
@@ -104,11 +102,14 @@ def _answers(refiner: Any, rows: Rows, found: Found) -> None:
     data, model = rows.dataset(), rows.metered
     for example in data.examples:
         document = data.documents[example.question.document_ids[0]]
-        subs = [_outlined(document.text, passage, model) for passage in document.passages]
-        parts = tuple(Part("section", f"Part {n}", tuple(subs[n * 5 : n * 5 + 5])) for n in range(2))
-        outline = write(Part("root", children=parts), "...")
-        released = refiner.parse_xml_doc(document.text, outline)["sections"].values()
-        ours = _pieces(document.text, build(document.text, parse(outline), RELEASED, model), leaves=True)
+        bodies = [document.text[p.start : p.end].partition("\n")[2] for p in document.passages]
+        clips = [clip(body, model.offsets(body), 8) for body in bodies]
+        subs = [Part("sub-section", p.title, (c,)) for p, c in zip(document.passages, clips, strict=True)]
+        # As in the released rows: paragraphs of its own, then sub-sections; the text in one line.
+        parts = [Part("section", f"Part {n}", (*clips[n : n + 2], *subs[n + 2 : n + 5])) for n in (0, 5)]
+        outline, text = write(Part("root", children=tuple(parts)), "..."), " ".join(bodies)
+        released = refiner.parse_xml_doc(text, outline)["sections"].values()
+        ours = _pieces(text, build(text, parse(outline), RELEASED, model), leaves=True)
         for texts, out in zip(
             ([t for p in released for t in _paragraphs(p)], [t for _, t in ours]), shown, strict=True
         ):
@@ -116,12 +117,6 @@ def _answers(refiner: Any, rows: Rows, found: Found) -> None:
             tokens = np.cumsum([model.count(text) for text in ranked])
             out.append("\n\n".join(ranked[: max(int((tokens <= 512).sum()), 1)]))
     rows.answers(found, OUTLINES, *map(rows.read, shown))
-
-
-def _outlined(text: str, passage: Passage, model: MeteredModel) -> Part:
-    """A sub-section of a passage."""
-    body = text[passage.start : passage.end].partition("\n")[2]
-    return Part("sub-section", passage.title, (clip(body, model.offsets(body), 8),))
 
 
 def _made_up(dice: random.Random) -> tuple[dict[str, Any], Tree, list[int]]:
