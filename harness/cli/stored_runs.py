@@ -15,43 +15,38 @@ from harness.storage.run_folder import Hold, StoredRun
 FIGURES = ("bands", "curves", "front", "memory", "nodes", "queries", "stability", "sweep", "tokens")
 
 
-def stored(folder: str, *, hold: Hold = "all") -> tuple[list[StoredRun], int]:
-    """Every run below `folder` that can be shown, and the number of damaged ones; warns about runs left out.
-
-    hold: what of their records (harness.storage.run_folder.Hold).
-    Raises UserError when none can be shown.
-    """
-    if not (is_url(folder) or Path(folder).is_dir()):
-        near = difflib.get_close_matches(folder, FIGURES, n=1, cutoff=0.7)
-        figure = f", or did you mean the figure: harness report {near[0]} RUNS_DIR" if near else ""
-        raise UserError(f"there is no folder '{folder}'; name the one that was given to --out of harness run{figure}")
-    runs: list[StoredRun] = []
-    damaged: list[UserError] = []
-    for path in run_folders([folder]):
-        try:
-            (run,) = read_runs([path], hold=hold)
-        except UserError as error:
-            damaged.append(error)
-            sys.stderr.write(f"warning: left out: {error}\n")
-            continue
-        if run.records:
-            runs.append(run)
-        else:
-            sys.stderr.write(f"warning: left out: {path} has no answered question yet\n")
-    if not runs:
-        raise damaged[0] if damaged else UserError(f"no run below '{folder}' has an answered question yet")
-    return runs, len(damaged)
-
-
 def stored_runs(folders: Sequence[str], *, hold: Hold = "all") -> tuple[list[StoredRun], int]:
-    """The runs at or below the folders, each once, and how many damaged ones were left out."""
+    """Every run at or below the folders that can be shown, each once, and how many damaged ones were left out.
+
+    Warns about runs left out. hold: what of their records (harness.storage.run_folder.Hold). Raises UserError for a
+    folder without a run that can be shown.
+    """
     runs: dict[str, StoredRun] = {}
-    damaged = 0
+    count = 0
     for folder in folders:
-        readable, left_out = stored(folder, hold=hold)
-        runs |= {str(run.path): run for run in readable}
-        damaged += left_out
-    return list(runs.values()), damaged
+        if not (is_url(folder) or Path(folder).is_dir()):
+            near = difflib.get_close_matches(folder, FIGURES, n=1, cutoff=0.7)
+            figure = f", or did you mean the figure: harness report {near[0]} RUNS_DIR" if near else ""
+            sentence = f"there is no folder '{folder}'; name the one that was given to --out of harness run{figure}"
+            raise UserError(sentence)
+        own: dict[str, StoredRun] = {}
+        damaged: list[UserError] = []
+        for path in run_folders([folder]):
+            try:
+                (run,) = read_runs([path], hold=hold)
+            except UserError as error:
+                damaged.append(error)
+                sys.stderr.write(f"warning: left out: {error}\n")
+                continue
+            if run.records:
+                own[str(run.path)] = run
+            else:
+                sys.stderr.write(f"warning: left out: {path} has no answered question yet\n")
+        if not own:
+            raise damaged[0] if damaged else UserError(f"no run below '{folder}' has an answered question yet")
+        runs |= own
+        count += len(damaged)
+    return list(runs.values()), count
 
 
 def once(runs: list[StoredRun]) -> list[StoredRun]:
