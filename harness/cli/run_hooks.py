@@ -53,7 +53,11 @@ class Attached:
         """The rows with the settings that options of this command add. Raises UserError."""
         from harness.engine.recorded_stops import with_fields
 
-        wanted = [_with_settings(row, self._options.settings) for row in rows]
+        kept = self._options.settings
+        for row in rows:
+            if twice := sorted(kept.keys() & row.sets.keys()):
+                raise UserError(f"'{twice[0]}' is given twice: by --set and by the flag of that name; keep one")
+        wanted = [replace(row, sets={**row.sets, **kept}) for row in rows]
         return with_fields(wanted, self._options.record, say)
 
     def only_plan(self, wanted: Sequence[Choices]) -> int:
@@ -107,13 +111,6 @@ class _Heading(Hook):
         """Print the name."""
         say(f"--- {plan.row_name}")
         return plan
-
-
-def _with_settings(row: Choices, kept: dict[str, Any]) -> Choices:
-    """The row with the settings of what its run folder holds. Raises UserError for one that --set names too."""
-    if twice := sorted(kept.keys() & row.sets.keys()):
-        raise UserError(f"'{twice[0]}' is given twice: by --set and by the flag of that name; keep one")
-    return replace(row, sets={**row.sets, **kept})
 
 
 def warn(plans: Sequence[Plan], unlogged: Sequence[str] = ()) -> None:

@@ -79,19 +79,17 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def detectable_difference(
-    values_difference: Sequence[float] | Floats, clusters: Sequence[str], power: float = 0.8, alpha: float = 0.05
-) -> float | None:
-    """The smallest true mean difference that a two-sided test at `alpha` would find with probability `power` at this n.
+def detectable_difference(values_difference: Sequence[float] | Floats, clusters: Sequence[str]) -> float | None:
+    """The smallest true mean difference that a two-sided test at 5 % would find with probability 0.8 at this n.
 
-    Normal approximation: (z_{1 - alpha / 2} + z_power) * SE, with the clustered standard error of the observed
+    Normal approximation: (z_0.975 + z_0.8) * SE, with the clustered standard error of the observed
     differences. None where the error is unknown (fewer than two clusters) or no spread was seen at all.
     """
     error = standard_error(values_difference, clusters)
     if not error:
         return None
     normal = NormalDist()
-    return (normal.inv_cdf(1.0 - alpha / 2.0) + normal.inv_cdf(power)) * error
+    return (normal.inv_cdf(0.975) + normal.inv_cdf(0.8)) * error
 
 
 def equivalence(
