@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from harness.config.schema import ModelConfig
 from harness.errors import UserError
-
-if TYPE_CHECKING:
-    from harness.config.schema import ModelConfig
 
 
 @dataclass(frozen=True)
