@@ -22,19 +22,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, compress
 from textwrap import shorten
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from harness.datasets.kinds import answer_kind
 from harness.scorers.squad import normalize_answer, token_f1
+from harness.storage.run_folder import StoredRun
+from harness.types import Example
 from reports import facts
 from reports.answer_recall import holds
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-    from harness.types import Example
-    from reports.gold_rows import Rows
+from reports.gold_rows import Rows
 
 _STRONG = 0.5  # mean of the headline
 _WRONG = 0.5  # token F1 below which two answers are different ones
