@@ -36,6 +36,9 @@ def write(
     method: the preset; prompts: name -> hash, of the prompts that it learnt; trained: what else is known of the data.
     Raises OSError.
     """
+    import torch
+
+    threads = "" if base.device.startswith("cuda") else f", {torch.get_num_threads()} threads"
     trained |= {
         "seed": job.seed,
         "rows": len(job.data.rows),
@@ -45,7 +48,7 @@ def write(
         "of_steps": job.steps,
         "tokens": progress.tokens,
         "minutes": round(progress.seconds / 60, 1),
-        "hardware": hardware(base.device),
+        "hardware": processor(base.device) + threads,
     }
     of_base = {"name": base.config.name, "where": base.where}
     settings = job.own.model_dump(mode="json", exclude={"recipes"})
@@ -119,11 +122,3 @@ def processor(device: str) -> str:
 
     on_gpu = device.startswith("cuda")
     return str(torch.cuda.get_device_name(device)) if on_gpu else platform.processor() or platform.machine()
-
-
-def hardware(device: str) -> str:
-    """The same with the threads of a processor."""
-    import torch
-
-    threads = "" if device.startswith("cuda") else f", {torch.get_num_threads()} threads"
-    return processor(device) + threads

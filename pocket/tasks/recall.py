@@ -100,14 +100,12 @@ def parts(tokens: Drill, dice: Dice, count: tuple[int, int], between: int = 0) -
             name = next(left)
             trunk += [name, *_drawn_tokens(dice, tokens.between, 3)]
             places.append((name, number))
-    chosen = dice.shuffled(places)[:_ASKED]
-    return Tree(trunk, [], [_place_branch(tokens, dice, len(trunk), *place) for place in chosen])
-
-
-def _place_branch(tokens: Drill, dice: Dice, at: int, name: int, number: int) -> Branch:
-    around = [_drawn_tokens(dice, tokens.between, 3) for _ in range(2)]
-    ids = [*dice.pick(tokens.after), *around[0], name, *around[1], *tokens.action, *tokens.numbers[number]]
-    return Branch(at, ids, [len(ids) - 1])
+    branches = []
+    for name, number in dice.shuffled(places)[:_ASKED]:
+        around = [_drawn_tokens(dice, tokens.between, 3) for _ in range(2)]
+        ids = [*dice.pick(tokens.after), *around[0], name, *around[1], *tokens.action, *tokens.numbers[number]]
+        branches.append(Branch(len(trunk), ids, [len(ids) - 1]))
+    return Tree(trunk, [], branches)
 
 
 def _question_branch(tokens: Drill, dice: Dice, at: int, pair: tuple[int, int], between: int) -> Branch:

@@ -65,6 +65,8 @@ class Trainer(Loop[tuple[int, Batch]]):
     advice = "start again from the last checkpoint with a lower rate"
 
     def __init__(self, settings: Settings, tell: Callable[[str], None]) -> None:
+        from transformers import AutoTokenizer
+
         super().__init__(settings.out, {})
         self.settings, self.tell = settings, tell
         self.save_every = settings.save
@@ -77,7 +79,9 @@ class Trainer(Loop[tuple[int, Batch]]):
             sizes = {name: getattr(config, name) for name in sizes}
             llama.copy_tokenizer(begin, folder)
         self.course = settings.course
-        self.tokenizer = _tokenizer(folder, settings.seed)
+        known = (folder / "tokenizer.json").exists()
+        built = AutoTokenizer.from_pretrained(str(folder)) if known else tokenizer.build(folder, settings.seed)
+        self.tokenizer = built
         self.teacher = Teacher(self.tokenizer, "pocket-llama", sizes["max_position_embeddings"])
         self.drills = Drill(self.teacher)
         words = file_hash(folder / "tokenizer.json")[:16]
@@ -235,14 +239,6 @@ class Trainer(Loop[tuple[int, Batch]]):
             + (f"left out for want of room {lost}  " if lost else "")
             + f"{line['minutes']} min  {line['tokens_per_s']} tokens/s"
         )
-
-
-def _tokenizer(folder: Path, seed: int) -> Any:
-    from transformers import AutoTokenizer
-
-    if (folder / "tokenizer.json").exists():
-        return AutoTokenizer.from_pretrained(str(folder))
-    return tokenizer.build(folder, seed)
 
 
 def start_notes(saved: Checkpoint, begin: Path | None, out: Path) -> list[str]:
