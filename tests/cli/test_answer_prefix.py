@@ -1,19 +1,14 @@
 """What the command line says of replies with and without the prefix that the data set asks for."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
-
-from tests.cli.conftest import Cli
 
 ROW = ["run", "--method", "echo", "--dataset", "pocket/musique", "--limit", "2", "--mlflow", "off"]
 ASKED = ["--set", "dataset.answer_prefix=Answer:", "--set"]
 
 
-def test_replies_without_it_are_counted_where_the_result_is_printed(here: Cli) -> None:
+def test_replies_without_it_are_counted_where_the_result_is_printed(here):
     done = here(*ROW, *ASKED, "method.word=echo")
     assert done.returncode == 0, done.stderr
     last = done.stdout.rstrip().splitlines()[-1]
@@ -23,7 +18,7 @@ def test_replies_without_it_are_counted_where_the_result_is_printed(here: Cli) -
     assert plain.stdout.rstrip().splitlines()[-1] == "  2 questions, 0 failed"
 
 
-def test_a_trace_shows_the_reply_and_what_was_scored(here: Cli, tmp_path: Path) -> None:
+def test_a_trace_shows_the_reply_and_what_was_scored(here, tmp_path):
     done = here(*ROW, *ASKED, "method.word=Two towns. Answer: Mira", "--json")
     told = json.loads(done.stdout)
     assert told["summary"]["n_without_prefix"] == 0
@@ -36,7 +31,7 @@ def test_a_trace_shows_the_reply_and_what_was_scored(here: Cli, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("value", ["''", "' '"])
-def test_a_prefix_without_a_letter_is_a_sentence(value: str, here: Cli) -> None:
+def test_a_prefix_without_a_letter_is_a_sentence(value, here):
     done = here(*ROW, "--set", f"dataset.answer_prefix={value}")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: dataset.answer_prefix=")

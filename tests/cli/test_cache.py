@@ -1,31 +1,27 @@
 """`harness run --cache replies` and `harness cache`: the second run sends no request to a server."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from harness.config.layers import Choices
 from harness.engine.plan import plan_choices
 from harness.errors import HarnessError
-from tests.cli.conftest import Cli
 from tests.llm.endpoints import content, last, records, words
 from tests.llm.loopback import Loopback, completion
 
 
-def told(body: dict[str, Any]) -> dict[str, Any]:
+def told(body):
     return completion(f"answer {sum(map(ord, content(body))) % 97}")
 
 
-def same(row: dict[str, Any]) -> dict[str, Any]:
+def same(row):
     usage = {k: {n: v for n, v in u.items() if n not in ("seconds", "recalled")} for k, u in row["usage"].items()}
     return {**row, "usage": usage, "notes": {}}
 
 
-def test_a_second_run_sends_no_request_and_its_records_are_equal(here: Cli) -> None:
+def test_a_second_run_sends_no_request_and_its_records_are_equal(here):
     with Loopback([told]) as server:
         first = here(*words(server, "--cache", "replies", "--out", "a"))
         sent = len(server.asked)
@@ -55,9 +51,7 @@ def test_a_second_run_sends_no_request_and_its_records_are_equal(here: Cli) -> N
         ({"cache": "indexes"}, "cache='indexes'"),
     ],
 )
-def test_what_cannot_be_kept_is_refused(
-    sets: dict[str, str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_kept_is_refused(sets, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("s.yaml").write_text("replies: [{reply: Paris}]\n")
     with pytest.raises(HarnessError, match=said):

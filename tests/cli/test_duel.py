@@ -1,15 +1,12 @@
 """`harness duel` on the command line."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
 ROW = ("--dataset", "pocket/musique", "--limit", "3")
 
 
-def test_two_methods(here: Any, tmp_path: Path) -> None:
+def test_two_methods(here, tmp_path):
     done = here("duel", "echo", "dice", *ROW, "--quiet")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("echo and dice are not settled: echo minus dice is ")
@@ -24,13 +21,13 @@ def test_two_methods(here: Any, tmp_path: Path) -> None:
     assert len(list(Path("results").rglob("run.yaml"))) == 2
 
 
-def test_failed_questions(here: Any) -> None:
+def test_failed_questions(here):
     done = here("duel", "echo", "fails-once", *ROW)
     assert done.returncode == 3
     assert "error: questions failed and count 0: fails-once 1; --retry-failed runs them again" in done.stderr
 
 
-def test_mistakes(here: Any) -> None:
+def test_mistakes(here):
     for words, sentence in (
         (("echo", *ROW), "a duel needs two methods or more"),
         (("echo", "ecko", *ROW), "Did you mean 'echo'"),

@@ -1,7 +1,5 @@
 """The end of an interrupted command, in a process of its own."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
@@ -18,7 +16,7 @@ MAIN = "import harness.cli.main as m; sys.argv = ['harness', 'run', '--method', 
         ("m._main = lambda _: (_ for _ in ()).throw(KeyboardInterrupt)", "harness run --method x"),
     ],
 )
-def test_an_interrupted_command_waits_for_no_thread_and_ends_with_130(ends: str, told: str) -> None:
+def test_an_interrupted_command_waits_for_no_thread_and_ends_with_130(ends, told):
     code = f"{THREAD}{MAIN}{ends}\nm.main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
     assert (done.returncode, "Traceback" in done.stderr) == (130, False)

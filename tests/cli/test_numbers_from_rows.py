@@ -1,11 +1,8 @@
 """Rows that take a number from another row of the command, or from a run that is named."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -16,26 +13,25 @@ from harness.engine.plan import plan_choices
 from harness.engine.progress import Silent
 from harness.engine.runner import run
 from harness.errors import UserError
-from tests.cli.conftest import Cli
 
 BOTH = ["run", "--method", "walks-fixed,walks", "--mlflow", "off"]
 ROW = ["--dataset", "pocket/musique", "--limit", "3"]
 
 
-def folders(done: Any) -> list[Path]:
+def folders(done):
     return [Path(json.loads(line)["run"]) for line in done.stdout.splitlines()]
 
 
-def stored(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def stored(folder):
     return yaml.safe_load((folder / "run.yaml").read_text()), json.loads((folder / "manifest.json").read_text())
 
 
-def visits(folder: Path) -> list[int]:
+def visits(folder):
     rows = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
     return [sum(step["action"] == "visit" for step in row["steps"]) for row in rows]
 
 
-def test_a_row_runs_behind_its_source_and_takes_its_mean(here: Cli) -> None:
+def test_a_row_runs_behind_its_source_and_takes_its_mean(here):
     done = here(*BOTH, "--dataset", "pocket/musique,pocket/hotpotqa", "--limit", "4", "--json", "--parallel", "2")
     assert done.returncode == 0, done.stderr
     made = folders(done)
@@ -59,14 +55,14 @@ def test_a_row_runs_behind_its_source_and_takes_its_mean(here: Cli) -> None:
     assert folders(here(*BOTH, "--dataset", "pocket/musique", "--limit", "4", "--json")) == made[:2]
 
 
-def test_the_mean_is_over_the_questions_that_the_command_asks(here: Cli) -> None:
+def test_the_mean_is_over_the_questions_that_the_command_asks(here):
     four = folders(here(*BOTH, "--dataset", "pocket/musique", "--limit", "4", "--json"))
     three = folders(here(*BOTH, *ROW, "--json"))
     assert four[0] == three[0]
     assert (visits(four[1]), visits(three[1])) == ([4, 4, 4, 4], [3, 3, 3])
 
 
-def test_the_plan_names_what_is_not_known_yet(here: Cli) -> None:
+def test_the_plan_names_what_is_not_known_yet(here):
     before = here(*BOTH, *ROW, "--plan")
     assert before.returncode == 0, before.stderr
     assert [line.split()[0] for line in before.stdout.splitlines()[2:4]] == ["walks", "walks-fixed"]
@@ -80,7 +76,7 @@ def test_the_plan_names_what_is_not_known_yet(here: Cli) -> None:
     assert "run folder known later: method.max_nodes comes from walks" in checked.stdout
 
 
-def test_alone_it_says_the_ways_out_and_runs_nothing(here: Cli) -> None:
+def test_alone_it_says_the_ways_out_and_runs_nothing(here):
     done = here("run", "--method", "walks-fixed", *ROW, "--mlflow", "off")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
@@ -120,7 +116,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("method", "value", "sentence"), BAD)
-def test_a_wrong_source_is_one_sentence(method: str, value: str, sentence: str, here: Cli, tmp_path: Path) -> None:
+def test_a_wrong_source_is_one_sentence(method, value, sentence, here, tmp_path):
     for name, state in (("unfinished", "interrupted"), ("empty", "finished")):
         (tmp_path / name).mkdir()
         config = {
@@ -138,7 +134,7 @@ def test_a_wrong_source_is_one_sentence(method: str, value: str, sentence: str, 
     assert not Path("results").exists()
 
 
-def test_rows_in_a_circle(here: Cli, configs: Path) -> None:
+def test_rows_in_a_circle(here, configs):
     (configs / "methods" / "left.yaml").write_text("extends: walks\nparams: {max_nodes: from:right}\n")
     (configs / "methods" / "right.yaml").write_text("extends: walks\nparams: {max_nodes: from:left}\n")
     done = here("run", "--method", "left,right,echo", *ROW, "--mlflow", "off")
@@ -150,7 +146,7 @@ def test_rows_in_a_circle(here: Cli, configs: Path) -> None:
     assert [folder.name.partition("--")[0] for folder in folders(done)] == ["walks", "walks-fixed", "right", "left"]
 
 
-def test_failed_questions_of_the_source_are_left_out(here: Cli) -> None:
+def test_failed_questions_of_the_source_are_left_out(here):
     row = ["run", "--method", "walks-fixed,trips", *ROW, "--mlflow", "off", "--json"]
     done = here(*row, "--set", "method.max_nodes=from:trips")
     assert done.returncode == 2, "trips cannot wait for itself"
@@ -167,7 +163,7 @@ def test_failed_questions_of_the_source_are_left_out(here: Cli) -> None:
     assert stored(trips)[1]["starts"][0]["state"] == "finished"
 
 
-def test_a_source_that_stops_midway_keeps_its_row_waiting(here: Cli) -> None:
+def test_a_source_that_stops_midway_keeps_its_row_waiting(here):
     Path("rows.yaml").write_text("methods: {walks-fixed: {max_nodes: from:stops}}\n")
     row = ["run", "--method", "walks-fixed,stops,echo", *ROW, "--mlflow", "off", "--json", "--config", "rows.yaml"]
     done = here(*row)
@@ -182,7 +178,7 @@ def test_a_source_that_stops_midway_keeps_its_row_waiting(here: Cli) -> None:
     assert not list(Path("results").rglob("walks-fixed--*"))
 
 
-def test_a_source_that_cannot_be_planned_costs_its_row_alone(here: Cli, configs: Path) -> None:
+def test_a_source_that_cannot_be_planned_costs_its_row_alone(here, configs):
     (configs / "methods" / "no-reranker.yaml").write_text("implementation: tests.cli.fakes:Ranks\n")
     Path("rows.yaml").write_text("methods: {walks-fixed: {max_nodes: from:no-reranker}}\n")
     row = ["run", "--method", "walks-fixed,no-reranker,echo", *ROW, "--mlflow", "off", "--json"]
@@ -192,7 +188,7 @@ def test_a_source_that_cannot_be_planned_costs_its_row_alone(here: Cli, configs:
     assert "walks-fixed on pocket/musique: it takes a number from 'no-reranker', which cannot run" in done.stderr
 
 
-def test_a_plan_without_its_number_cannot_run(here: Cli, tmp_path: Path) -> None:
+def test_a_plan_without_its_number_cannot_run(here, tmp_path):
     here("list")  # sets the folder and the environment
     plan = plan_choices(Choices(method="walks-fixed", dataset="pocket/musique", limit=1))
     assert (plan.awaits, plan.hash8) == ({"max_nodes": "from:walks"}, "pending")
@@ -203,7 +199,7 @@ def test_a_plan_without_its_number_cannot_run(here: Cli, tmp_path: Path) -> None
     assert shown["values"]["method.params.max_nodes"] == "from:walks"
 
 
-def test_pecan_bm25_top_x_and_pecan_without_progress_control(here: Cli) -> None:
+def test_pecan_bm25_top_x_and_pecan_without_progress_control(here):
     methods = "pecan-no-progress-control,bm25-topx,pecan"
     # A graph of two levels, and a search that ends early, so that the text has more chunks than the search pays for.
     Path("small.yaml").write_text("methods: {'*': {max_levels: 2}, pecan: {max_nodes: 3}}\n")

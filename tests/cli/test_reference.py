@@ -1,7 +1,5 @@
 """docs/command-line.md is what the commands say, and the table of commands is true."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -15,17 +13,17 @@ TABLE += [(f"pocket {name}", text) for part in pocket.table.values() for name, t
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "command-line.md"
 
 
-def test_the_document_is_current() -> None:
+def test_the_document_is_current():
     assert DOCUMENT.read_text("utf-8") == reference(), "run: python -m harness.cli.reference > docs/command-line.md"
 
 
 @pytest.mark.parametrize(("name", "summary"), TABLE)
-def test_every_summary_is_how_the_help_of_its_command_begins(name: str, summary: str) -> None:
+def test_every_summary_is_how_the_help_of_its_command_begins(name, summary):
     text = reference().split(f"\n## harness {name}\n\n", 1)[1]
     assert text.split("\n", 1)[0].startswith(summary.rstrip("."))
 
 
-def test_version_and_completion(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_and_completion(capsys):
     with pytest.raises(SystemExit) as exit_:
         main(["--version"])
     assert exit_.value.code == 0
@@ -39,10 +37,8 @@ def test_version_and_completion(capsys: pytest.CaptureFixture[str]) -> None:
     assert "pocket  " in out
 
 
-def test_the_shell_completes_commands_options_and_names(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def completed(words: str) -> list[str]:
+def test_the_shell_completes_commands_options_and_names(monkeypatch, capsys):
+    def completed(words):
         monkeypatch.setenv("_HARNESS_COMPLETE", "complete_bash")
         monkeypatch.setenv("COMP_WORDS", words)
         monkeypatch.setenv("COMP_CWORD", str(len(words.split(" ")) - 1))
@@ -57,9 +53,7 @@ def test_the_shell_completes_commands_options_and_names(
 
 
 @pytest.mark.parametrize("arguments", [["run"], ["report"], ["report", "curves"], ["pocket", "eval"]], ids=" ".join)
-def test_options_are_listed_in_sections_in_their_order(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_are_listed_in_sections_in_their_order(arguments, capsys):
     with pytest.raises(SystemExit):
         main([*arguments, "--help"])
     titles = [line[:-1] for line in capsys.readouterr().out.splitlines() if line.endswith(":") and line[0] != " "]

@@ -1,9 +1,6 @@
-from __future__ import annotations
-
 import resource
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -23,7 +20,7 @@ from tests.cli.loaded_modules import HEAVY, REPORT
     ],
     ids=" ".join,
 )
-def test_a_light_verb_imports_nothing_heavy(arguments: list[str], environment: dict[str, str], tmp_path: Path) -> None:
+def test_a_light_verb_imports_nothing_heavy(arguments, environment, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", REPORT, *arguments],
         env=environment,
@@ -36,20 +33,20 @@ def test_a_light_verb_imports_nothing_heavy(arguments: list[str], environment: d
     assert done.stderr.endswith(f"LOADED [] {code}"), done.stderr
 
 
-def test_import_harness_is_light(environment: dict[str, str]) -> None:
+def test_import_harness_is_light(environment):
     program = f"import harness, sys; print([m for m in {(*HEAVY, 'numpy', 'pydantic', 'typer')!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize(("arguments", "times"), [(["--help"], 5), (["list"], 9)], ids=["--help", "list"])
-def test_start_up_time(arguments: list[str], times: int, environment: dict[str, str], tmp_path: Path) -> None:
+def test_start_up_time(arguments, times, environment, tmp_path):
     """Processor seconds beside a Python that loads pydantic and yaml (a quiet core: 0.07 s, --help 0.08, list 0.25).
 
     A core that other work shares makes both slower: seconds alone failed beside a second suite (0.70 for `list`).
     """
 
-    def seconds(*command: str) -> float:
+    def seconds(*command):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([sys.executable, *command], env=environment, cwd=tmp_path, capture_output=True, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -60,7 +57,7 @@ def test_start_up_time(arguments: list[str], times: int, environment: dict[str, 
 
 
 @pytest.fixture
-def crowded(tmp_path: Path) -> Path:
+def crowded(tmp_path):
     """A working directory with packages named like the project's own."""
     for name in ("methods", "configs", "reports", "pocket"):
         (tmp_path / name).mkdir()
@@ -69,14 +66,12 @@ def crowded(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("program", [["-m", "harness", "show", "bm25"], ["-c", "import harness; harness.run"]])
-def test_folders_of_the_user_never_shadow_the_project(
-    program: list[str], crowded: Path, environment: dict[str, str]
-) -> None:
+def test_folders_of_the_user_never_shadow_the_project(program, crowded, environment):
     done = subprocess.run([sys.executable, *program], env=environment, cwd=crowded, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_package_of_the_user_that_was_imported_first_is_named(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_a_package_of_the_user_that_was_imported_first_is_named(tmp_path, environment):
     (tmp_path / "reports").mkdir()
     (tmp_path / "reports" / "__init__.py").write_text("")
     program = "import reports, harness"

@@ -1,24 +1,19 @@
 """`harness run --sweep`, `harness validate --sweep` and suites that sweep: each combination is an ordinary run."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
 import yaml
-
-from tests.cli.conftest import Cli
 
 ROW = ["--dataset", "pocket/musique", "--limit", "1", "--mlflow", "off"]
 
 
-def configs_of(done: Any) -> list[dict[str, Any]]:
+def configs_of(done):
     folders = [Path(json.loads(line)["run"]) for line in done.stdout.splitlines()]
     return [yaml.safe_load((folder / "run.yaml").read_text())["config"] for folder in folders]
 
 
-def test_each_combination_is_a_run_and_the_report_has_its_values_as_columns(here: Cli) -> None:
+def test_each_combination_is_a_run_and_the_report_has_its_values_as_columns(here):
     sweep = ["run", "--method", "echo", *ROW, "--sweep", "method.k=1,3", "method.word=a,b"]
     planned = here(*sweep, "--plan")
     assert planned.stdout.count("echo k=") == 4, planned.stderr
@@ -36,14 +31,14 @@ def test_each_combination_is_a_run_and_the_report_has_its_values_as_columns(here
     assert [c["method"]["params"] for c in configs_of(again)] == [c["method"]["params"] for c in configs_of(done)]
 
 
-def test_validate_checks_every_combination(here: Cli) -> None:
+def test_validate_checks_every_combination(here):
     done = here("validate", "--method", "echo", "--dataset", "pocket/musique", "--sweep", "method.k=1,3")
     assert (done.returncode, done.stdout.count("ok  echo k=")) == (0, 2), done.stderr
     wrong = here("validate", "--method", "echo", "--dataset", "pocket/musique", "--sweep", "method.k=1,many")
     assert (wrong.returncode, "method.k='many'" in wrong.stderr) == (2, True)
 
 
-def test_a_suite_sweeps(here: Cli, configs: Path) -> None:
+def test_a_suite_sweeps(here, configs):
     text = "methods: [echo, echo-loud]\ndatasets: [pocket/musique]\nlimit: 1\nsweep: {method.k: [2, 4], seed: [0, 1]}\n"
     (configs / "suites" / "grid.yaml").write_text(text)
     done = here(
@@ -53,14 +48,14 @@ def test_a_suite_sweeps(here: Cli, configs: Path) -> None:
     assert made == [(name, k, 1) for name in ("echo", "echo-loud") for k in (2, 4)], done.stderr
 
 
-def test_a_swept_row_takes_its_number_from_the_row_at_the_same_point(here: Cli) -> None:
+def test_a_swept_row_takes_its_number_from_the_row_at_the_same_point(here):
     done = here("run", "--method", "walks-fixed,walks", *ROW, "--sweep", "method.k=1,3", "--json")
     made = [(c["method"]["name"], c["method"]["params"]["k"]) for c in configs_of(done)]
     assert sorted(made) == [(name, k) for name in ("walks", "walks-fixed") for k in (1, 3)], done.stderr
     assert made.index(("walks", 1)) < made.index(("walks-fixed", 1))
 
 
-def test_a_mistake_runs_nothing(here: Cli) -> None:
+def test_a_mistake_runs_nothing(here):
     done = here("run", "--method", "echo", *ROW, "--sweep", "method.kk=1,2")
     assert (done.returncode, "did you mean method.k?" in done.stderr) == (2, True), done.stderr
     assert not Path("results").exists()

@@ -1,7 +1,5 @@
 """`harness watch`: what its server answers, and to whom."""
 
-from __future__ import annotations
-
 import contextlib
 import html
 import json
@@ -10,9 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from http.client import HTTPConnection
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +17,7 @@ from tests.reports.build import record, write_run
 
 
 @contextlib.contextmanager
-def served(root: Path) -> Iterator[_Server]:
+def served(root):
     server = _Server(0, [str(root)])
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
@@ -31,14 +27,14 @@ def served(root: Path) -> Iterator[_Server]:
         server.server_close()
 
 
-def get(server: _Server, path: str, host: str | None = None) -> tuple[int, str, dict[str, str]]:
+def get(server, path, host=None):
     connection = HTTPConnection("127.0.0.1", server.server_port, timeout=30)
     connection.request("GET", path, headers={} if host is None else {"Host": host})
     reply = connection.getresponse()
     return reply.status, reply.read().decode(), dict(reply.getheaders())
 
 
-def test_the_page_is_that_of_report_with_what_is_new_on_top(tmp_path: Path) -> None:
+def test_the_page_is_that_of_report_with_what_is_new_on_top(tmp_path):
     folder = write_run(tmp_path, [record(0, 1.0)])
     with served(tmp_path) as server:
         at = f"/{server.token}/"
@@ -53,7 +49,7 @@ def test_the_page_is_that_of_report_with_what_is_new_on_top(tmp_path: Path) -> N
         assert 'data-answered="2"' in get(server, at)[1]
 
 
-def test_an_empty_folder_waits(tmp_path: Path) -> None:
+def test_an_empty_folder_waits(tmp_path):
     with served(tmp_path) as server:
         assert 'data-answered="0"' in get(server, f"/{server.token}/")[1]
 
@@ -61,7 +57,7 @@ def test_an_empty_folder_waits(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "path", ["/", "/state", "/wrong/", "/{token}", "/{token}/../etc/passwd", "/{token}/records.jsonl"]
 )
-def test_nothing_else_is_served(path: str, tmp_path: Path) -> None:
+def test_nothing_else_is_served(path, tmp_path):
     with served(tmp_path) as server:
         assert get(server, path.format(token=server.token))[0] == 404
 
@@ -77,13 +73,13 @@ def test_nothing_else_is_served(path: str, tmp_path: Path) -> None:
         ("[", 403),
     ],
 )
-def test_only_this_machines_names_are_answered(host: str, status: int, tmp_path: Path) -> None:
+def test_only_this_machines_names_are_answered(host, status, tmp_path):
     with served(tmp_path) as server:
         assert get(server, f"/{server.token}/state", host)[0] == status
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_view_with_0(number: signal.Signals, tmp_path: Path) -> None:
+def test_a_signal_ends_the_view_with_0(number, tmp_path):
     write_run(tmp_path, [record(0, 1.0)])
     command = [sys.executable, "-m", "harness", "watch", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

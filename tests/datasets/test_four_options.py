@@ -1,10 +1,5 @@
 """LongBench v2 and InfiniteBench: official rows as used, scores by group, option lists that are not four."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from harness import scorers
@@ -14,7 +9,7 @@ from tests.datasets.support import check_mistake, config, infinite, longbench_v2
 CHOICE = {"subset": "longbook_choice_eng"}
 
 
-def test_longbench_v2_rows_as_used(tmp_path: Path) -> None:
+def test_longbench_v2_rows_as_used(tmp_path):
     path = write_lines(tmp_path / "r.jsonl", [longbench_v2(1), longbench_v2(2, answer="D"), longbench_v2(3)])
     data = load(config("longbench-v2", data=str(path)))
     first, second, _ = data.examples
@@ -34,14 +29,14 @@ def test_longbench_v2_rows_as_used(tmp_path: Path) -> None:
     assert data.kinds["level", "hard"] == 3
 
 
-def test_infinitebench_rows_as_used(tmp_path: Path) -> None:
+def test_infinitebench_rows_as_used(tmp_path):
     asked = [infinite(1), infinite(2, options=None, answer="Bo")]
     data = load(config("infinitebench", data=str(write_lines(tmp_path / "r.jsonl", asked))))
     assert [e.gold.answers for e in data.examples] == [("Ada", "A."), ("Bo",)]
     assert [e.question.options for e in data.examples] == [None, None]
     assert len(data.documents) == 1
     options = ["Ada", "Bo", "Cy", "Di"]
-    given: list[Any] = ["Bo", ["Bo"], ["Bo", "B"]]
+    given = ["Bo", ["Bo"], ["Bo", "B"]]
     chosen = [infinite(n, options=options, answer=answer) for n, answer in enumerate(given)]
     data = load(config("infinitebench", data=str(write_lines(tmp_path / "c.jsonl", chosen)), **CHOICE))
     assert [e.gold.answers for e in data.examples] == [("Bo",)] * 3
@@ -49,7 +44,7 @@ def test_infinitebench_rows_as_used(tmp_path: Path) -> None:
 
 
 OPTIONS = {"options": ["Ada", "Bo", "Cy", "Di"], "answer": ["Ada"]}
-MISTAKES: list[tuple[str, dict[str, Any], dict[str, Any], str | None, str]] = [
+MISTAKES = [
     ("longbench-v2", longbench_v2(2), {"choice_C": ""}, "options", "option C is empty"),
     ("longbench-v2", longbench_v2(2), {"choice_C": 3}, "options[2]", "should be a string, is a number"),
     ("longbench-v2", longbench_v2(2), {"answer": "E"}, "answer", "should be A, B, C or D, is 'E'"),
@@ -73,21 +68,19 @@ MISTAKES: list[tuple[str, dict[str, Any], dict[str, Any], str | None, str]] = [
 
 
 @pytest.mark.parametrize(("form", "row", "changes", "field", "problem"), MISTAKES)
-def test_mistake_is_named(
-    tmp_path: Path, form: str, row: dict[str, Any], changes: dict[str, Any], field: str | None, problem: str
-) -> None:
+def test_mistake_is_named(tmp_path, form, row, changes, field, problem):
     good = longbench_v2(1) if form == "longbench-v2" else infinite(1, **OPTIONS)
     check_mistake(tmp_path, [good, {**row, **changes}], field, problem, config(form, **CHOICE))
 
 
-def test_a_missing_option_is_counted(tmp_path: Path) -> None:
+def test_a_missing_option_is_counted(tmp_path):
     row = longbench_v2(2)
     del row["choice_B"]
     check_mistake(tmp_path, [longbench_v2(1), row], "options", "should be 4 options, are 3", config("longbench-v2"))
 
 
 @pytest.mark.parametrize(("level", "length"), [("easy", "long"), ("hard", "medium")])
-def test_accuracy_by_difficulty_and_length(tmp_path: Path, level: str, length: str) -> None:
+def test_accuracy_by_difficulty_and_length(tmp_path, level, length):
     path = write_lines(tmp_path / "r.jsonl", [longbench_v2(1, difficulty=level, length=length)])
     (example,) = load(config("longbench-v2", data=str(path))).examples
     groups = [f"longbench_v2.accuracy.{name}" for name in ("easy", "hard", "short", "medium", "long")]

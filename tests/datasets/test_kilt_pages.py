@@ -1,25 +1,20 @@
 """KILT's knowledge source: its pages as text, and as the documents that retrieved ids name."""
 
-from __future__ import annotations
-
 import gzip
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.datasets import load
-from harness.datasets.base import Dataset
 from harness.datasets.pages import wiki
 from harness.errors import DataError
 from methods.longrefiner.pages import of_page
 from tests.datasets.support import config, parquet, write_lines
 
 
-def page(number: int) -> dict[str, Any]:
+def page(number):
     """A line of kilt_knowledgesource.json about a made-up mill."""
     text = [
         f"Mill {number}\n",
@@ -38,12 +33,12 @@ TEXT = "Mill 7\nMill 7 was built by Ada.\n== History ==\nIt burnt down.\n=== Ear
 ASKED = {"id": "q1", "input": "Who built 7?", "output": [{"answer": "Ada", "provenance": [{"wikipedia_id": "8"}]}]}
 
 
-def _load(path: Path, *documents: Path) -> Dataset:
+def _load(path, *documents):
     places = [str(one) for one in documents]
     return load(config("retrieved", data=str(path), options={"documents": places if len(places) > 1 else places[0]}))
 
 
-def _texts(data: Dataset) -> list[str]:
+def _texts(data):
     return [data.documents[id_].text for id_ in data.examples[0].question.document_ids]
 
 
@@ -57,11 +52,11 @@ def _texts(data: Dataset) -> list[str]:
         ([], ""),
     ],
 )
-def test_paragraphs_headings_and_items(paragraphs: list[str], text: str) -> None:
+def test_paragraphs_headings_and_items(paragraphs, text):
     assert wiki(paragraphs, "Mill") == text
 
 
-def test_longrefiner_reads_the_headings_of_such_a_page() -> None:
+def test_longrefiner_reads_the_headings_of_such_a_page():
     long = "word " * 30
     text = wiki([long, "Section::::A.", long, "Section::::A.:B.", long], "y")
     found = of_page(text, lambda told: [(0, len(told))])
@@ -69,14 +64,14 @@ def test_longrefiner_reads_the_headings_of_such_a_page() -> None:
     assert [part.title for part in found.outline.children] == ["", "A"]
 
 
-def test_pages_in_a_row(tmp_path: Path) -> None:
+def test_pages_in_a_row(tmp_path):
     row = {"id": "q1", "question": "Who?", "golden_answers": ["Ada"], "ctxs": [page(7)]}
     data = load(config("retrieved", data=str(write_lines(tmp_path / "r.jsonl", [row]))))
     (document,) = data.documents.values()
     assert (document.text, document.title, document.id[:2]) == (TEXT, "Mill 7", "7-")
 
 
-def _source(folder: Path, form: str) -> Path:
+def _source(folder, form):
     pages = [page(1), page(7), page(8)]
     if form == "gz":
         path = folder / "pages.jsonl.gz"
@@ -91,7 +86,7 @@ def _source(folder: Path, form: str) -> Path:
 
 
 BY_KILT = [{"provenance": [{"wikipedia_id": "7"}, {"wikipedia_id": "1"}]}, {"answer": "Ada"}]
-RETRIEVED: dict[str, dict[str, Any]] = {
+RETRIEVED = {
     "ids": {"id": "q1", "docs": [{"wikipedia_id": "7"}, {"wikipedia_id": 1, "score": 3.0}]},
     "a retriever of KILT": {**ASKED, "output": BY_KILT},
 }
@@ -99,7 +94,7 @@ RETRIEVED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("form", ["official", "jsonl", "gz", "parquet"])
 @pytest.mark.parametrize("retrieved", RETRIEVED)
-def test_pages_by_the_ids_that_were_retrieved(tmp_path: Path, form: str, retrieved: str) -> None:
+def test_pages_by_the_ids_that_were_retrieved(tmp_path, form, retrieved):
     rows = write_lines(tmp_path / "nq-dev-kilt.jsonl", [ASKED])
     found = write_lines(tmp_path / "found.jsonl", [RETRIEVED[retrieved]])
     source = _source(tmp_path, form)
@@ -108,20 +103,20 @@ def test_pages_by_the_ids_that_were_retrieved(tmp_path: Path, form: str, retriev
     assert _load(rows, found, source).source == f"nq-dev-kilt.jsonl with found.jsonl and {source.name}"
 
 
-def test_pages_by_the_ids_in_the_rows(tmp_path: Path) -> None:
+def test_pages_by_the_ids_in_the_rows(tmp_path):
     row = {"id": "q1", "question": "Who?", "golden_answers": ["Ada"], "ctxs": [{"id": "7"}, {"text": "Bert."}]}
     data = _load(write_lines(tmp_path / "r.jsonl", [row]), _source(tmp_path, "official"))
     assert _texts(data) == [TEXT, "Bert."]
 
 
-def test_gold_provenance_in_the_rows_is_never_read(tmp_path: Path) -> None:
+def test_gold_provenance_in_the_rows_is_never_read(tmp_path):
     second = {**ASKED, "id": "q2", "output": [{"answer": "Ada"}, {"provenance": [{"wikipedia_id": "7"}]}]}
     rows = write_lines(tmp_path / "nq-dev-kilt.jsonl", [ASKED, second])
     with pytest.raises(DataError, match=r"none of the 2 questions names retrieved pages of kilt.*=\[RETRIEVED,PAGES\]"):
         _load(rows, _source(tmp_path, "official"))
 
 
-def test_a_page_that_is_not_there_and_a_broken_one(tmp_path: Path) -> None:
+def test_a_page_that_is_not_there_and_a_broken_one(tmp_path):
     rows = write_lines(tmp_path / "r.jsonl", [ASKED])
     found = write_lines(tmp_path / "found.jsonl", [{"id": "q1", "docs": [{"wikipedia_id": "12"}]}])
     source = _source(tmp_path, "official")
@@ -138,7 +133,7 @@ def test_a_page_that_is_not_there_and_a_broken_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["hotpotqa", "2wikimultihopqa"])
-def test_multi_hop_rows_with_retrieved_documents_keep_their_ids(tmp_path: Path, name: str) -> None:
+def test_multi_hop_rows_with_retrieved_documents_keep_their_ids(tmp_path, name):
     row = {"_id": "5a8b57f2", "question": "Who built 7?", "answer": "Ada", "context": [["Gold", ["Not this."]]]}
     rows = tmp_path / "dev.json"
     rows.write_text(json.dumps([row]))

@@ -1,10 +1,5 @@
 """Kinds of questions, and samples that keep their shares."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,7 +23,7 @@ from tests.datasets.support import musique, write_lines
         ({"type": "", "hops": None}, {}),
     ],
 )
-def test_the_data_sets_own_words(extra: dict[str, Any], found: dict[str, str]) -> None:
+def test_the_data_sets_own_words(extra, found):
     assert kinds(extra) == found
 
 
@@ -36,11 +31,11 @@ def test_the_data_sets_own_words(extra: dict[str, Any], found: dict[str, str]) -
     ("answers", "kind"),
     [(["Yes."], "yes/no"), (["Unanswerable"], "unanswerable"), ([], "unanswerable"), (["May 1901"], "number"), (["Ada"], "text")],
 )  # fmt: skip
-def test_kinds_of_answers(answers: list[str], kind: str) -> None:
+def test_kinds_of_answers(answers, kind):
     assert answer_kind(answers) == kind
 
 
-def made(hops: list[int], a_document: int = 1) -> Dataset:
+def made(hops, a_document=1):
     """A question for each number of hops, `a_document` of them on each document."""
     examples = tuple(
         Example(Question(f"q{i}", "?", (f"d{i // a_document}",)), Gold(("a",), extra={"hops": n}))
@@ -50,13 +45,13 @@ def made(hops: list[int], a_document: int = 1) -> Dataset:
     return Dataset("made", examples, documents, "0", "here", rows=len(hops), kinds=counted(examples))
 
 
-def ids(dataset: Dataset) -> set[str]:
+def ids(dataset):
     return {example.question.id for example in dataset.examples}
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from([2, 2, 2, 3, 4]), min_size=1, max_size=60), st.integers(0, 3), st.data())
-def test_a_larger_sample_contains_a_smaller_one_with_the_same_shares(hops: list[int], seed: int, data: Any) -> None:
+def test_a_larger_sample_contains_a_smaller_one_with_the_same_shares(hops, seed, data):
     dataset = made(hops)
     number = data.draw(st.integers(1, len(hops)))
     sample = drawn(dataset, "musique", number, seed)
@@ -66,7 +61,7 @@ def test_a_larger_sample_contains_a_smaller_one_with_the_same_shares(hops: list[
         assert abs(counted(sample.examples)[kind] - number * count / len(hops)) < 2
 
 
-def test_questions_of_a_document_are_drawn_together_and_in_the_order_of_the_data_set() -> None:
+def test_questions_of_a_document_are_drawn_together_and_in_the_order_of_the_data_set():
     dataset = made([2] * 40, a_document=4)
     sample = drawn(dataset, "quality", 6, 0)
     assert len(sample) == 8
@@ -76,7 +71,7 @@ def test_questions_of_a_document_are_drawn_together_and_in_the_order_of_the_data
     assert len(drawn(dataset, "retrieved", 6, 0)) == 6  # documents of a corpus bind no questions
 
 
-def test_documents_that_differ_give_samples_with_the_shares_of_all() -> None:
+def test_documents_that_differ_give_samples_with_the_shares_of_all():
     dataset = made([2 + (i % 8 < i // 8 % 9) for i in range(480)], a_document=8)
     share = dataset.kinds["hops", "3"] / 480
     for seed in range(20):
@@ -85,11 +80,11 @@ def test_documents_that_differ_give_samples_with_the_shares_of_all() -> None:
         assert abs(counted(sample.examples)["hops", "3"] / 48 - share) < 0.08
 
 
-def test_a_sample_is_the_same_on_every_machine() -> None:
+def test_a_sample_is_the_same_on_every_machine():
     assert ids(drawn(made([2, 3] * 10), "musique", 4, 0)) == {"q0", "q10", "q17", "q9"}
 
 
-def test_the_first_rows_are_compared_with_all(tmp_path: Path) -> None:
+def test_the_first_rows_are_compared_with_all(tmp_path):
     rows = [musique(i) | {"id": f"{2 + i // 30}hop__{i}", "question_decomposition": []} for i in range(60)]
     data = str(write_lines(tmp_path / "r.jsonl", rows))
     first = resolve(Choices(method="bm25", dataset="musique", data=data, limit=20))
@@ -102,14 +97,14 @@ def test_the_first_rows_are_compared_with_all(tmp_path: Path) -> None:
     assert not [warning for warning in sample.warnings if "not like" in warning]
 
 
-def test_all_kinds_of_a_name_are_compared_together() -> None:
+def test_all_kinds_of_a_name_are_compared_together():
     """Ten questions of one kind of a file with 69 % of it: no single share is far, but few random draws are so."""
     dataset = made([2] * 84 + [3] * 22 + [4] * 16)
     first = Dataset("made", dataset.examples[:10], {}, "0", "here", rows=122, kinds=dataset.kinds)
     assert "hops 2 is 100% of them, 69% of all 122" in str(unlike(first, 10))
 
 
-def test_few_first_rows_prove_nothing() -> None:
+def test_few_first_rows_prove_nothing():
     dataset = made([2, 3] * 20)
     assert unlike(Dataset("made", dataset.examples[:3], {}, "0", "here", rows=40, kinds=dataset.kinds), 3) is None
     assert unlike(dataset, 40) is None
@@ -119,7 +114,7 @@ def test_few_first_rows_prove_nothing() -> None:
     ("choices", "limit", "sample"),
     [({"limit": 5}, 5, None), ({"sample": 5}, None, 5), ({"sample": 5, "sets": {"sample_seed": 3}}, None, 5)],
 )
-def test_one_takes_the_place_of_the_other(choices: dict[str, Any], limit: int, sample: int, tmp_path: Path) -> None:
+def test_one_takes_the_place_of_the_other(choices, limit, sample, tmp_path):
     (tmp_path / "a.yaml").write_text("limit: 9\n" if sample else "sample: 9\n")
     config = resolve(
         Choices(method="bm25", dataset="pocket/musique", files=(str(tmp_path / "a.yaml"),), **choices)
@@ -127,6 +122,6 @@ def test_one_takes_the_place_of_the_other(choices: dict[str, Any], limit: int, s
     assert (config.limit, config.sample) == (limit, sample)
 
 
-def test_both_together_are_refused() -> None:
+def test_both_together_are_refused():
     problems = resolve(Choices(method="bm25", dataset="pocket/musique", limit=1, sample=1)).problems
     assert "give one of them" in str(problems[0])

@@ -1,11 +1,8 @@
 """LongBench's rows: texts shared by questions, its own file for each data set, mistakes named."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,18 +10,17 @@ from harness import scorers
 from harness.config import presets
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
-from harness.datasets.base import Dataset
 from harness.errors import DataError
 from harness.storage.summary import summarise
 from harness.types import Gold
 from tests.datasets.support import check_mistake, config, longbench, needs_real, real, write_lines
 
 
-def _load(data: Path, subset: str | None = "musique", **more: Any) -> Dataset:
+def _load(data, subset="musique", **more):
     return load(config("longbench", data=str(data), subset=subset, split="test", **more))
 
 
-def test_rows_as_used(tmp_path: Path) -> None:
+def test_rows_as_used(tmp_path):
     data = _load(write_lines(tmp_path / "r.jsonl", [longbench(2), longbench(3), longbench(4, all_classes=["A"])]))
     first, second, third = data.examples
     assert (first.question.id, first.question.text) == ("lb2", "Who built mill 2?")
@@ -38,7 +34,7 @@ def test_rows_as_used(tmp_path: Path) -> None:
     assert len(data.documents) == 2
 
 
-def test_folder_and_archive_give_the_file_of_the_data_set(tmp_path: Path) -> None:
+def test_folder_and_archive_give_the_file_of_the_data_set(tmp_path):
     files = {"musique.jsonl": longbench(1), "musique_e.jsonl": longbench(2, dataset="musique_e"), "qasper.jsonl": {}}
     (tmp_path / "folder").mkdir()
     with zipfile.ZipFile(tmp_path / "data.zip", "w") as archive:
@@ -53,7 +49,7 @@ def test_folder_and_archive_give_the_file_of_the_data_set(tmp_path: Path) -> Non
     assert [e.question.id for e in extended.examples] == ["lb2"]
 
 
-MISTAKES: list[tuple[dict[str, Any], str | None, str]] = [
+MISTAKES = [
     ({"_id": None}, "_id", "should be a string, is null"),
     ({"_id": ""}, "_id", "is empty"),
     ({"_id": "lb1"}, "question id", "'lb1' is also the id of the row at rows.jsonl, line 1"),
@@ -72,27 +68,27 @@ MISTAKES: list[tuple[dict[str, Any], str | None, str]] = [
 
 
 @pytest.mark.parametrize(("changes", "field", "problem"), MISTAKES)
-def test_mistake_is_named(tmp_path: Path, changes: dict[str, Any], field: str | None, problem: str) -> None:
+def test_mistake_is_named(tmp_path, changes, field, problem):
     given = config("longbench", subset="musique", split="test")
     check_mistake(tmp_path, [longbench(1), longbench(2, **changes)], field, problem, given)
 
 
 @pytest.mark.parametrize("key", ["_id", "input", "context", "answers"])
-def test_missing_key(tmp_path: Path, key: str) -> None:
+def test_missing_key(tmp_path, key):
     row = longbench(1)
     del row[key]
     with pytest.raises(DataError, match=f"line 1, field '{key}': is missing"):
         _load(write_lines(tmp_path / "r.jsonl", [row]))
 
 
-def _shipped(name: str, data: Path) -> DatasetConfig:
+def _shipped(name, data):
     fields = {
         key: value for _, values in presets.read("datasets", f"longbench/{name}") for key, value in values.items()
     }
     return DatasetConfig.model_validate({**fields, "data": str(data)})
 
 
-def test_scores_by_length_are_columns_of_their_own(tmp_path: Path) -> None:
+def test_scores_by_length_are_columns_of_their_own(tmp_path):
     lengths = {1: 3999, 2: 4000, 3: 7999, 4: 8000, 5: None}
     rows = [longbench(n, length=length, dataset="qasper_e") for n, length in lengths.items()]
     shipped = _shipped("qasper_e", write_lines(tmp_path / "qasper_e.jsonl", rows))
@@ -130,7 +126,7 @@ COUNTS |= {"passage_count": 2, "passage_retrieval_en": 12, "passage_retrieval_zh
 
 @needs_real
 @pytest.mark.parametrize(("name", "count"), COUNTS.items())
-def test_real_rows_through_the_shipped_config(name: str, count: int) -> None:
+def test_real_rows_through_the_shipped_config(name, count):
     shipped = _shipped(name, real("data", "longbench"))
     data = load(shipped)
     raw = [json.loads(line) for line in real("data", "longbench", f"{name}.jsonl").read_text("utf-8").splitlines()]
@@ -141,7 +137,7 @@ def test_real_rows_through_the_shipped_config(name: str, count: int) -> None:
         assert data.documents[example.question.document_ids[0]].text == row["context"]
 
 
-def test_a_question_is_asked_where_a_row_asks_nothing(tmp_path: Path) -> None:
+def test_a_question_is_asked_where_a_row_asks_nothing(tmp_path):
     shipped = _shipped("gov_report", write_lines(tmp_path / "gov_report.jsonl", [longbench(1, input="", dataset=None)]))
     (example,) = load(shipped).examples
     assert example.question.text == shipped.options["question"]
@@ -157,7 +153,7 @@ def test_a_question_is_asked_where_a_row_asks_nothing(tmp_path: Path) -> None:
         ("samsum", "Ada came home.\nDialogue: more", 1.0),
     ],
 )
-def test_the_first_line_of_a_few_shot_reply_is_scored(name: str, reply: str, score: float) -> None:
+def test_the_first_line_of_a_few_shot_reply_is_scored(name, reply, score):
     gold = Gold(("Ada came home.",) if name == "samsum" else ("Date",), extra={"all_classes": ["Date", "Number"]})
     first, *_ = _shipped(name, Path()).scorers
     assert scorers.score_record([first], reply, (), gold).scores[first] == pytest.approx(score)

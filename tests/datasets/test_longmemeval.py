@@ -1,15 +1,10 @@
 """LongMemEval: official rows as used, evidence by turn and session, the score without a judge, mistakes."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from harness import scorers
 from harness.datasets import load
-from harness.types import Example, Shown
+from harness.types import Shown
 from tests.datasets.support import check_mistake, config, longmemeval, write_lines
 
 TEXT = """### Session 1:
@@ -29,14 +24,14 @@ Session Content:
 user: I sold mill 1."""
 
 
-def loaded(tmp_path: Path, **changes: Any) -> tuple[Example, str]:
+def loaded(tmp_path, **changes):
     """The question of a row, and its document's text."""
     data = load(config("longmemeval", data=str(write_lines(tmp_path / "r.jsonl", [longmemeval(1, **changes)]))))
     (example,) = data.examples
     return example, data.documents[example.question.id].text
 
 
-def test_a_history_stands_by_date_as_the_authors_prompt_has_it(tmp_path: Path) -> None:
+def test_a_history_stands_by_date_as_the_authors_prompt_has_it(tmp_path):
     example, text = loaded(tmp_path)
     assert text == TEXT
     assert example.question.text == "How long did I own the mill? (Current Date: 2023/05/30 (Tue) 23:40)"
@@ -52,18 +47,18 @@ def test_a_history_stands_by_date_as_the_authors_prompt_has_it(tmp_path: Path) -
     }
 
 
-def test_a_question_to_be_declined_has_no_evidence(tmp_path: Path) -> None:
+def test_a_question_to_be_declined_has_no_evidence(tmp_path):
     example, _ = loaded(tmp_path, question_id="e1_abs_2", answer="You did not mention a car.")
     assert example.gold.supporting == ()
     assert (example.gold.extra["declined"], example.gold.extra["judge"]) == (True, "longmemeval/abstention")
 
 
-def test_evidence_recall_by_turn_and_session(tmp_path: Path) -> None:
+def test_evidence_recall_by_turn_and_session(tmp_path):
     sessions = [[{"role": "user", "content": f"mill {n}", "has_answer": True}] * (3 - n) for n in range(2)]
     example, _ = loaded(tmp_path, haystack_sessions=sessions, haystack_dates=["2023/01/01", "2023/01/02"])
     names = ["evidence_recall", "evidence_recall_sessions"]
 
-    def recalls(*turns: int) -> list[float]:
+    def recalls(*turns):
         marks = [example.gold.supporting[n] for n in turns]
         shown = [Shown("span", m.document_id, m.start, m.end) for m in marks]
         return list(scorers.score_record(names, "", shown, example.gold).scores.values())
@@ -88,7 +83,7 @@ REPLIES = [
 
 
 @pytest.mark.parametrize(("changes", "reply", "value"), REPLIES)
-def test_the_score_without_a_judge(tmp_path: Path, changes: dict[str, Any], reply: str, value: float | None) -> None:
+def test_the_score_without_a_judge(tmp_path, changes, reply, value):
     example, _ = loaded(tmp_path, **changes)
     groups = ["temporal-reasoning", "multi-session", "abstention"]
     names = ["longmemeval.match", *(f"longmemeval.match.{name}" for name in groups)]
@@ -99,7 +94,7 @@ def test_the_score_without_a_judge(tmp_path: Path, changes: dict[str, Any], repl
     assert set(sheet.flags.values()) == {"not of this group"}
 
 
-MISTAKES: list[tuple[dict[str, Any], str | None, str]] = [
+MISTAKES = [
     ({"haystack_dates": ["2023/05/20"]}, "haystack_dates", "should be a date for each of 2 sessions, are 1"),
     ({"haystack_dates": ["2023/05/20", " "]}, "haystack_dates[1]", "is empty"),
     ({"haystack_dates": ["2023/05/20", None]}, "haystack_dates[1]", "should be a string, is null"),
@@ -114,5 +109,5 @@ MISTAKES: list[tuple[dict[str, Any], str | None, str]] = [
 
 
 @pytest.mark.parametrize(("changes", "field", "problem"), MISTAKES)
-def test_mistake_is_named(tmp_path: Path, changes: dict[str, Any], field: str | None, problem: str) -> None:
+def test_mistake_is_named(tmp_path, changes, field, problem):
     check_mistake(tmp_path, [longmemeval(1), longmemeval(2, **changes)], field, problem, config("longmemeval"))

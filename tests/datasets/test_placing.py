@@ -1,11 +1,8 @@
 """Supporting paragraphs put at a place: orders worked by hand, and that nothing but the order changes."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -24,13 +21,13 @@ from reports.gold_rows import Rows
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def row(names: str, supporting: tuple[int, ...], length: int = 6) -> Row:
+def row(names, supporting, length=6):
     """A paragraph for each letter, `length` characters each with title, line break and the blank line after it."""
     paragraphs = tuple((letter, letter * (length - 4)) for letter in names)
     return Row("q", "?", paragraphs, ("a",), supporting, {"supporting_paragraphs": list(supporting)})
 
 
-def order(found: Row) -> str:
+def order(found):
     return "".join(title for title, _ in found.paragraphs)
 
 
@@ -53,14 +50,14 @@ def order(found: Row) -> str:
         ("ST", (0, 1), "tail", 0.5, "ST"),
     ],
 )
-def test_orders_by_hand(names: str, supporting: tuple[int, ...], where: Any, distance: float, wanted: str) -> None:
+def test_orders_by_hand(names, supporting, where, distance, wanted):
     found = arranged(row(names, supporting), Placement(where, distance))
     assert order(found) == wanted
     assert [found.paragraphs[at][0] for at in found.supporting] == [names[at] for at in supporting]
     assert found.extra == {"supporting_paragraphs": list(supporting)}, "its numbers are those of the row"
 
 
-def test_characters_count_and_not_paragraphs() -> None:
+def test_characters_count_and_not_paragraphs():
     paragraphs = (("S", "s"), ("a", "x" * 95), ("b", "x"), ("c", "x"), ("d", "x"))  # 5 characters, 99, and three of 5
     found = arranged(Row("q", "?", paragraphs, ("a",), (0,)), Placement("middle"))
     assert order(found) == "aSbcd"  # its centre is at 101.5 of 119 characters there, and at 2.5 before the long one
@@ -72,7 +69,7 @@ def test_characters_count_and_not_paragraphs() -> None:
     st.sampled_from(["head", "middle", "tail"]),
     st.floats(0, 1),
 )
-def test_only_the_order_changes(sizes: list[int], data: st.DataObject, where: Any, distance: float) -> None:
+def test_only_the_order_changes(sizes, data, where, distance):
     supporting = data.draw(st.lists(st.integers(0, len(sizes) - 1), unique=True, max_size=4))
     paragraphs = tuple((f"t{n}", "x" * size) for n, size in enumerate(sizes))
     before = Row("q", "?", paragraphs, ("a",), tuple(supporting))
@@ -89,7 +86,7 @@ def test_only_the_order_changes(sizes: list[int], data: st.DataObject, where: An
         assert max(after.supporting) == len(sizes) - 1
 
 
-def test_what_the_options_ask_for() -> None:
+def test_what_the_options_ask_for():
     assert placement(PlaceOptions()) is None
     assert placement(PlaceOptions(distance=0)) == Placement("middle", 0.0)
     assert placement(PlaceOptions(place="head")) == Placement("head")
@@ -103,14 +100,14 @@ def test_what_the_options_ask_for() -> None:
 # --- the made-up data sets --------------------------------------------------------------------------------------------
 
 
-def config(kind: str = "musique", **options: Any) -> DatasetConfig:
+def config(kind="musique", **options):
     fields = yaml.safe_load((ROOT / "configs" / "datasets" / "pocket" / f"{kind}.yaml").read_text())
     merged = {**fields["options"], "tokens": 1200, "questions": 12, "hops": [2], **options}
     return DatasetConfig.model_validate({k: v for k, v in fields.items() if k != "summary"} | {"options": merged})
 
 
 @pytest.mark.parametrize("kind", PLACED)
-def test_the_same_questions_stand_at_every_place(kind: str) -> None:
+def test_the_same_questions_stand_at_every_place(kind):
     plain = load(config(kind))
     for number, where in enumerate(("head", "middle", "tail")):
         data = load(config(kind, place=where))
@@ -128,12 +125,12 @@ def test_the_same_questions_stand_at_every_place(kind: str) -> None:
             assert (found.distance() or 0) < 0.1
 
 
-def marked(example: Any, document: Any) -> set[str]:
+def marked(example, document):
     return {document.text[s.start : s.end] for s in example.gold.supporting}
 
 
 @pytest.mark.parametrize("distance", [0.25, 0.5, 0.75])
-def test_the_distance_is_the_one_asked_for(distance: float) -> None:
+def test_the_distance_is_the_one_asked_for(distance):
     data = load(config("hotpotqa", distance=distance))
     found = [place(e, Rows(documents=data.documents)) for e in data.examples]
     measured = [p.distance() for p in found if p is not None and p.distance() is not None]
@@ -146,7 +143,7 @@ def test_the_distance_is_the_one_asked_for(distance: float) -> None:
     )
 
 
-def test_without_a_place_the_bytes_are_those_of_before() -> None:
+def test_without_a_place_the_bytes_are_those_of_before():
     made = sample("musique", 0, tokens=1200, purpose="evaluation", hops=(2,))
     assert load(config()).documents[made.documents[0].id] == made.documents[0]
     assert load(config(place=None, distance=None)).fingerprint == load(config()).fingerprint
@@ -169,7 +166,7 @@ def test_without_a_place_the_bytes_are_those_of_before() -> None:
         ("quality", {"distance": 0.5}, "dataset.distance: the paragraphs of a text of kind 'quality' stand in an"),
     ],
 )
-def test_refused(kind: str, options: dict[str, Any], told: str) -> None:
+def test_refused(kind, options, told):
     with pytest.raises(ConfigError) as caught:
         load(config(kind, **options))
     assert told in str(caught.value)
@@ -178,7 +175,7 @@ def test_refused(kind: str, options: dict[str, Any], told: str) -> None:
 # --- rows from files --------------------------------------------------------------------------------------------------
 
 
-def from_file(tmp_path: Path, name: str, **options: Any) -> DatasetConfig:
+def from_file(tmp_path, name, **options):
     fields = yaml.safe_load((ROOT / "configs" / "datasets" / f"{name}.yaml").read_text())
     data = tmp_path / "dev.jsonl"
     rows = [sample(name, 0, tokens=800, purpose="evaluation", number=n, hops=(2,)).rows[0] for n in range(4)]
@@ -189,7 +186,7 @@ def from_file(tmp_path: Path, name: str, **options: Any) -> DatasetConfig:
 
 
 @pytest.mark.parametrize("name", PLACED)
-def test_rows_of_the_papers_data_sets_are_placed_too(name: str, tmp_path: Path) -> None:
+def test_rows_of_the_papers_data_sets_are_placed_too(name, tmp_path):
     assert option_names(name) == ["files", "place", "distance"]
     plain, tail = load(from_file(tmp_path, name)), load(from_file(tmp_path, name, place="tail"))
     assert tail.source == "dev.jsonl, support at the tail"
@@ -200,7 +197,7 @@ def test_rows_of_the_papers_data_sets_are_placed_too(name: str, tmp_path: Path) 
         assert max(s.end for s in example.gold.supporting) == end
 
 
-def test_formats_without_paragraphs_in_any_order_have_no_place(tmp_path: Path) -> None:
+def test_formats_without_paragraphs_in_any_order_have_no_place(tmp_path):
     assert option_names("qasper") == ["files"]
     rows = from_file(tmp_path, "musique", place="front")
     with pytest.raises(ConfigError, match=r"dataset\.place='front': should be 'head', 'middle' or 'tail'"):
@@ -211,7 +208,7 @@ def test_formats_without_paragraphs_in_any_order_have_no_place(tmp_path: Path) -
         load(rows.model_copy(update={"options": {"plac": "head"}}))
 
 
-def test_a_million_characters_are_placed_at_once() -> None:
+def test_a_million_characters_are_placed_at_once():
     many = Row("q", "?", tuple((f"t{n}", "x" * 46) for n in range(20000)), ("a",), (3, 9000, 19999))
     _, document = assemble(arranged(many, Placement("middle", 0.5)))
     marks = [document.text.index(f"t{n}\n") / len(document.text) for n in (3, 9000, 19999)]

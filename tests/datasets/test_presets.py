@@ -1,11 +1,8 @@
 """The shipped data sets of rows that are fetched: complete, licensed, cited, and their made-up twins."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -56,12 +53,12 @@ HEADLINES = {
 HEADLINES["qasper"] = HEADLINES["qasper-hints"] = "qasper.token_f1_score"
 
 
-def fields_of(name: str) -> dict[str, Any]:
+def fields_of(name):
     """A preset's fields, with those of the one it extends."""
     return {key: value for _, values in presets.read("datasets", name) for key, value in values.items()}
 
 
-def test_the_list_is_complete() -> None:
+def test_the_list_is_complete():
     assert set(FETCHED) - set(LONGBENCH) == RETRIEVED | TWINNED | FOUR | CHATS | SHOTS | {"qasper-hints"}
     extended = {"qasper_e", "hotpotqa_e", "2wikimqa_e", "multifieldqa_en_e", "triviaqa_e"}
     assert {name.partition("/")[2] for name in LONGBENCH} == DATASETS.keys() | extended
@@ -69,7 +66,7 @@ def test_the_list_is_complete() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_preset_has_a_licence_and_a_citation(name: str) -> None:
+def test_every_preset_has_a_licence_and_a_citation(name):
     config = DatasetConfig.model_validate(fields_of(name))
     assert len(config.licence) > 2
     assert len(config.citation) > 20
@@ -78,7 +75,7 @@ def test_every_preset_has_a_licence_and_a_citation(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FETCHED)
-def test_config_files(name: str) -> None:
+def test_config_files(name):
     config = DatasetConfig.model_validate(fields_of(name))
     stem = name.rpartition("/")[2].removesuffix("_e")
     assert config.name == name.removesuffix("-hints").partition("-shots")[0]  # it takes what methods set for qasper
@@ -96,7 +93,7 @@ def test_config_files(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LONGBENCH)
-def test_longbench_is_scored_by_its_own_metric_and_takes_its_own_file(name: str) -> None:
+def test_longbench_is_scored_by_its_own_metric_and_takes_its_own_file(name):
     config = DatasetConfig.model_validate(fields_of(name))
     subset = name.partition("/")[2]
     assert (config.format, config.subset, config.split) == ("longbench", subset, "test")
@@ -118,7 +115,7 @@ def test_longbench_is_scored_by_its_own_metric_and_takes_its_own_file(name: str)
 
 
 @pytest.mark.parametrize("name", sorted(TWINNED))
-def test_the_twin_is_judged_and_asked_alike(name: str) -> None:
+def test_the_twin_is_judged_and_asked_alike(name):
     twin = presets.twin(name)
     assert twin == f"pocket/{name}"
     ours, theirs = fields_of(name), fields_of(twin)
@@ -131,7 +128,7 @@ def test_the_twin_is_judged_and_asked_alike(name: str) -> None:
     assert set(theirs["scorers"]) - set(ours["scorers"]) == unmarked
 
 
-def test_no_twin() -> None:
+def test_no_twin():
     assert presets.twin("pocket/musique") is None
     assert presets.twin("longbench/musique") is None
     assert presets.twin("") is None
@@ -143,9 +140,7 @@ def test_no_twin() -> None:
 
 
 @pytest.mark.parametrize("name", FETCHED)
-def test_show_says_what_to_download_which_options_there_are_and_how_documents_are_given(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_show_says_what_to_download_which_options_there_are_and_how_documents_are_given(name, capsys):
     chosen = resolve(Choices(method="bm25", dataset=name)).config.dataset
     assert show(Selection(), name, kind="datasets", diff=None, json=False) == 0
     text = capsys.readouterr().out
@@ -162,7 +157,7 @@ def test_show_says_what_to_download_which_options_there_are_and_how_documents_ar
     assert ("dataset.documents=[RETRIEVED,PAGES]" in text) is (chosen.format == "retrieved")
 
 
-def test_options_are_shown_with_type_default_and_meaning(capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_are_shown_with_type_default_and_meaning(capsys):
     show(Selection(), "nq", kind="datasets", diff=None, json=True)
     told = json.loads(capsys.readouterr().out)
     assert told["options"].keys() == {"files", "documents", "top"}
@@ -181,5 +176,5 @@ def test_options_are_shown_with_type_default_and_meaning(capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize("form", formats())
-def test_every_option_of_every_format_has_a_meaning(form: str) -> None:
+def test_every_option_of_every_format_has_a_meaning(form):
     assert all(field.description for field in option_fields(form).values())

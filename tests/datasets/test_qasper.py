@@ -1,10 +1,7 @@
 """Qasper: both published forms give the same papers, answers follow the official evaluator, evidence is found."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,16 +17,15 @@ Change = Callable[[dict[str, Any]], Any]
 TEXT = "Mills 1\nWe count mills.\n\nIntroduction\nMills grind.\n\nThey turn.\n\nData ::: Sources\nWe saw 1 mills."
 
 
-def _answer(paper: dict[str, Any], question: int = 0, annotator: int = 0) -> dict[str, Any]:
-    answer: dict[str, Any] = paper["qas"][question]["answers"][annotator]["answer"]
-    return answer
+def _answer(paper, question=0, annotator=0):
+    return paper["qas"][question]["answers"][annotator]["answer"]
 
 
-def _keyed(papers: list[dict[str, Any]]) -> dict[str, Any]:
+def _keyed(papers):
     return {p["id"]: {key: value for key, value in p.items() if key != "id"} for p in papers}
 
 
-def test_a_paper_as_used() -> None:
+def test_a_paper_as_used():
     group = parse_row(qasper(1))
     document = group.document
     assert (document.id, document.title, document.text) == ("1901.1", "Mills 1", TEXT)
@@ -49,7 +45,7 @@ def test_a_paper_as_used() -> None:
     assert second.gold.extra == {"types": ["boolean", "none"]}
 
 
-ANSWERS: list[tuple[dict[str, Any], str, str]] = [
+ANSWERS = [
     ({"yes_no": False}, "No", "boolean"),
     ({"yes_no": True, "free_form_answer": "It is"}, "It is", "abstractive"),
     ({"free_form_answer": "x", "extractive_spans": ["a"]}, "a", "extractive"),
@@ -58,7 +54,7 @@ ANSWERS: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("fields", "text", "kind"), ANSWERS)
-def test_which_part_of_an_annotation_is_the_answer(fields: dict[str, Any], text: str, kind: str) -> None:
+def test_which_part_of_an_annotation_is_the_answer(fields, text, kind):
     paper = qasper(1)
     empty = {"unanswerable": False, "extractive_spans": [], "yes_no": None, "free_form_answer": "", "evidence": []}
     paper["qas"][0]["answers"] = [{"answer": {**empty, **fields}}]
@@ -67,7 +63,7 @@ def test_which_part_of_an_annotation_is_the_answer(fields: dict[str, Any], text:
     assert gold.supporting == ()
 
 
-EVIDENCE: list[tuple[str, str | None]] = [
+EVIDENCE = [
     ("We count mills.", "We count mills."),
     ("Mills 1", "Mills 1"),
     ("They  turn. ", "They turn."),
@@ -77,7 +73,7 @@ EVIDENCE: list[tuple[str, str | None]] = [
 
 
 @pytest.mark.parametrize(("evidence", "found"), EVIDENCE)
-def test_evidence_is_located(evidence: str, found: str | None) -> None:
+def test_evidence_is_located(evidence, found):
     paper = qasper(1)
     for annotator in (0, 1):
         _answer(paper, 0, annotator)["evidence"] = [evidence]
@@ -86,7 +82,7 @@ def test_evidence_is_located(evidence: str, found: str | None) -> None:
     assert gold.extra.get("evidence_not_found") == (None if found else 1)
 
 
-def test_a_paragraph_that_comes_twice_is_marked_once() -> None:
+def test_a_paragraph_that_comes_twice_is_marked_once():
     paper = qasper(1)
     paper["full_text"][1]["paragraphs"] = ["Mills grind."]
     (first, _) = parse_row(paper).examples[0].gold.supporting
@@ -94,7 +90,7 @@ def test_a_paragraph_that_comes_twice_is_marked_once() -> None:
 
 
 @pytest.mark.parametrize("form", ["mapping", "pretty", "list", "lines", "columns", "parquet"])
-def test_every_form_gives_the_same_papers(tmp_path: Path, form: str) -> None:
+def test_every_form_gives_the_same_papers(tmp_path, form):
     papers = [qasper(1), qasper(2)]
     path = tmp_path / ("r.parquet" if form == "parquet" else "r.json")
     if form in ("lines", "columns"):
@@ -102,7 +98,7 @@ def test_every_form_gives_the_same_papers(tmp_path: Path, form: str) -> None:
     elif form == "parquet":
         path.write_bytes(parquet([qasper_columns(p) for p in papers]))
     else:
-        value: Any = papers if form == "list" else _keyed(papers)
+        value = papers if form == "list" else _keyed(papers)
         path.write_text(json.dumps(value, indent=1 if form == "pretty" else None))
     plain = load(config("qasper", data=str(write_lines(tmp_path / "plain.jsonl", papers))))
     data = load(config("qasper", data=str(path)))
@@ -111,7 +107,7 @@ def test_every_form_gives_the_same_papers(tmp_path: Path, form: str) -> None:
     assert list(data.documents) == ["1901.1", "1902.1"]
 
 
-def test_limit_counts_questions_and_keeps_their_papers(tmp_path: Path) -> None:
+def test_limit_counts_questions_and_keeps_their_papers(tmp_path):
     path = write_lines(tmp_path / "r.jsonl", [qasper(1), qasper(2), qasper(3)])
     whole, part = load(config("qasper", data=str(path))), load(config("qasper", data=str(path)), limit=3)
     assert part.fingerprint == whole.fingerprint
@@ -119,11 +115,11 @@ def test_limit_counts_questions_and_keeps_their_papers(tmp_path: Path) -> None:
     assert list(part.documents) == ["1901.1", "1902.1"]
 
 
-def _set(key: str, value: Any) -> Change:
+def _set(key, value):
     return lambda paper: paper.__setitem__(key, value)
 
 
-MISTAKES: list[tuple[Change, str | None, str]] = [
+MISTAKES = [
     (lambda p: p.pop("title"), "title", "is missing"),
     (lambda p: p.pop("id"), "id", "is missing"),
     (_set("id", " "), "id", "is empty"),
@@ -150,13 +146,13 @@ MISTAKES: list[tuple[Change, str | None, str]] = [
 
 
 @pytest.mark.parametrize(("change", "field", "problem"), MISTAKES)
-def test_mistake_is_named(tmp_path: Path, change: Change, field: str | None, problem: str) -> None:
+def test_mistake_is_named(tmp_path, change, field, problem):
     bad = qasper(2)
     change(bad)
     check_mistake(tmp_path, [qasper(1), bad, qasper(3)], field, problem, config("qasper"))
 
 
-BROKEN: list[tuple[str, str]] = [
+BROKEN = [
     ('{"1": {}', "',' or '}' expected after row 1"),
     ('{"1": {},}', "Expecting value (in row 2)"),
     ('{"1" {}}', "':' expected after the key of row 1"),
@@ -170,20 +166,20 @@ BROKEN: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize(("content", "problem"), BROKEN)
-def test_a_broken_object_of_papers_is_one_sentence(tmp_path: Path, content: str, problem: str) -> None:
+def test_a_broken_object_of_papers_is_one_sentence(tmp_path, content, problem):
     (tmp_path / "r.json").write_text(content)
     with pytest.raises(DataError) as caught:
         load(config("qasper", data=str(tmp_path / "r.json")))
     assert problem in str(caught.value)
 
 
-def test_row_errors_are_row_errors() -> None:
+def test_row_errors_are_row_errors():
     with pytest.raises(RowError, match="is missing"):
         parse_row({})
 
 
 @needs_real
-def test_answers_give_what_the_official_evaluator_gives() -> None:
+def test_answers_give_what_the_official_evaluator_gives():
     path = real("data", "qasper", "qasper-train-v0.3-sample.json")
     data = load(config("qasper", data=str(path)))
     rows = [json.loads(line) for line in real("golden", "dataset_eval.jsonl").read_text("utf-8").splitlines()]

@@ -1,10 +1,7 @@
 """Row checks: every mistake is a DataError that names file, place and field; good rows become spans that hold."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,19 +16,19 @@ from tests.datasets.support import check_mistake, columns, config, hotpot, musiq
 Change = Callable[[dict[str, Any]], Any]
 
 
-def _drop(key: str) -> Change:
+def _drop(key):
     return lambda row: row.pop(key)
 
 
-def _set(key: str, value: Any) -> Change:
+def _set(key, value):
     return lambda row: row.__setitem__(key, value)
 
 
-def _paragraph(number: int, **fields: Any) -> Change:
+def _paragraph(number, **fields):
     return lambda row: row["paragraphs"][number].update(fields)
 
 
-MUSIQUE_MISTAKES: list[tuple[Change, str | None, str]] = [
+MUSIQUE_MISTAKES = [
     (_drop("id"), "id", "is missing"),
     (_drop("question"), "question", "is missing"),
     (_drop("paragraphs"), "paragraphs", "is missing"),
@@ -66,7 +63,7 @@ MUSIQUE_MISTAKES: list[tuple[Change, str | None, str]] = [
     ),
 ]
 
-HOTPOT_MISTAKES: list[tuple[Change, str | None, str]] = [
+HOTPOT_MISTAKES = [
     (_drop("context"), "context", "is missing"),
     (_drop("supporting_facts"), "supporting_facts", "is missing"),
     (_drop("answer"), "answer", "the row has no answer"),
@@ -93,15 +90,13 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("row", "family", "change", "field", "problem"), MISTAKES)
-def test_a_mistake_is_named(
-    tmp_path: Path, row: Any, family: str, change: Change, field: str | None, problem: str
-) -> None:
+def test_a_mistake_is_named(tmp_path, row, family, change, field, problem):
     bad = row(2)
     change(bad)
     check_mistake(tmp_path, [row(1), bad, row(3)], field, problem, config(family))
 
 
-def test_musique_row_as_used() -> None:
+def test_musique_row_as_used():
     row = parse_musique(musique(1, extra_field="left alone"))
     assert isinstance(row, Row)
     assert row.answers == ("Ada Velmark", "Velmark")
@@ -111,7 +106,7 @@ def test_musique_row_as_used() -> None:
     assert (row.extra["hops"], row.extra["type"]) == (1, "2hop")
 
 
-def test_musique_indices_follow_idx_not_position(tmp_path: Path) -> None:
+def test_musique_indices_follow_idx_not_position(tmp_path):
     row = musique(1)
     row["paragraphs"] = [row["paragraphs"][i] for i in (2, 0, 1)]
     data = load(config(data=str(write_lines(tmp_path / "r.jsonl", [row]))))
@@ -122,21 +117,21 @@ def test_musique_indices_follow_idx_not_position(tmp_path: Path) -> None:
     assert document.text.startswith("Mill 2\n")
 
 
-def test_musique_columns_equal_records() -> None:
+def test_musique_columns_equal_records():
     row = musique(1)
     for key in ("paragraphs", "question_decomposition"):
         row[key] = {name: [entry[name] for entry in row[key]] for name in row[key][0]}
     assert parse_musique(row) == parse_musique(musique(1))
 
 
-def test_blank_alias_is_no_answer_but_is_kept_for_the_official_scorer() -> None:
+def test_blank_alias_is_no_answer_but_is_kept_for_the_official_scorer():
     row = parse_musique(musique(1, answer_aliases=["", "Velmark", " "]))
     assert isinstance(row, Row)
     assert row.answers == ("Ada Velmark", "Velmark")
     assert row.extra["answer_aliases"] == ["", "Velmark", " "]
 
 
-def test_hotpot_row_as_used(tmp_path: Path) -> None:
+def test_hotpot_row_as_used(tmp_path):
     data = load(config("hotpotqa", data=str(write_lines(tmp_path / "r.jsonl", [hotpot(1)]))))
     example, document = data.examples[0], data.documents["h1"]
     assert document.text == "A\nA is old.\n\nC\nC burned. Then not.\n\nB\nB. B is new."
@@ -148,25 +143,25 @@ def test_hotpot_row_as_used(tmp_path: Path) -> None:
     assert extra["supporting_paragraphs"] == [0, 2]
 
 
-def test_hotpot_column_schema_equals_the_official_one() -> None:
+def test_hotpot_column_schema_equals_the_official_one():
     assert parse_hotpot(columns(hotpot(1))) == parse_hotpot(hotpot(1))
 
 
-def test_hotpot_id_is_made_from_the_question_when_there_is_none() -> None:
+def test_hotpot_id_is_made_from_the_question_when_there_is_none():
     row = hotpot(1)
     del row["_id"]
     wanted = "hotpotqa-" + hashlib.sha256(row["question"].encode()).hexdigest()[:12]
     assert parse_hotpot(row).id == wanted
 
 
-def test_sentence_number_past_the_end_is_kept_and_named() -> None:
+def test_sentence_number_past_the_end_is_kept_and_named():
     row = parse_hotpot(hotpot(1, supporting_facts=[["A", 9], ["B", 0]]))
     assert row.extra["facts_past_the_end"] == [["A", 9]]
     assert row.supporting == (0, 2)
     assert "facts_past_the_end" not in parse_hotpot(hotpot(1)).extra
 
 
-def test_unanswerable_rows_are_counted_even_when_they_share_an_id(tmp_path: Path) -> None:
+def test_unanswerable_rows_are_counted_even_when_they_share_an_id(tmp_path):
     # MuSiQue-Full lists every question twice under one id, once without its evidence.
     rows = [musique(1), musique(1, answerable=False), musique(2, answerable=False, answer=None), musique(3)]
     data = load(config(data=str(write_lines(tmp_path / "r.jsonl", rows))))
@@ -174,25 +169,25 @@ def test_unanswerable_rows_are_counted_even_when_they_share_an_id(tmp_path: Path
     assert data.skipped == {"unanswerable (answerable is false)": 2}
 
 
-def test_nothing_but_unanswerable_rows_is_an_error(tmp_path: Path) -> None:
+def test_nothing_but_unanswerable_rows_is_an_error(tmp_path):
     path = write_lines(tmp_path / "r.jsonl", [musique(1, answerable=False)])
     with pytest.raises(DataError, match="no row can be used: 1 unanswerable"):
         load(config(data=str(path)))
 
 
-def test_a_malformed_unanswerable_row_is_still_an_error(tmp_path: Path) -> None:
+def test_a_malformed_unanswerable_row_is_still_an_error(tmp_path):
     path = write_lines(tmp_path / "r.jsonl", [musique(1), musique(2, answerable=False, paragraphs=3)])
     with pytest.raises(DataError, match="line 2, field 'paragraphs'"):
         load(config(data=str(path)))
 
 
-def test_the_file_of_another_data_set_is_told_from_one_with_bad_rows(tmp_path: Path) -> None:
+def test_the_file_of_another_data_set_is_told_from_one_with_bad_rows(tmp_path):
     path = write_lines(tmp_path / "r.jsonl", [musique(1), musique(2)])
     with pytest.raises(DataError, match=r"line 1, .* \(and 1 more bad row\); no row can be used: see that"):
         load(config("hotpotqa", data=str(path)))
 
 
-def test_further_bad_rows_are_counted(tmp_path: Path) -> None:
+def test_further_bad_rows_are_counted(tmp_path):
     rows = [musique(1), musique(2, answer=""), "{", musique(4, id=3), musique(5)]
     path = write_lines(tmp_path / "r.jsonl", rows)
     with pytest.raises(DataError, match=r"line 2, field 'answer': .*\(and 2 more bad rows\); mend or remove the row$"):
@@ -200,7 +195,7 @@ def test_further_bad_rows_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [2, -1])
-def test_a_supporting_paragraph_that_is_not_there_is_refused(number: int) -> None:
+def test_a_supporting_paragraph_that_is_not_there_is_refused(number):
     row = Row(
         id="q", question="Who?", answers=("Ann",), paragraphs=(("A", "one"), ("B", "two")), supporting=(0, number)
     )

@@ -1,12 +1,7 @@
 """Few-shot: examples come from training rows, never from rows that are asked, and stand in every method's prompt."""
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,7 +18,7 @@ from harness.types import Question
 from methods.reading import Reading
 
 
-def row(name: str, question: str, answer: str) -> dict[str, Any]:
+def row(name, question, answer):
     paragraph = {"idx": 0, "title": "T", "paragraph_text": "A text.", "is_supporting": True}
     steps = [{"id": 1, "question": question, "answer": answer, "paragraph_support_idx": 0}]
     about = {"id": name, "paragraphs": [paragraph], "question": question, "question_decomposition": steps}
@@ -42,42 +37,42 @@ TRAIN = [
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> tuple[str, str]:
+def files(tmp_path):
     paths = tmp_path / "dev.jsonl", tmp_path / "train.jsonl"
     for path, rows in zip(paths, (ASKED, TRAIN), strict=True):
         path.write_text("".join(json.dumps(r) + "\n" for r in rows))
     return str(paths[0]), str(paths[1])
 
 
-def config(files: Sequence[str], shots: int = 2, **more: Any) -> Any:
+def config(files, shots=2, **more):
     sets = {"dataset.shots": shots, "dataset.shots_from": files[1], **{f"dataset.{k}": v for k, v in more.items()}}
     return part("datasets", dataset="musique", data=files[0], sets=sets)
 
 
-def shown(text: str) -> list[str]:
+def shown(text):
     return re.findall(r"^Question: (.*)$", text, re.MULTILINE)
 
 
-def text(config: Any, question: str | None = None) -> str:
+def text(config, question=None):
     shots = shots_of(config)
     assert shots is not None
     return shots.text(None if question is None else Question("q", question, ()))
 
 
-def test_no_row_that_is_asked_is_shown(files: Sequence[str]) -> None:
+def test_no_row_that_is_asked_is_shown(files):
     everything = shown(text(config(files, 4)))
     assert sorted(everything) == sorted(TRAIN[n]["question"] for n in (0, 1, 2, 5))
     assert not {folded(q) for q in everything} & {folded(r["question"]) for r in ASKED}
 
 
-def test_a_seed_draws_and_fewer_are_part_of_more(files: Sequence[str]) -> None:
+def test_a_seed_draws_and_fewer_are_part_of_more(files):
     draws = {tuple(shown(text(config(files, shots_seed=seed)))) for seed in range(6)}
     assert len(draws) > 1
     assert text(config(files)) == text(config(files))
     assert shown(text(config(files, 3)))[:2] == shown(text(config(files)))
 
 
-def test_named_rows_are_shown_in_their_order(files: Sequence[str]) -> None:
+def test_named_rows_are_shown_in_their_order(files):
     found = text(config(files, shots_ids=["2hop__5_50", "2hop__1_10"]))
     assert found == (
         "\n\nExamples:\n\nQuestion: When did the bridge fall?\nAnswer: 1902\n"
@@ -85,7 +80,7 @@ def test_named_rows_are_shown_in_their_order(files: Sequence[str]) -> None:
     )
 
 
-def test_the_nearest_question_stands_last(files: Sequence[str]) -> None:
+def test_the_nearest_question_stands_last(files):
     near = config(files, shots_by="similarity")
     assert shown(text(near, ASKED[0]["question"]))[-1] == "Who built the mill of Kalb?"
     assert shown(text(near, "When did a bridge fall?"))[-1] == "When did the bridge fall?"
@@ -102,22 +97,22 @@ def test_the_nearest_question_stands_last(files: Sequence[str]) -> None:
         (1, {"shots_from": "nothing.jsonl"}, "there is no file .nothing.jsonl."),
     ],
 )
-def test_what_cannot_be_shown_is_refused(files: Sequence[str], shots: int, more: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_shown_is_refused(files, shots, more, said):
     with pytest.raises(UserError, match=said):
         shots_of(config(files, shots, **more))
 
 
-def test_rows_that_are_asked_are_no_training_rows(files: Sequence[str]) -> None:
+def test_rows_that_are_asked_are_no_training_rows(files):
     with pytest.raises(UserError, match="of the 2 rows of dev.jsonl 0 are not asked"):
         shots_of(part("datasets", dataset="musique", data=files[0], sets={"dataset.shots": 1}))
 
 
-def plan(files: Sequence[str], method: str = "closed-book", **more: Any) -> Any:
+def plan(files, method="closed-book", **more):
     sets = {f"dataset.{k}": v for k, v in more.items()}
     return plan_choices(Choices(method, "musique", data=files[0], model="pocket-llama", sets=sets))
 
 
-def test_shots_are_in_the_hash(files: Sequence[str]) -> None:
+def test_shots_are_in_the_hash(files):
     own = {"shots": 2, "shots_from": files[1]}
     settings = [{}, own, {**own, "shots": 1}, {**own, "shots_by": "similarity"}, {**own, "shots_seed": 3}]
     assert len({plan(files, **each).hash8 for each in settings}) == len(settings)
@@ -126,7 +121,7 @@ def test_shots_are_in_the_hash(files: Sequence[str]) -> None:
     assert "shots" not in plan(files).task.model_dump()
 
 
-def test_each_question_gets_its_own_nearest(files: Sequence[str]) -> None:
+def test_each_question_gets_its_own_nearest(files):
     made = plan(files, shots=1, shots_from=files[1], shots_by="similarity")
     tools = EngineTools(Models(made), Meter(), made.task, 0, lambda *_: None)
     told = []
@@ -136,7 +131,7 @@ def test_each_question_gets_its_own_nearest(files: Sequence[str]) -> None:
     assert told[0] == ["Who built the mill of Kalb?"] != told[1]
 
 
-def test_the_shared_prompt_shows_them_once_beside_the_question() -> None:
+def test_the_shared_prompt_shows_them_once_beside_the_question():
     task = Task(instruction="Be brief.\n\nExamples:\n\nQuestion: a\nAnswer: b\n", max_answer_tokens=8)
     prompt = "".join(Reading(task).pieces(Question("q", "Why?", ()), ["A text."]))
     assert (prompt.count("Be brief."), prompt.count("Answer: b")) == (2, 1)
@@ -144,15 +139,13 @@ def test_the_shared_prompt_shows_them_once_beside_the_question() -> None:
     assert "Answer: b" in "".join(Reading(task).pieces(Question("q", "Why?", ()), []))
 
 
-def test_every_method_asks_with_the_instruction_that_they_are_part_of() -> None:
+def test_every_method_asks_with_the_instruction_that_they_are_part_of():
     for name in presets.names("methods"):
         method = make_method(resolve_part("methods", Choices(method=name)))
         assert any("{instruction}" in prompt.text for prompt in method.templates()), name
 
 
-def test_their_tokens_are_counted(
-    files: Sequence[str], command: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_their_tokens_are_counted(files, command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     row = ("run", "-m", "closed-book", "-d", "musique", "--data", files[0], "--model", "pocket-llama")
     tokens = []

@@ -1,9 +1,5 @@
 """Which of a repository's files are one split: a table of real layouts."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from harness.datasets.sources import Ambiguous, choose
@@ -21,7 +17,7 @@ ANS = [".gitattributes", "musique_ans_v1.0_dev.jsonl", "musique_ans_v1.0_train.j
 FULL = [*ANS, "musique_full_v1.0_dev.jsonl"]
 LONG = ["data/qasper.jsonl", "data/qasper_e.jsonl", "data/musique.jsonl", "data/2wikimqa.jsonl"]
 
-GOOD: list[tuple[list[str], dict[str, Any], list[str]]] = [
+GOOD = [
     (HOTPOT, {"split": "validation", "subset": "distractor"}, [HOTPOT[4]]),
     (HOTPOT, {"split": "train", "subset": "distractor"}, HOTPOT[2:4]),
     (ANS, {"split": "validation"}, [ANS[1]]),
@@ -46,11 +42,11 @@ GOOD: list[tuple[list[str], dict[str, Any], list[str]]] = [
 
 
 @pytest.mark.parametrize(("names", "wanted", "files"), GOOD)
-def test_chosen(names: list[str], wanted: dict[str, Any], files: list[str]) -> None:
+def test_chosen(names, wanted, files):
     assert choose(names, shards_only="patterns" not in wanted, **wanted) == files
 
 
-BAD: list[tuple[list[str], dict[str, Any], str]] = [
+BAD = [
     (FULL, {"split": "validation"}, "several files for split 'validation' (musique_ans_v1.0_dev.jsonl, musique_full"),
     (HOTPOT, {"split": "validation"}, "several files for split 'validation' (distractor/"),
     (HOTPOT, {"split": "test", "subset": "distractor"}, "no file for split 'test' among distractor/train-00000"),
@@ -63,7 +59,7 @@ BAD: list[tuple[list[str], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("names", "wanted", "message"), BAD)
-def test_refused(names: list[str], wanted: dict[str, Any], message: str) -> None:
+def test_refused(names, wanted, message):
     with pytest.raises(Ambiguous) as caught:
         choose(names, shards_only=True, **wanted)
     assert message in str(caught.value)

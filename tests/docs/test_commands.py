@@ -1,12 +1,10 @@
 """The documents are true: their examples run as they are printed, and the commands they name exist."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from glob import glob
 from pathlib import Path
 
@@ -14,7 +12,7 @@ import pytest
 
 from harness.cli.main import main
 from harness.config import presets
-from tests.docs.pages import PAGES, ROOT, Block, blocks, split
+from tests.docs.pages import PAGES, ROOT, blocks, split
 
 # Rows that commands of the documents name with --data and dataset.documents.
 ROWS = {
@@ -27,7 +25,7 @@ Cli = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Cli]:
+def cli(tmp_path, monkeypatch, capfd):
     """Run a command in this process, in an empty folder with the rows above; returns its exit code and what it printed."""
     for name, text in ROWS.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
@@ -39,7 +37,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     # As in the installed script: the current folder is no place for modules.
     monkeypatch.setattr(sys, "path", [str(ROOT), *(place for place in path if place not in ("", ".", str(tmp_path)))])
 
-    def call(*arguments: str, **variables: str) -> tuple[int, str]:
+    def call(*arguments, **variables):
         with monkeypatch.context() as here, pytest.raises(SystemExit) as exit_:
             for name, value in variables.items():
                 here.setenv(name, value)
@@ -53,7 +51,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
             del sys.modules[name]
 
 
-def _run(block: Block, cli: Cli) -> None:
+def _run(block, cli):
     for line, printed in block.commands():
         variables, (program, *words) = split(line)
         arguments = [name for word in words for name in (sorted(glob(word)) or [word])]
@@ -67,10 +65,8 @@ def _run(block: Block, cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_examples_run_as_they_are_printed(
-    page: Path, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names: dict[str, object] = {}
+def test_examples_run_as_they_are_printed(page, cli, tmp_path, monkeypatch):
+    names = {}
     for block in blocks(page):
         if block.file:
             path = tmp_path / block.file
@@ -83,7 +79,7 @@ def test_examples_run_as_they_are_printed(
             exec(block.text, names)
 
 
-def _named() -> list[tuple[str, str]]:
+def _named():
     return [
         (page.name, line)
         for page in PAGES
@@ -93,9 +89,9 @@ def _named() -> list[tuple[str, str]]:
     ]
 
 
-def test_commands_name_options_and_presets_that_exist(cli: Cli) -> None:
+def test_commands_name_options_and_presets_that_exist(cli):
     """Also those that are not run here because they need a download, a server or hours."""
-    helps: dict[tuple[str, ...], str] = {}
+    helps = {}
     kinds = {"--method": "methods", "--dataset": "datasets", "--suite": "suites", "--profile": "profiles"}
     seen = 0
     for page, line in _named():
@@ -123,7 +119,7 @@ def test_commands_name_options_and_presets_that_exist(cli: Cli) -> None:
     assert seen > 40
 
 
-def test_the_examples_in_a_folder_elsewhere_by_the_installed_script(tmp_path: Path) -> None:
+def test_the_examples_in_a_folder_elsewhere_by_the_installed_script(tmp_path):
     """The method, data set and scorer of docs/extending.md, each in a process that knows only HARNESS_CONFIGS."""
     own, work = tmp_path / "own", tmp_path / "work"
     work.mkdir()
@@ -135,7 +131,7 @@ def test_the_examples_in_a_folder_elsewhere_by_the_installed_script(tmp_path: Pa
         preset.write("data: rows.jsonl\n")
     variables = {"PYTHONPATH": str(ROOT), "HARNESS_CONFIGS": str(own), "HARNESS_HOME": str(tmp_path / "home")}
 
-    def harness(*arguments: str) -> str:
+    def harness(*arguments):
         script = Path(sys.executable).with_name("harness")
         done = subprocess.run(
             [script, *arguments], cwd=work, env={**os.environ, **variables}, capture_output=True, text=True, check=False
@@ -150,7 +146,7 @@ def test_the_examples_in_a_folder_elsewhere_by_the_installed_script(tmp_path: Pa
     )
 
 
-def test_run_folder_of_the_example_has_the_scores_that_the_page_explains(cli: Cli, tmp_path: Path) -> None:
+def test_run_folder_of_the_example_has_the_scores_that_the_page_explains(cli, tmp_path):
     """The example method, data set and scorer of docs/extending.md work together."""
     from harness import read_run
 
@@ -172,7 +168,7 @@ def test_run_folder_of_the_example_has_the_scores_that_the_page_explains(cli: Cl
     ("scorer", "message"),
     [("mine:brev", "Did you mean 'brevity'"), ("nowhere:f", "no module 'nowhere'"), ("mine:1x", "of the form module:")],
 )
-def test_a_scorer_that_does_not_exist(cli: Cli, tmp_path: Path, scorer: str, message: str) -> None:
+def test_a_scorer_that_does_not_exist(cli, tmp_path, scorer, message):
     for block in blocks(ROOT / "docs" / "extending.md"):
         if block.file in ("mine.py", "datasets/mine.yaml", "rows.jsonl"):
             (tmp_path / block.file).parent.mkdir(parents=True, exist_ok=True)
@@ -182,7 +178,7 @@ def test_a_scorer_that_does_not_exist(cli: Cli, tmp_path: Path, scorer: str, mes
     assert (code, message in output) == (2, True), output
 
 
-def test_each_real_command_of_the_readme_is_the_papers_setting_or_says_that_it_is_not() -> None:
+def test_each_real_command_of_the_readme_is_the_papers_setting_or_says_that_it_is_not():
     """In the command itself, or in the paragraph behind it."""
     paragraphs = (ROOT / "README.md").read_text(encoding="utf-8").split("\n\n")
     real = [i for i, text in enumerate(paragraphs) if re.search(r"harness run .*--dataset (?!pocket/)", text)]

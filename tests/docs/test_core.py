@@ -1,7 +1,5 @@
 """The core stays small enough to be read in an afternoon, and names nothing that is attached to it."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -13,11 +11,11 @@ ATTACHED = re.compile(
 )
 
 
-def test_the_core_is_twelve_files_of_2500_lines() -> None:
+def test_the_core_is_twelve_files_of_2500_lines():
     assert 8 < len(files()) <= 12
     assert sum(map(lines, files())) <= 2500
 
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: path.stem)
-def test_a_file_of_the_core_names_nothing_that_is_attached(path) -> None:
+def test_a_file_of_the_core_names_nothing_that_is_attached(path):
     assert ATTACHED.findall(path.read_text(encoding="utf-8")) == []

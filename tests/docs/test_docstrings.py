@@ -1,10 +1,7 @@
 """Docstrings name only files and parameters that exist."""
 
-from __future__ import annotations
-
 import ast
 import re
-from collections.abc import Iterator
 
 import pytest
 
@@ -19,7 +16,7 @@ _PARAMETER = re.compile(r"(?:^|; )([a-z][a-z0-9_]*(?:, [a-z][a-z0-9_]*)*): (?=[a
 _ELSEWHERE = re.compile(r"(mine|lead)\.py|\w*evaluat\w*\.py|(^|/)(eval|metrics|answer|support|evaluation_tracker)\.py")
 
 
-def documented(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
+def documented(tree):
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             text = ast.get_docstring(node)
@@ -28,7 +25,7 @@ def documented(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_files_that_docstrings_and_comments_name_exist(folder: str) -> None:
+def test_files_that_docstrings_and_comments_name_exist(folder):
     known = {path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py")}
     gone = []
     for path in (path for path in SOURCES if path.is_relative_to(ROOT / folder)):
@@ -42,7 +39,7 @@ def test_files_that_docstrings_and_comments_name_exist(folder: str) -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_parameters_that_docstrings_explain_exist(folder: str) -> None:
+def test_parameters_that_docstrings_explain_exist(folder):
     gone = []
     for path in (path for path in SOURCES if path.is_relative_to(ROOT / folder)):
         for node, text in documented(ast.parse(path.read_text(encoding="utf-8"))):

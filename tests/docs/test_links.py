@@ -1,7 +1,5 @@
 """Links and citations: every page, file and anchor that code or documents point to exists."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path
@@ -23,7 +21,7 @@ _FOLDERS = "|".join([*CODE, "docs", "requirements"])
 _FOREIGN = re.compile(r"\bS00[0-3]\b|\bfacts \d|\bfacts/|\bdesign\.md|\(design:")
 
 
-def anchors(page: Path) -> set[str]:
+def anchors(page):
     """Explicit anchors, and those that a heading makes: small letters, no marks, hyphens for spaces."""
     text = page.read_text(encoding="utf-8")
     text = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
@@ -32,12 +30,12 @@ def anchors(page: Path) -> set[str]:
     return made | set(re.findall(r'<a id="([\w-]+)"></a>', text))
 
 
-def sources() -> list[Path]:
+def sources():
     files = [path for folder in CODE for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".yaml", ".md")]
     return [path for path in files if path != Path(__file__)]
 
 
-def test_citations_in_code_point_to_pages_and_anchors() -> None:
+def test_citations_in_code_point_to_pages_and_anchors():
     known = {page.relative_to(ROOT / "docs").as_posix(): anchors(page) for page in (ROOT / "docs").rglob("*.md")}
     cited = [
         (path.relative_to(ROOT), page, anchor)
@@ -53,14 +51,14 @@ def test_citations_in_code_point_to_pages_and_anchors() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_pecan_names_its_open_choices() -> None:
+def test_pecan_names_its_open_choices():
     text = (ROOT / "methods" / "pecan" / "config.py").read_text(encoding="utf-8")
     cited = set(re.findall(r"#([a-z][a-z-]+)\b(?=[);])", text))
     assert {"chunks", "levels", "similarity"} <= cited
     assert {f"pecan-{name}" for name in cited} <= anchors(ROOT / "docs" / "methods" / "pecan.md")
 
 
-def test_nothing_cites_documents_that_a_reader_does_not_have() -> None:
+def test_nothing_cites_documents_that_a_reader_does_not_have():
     wrong = [
         f"{path.relative_to(ROOT)}: {found.group()}"
         for path in [*sources(), *PAGES]
@@ -70,7 +68,7 @@ def test_nothing_cites_documents_that_a_reader_does_not_have() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_between_pages(page: Path) -> None:
+def test_links_between_pages(page):
     text = page.read_text(encoding="utf-8")
     for link in _LINK.findall(text):
         if link.startswith(("http://", "https://", "mailto:")):
@@ -82,7 +80,7 @@ def test_links_between_pages(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_named_files_exist(page: Path) -> None:
+def test_named_files_exist(page):
     """A path in backticks that begins with a folder of the repository is one."""
     text = page.read_text(encoding="utf-8")
     for name in re.findall(rf"`((?:{_FOLDERS})/[\w./-]*)`", text):
@@ -92,13 +90,13 @@ def test_named_files_exist(page: Path) -> None:
         assert (ROOT / name).exists(), f"{page.name}: {name}"
 
 
-def test_the_citation_names_this_version() -> None:
+def test_the_citation_names_this_version():
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert (cited["version"], cited["license"]) == (harness.__version__, project["license"])
 
 
-def test_architecture_lists_the_layers_that_are_checked() -> None:
+def test_architecture_lists_the_layers_that_are_checked():
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
         "contracts"
     ]
@@ -107,18 +105,18 @@ def test_architecture_lists_the_layers_that_are_checked() -> None:
     assert "\n\n" + "\n".join(f"    {layer}" for layer in layers) + "\n\n" in text
 
 
-def test_the_readme_is_short() -> None:
+def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
 
 
-def test_every_preset_of_a_method_has_its_section() -> None:
+def test_every_preset_of_a_method_has_its_section():
     text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
     table = text.partition("## Presets by section")[2].partition("\n## ")[0]
     named = set(re.findall(r"`([a-z0-9-]+)`", table))
     assert named == {path.stem for path in (ROOT / "configs" / "methods").glob("*.yaml")}
 
 
-def test_every_parameter_of_a_method_is_named() -> None:
+def test_every_parameter_of_a_method_is_named():
     text = "".join(page.read_text(encoding="utf-8") for page in METHODS)
     named = {word for code in re.findall(r"`([^`\n]+)`", text) for word in re.findall(r"\w+", code)}
     for name in registry.shipped("methods"):
@@ -126,7 +124,7 @@ def test_every_parameter_of_a_method_is_named() -> None:
         assert set(known) <= named, (name, set(known) - named)
 
 
-def test_every_data_set_and_encoder_is_described() -> None:
+def test_every_data_set_and_encoder_is_described():
     data = (ROOT / "docs" / "datasets.md").read_text(encoding="utf-8")
     for path in (ROOT / "configs" / "datasets").rglob("*.yaml"):
         name = path.relative_to(ROOT / "configs" / "datasets").with_suffix("").as_posix()

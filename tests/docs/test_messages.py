@@ -1,10 +1,7 @@
 """docs/troubleshooting.md quotes messages that the program has."""
 
-from __future__ import annotations
-
 import ast
 import re
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +11,7 @@ PAGE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 _ROWS = re.findall(r"^\| (?:`\w+` \| )?`([^`]{12,})` \|", PAGE, re.M)
 
 
-def literals(path: Path) -> list[str]:
+def literals(path):
     """The strings of a file, those that stand beside each other joined; values in them are "..."."""
     found = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -27,17 +24,17 @@ def literals(path: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def texts() -> str:
+def texts():
     files = [path for folder in ("harness", "methods", "reports") for path in (ROOT / folder).rglob("*.py")]
     return "\n".join(text for path in files for text in literals(path))
 
 
-def test_there_are_messages() -> None:
+def test_there_are_messages():
     assert len(_ROWS) > 6
 
 
 @pytest.mark.parametrize("message", _ROWS)
-def test_a_quoted_message_is_in_the_program(message: str, texts: str) -> None:
+def test_a_quoted_message_is_in_the_program(message, texts):
     for piece in re.split(r"\.\.\.|'pocket/|'\.\.\.'", message):
         if len(piece.strip(" '`.:")) > 3:
             assert piece.strip(" '.") in texts, piece

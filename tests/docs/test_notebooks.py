@@ -1,9 +1,5 @@
 """The notebooks run, and print what is stored in them."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import nbformat
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
@@ -13,7 +9,7 @@ from tests.docs.notebooks import NOTEBOOKS
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_prints_what_is_stored_in_it(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebook_prints_what_is_stored_in_it(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))

@@ -1,14 +1,9 @@
 """docs/run-folder.md names every key of a real run's files, and no key that does not exist."""
 
-from __future__ import annotations
-
 import dataclasses
 import gzip
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -34,24 +29,24 @@ window: 8192
 """
 
 
-def section(anchor: str) -> str:
+def section(anchor):
     """The text from an anchor to the next one."""
     return PAGE.partition(f'<a id="{anchor}"></a>')[2].partition('<a id="')[0]
 
 
-def documented(anchor: str) -> set[str]:
+def documented(anchor):
     """The names that a section's lists explain."""
     keys = re.findall(r"^- (`[^:\n]*`):", section(anchor), re.M)
     return {name for key in keys for name in re.findall(r"`([\w-]+)`", key)}
 
 
-def described(anchor: str) -> set[str]:
+def described(anchor):
     """All names that a section has in backticks."""
     return set(re.findall(r"`([\w-]+)`", section(anchor)))
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def folder(tmp_path_factory):
     """A run with an index, a search, probes, recorded stops and a question that fails to be scored as a number."""
     here = tmp_path_factory.mktemp("run")
     (here / "replies.yaml").write_text(SCRIPT, encoding="utf-8")
@@ -74,15 +69,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield result.folder
 
 
-def lines(path: Path) -> list[dict[str, Any]]:
+def lines(path):
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def fields(kind: type) -> set[str]:
+def fields(kind):
     return {field.name for field in dataclasses.fields(kind)}
 
 
-def test_records(folder: Path) -> None:
+def test_records(folder):
     rows = lines(folder / "records.jsonl")
     kept = {key for row in rows for key in row["notes"]}
     assert {"seconds", "answer_prefix", "counts", "judges", "flags"} <= kept
@@ -97,20 +92,20 @@ def test_records(folder: Path) -> None:
     assert set(rows[0]["gold"]["supporting"][0]) == fields(Support) <= described("records")
 
 
-def test_texts(folder: Path) -> None:
+def test_texts(folder):
     kept = [json.loads(line) for line in gzip.decompress((folder / "texts.jsonl.gz").read_bytes()).splitlines()]
     assert set(kept[0]) == documented("texts")
     assert all(len(line["text"]) > INLINE for line in kept)
     assert f"more than {INLINE} characters" in PAGE
 
 
-def test_requests(folder: Path) -> None:
+def test_requests(folder):
     kept = [json.loads(line) for line in gzip.decompress((folder / "requests.jsonl.gz").read_bytes()).splitlines()]
     assert {key for row in kept for key in row} == documented("requests") | {"document_id", "key"}
     assert {row["kind"] for row in kept} == {"write", "probe"} <= described("requests")
 
 
-def test_usage(folder: Path) -> None:
+def test_usage(folder):
     known = {key for row in lines(folder / "records.jsonl") for phase in row["usage"].values() for key in phase}
     assert {"probes", "flops", "encoder_requests"} <= known
     rare = {"markers_broken", "recalled", "thinking"}
@@ -118,7 +113,7 @@ def test_usage(folder: Path) -> None:
     assert all(name in (usage_of.__doc__ or "") for name in rare)
 
 
-def test_documents_and_summary(folder: Path) -> None:
+def test_documents_and_summary(folder):
     assert documented("documents") == set(lines(folder / "documents.jsonl")[0]) | {"question_id"}
     summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     assert documented("summary") == set(summary) | {"texts_cut", "stopped_early"}
@@ -126,7 +121,7 @@ def test_documents_and_summary(folder: Path) -> None:
     assert inner <= described("summary")
 
 
-def test_manifest(folder: Path) -> None:
+def test_manifest(folder):
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     assert documented("manifest") == set(manifest) | {"servers", "shapes", "amounts", "first_prompts", "imported"}
     assert documented("judges") == set(manifest["judges"]["judge.scripted"]) | {"server"}
@@ -136,7 +131,7 @@ def test_manifest(folder: Path) -> None:
     assert set(changed) <= described("manifest")
 
 
-def test_run_yaml(folder: Path) -> None:
+def test_run_yaml(folder):
     config = read_run(folder).config
     names = described("run-yaml")
     assert documented("run-yaml") >= set(RunConfig.model_fields) == set(config)
@@ -146,7 +141,7 @@ def test_run_yaml(folder: Path) -> None:
     assert set(config["model"]) == set(ModelConfig.model_fields) - set(SAMPLING)  # none is set
 
 
-def test_files(folder: Path) -> None:
+def test_files(folder):
     tree = PAGE.partition("\n\n")[2].partition("`/` in")[0]
     named = set(re.findall(r"^      (\S+)  ", tree, re.M))
     assert {path.name for path in folder.iterdir()} == named - {"answered.jsonl", "lock"}

@@ -1,24 +1,18 @@
 """Methods in step: the order, the verdict, what is saved, resuming, and what the run folders say."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from harness.datasets.base import Dataset
-from harness.engine.duel import Outcome, Standings, clusters_of
+from harness.engine.duel import Standings, clusters_of
 from harness.engine.duel import duel as run_duel
 from harness.engine.match import Match, Rules
-from harness.engine.plan import Plan
 from harness.engine.progress import Silent
 from harness.engine.rescore import rescore
 from harness.engine.runner import Interrupted
 from harness.errors import UserError
-from harness.method import Index, Tools
 from harness.storage.run_folder import read_run
-from harness.types import Answer, Document, Question
+from harness.types import Answer
 from reports import facts
 from tests.engine.fakes import SCORER, Plain, World, comparable, go, make_plan
 
@@ -32,14 +26,12 @@ class Quiet(Silent, Standings):
 class Right(Plain):
     """Answers rightly where the number of the question is not in `wrong`; notes what it is asked."""
 
-    def __init__(self, wrong: Sequence[int] = (), stop_at: int | None = None) -> None:
+    def __init__(self, wrong=(), stop_at=None):
         super().__init__(self.Config())
         self.wrong, self.stop_at = set(wrong), stop_at
-        self.asked: list[str] = []
+        self.asked = []
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question, documents, indexes, tools):
         if self.stop_at is not None and len(self.asked) == self.stop_at:
             raise KeyboardInterrupt
         self.asked.append(question.id)
@@ -47,11 +39,11 @@ class Right(Plain):
         return Answer("nothing", right.shown) if int(question.id[1:]) in self.wrong else right
 
 
-def tiny(questions: int = 80, documents: int = 40) -> Dataset:
+def tiny(questions=80, documents=40):
     return World(questions=questions, documents=documents).dataset()
 
 
-def plan(name: str, method: Right, dataset: Dataset, **more: Any) -> Plan:
+def plan(name, method, dataset, **more):
     made = make_plan(dataset, method, **more)
     choice = made.config.method.model_copy(update={"name": name})
     return replace(
@@ -59,14 +51,12 @@ def plan(name: str, method: Right, dataset: Dataset, **more: Any) -> Plan:
     )
 
 
-def fight(
-    out: Path, methods: dict[str, Right], rules: Rules | None = None, dataset: Dataset | None = None, **more: Any
-) -> Outcome:
+def fight(out, methods, rules=None, dataset=None, **more):
     plans = [plan(name, method, dataset or tiny()) for name, method in methods.items()]
     return run_duel(plans, rules or Rules(), out, command=["harness", "duel"], progress=Quiet(), **more)
 
 
-def test_it_stops_when_one_method_is_better(tmp_path: Path) -> None:
+def test_it_stops_when_one_method_is_better(tmp_path):
     good, bad = Right(), Right(range(80))
     outcome = fight(tmp_path, {"good": good, "bad": bad})
     (pair,) = outcome.pairs
@@ -84,7 +74,7 @@ def test_it_stops_when_one_method_is_better(tmp_path: Path) -> None:
     assert tokens == pytest.approx(outcome.entrants[0].tokens / len(good.asked) * left)
 
 
-def test_its_run_folders_say_that_they_were_stopped_and_a_run_completes_them(tmp_path: Path) -> None:
+def test_its_run_folders_say_that_they_were_stopped_and_a_run_completes_them(tmp_path):
     outcome = fight(tmp_path, {"good": Right(), "bad": Right(range(80))})
     folder = outcome.entrants[0].result.folder
     run = read_run(folder)
@@ -106,7 +96,7 @@ def test_its_run_folders_say_that_they_were_stopped_and_a_run_completes_them(tmp
 
 
 @pytest.mark.parametrize("parallel", [1, 3])
-def test_a_duel_that_goes_on_gives_the_same_verdict(tmp_path: Path, parallel: int) -> None:
+def test_a_duel_that_goes_on_gives_the_same_verdict(tmp_path, parallel):
     wrong = [n for n in range(80) if n % 5 < 3]
     whole = fight(tmp_path / "a", {"good": Right(), "bad": Right(wrong)})
     with pytest.raises(Interrupted):
@@ -127,7 +117,7 @@ def test_a_duel_that_goes_on_gives_the_same_verdict(tmp_path: Path, parallel: in
     assert done.asked == []
 
 
-def test_a_method_leaves_when_all_its_pairs_are_settled(tmp_path: Path) -> None:
+def test_a_method_leaves_when_all_its_pairs_are_settled(tmp_path):
     some = [n for n in range(80) if n % 9 == 0]
     methods = {"one": Right(), "two": Right(some), "bad": Right(range(80))}
     outcome = fight(tmp_path, methods)
@@ -142,7 +132,7 @@ def test_a_method_leaves_when_all_its_pairs_are_settled(tmp_path: Path) -> None:
     assert [outcome.ranks(name) for name in methods] == [(1, 2), (1, 2), (3, 3)]
 
 
-def test_a_pair_with_others_between_is_settled_by_them() -> None:
+def test_a_pair_with_others_between_is_settled_by_them():
     match = Match(["a", "b", "c"], [1] * 60, Rules())
     while match.active:
         match.look({"a": 1.0, "b": 0.5, "c": 0.0}, 1)
@@ -153,7 +143,7 @@ def test_a_pair_with_others_between_is_settled_by_them() -> None:
     assert far.sentence.startswith("a is better than c: by other pairs; a minus c is +100.0 points")
 
 
-def test_width_and_target(tmp_path: Path) -> None:
+def test_width_and_target(tmp_path):
     methods = {"one": Right([3]), "two": Right([8])}
     wide = fight(tmp_path / "w", dict(methods), Rules(width=0.5))
     assert wide.pairs[0].settled_by == "width"
@@ -166,15 +156,15 @@ def test_width_and_target(tmp_path: Path) -> None:
     assert fight(tmp_path / "t", {"one": Right([3]), "two": Right([8, 9])}).pairs[0].settled_by == "all"
 
 
-def test_failed_questions_count_0(tmp_path: Path) -> None:
+def test_failed_questions_count_0(tmp_path):
     dataset = World(questions=6, documents=6, words=("a bug",)).dataset()
     outcome = fight(tmp_path, {"one": Right(), "two": Right()}, dataset=dataset)
     assert [e.result.failed for e in outcome.entrants] == [1, 1]
     assert outcome.pairs[0].race.mean == 0.0
 
 
-def test_the_order_depends_on_the_seed_alone() -> None:
-    def order(**more: Any) -> list[str]:
+def test_the_order_depends_on_the_seed_alone():
+    def order(**more):
         clusters, _ = clusters_of(plan("x", Right(), tiny(), **more), SCORER)
         return [cluster[0].question.id for cluster in clusters]
 
@@ -193,12 +183,12 @@ def test_the_order_depends_on_the_seed_alone() -> None:
         ({"score": "nothing"}, "'nothing' is no scorer of this data set"),
     ],
 )
-def test_rules_that_make_no_sense(tmp_path: Path, rules: dict[str, Any], sentence: str) -> None:
+def test_rules_that_make_no_sense(tmp_path, rules, sentence):
     with pytest.raises(UserError, match=sentence.replace("(", r"\(")):
         fight(tmp_path, {"one": Right(), "two": Right()}, Rules(**rules))
 
 
-def test_what_is_no_duel(tmp_path: Path) -> None:
+def test_what_is_no_duel(tmp_path):
     both = [plan("one", Right(), tiny()), plan("one", Right(), tiny())]
     with pytest.raises(UserError, match="one is in the duel twice"):
         run_duel(both, Rules(), tmp_path, command=[], progress=Quiet())

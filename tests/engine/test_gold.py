@@ -18,7 +18,7 @@ VIEWS = {"full-context", "oracle-evidence"}
 MADE_UP = [name for name in presets.names("datasets") if name.startswith("pocket/")]
 
 
-def poisoned(gold: Gold, document_id: str, support: bool) -> Gold:
+def poisoned(gold, document_id, support):
     marks = (Support(document_id, 0, 40),) if support else gold.supporting
     return Gold(("POISON",), marks, dict.fromkeys(gold.extra, "POISON"))
 

@@ -1,13 +1,8 @@
 """Limits: a run stops within one question of one, with everything saved, and goes on to the same records."""
 
-from __future__ import annotations
-
 import json
 import time
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,7 +17,7 @@ from tests.engine.fakes import Plain, World, comparable, go, make_plan
 QUESTIONS = 12
 
 
-def limited(out: Path, plan: Any, most: float, name: str = "tokens", parallel: int = 1) -> Budget:
+def limited(out, plan, most, name="tokens", parallel=1):
     """One start of a run under a limit, as a command makes it."""
     budget, progress = Budget({name: most}), Silent()
     hook = Limited(budget, [plan], out, ["harness", "run", f"--max-{name}", "1"], progress.note)
@@ -33,7 +28,7 @@ def limited(out: Path, plan: Any, most: float, name: str = "tokens", parallel: i
     return budget
 
 
-def spent(out: Path, plan: Any) -> tuple[float, float]:
+def spent(out, plan):
     """Tokens of a run folder, and those of its largest question."""
     run = read_run(out / plan.folder)
     tokens = [
@@ -45,7 +40,7 @@ def spent(out: Path, plan: Any) -> tuple[float, float]:
 
 @pytest.mark.usefixtures("fake_model")
 @pytest.mark.parametrize("parallel", [1, 4])
-def test_a_run_stops_near_the_limit_and_goes_on_to_equal_records(tmp_path: Path, parallel: int) -> None:
+def test_a_run_stops_near_the_limit_and_goes_on_to_equal_records(tmp_path, parallel):
     plan = make_plan(World(questions=QUESTIONS).dataset())
     go(plan, tmp_path / "whole", parallel=parallel)
     whole, largest = spent(tmp_path / "whole", plan)
@@ -66,14 +61,14 @@ def test_a_run_stops_near_the_limit_and_goes_on_to_equal_records(tmp_path: Path,
 
 
 @pytest.mark.usefixtures("fake_model")
-def test_what_is_stored_is_not_stopped(tmp_path: Path) -> None:
+def test_what_is_stored_is_not_stopped(tmp_path):
     plan = make_plan()
     go(plan, tmp_path)
     assert not limited(tmp_path, plan, 1).hit
 
 
 @pytest.mark.usefixtures("fake_model")
-def test_a_row_is_not_begun_behind_the_limit(tmp_path: Path) -> None:
+def test_a_row_is_not_begun_behind_the_limit(tmp_path):
     plan, budget = make_plan(), Budget({"tokens": 1})
     budget.spend({"answer": {"tokens_in": 1, "tokens_out": 0, "flops": {"all-params": 0}}})
     with pytest.raises(LimitReached, match="not begun, as --max-tokens 1 "):
@@ -81,7 +76,7 @@ def test_a_row_is_not_begun_behind_the_limit(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_hours_of_earlier_starts_count(tmp_path: Path) -> None:
+def test_hours_of_earlier_starts_count(tmp_path):
     starts = [("2026-01-01T10:00:00+00:00", "2026-01-01T11:30:00+00:00"), ("2026-01-02T10:00:00+00:00", None)]
     told = {"starts": [{"started": a, "finished": b} for a, b in starts]}
     (tmp_path / "manifest.json").write_text(json.dumps(told))
@@ -93,7 +88,7 @@ def test_hours_of_earlier_starts_count(tmp_path: Path) -> None:
     assert budget.hit.startswith("--max-hours 1 (1.5 h spent)")
 
 
-def test_this_command_counts_its_hours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_this_command_counts_its_hours(monkeypatch):
     budget, now = Budget({"hours": 2.0}), time.monotonic()
     assert budget.left()
     monkeypatch.setattr(time, "monotonic", lambda: now + 7201)
@@ -107,7 +102,7 @@ def test_this_command_counts_its_hours(monkeypatch: pytest.MonkeyPatch) -> None:
         (["run", "--max-tokens=10", "--max-hours", "10"], ["run", "--max-tokens=24", "--max-hours", "10"]),
     ],
 )
-def test_the_command_that_goes_on_has_a_higher_limit(words: list[str], higher: list[str]) -> None:
+def test_the_command_that_goes_on_has_a_higher_limit(words, higher):
     budget = Budget({"tokens": 10})
     budget.spend({"answer": {"tokens_in": 12, "tokens_out": 0, "flops": {"all-params": 0}}})
     assert not budget.left()
@@ -136,14 +131,12 @@ ROW = Forecast("words", "tiny", 6, 0, tokens=600.0, tflops=3.0, how="", hours=2.
         ),
     ],
 )
-def test_the_forecast_says_which_limit_is_hit(
-    limits: dict[str, float], rows: list[Forecast], said: str, tmp_path: Path
-) -> None:
+def test_the_forecast_says_which_limit_is_hit(limits, rows, said, tmp_path):
     plans = [make_plan(method=Plain(Plain.Config()))] * len(rows)
     assert said in outlook(Budget(limits, price=1.0 + ("money" in limits) * 1.2), plans, rows, tmp_path)
 
 
-def test_tflops_that_nobody_counts_are_no_limit(tmp_path: Path) -> None:
+def test_tflops_that_nobody_counts_are_no_limit(tmp_path):
     with pytest.raises(UserError, match="the FLOPs of the reader of words on tiny are not counted"):
         Limited(Budget({"tflops": 1.0}), [make_plan()], tmp_path, [], print)
 
@@ -151,9 +144,7 @@ def test_tflops_that_nobody_counts_are_no_limit(tmp_path: Path) -> None:
 ROWS = ("--dataset", "pocket/musique", "--limit", "3", "--mlflow", "off", "--quiet", "--set", "dataset.tokens=300")
 
 
-def test_the_command_ends_with_3_and_the_command_that_resumes(
-    command: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_ends_with_3_and_the_command_that_resumes(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["harness", "run", "--max-tokens", "60"])
     code, _, err = command("run", "--method", "closed-book", *ROWS, "--max-tokens", "60")
@@ -172,8 +163,6 @@ def test_the_command_ends_with_3_and_the_command_that_resumes(
         (["--max-tokens", "9", "--shard", "1/2"], "leave out --engine and --shard"),
     ],
 )
-def test_limits_that_mean_nothing_are_refused(
-    command: Callable[..., tuple[int, str, str]], options: list[str], said: str
-) -> None:
+def test_limits_that_mean_nothing_are_refused(command, options, said):
     code, _, err = command("run", "--method", "closed-book", *ROWS, *options)
     assert (code, said in err) == (2, True), err

@@ -3,8 +3,6 @@
 import json
 import os
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,7 +14,7 @@ from tests.engine.fakes import make_plan
 USAGE = {"tokens_in": 900, "tokens_out": 100, "seconds": 2.0}
 
 
-def stored(out: Path, name: str, method: str = "words", dataset: str = "tiny", **more: Any) -> None:
+def stored(out, name, method="words", dataset="tiny", **more):
     folder = out / dataset / name
     folder.mkdir(parents=True)
     config = {
@@ -33,7 +31,7 @@ def stored(out: Path, name: str, method: str = "words", dataset: str = "tiny", *
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
-def test_the_nearest_runs_on_this_hardware_give_the_speed(tmp_path: Path) -> None:
+def test_the_nearest_runs_on_this_hardware_give_the_speed(tmp_path):
     plan = make_plan()
     assert hours(plan, 1e6, measured(tmp_path)) == (None, f"no run with fake on {os.cpu_count()} CPUs")
     stored(tmp_path, "other", method="lead", starts=[{"parallel": 2}])  # its calls overlapped: twice as fast
@@ -51,7 +49,7 @@ def test_the_nearest_runs_on_this_hardware_give_the_speed(tmp_path: Path) -> Non
     assert hours(plan, None, known) == (None, "unknown")
 
 
-def test_hours_are_divided_among_workers_and_cost_money(tmp_path: Path) -> None:
+def test_hours_are_divided_among_workers_and_cost_money(tmp_path):
     row = Forecast("words", "tiny", 6, 0, 1e6, 2.0, "stored: ...", 8.0, "524 tokens/s: words, 1 run")
     text = table("2 rows", [row, replace(row, hours=None, speed="no run")], workers=4, price=2.5)
     assert "4 workers: about 2 h, 20.00 at 2.50 for an hour of a worker, without 1 row of unknown speed" in text

@@ -2,12 +2,11 @@
 
 import hashlib
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from harness.config.schema import ModelConfig
-from harness.engine.judge_prompts import PublishedPrompts, published_for
+from harness.engine.judge_prompts import published_for
 from harness.engine.model_judge import PROMPT, VERSION, Case, Judge, Replies, read_prompt, verdict_of
 from harness.errors import ModelOutputError, QuestionError, UserError
 from harness.llm.scripted import Rule, Script, ScriptedModel
@@ -16,17 +15,17 @@ from harness.types import Example, Gold, Question
 CASE = Case("q1", "Who built the mill?", None, ("Ann", "Ann Lee"), "It was Ann.")
 
 
-def make_judge(root: Path, *replies: Rule, name: str = "judge.a", **more: object) -> Judge:
+def make_judge(root, *replies, name="judge.a", **more):
     model = ScriptedModel(Script(replies=list(replies) or [Rule(reply="Yes")]))
     config = ModelConfig(name="a", backend="scripted")
     values = {"identity": {"name": "a"}, "prompt": PROMPT, "prompt_version": VERSION, "max_tokens": 8, **more}
-    judge = Judge(name, config, replies=Replies(root), **values)  # type: ignore[arg-type]
+    judge = Judge(name, config, replies=Replies(root), **values)
     judge.model = model
     return judge
 
 
-def asked(judge: Judge) -> list[str]:
-    return judge.model.prompts  # type: ignore[attr-defined, no-any-return]
+def asked(judge):
+    return judge.model.prompts
 
 
 @pytest.mark.parametrize(
@@ -45,16 +44,16 @@ def asked(judge: Judge) -> list[str]:
         ("...", "unclear"),
     ],
 )
-def test_how_a_reply_is_read(reply: str, verdict: str) -> None:
+def test_how_a_reply_is_read(reply, verdict):
     assert verdict_of(reply) == verdict
 
 
-def test_the_prompt_has_not_changed_under_its_version() -> None:
+def test_the_prompt_has_not_changed_under_its_version():
     digest = hashlib.sha256(PROMPT.text.encode()).hexdigest()[:8]
     assert (VERSION, digest) == ("1", "8dbe937d"), "a changed prompt needs a new VERSION, as scores are not comparable"
 
 
-def test_the_judge_sees_question_options_gold_answers_and_answer(tmp_path: Path) -> None:
+def test_the_judge_sees_question_options_gold_answers_and_answer(tmp_path):
     judge = make_judge(tmp_path)
     judgement = judge.ask(replace(CASE, options=("Ann", "Bob")))
     (prompt,) = asked(judge)
@@ -64,7 +63,7 @@ def test_the_judge_sees_question_options_gold_answers_and_answer(tmp_path: Path)
     assert (judgement.verdict, judgement.score, judgement.flag, judgement.usage["tokens_out"]) == ("yes", 1.0, None, 1)
 
 
-def test_only_what_was_not_asked_before_is_asked(tmp_path: Path) -> None:
+def test_only_what_was_not_asked_before_is_asked(tmp_path):
     first = make_judge(tmp_path).ask(CASE)
     again = make_judge(tmp_path, name="judge.other name")
     known = again.known(replace(CASE, question_id="the same question of another run"))
@@ -82,7 +81,7 @@ def test_only_what_was_not_asked_before_is_asked(tmp_path: Path) -> None:
     assert all(make_judge(tmp_path, **other).known(CASE) is None for other in others)
 
 
-def test_a_damaged_reply_is_asked_for_again(tmp_path: Path) -> None:
+def test_a_damaged_reply_is_asked_for_again(tmp_path):
     make_judge(tmp_path).ask(CASE)
     (path,) = tmp_path.glob("*/*.json")
     for damage in ("{", "[]", '{"reply": "no"}', '{"reply": "no", "usage": 3}'):
@@ -90,7 +89,7 @@ def test_a_damaged_reply_is_asked_for_again(tmp_path: Path) -> None:
         assert make_judge(tmp_path).known(CASE) is None
 
 
-def test_an_answer_that_needs_no_model(tmp_path: Path) -> None:
+def test_an_answer_that_needs_no_model(tmp_path):
     judge = make_judge(tmp_path)
     empty, bare = judge.known(replace(CASE, answer=" \n")), judge.known(replace(CASE, gold=()))
     assert empty is not None
@@ -98,14 +97,14 @@ def test_an_answer_that_needs_no_model(tmp_path: Path) -> None:
     assert [(j.score, bool(j.flag), j.reply) for j in (empty, bare)] == [(0.0, True, None)] * 2
 
 
-def test_a_reply_that_is_missing_is_not_kept(tmp_path: Path) -> None:
+def test_a_reply_that_is_missing_is_not_kept(tmp_path):
     judge = make_judge(tmp_path, Rule(when="never", reply="yes"))
     with pytest.raises(ModelOutputError):
         judge.ask(CASE)
     assert judge.known(CASE) is None
 
 
-def test_a_prompt_of_ones_own(tmp_path: Path) -> None:
+def test_a_prompt_of_ones_own(tmp_path):
     file = tmp_path / "mine.txt"
     file.write_text("{question}|{answers}|{answer}\n", encoding="utf-8")
     prompt, version = read_prompt(str(file))
@@ -125,7 +124,7 @@ def test_a_prompt_of_ones_own(tmp_path: Path) -> None:
         (None, "cannot be read"),
     ],
 )
-def test_a_prompt_that_cannot_be_used(text: str | None, sentence: str, tmp_path: Path) -> None:
+def test_a_prompt_that_cannot_be_used(text, sentence, tmp_path):
     file = tmp_path / "mine.txt"
     if text is not None:
         file.write_text(text, encoding="utf-8")
@@ -146,19 +145,19 @@ PUBLISHED = {
 HISTORY = Example(Question("q1", "Whose?", ("d",)), Gold(("Ann", "Bo"), extra={"judge": "longmemeval/abstention"}))
 
 
-def published(name: str = "longmemeval/abstention") -> PublishedPrompts | None:
+def published(name="longmemeval/abstention"):
     gold = replace(HISTORY.gold, extra={"judge": name})
     return published_for({"q1": replace(HISTORY, gold=gold)})
 
 
-def test_the_published_prompts_are_letter_for_letter() -> None:
+def test_the_published_prompts_are_letter_for_letter():
     found = published()
     assert found is not None
     texts = {kind: hashlib.sha256(prompt.text.encode()).hexdigest()[:8] for kind, prompt in found.prompts.items()}
     assert texts == PUBLISHED, "an editor may have cut a space at the end of a line"
 
 
-def test_a_published_prompt_asks_and_reads_as_its_authors_do(tmp_path: Path) -> None:
+def test_a_published_prompt_asks_and_reads_as_its_authors_do(tmp_path):
     found = published()
     assert found is not None
     judge = make_judge(tmp_path, Rule(reply="No, or yes"), published=found)
@@ -173,5 +172,5 @@ def test_a_published_prompt_asks_and_reads_as_its_authors_do(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["", "../judges/longmemeval/fact", "other/fact"])
-def test_a_name_that_is_no_file_of_published_prompts(name: str) -> None:
+def test_a_name_that_is_no_file_of_published_prompts(name):
     assert published(name) is None

@@ -2,8 +2,6 @@
 
 import sys
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,7 +9,7 @@ from harness.config import registry
 from harness.config.layers import Choices
 from harness.config.schema import ModelConfig
 from harness.engine import model_warnings as embedded
-from harness.engine.plan import Plan, plan_choices
+from harness.engine.plan import plan_choices
 from harness.llm.adapters import prompt_digests
 from harness.method.hooks import Skill
 from methods.reading import SKILLS as READING
@@ -35,7 +33,7 @@ RANDOM = {"name": "random-llama", "backend": "random", "embedded": True}
     ],
     ids=["pocket", "random"],
 )
-def test_the_ticket(model: dict[str, Any], line: str) -> None:
+def test_the_ticket(model, line):
     assert embedded.ticket(ModelConfig(**model)) == line
 
 
@@ -62,14 +60,14 @@ def test_the_ticket(model: dict[str, Any], line: str) -> None:
         (RANDOM, ("musique", "musique"), "random-llama is a random model: its answers are noise"),
     ],
 )
-def test_the_caveat_of_a_stored_run(model: dict[str, Any], dataset: tuple[str, str], sentence: str) -> None:
+def test_the_caveat_of_a_stored_run(model, dataset, sentence):
     assert embedded.caveat(model, dict(zip(("name", "format"), dataset, strict=True))) == sentence
 
 
 # --- skills -----------------------------------------------------------------------------------------------------------
 
 
-def skill(name: str = "answer") -> Skill:
+def skill(name="answer"):
     return Skill(name, "question", lambda *_: pytest.fail("a plan plays no skill"))
 
 
@@ -79,26 +77,26 @@ class Skilled(Echo):
     own: tuple[Skill, ...] = ()
     head = "Answer."
 
-    def skills(self) -> list[Skill]:
+    def skills(self):
         return list(self.own)
 
-    def prompts(self) -> dict[str, str]:
+    def prompts(self):
         return {"answer": self.head}
 
 
-def method(*skills: Skill, head: str = "Answer.") -> Skilled:
+def method(*skills, head="Answer."):
     made = Skilled(Skilled.Config())
     made.own, made.head = skills, head
     return made
 
 
 @pytest.fixture(scope="module")
-def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def weights(tmp_path_factory):
     return tiny_model.make(tmp_path_factory.mktemp("weights"))
 
 
 @pytest.fixture
-def model(weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelConfig:
+def model(weights, tmp_path, monkeypatch):
     """A model that a package carries, with a card for the skill "answer" alone."""
     (tmp_path / "carrier").mkdir()
     (tmp_path / "carrier" / "__init__.py").write_text("")
@@ -125,7 +123,7 @@ def model(weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mod
     ],
     ids=["none", "as trained", "changed", "new", "both"],
 )
-def test_what_the_card_does_not_vouch_for_is_one_warning(told: Skilled, reason: str | None, model: ModelConfig) -> None:
+def test_what_the_card_does_not_vouch_for_is_one_warning(told, reason, model):
     found = embedded.untrained([model, model], told, "mine")
     if reason is None:
         assert found == []
@@ -135,7 +133,7 @@ def test_what_the_card_does_not_vouch_for_is_one_warning(told: Skilled, reason: 
     assert warning.endswith("so it may do worse than its card says  (harness pocket skills)")
 
 
-def test_no_card_or_no_embedded_model_is_no_warning(model: ModelConfig, tmp_path: Path) -> None:
+def test_no_card_or_no_embedded_model_is_no_warning(model, tmp_path):
     new = method(skill("muse"))
     assert embedded.untrained([model], new, "mine")
     assert embedded.untrained([ModelConfig(**RANDOM), ModelConfig(name="m", source="org/m")], new, "mine") == []
@@ -143,9 +141,7 @@ def test_no_card_or_no_embedded_model_is_no_warning(model: ModelConfig, tmp_path
     assert embedded.untrained([model], new, "mine") == []
 
 
-def test_a_method_that_declares_no_skills_is_one_warning_with_an_embedded_model(
-    model: ModelConfig, tmp_path: Path
-) -> None:
+def test_a_method_that_declares_no_skills_is_one_warning_with_an_embedded_model(model, tmp_path):
     (warning,) = embedded.untrained([model, model], Echo(Echo.Config()), "lead")
     assert warning == (
         "'lead' declares no skills, so nobody knows whether tiny was trained on what it asks, and it may understand "
@@ -161,14 +157,14 @@ def test_a_method_that_declares_no_skills_is_one_warning_with_an_embedded_model(
 PRESET = "name: tiny\npackage: carrier\npackage_path: weights\nembedded: true\nwindow: 1024\n"
 
 
-def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, preset: str, **more: Any) -> Plan:
+def plan(tmp_path, monkeypatch, preset, **more):
     (tmp_path / "own" / "models").mkdir(parents=True, exist_ok=True)
     (tmp_path / "own" / "models" / "tiny.yaml").write_text(PRESET)
     monkeypatch.setenv("HARNESS_CONFIGS", str(tmp_path / "own"))
     return plan_choices(Choices(method=preset, dataset="pocket/musique", model="tiny", limit=1, **more))
 
 
-def test_the_plan_warns(model: ModelConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_plan_warns(model, tmp_path, monkeypatch):
     (warning,) = plan(tmp_path, monkeypatch, "bm25").warnings
     assert "'bm25' asks of it now (choose: never trained; prompt 'answer': changed since training; " in warning
     assert plan(tmp_path, monkeypatch, "closed-book").warnings == ()

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,7 +10,7 @@ from harness.config.suites import read
 from harness.cost.flops import ModelShape
 from harness.engine.forecast import Cost
 from harness.engine.numbers_from_runs import cost_of, nearest, settle, visited
-from harness.engine.plan import Plan, plan_choices
+from harness.engine.plan import plan_choices
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
 from methods.raptor.method import Raptor
@@ -24,10 +23,10 @@ RULE = {"narrativeqa": (6, 17), "qasper": (12, 36), "hotpotqa": (3, 9), "musique
 
 
 @pytest.mark.parametrize("dataset", PRINTED)
-def test_the_rule_gives_the_printed_x_within_two_chunks(dataset: str) -> None:
+def test_the_rule_gives_the_printed_x_within_two_chunks(dataset):
     tflops, chunks, nodes = PRINTED[dataset]
 
-    def k(piece: int) -> int:
+    def k(piece):
         cost = cost_of(100, piece, 10, LLAMA)
         return nearest(lambda k: cost(k).flops or 0.0, tflops * 1e12)
 
@@ -40,11 +39,11 @@ def test_the_rule_gives_the_printed_x_within_two_chunks(dataset: str) -> None:
 @pytest.mark.parametrize(
     ("target", "k"), [(0.0, 1), (30.0, 2), (45.0, 3), (34.9, 2), (35.0, 2), (35.1, 3), (40.0, 3), (1000.0, 99)]
 )
-def test_the_nearest_number_and_of_two_the_smaller(target: float, k: int) -> None:
+def test_the_nearest_number_and_of_two_the_smaller(target, k):
     assert nearest(lambda k: 10.0 + 10.0 * k, target) == k
 
 
-def test_the_cost_of_k_pieces() -> None:
+def test_the_cost_of_k_pieces():
     tiny = ModelShape(layers=1, width=2, heads=1, kv_heads=1, head_size=2, mlp=4, vocab=10)
     # W = 2*2*2 + 2*2*2 + 3*2*4 = 40, head 20, embeddings 20, a pair 8: prefill of 26 tokens, then 2 written after.
     prefill = 2 * 80 * 26 + 8 * 26 * 26
@@ -54,7 +53,7 @@ def test_the_cost_of_k_pieces() -> None:
     assert cost_of(6, 10, 2, None)(2) == Cost(28, None)
 
 
-def test_steps_behind_the_stop_and_without_a_node_are_no_visits() -> None:
+def test_steps_behind_the_stop_and_without_a_node_are_no_visits():
     steps = [("start", 0), ("visit", 3), ("start", None), ("study", 5), ("visit", 3)]
     assert visited({"steps": [{"action": action, "node": node} for action, node in steps]}) == 3
 
@@ -62,15 +61,15 @@ def test_steps_behind_the_stop_and_without_a_node_are_no_visits() -> None:
 # --- with a plan ------------------------------------------------------------------------------------------------------
 
 
-def planned(method: str, **sets: Any) -> Plan:
+def planned(method, **sets):
     said = {"profile": "pocket", "suite": read("pocket-pecan-table1"), "limit": 2}
     return plan_choices(Choices(method=method, dataset="pocket/musique", sets=sets, **said))
 
 
-def source(plan: Plan, tokens: tuple[int, int], flops: float, uncounted: int = 0) -> StoredRun:
+def source(plan, tokens, flops, uncounted=0):
     """Two answered questions and a failed one; each answered one wrote 4 tokens."""
 
-    def row(n: int, read: int, error: Any = None) -> dict[str, Any]:
+    def row(n, read, error=None):
         one = {"tokens_in": read, "tokens_out": 0, "flops": {"all-params": flops}, "uncounted": uncounted}
         answer = {"tokens_in": 0, "tokens_out": 4, "flops": {"all-params": flops}, "uncounted": 0}
         study = {"tokens_in": 10**6, "tokens_out": 0, "flops": {"all-params": 1e18}, "uncounted": 0}
@@ -85,7 +84,7 @@ def source(plan: Plan, tokens: tuple[int, int], flops: float, uncounted: int = 0
     return StoredRun(Path("r/pecan--m--1"), plan.config.model_dump(mode="json"), {}, records, [], {})
 
 
-def test_search_and_answer_count_and_a_study_or_a_failed_question_does_not() -> None:
+def test_search_and_answer_count_and_a_study_or_a_failed_question_does_not():
     plan = planned("bm25-topx")
     assert plan.awaits == {"k": "from:pecan"}
     run = source(plan, (400, 600), 1.25e9)
@@ -100,7 +99,7 @@ def test_search_and_answer_count_and_a_study_or_a_failed_question_does_not() -> 
     assert made.origins["method.params.k"] == amount["note"]
 
 
-def _shape(plan: Plan) -> dict[str, Any]:
+def _shape(plan):
     from dataclasses import asdict
 
     from harness.engine.manifest import shape_of_role
@@ -110,7 +109,7 @@ def _shape(plan: Plan) -> dict[str, Any]:
     return asdict(shape)
 
 
-def test_tokens_where_the_flops_of_the_source_are_unknown() -> None:
+def test_tokens_where_the_flops_of_the_source_are_unknown():
     plan = planned("bm25-topx")
     made = settle(plan, {"k": ("pecan", source(plan, (400, 600), 1e9, uncounted=1))})
     amount = made.amounts["k"]
@@ -118,7 +117,7 @@ def test_tokens_where_the_flops_of_the_source_are_unknown() -> None:
     assert (amount["unit"], amount["mean"], amount["value"]) == ("tokens", 504, 4)
 
 
-def test_raptors_nodes_have_a_rule_and_its_traversal_has_none() -> None:
+def test_raptors_nodes_have_a_rule_and_its_traversal_has_none():
     plan = planned("raptor-ct-topx")
     made = settle(plan, {"top_k": ("pecan", source(plan, (400, 600), 1e9, uncounted=1))})
     assert (made.config.method.params["top_k"], made.config.method.params["max_tokens"]) == (4, None)
@@ -128,7 +127,7 @@ def test_raptors_nodes_have_a_rule_and_its_traversal_has_none() -> None:
     assert isinstance(tree.method, Raptor)
 
 
-def test_a_run_that_visited_nothing_gives_no_number_of_nodes() -> None:
+def test_a_run_that_visited_nothing_gives_no_number_of_nodes():
     plan = planned("pecan-no-progress-control")
     with pytest.raises(UserError, match="its records name no visited nodes"):
         settle(plan, {"max_nodes": ("bm25", source(plan, (1, 1), 1.0))})
@@ -138,7 +137,7 @@ def test_a_run_that_visited_nothing_gives_no_number_of_nodes() -> None:
         settle(plan, {"max_nodes": ("bm25", failed)})
 
 
-def test_printed_numbers_say_so() -> None:
+def test_printed_numbers_say_so():
     from harness.engine.manifest import amounts_of
 
     alone = plan_choices(Choices(method="bm25-topx", dataset="pocket/musique", limit=1))

@@ -1,12 +1,9 @@
 """Sampled replies: the seed, the question and the request alone decide a draw; greedy rows are not repeated."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,14 +21,14 @@ ROW = ("--dataset", "pocket/musique", "--set", "dataset.tokens=300", "--mlflow",
 WARM = "model.temperature=1.5"
 
 
-def answers(command: Command, out: str, *more: str, limit: int = 4) -> list[str]:
+def answers(command, out, *more, limit=4):
     code, shown, err = command("run", "--method", "bm25", *ROW, "--limit", str(limit), "--out", out, *more)
     assert code == 0, err
     records = (Path(json.loads(shown)["run"]) / "records.jsonl").read_text().splitlines()
     return [json.loads(line)["prediction"] for line in records]
 
 
-def test_answers_depend_on_seed_and_question_alone(command: Command, monkeypatch: Any, tmp_path: Path) -> None:
+def test_answers_depend_on_seed_and_question_alone(command, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     first = answers(command, "a", "--set", WARM)
     assert answers(command, "b", "--set", WARM, "--parallel", "4") == first
@@ -41,7 +38,7 @@ def test_answers_depend_on_seed_and_question_alone(command: Command, monkeypatch
     assert len({*map(tuple, others), tuple(first)}) == 3
 
 
-def test_no_reply_is_longer_than_max_tokens(command: Command, monkeypatch: Any, tmp_path: Path) -> None:
+def test_no_reply_is_longer_than_max_tokens(command, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     model = part("models", model="pocket-llama", sets={"model.max_tokens": 1})
     assert model.sampling == {"max_tokens": 1}
@@ -62,20 +59,20 @@ GREEDY = Decoding(8, ("\n",))
         ({"temperature": 0.7, "top_p": 0.9}, Decoding(8, (), 0.2, 1.0, 5), Decoding(8, (), 0.2, 1.0, 5)),
     ],
 )
-def test_what_a_method_asks_for_stays(settings: dict[str, Any], asked: Decoding, drawn: Decoding) -> None:
+def test_what_a_method_asks_for_stays(settings, asked, drawn):
     assert Sampling(1, **settings).of(asked, lambda: "context") == drawn
 
 
-def test_requests_draw_by_seed_and_context() -> None:
-    def seed(of_question: int, context: str) -> int:
+def test_requests_draw_by_seed_and_context():
+    def seed(of_question, context):
         return Sampling(of_question, temperature=1.0).of(GREEDY, lambda: context).seed
 
     assert seed(1, "a") == seed(1, "a")
     assert len({seed(1, "a"), seed(1, "b"), seed(2, "a")}) == 3
 
 
-def test_sampling_is_in_the_hash_and_in_no_index() -> None:
-    def plan(*typed: str) -> Any:
+def test_sampling_is_in_the_hash_and_in_no_index():
+    def plan(*typed):
         sets = dict(one.split("=") for one in typed)
         return plan_choices(Choices("pecan", "pocket/musique", profile="pocket", sets=sets))
 
@@ -93,17 +90,17 @@ def test_sampling_is_in_the_hash_and_in_no_index() -> None:
         ({"model.temperature": "-1"}, "greater than or equal to 0"),
     ],
 )
-def test_settings_that_mean_nothing_are_refused(sets: dict[str, str], said: str) -> None:
+def test_settings_that_mean_nothing_are_refused(sets, said):
     with pytest.raises(UserError, match=said):
         plan_choices(Choices("pecan", "pocket/musique", sets=sets))
 
 
-def test_a_judge_is_greedy() -> None:
+def test_a_judge_is_greedy():
     with pytest.raises(UserError, match="a judge is asked greedily"):
         greedy(part("models", model="pocket-llama", sets={"model.temperature": 1}), "a judge")
 
 
-def test_greedy_rows_of_methods_that_draw_nothing_are_run_once(command: Command) -> None:
+def test_greedy_rows_of_methods_that_draw_nothing_are_run_once(command):
     row = ("--dataset", "pocket/musique", "--repeat", "3")
     code, out, err = command("validate", "--method", "bm25,closed-book,random", *row)
     assert (code, out.count("ok  bm25"), out.count("ok  closed-book"), out.count("ok  random")) == (0, 1, 1, 3)
@@ -112,9 +109,9 @@ def test_greedy_rows_of_methods_that_draw_nothing_are_run_once(command: Command)
     assert (code, out.count("ok  bm25"), err) == (0, 3, "")
 
 
-def test_methods_that_say_so_draw_nothing() -> None:
+def test_methods_that_say_so_draw_nothing():
     for name in presets.names("methods"):
-        cls: type[Method] = registry.load(part("methods", method=name).implementation, Method)
+        cls = registry.load(part("methods", method=name).implementation, Method)
         if not vars(cls).get("draws", True):
             assert not any("sampling" in needed for needed in cls.needs.values()), name
             own = [c for c in cls.__mro__ if c.__module__.startswith("methods.")]

@@ -1,7 +1,5 @@
 """Adapters: one base, switched per session; what is named wrongly is refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

@@ -1,8 +1,6 @@
 # ruff: noqa: F811 - fixtures of another file are imported by name
 """Deterministic mode: what a context says is the same to the bit, whatever else is in flight."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

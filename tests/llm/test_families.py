@@ -4,8 +4,6 @@ Each family is built tiny with random weights and goes the way of any model: con
 session. What the session reads in pieces, with probes and branches between them, equals one eager pass as well.
 """
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,10 +1,7 @@
 """The fast tokenizer lays prompts out token for token as transformers' own does."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -18,7 +15,7 @@ MESSAGES = [{"role": "user", "content": " <|end|> a "}, {"role": "assistant", "c
 
 
 @pytest.fixture(scope="session")
-def folder() -> Path:
+def folder():
     """The embedded model's."""
     from pocket.card import EMBEDDED
 
@@ -26,21 +23,21 @@ def folder() -> Path:
 
 
 @pytest.fixture(scope="session")
-def both(folder: Path) -> tuple[Teacher, Teacher]:
+def both(folder):
     from transformers import AutoTokenizer
 
     return Teacher(FastTokenizer(folder)), Teacher(AutoTokenizer.from_pretrained(str(folder)))
 
 
 @given(text=st.text() | st.sampled_from(["<|end|>", "<|begin|><|user|>x", "a\n\nb", " "]))
-def test_the_same_tokens(text: str, both: tuple[Teacher, Teacher]) -> None:
+def test_the_same_tokens(text, both):
     light, whole = both
     assert light.text.plain(text) == whole.text.plain(text)
     assert light.text.trusted(text) == whole.text.trusted(text)
     assert light.offsets(text) == whole.offsets(text)
 
 
-def test_the_same_frame_and_control_tokens(both: tuple[Teacher, Teacher]) -> None:
+def test_the_same_frame_and_control_tokens(both):
     light, whole = both
     assert (light.begin, light.mid, light.next) == (whole.begin, whole.mid, whole.next)
     assert light.text.control == whole.text.control
@@ -49,7 +46,7 @@ def test_the_same_frame_and_control_tokens(both: tuple[Teacher, Teacher]) -> Non
 
 
 @pytest.mark.parametrize("more", [False, True])
-def test_the_same_template(more: bool, both: tuple[Teacher, Teacher]) -> None:
+def test_the_same_template(more, both):
     light, whole = (
         teacher.text.tokenizer.apply_chat_template(MESSAGES, tokenize=False, add_generation_prompt=more)
         for teacher in both
@@ -58,14 +55,14 @@ def test_the_same_template(more: bool, both: tuple[Teacher, Teacher]) -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"\xff{"])
-def test_a_file_that_is_missing_or_broken_is_one_sentence(content: bytes | None, tmp_path: Path) -> None:
+def test_a_file_that_is_missing_or_broken_is_one_sentence(content, tmp_path):
     if content:
         (tmp_path / "tokenizer.json").write_bytes(content)
     with pytest.raises(CannotRun, match=f"the tokenizer in {tmp_path} cannot be read: "):
         FastTokenizer(tmp_path)
 
 
-def test_it_imports_neither_transformers_nor_torch(folder: Path) -> None:
+def test_it_imports_neither_transformers_nor_torch(folder):
     code = (
         "import sys; from pathlib import Path; from harness.llm.fast_tokenizer import FastTokenizer; "
         "from harness.training.teacher import Teacher; Teacher(FastTokenizer(Path(sys.argv[1]))); "

@@ -26,13 +26,13 @@ LAYERS, WIDTH, HEADS, KV, MLP, WINDOW = 2, 64, 4, 2, 96, 256
 TEMPLATE = "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 
 
-def byte_tokens() -> list[str]:
+def byte_tokens():
     from transformers.convert_slow_tokenizer import bytes_to_unicode
 
     return list(bytes_to_unicode().values())
 
 
-def llama() -> torch.nn.Module:
+def llama():
     torch.manual_seed(3)
     config = transformers.LlamaConfig(
         vocab_size=263, hidden_size=WIDTH, intermediate_size=MLP, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
@@ -42,12 +42,12 @@ def llama() -> torch.nn.Module:
     return transformers.LlamaForCausalLM(config).eval()
 
 
-def rotated(weight: np.ndarray, heads: int) -> np.ndarray:
+def rotated(weight, heads):
     """Query and key rows as llama.cpp stores them: the two halves of each head interleaved."""
     return weight.reshape(heads, 2, weight.shape[0] // heads // 2, -1).swapaxes(1, 2).reshape(weight.shape)
 
 
-def tensors(net: torch.nn.Module) -> dict[str, np.ndarray]:
+def tensors(net):
     state = {name: value.detach().numpy() for name, value in net.state_dict().items()}
     found = {"token_embd.weight": state["model.embed_tokens.weight"], "output_norm.weight": state["model.norm.weight"]}
     for layer in range(LAYERS):
@@ -61,7 +61,7 @@ def tensors(net: torch.nn.Module) -> dict[str, np.ndarray]:
     return found
 
 
-def write(path: Path, net: torch.nn.Module, arch: str = "llama", kind: str = "F32", pre: str = "smollm") -> Path:
+def write(path, net, arch="llama", kind="F32", pre="smollm"):
     writer = gguf.GGUFWriter(str(path), arch)
     writer.add_context_length(WINDOW)
     writer.add_embedding_length(WIDTH)
@@ -94,19 +94,19 @@ def write(path: Path, net: torch.nn.Module, arch: str = "llama", kind: str = "F3
 
 
 @pytest.fixture(scope="module")
-def net() -> torch.nn.Module:
+def net():
     return llama()
 
 
 @pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _home(tmp_path, monkeypatch):
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
     unload()
 
 
 # Largest difference of a logit: bfloat16 keeps 8 bits of a weight, Q8_0 as many of the largest in 32.
 @pytest.mark.parametrize(("kind", "apart"), [("F32", 0.02), ("Q8_0", 0.03), ("Q4_1", 0.25)])
-def test_the_converted_model_computes_what_the_original_does(tmp_path, net, kind, apart) -> None:
+def test_the_converted_model_computes_what_the_original_does(tmp_path, net, kind, apart):
     folder, identity = converted(write(tmp_path / "tiny.gguf", net, kind=kind))
     ours = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     ids = torch.arange(3, 60)[None]
@@ -116,7 +116,7 @@ def test_the_converted_model_computes_what_the_original_does(tmp_path, net, kind
     assert set(identity) == {"gguf", "conversion"}
 
 
-def test_sessions_run_on_it_and_each_digit_is_a_token(tmp_path, net) -> None:
+def test_sessions_run_on_it_and_each_digit_is_a_token(tmp_path, net):
     file = write(tmp_path / "tiny.gguf", net)
     config = resolve_part("models", Choices(model=str(file))).parts["model"]
     assert config.name == "tiny"
@@ -131,12 +131,12 @@ def test_sessions_run_on_it_and_each_digit_is_a_token(tmp_path, net) -> None:
         assert abs(sum(s.probe(["1", "2"]).p.values()) - 1) < 1e-6
 
 
-def test_another_pre_tokenizer_is_left_as_transformers_has_it(tmp_path, net) -> None:
+def test_another_pre_tokenizer_is_left_as_transformers_has_it(tmp_path, net):
     folder, _ = converted(write(tmp_path / "tiny.gguf", net, pre="gpt-2"))
     assert transformers.AutoTokenizer.from_pretrained(folder).tokenize("12") == ["12"]
 
 
-def test_it_is_converted_once_also_by_two_processes(tmp_path, net) -> None:
+def test_it_is_converted_once_also_by_two_processes(tmp_path, net):
     file = write(tmp_path / "tiny.gguf", net)
     words = "tests.llm.slow_conversion", [str(file)], tmp_path
     both = [start(*words, tmp_path / str(number), os.environ) for number in range(2)]
@@ -147,7 +147,7 @@ def test_it_is_converted_once_also_by_two_processes(tmp_path, net) -> None:
     assert [path.name for path in folder.parent.iterdir() if path.is_dir()] == [folder.name]
 
 
-def spoil(data: bytes) -> list[tuple[str, bytes, str]]:
+def spoil(data):
     return [
         ("no.gguf", b"PK" + data[2:], "is no GGUF file"),
         ("empty.gguf", b"", "is no GGUF file"),
@@ -157,7 +157,7 @@ def spoil(data: bytes) -> list[tuple[str, bytes, str]]:
     ]
 
 
-def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path, net) -> None:
+def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path, net):
     data = write(tmp_path / "tiny.gguf", net).read_bytes()
     for name, content, sentence in spoil(data):
         (tmp_path / name).write_bytes(content)
@@ -167,7 +167,7 @@ def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path, net) -> None:
         assert not list((tmp_path / "home").glob("gguf/*-1"))
 
 
-def test_an_architecture_that_is_not_read_and_a_missing_file_are_one_sentence(tmp_path, net) -> None:
+def test_an_architecture_that_is_not_read_and_a_missing_file_are_one_sentence(tmp_path, net):
     file = write(tmp_path / "tiny.gguf", net, arch="rwkv6")
     with pytest.raises(CannotRun, match=r"the architecture of 'tiny\.gguf' is not one that transformers reads"):
         converted(file)
@@ -175,7 +175,7 @@ def test_an_architecture_that_is_not_read_and_a_missing_file_are_one_sentence(tm
         local_folder(ModelConfig(name="x", source=str(tmp_path / "gone.gguf")))
 
 
-def test_a_quantisation_that_is_not_known_is_one_sentence(tmp_path, net) -> None:
+def test_a_quantisation_that_is_not_known_is_one_sentence(tmp_path, net):
     file = write(tmp_path / "tiny.gguf", net)
     data, name = bytearray(file.read_bytes()), b"token_embd.weight"
     at = data.index(name) + len(name) + 4 + 2 * 8  # behind the number of dimensions and both of them
@@ -185,13 +185,13 @@ def test_a_quantisation_that_is_not_known_is_one_sentence(tmp_path, net) -> None
         converted(file)
 
 
-def test_another_file_than_the_preset_names_is_refused(tmp_path, net) -> None:
+def test_another_file_than_the_preset_names_is_refused(tmp_path, net):
     file = write(tmp_path / "tiny.gguf", net)
     with pytest.raises(CannotRun, match="is not the one that is expected"):
         converted(file, "0" * 64)
 
 
-def test_mistakes_are_reported_before_a_file_is_converted(tmp_path, net, monkeypatch) -> None:
+def test_mistakes_are_reported_before_a_file_is_converted(tmp_path, net, monkeypatch):
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
     file = write(tmp_path / "tiny.gguf", net)
     choices = Choices(method="bm25", dataset="pocket/musique", model=str(file), sets={"dataset.scorers": ["nope.f1"]})
@@ -200,10 +200,10 @@ def test_mistakes_are_reported_before_a_file_is_converted(tmp_path, net, monkeyp
     assert not (tmp_path / "home" / "gguf").exists()
 
 
-def test_no_room_on_the_disk_leaves_nothing_behind(tmp_path, net, monkeypatch) -> None:
+def test_no_room_on_the_disk_leaves_nothing_behind(tmp_path, net, monkeypatch):
     file = write(tmp_path / "tiny.gguf", net)
 
-    def full(*_: object, **__: object) -> None:
+    def full(*_, **__):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(transformers.PreTrainedModel, "save_pretrained", full)

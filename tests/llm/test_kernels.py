@@ -1,7 +1,5 @@
 """The attention kernels. The CUDA call for all contexts is replaced by one that does what torch documents of it."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """The arena against plain tensors: whatever contexts do, each finds its own keys and values, to the bit."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What methods and the manifest take from a real tokenizer and a real session."""
 
-from __future__ import annotations
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

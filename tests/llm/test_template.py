@@ -1,7 +1,5 @@
 """Cutting chat templates: shapes of the common families (written here), and what is refused."""
 
-from __future__ import annotations
-
 import pytest
 from jinja2 import Environment
 

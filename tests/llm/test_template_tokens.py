@@ -1,7 +1,5 @@
 """Which strings of a template are markers, and how a text for a server is kept off them."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.cost.meter import Meter
@@ -25,7 +23,7 @@ from tests.llm.loopback import Loopback
         (Pieces("<<SYS>>\nBe kind.\n<</SYS>>\n", "<e>", "<b>"), ["<e>", "<b>"], {"<<SYS>>", "<</SYS>>"}),
     ],
 )
-def test_what_a_template_spells(pieces: Pieces, added: list[str], markers: set[str]) -> None:
+def test_what_a_template_spells(pieces, added, markers):
     assert spelled(pieces, added) == markers
 
 
@@ -42,11 +40,11 @@ def test_what_a_template_spells(pieces: Pieces, added: list[str], markers: set[s
         ("", "", 0),
     ],
 )
-def test_text_for_a_server(text: str, sent: str, count: int) -> None:
+def test_text_for_a_server(text, sent, count):
     assert break_in_text(text, {*KNOWN, *OPENING, "USER:", "  ", ""}) == (sent, count)
 
 
-def test_the_record_counts_markers_that_were_broken_up_for_a_server() -> None:
+def test_the_record_counts_markers_that_were_broken_up_for_a_server():
     with Loopback() as server:
         meter = Meter()
         with loaded(server).session(meter) as s:

@@ -1,7 +1,5 @@
 """Tokenizers that put a space in front of every text (SentencePiece's way) must not do so in the middle of a context."""
 
-from __future__ import annotations
-
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast

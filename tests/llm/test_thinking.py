@@ -1,9 +1,5 @@
 """Reasoning models: thinking is no part of the answer or of the context behind it, and is counted apart."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,19 +32,19 @@ HOW = Thinking(tokens=12)
         ("<think>a</think>b</think>c", False, ("<think>a</think>", "b</think>c", True)),
     ],
 )
-def test_a_reply_in_two_parts(text: str, opened: bool, parts: tuple[str, str, bool]) -> None:
+def test_a_reply_in_two_parts(text, opened, parts):
     assert split_thinking(text, HOW, opened) == parts
 
 
 @given(st.text(alphabet="<think>/ \na", max_size=30), st.booleans())
-def test_nothing_is_lost(text: str, opened: bool) -> None:
+def test_nothing_is_lost(text, opened):
     thinking, answer, closed = split_thinking(text, HOW, opened)
     assert thinking + answer == text
     assert closed or not answer
     assert (begins_thinking(text, HOW) is True) == text.lstrip().startswith("<think>")
 
 
-def _server(text: str, finish: str = "stop", reasoning: str | None = None, tokens: int | None = None) -> Any:
+def _server(text, finish="stop", reasoning=None, tokens=None):
     reply = completion(text, finish)
     if reasoning is not None:
         reply["choices"][0]["message"]["reasoning_content"] = reasoning
@@ -69,7 +65,7 @@ def _server(text: str, finish: str = "stop", reasoning: str | None = None, token
         (_server("Paris"), "Paris", "stop", 0, 0),
     ],
 )
-def test_a_server_s_reply(reply: Any, text: str, finish: str, thought: int, unclosed: int) -> None:
+def test_a_server_s_reply(reply, text, finish, thought, unclosed):
     with Loopback([reply]) as server:
         meter = Meter()
         with loaded(server, thinking={"tokens": 12}).session(meter) as s:
@@ -86,14 +82,14 @@ def test_a_server_s_reply(reply: Any, text: str, finish: str, thought: int, uncl
     assert (kept["tokens"], kept["unclosed"]) == (thought, unclosed)
 
 
-def test_what_a_server_cannot_do_and_what_does_not_fit() -> None:
+def test_what_a_server_cannot_do_and_what_does_not_fit():
     facts = model_facts(config("http://127.0.0.1:1/v1", thinking={"tokens": 100}, logprobs=5, window=1000))
     assert (facts.window, facts.capabilities, facts.identity["window"]) == (900, {"sampling"}, 1000)
     facts = model_facts(config("http://127.0.0.1:1/v1", thinking={"tokens": 1000}, window=1000))
     assert facts.problems == ["model.thinking.tokens=1000 fills the whole window of 1000 tokens; set fewer"]
 
 
-def test_a_script_s_thinking_is_counted_apart() -> None:
+def test_a_script_s_thinking_is_counted_apart():
     model = ScriptedModel(Script(replies=[Rule(reply="<think>one two</think> Paris")]))
     model.thinking, meter = HOW, Meter()
     with model.session(meter) as s:
@@ -108,11 +104,11 @@ def thinker(tiny_folder):
     return load_model(ModelConfig(name="thinker", source=str(tiny_folder), thinking={"tokens": 60}))
 
 
-def _ask(model: Any, replies: list[int], monkeypatch: pytest.MonkeyPatch, meter: Meter, **how: Any) -> Any:
+def _ask(model, replies, monkeypatch, meter, **how):
     """Let the model write these tokens one after the other, whatever its logits."""
     stream = list(replies)
 
-    def pick(self: Any, logits: Any) -> int:
+    def pick(self, logits):
         return stream.pop(0) if stream else min(model.stop_ids)
 
     monkeypatch.setattr(sessions.Sampler, "pick", pick)

@@ -1,12 +1,8 @@
 """What identifies a model's tokenizer and chat template is what it is loaded with, wherever they come from."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,7 +14,6 @@ from harness.llm.load import load_model
 from harness.llm.model_info import hash_files, model_facts
 from harness.llm.template import Limits
 from harness.llm.tokenizer_files import place, template_digest
-from tests.datasets.fake_hub import FakeHub
 
 TURN = "{% for m in messages %}<|user|>{{ m.content }}<|end|>{% endfor %}"
 _DOUBLE = {"type": "Replace", "pattern": {"String": "e"}, "content": "eeeee"}
@@ -26,7 +21,7 @@ FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 
 
 @pytest.fixture
-def own(tiny_folder: Path, tmp_path: Path) -> Path:
+def own(tiny_folder, tmp_path):
     """A folder with a tokenizer alone."""
     folder = tmp_path / "own"
     folder.mkdir()
@@ -35,14 +30,14 @@ def own(tiny_folder: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def identity(model: Path, tokenizer: str | Path | None = None, **more: Any) -> dict[str, Any]:
+def identity(model, tokenizer=None, **more):
     told = None if tokenizer is None else str(tokenizer)
     facts = model_facts(ModelConfig(name="m", source=str(model), tokenizer=told, **more))
     assert facts.problems == []
     return facts.identity
 
 
-def test_the_models_own_tokenizer_named_by_its_folder_is_the_same_one(tiny_folder: Path, own: Path) -> None:
+def test_the_models_own_tokenizer_named_by_its_folder_is_the_same_one(tiny_folder, own):
     assert identity(tiny_folder, own) == identity(tiny_folder)
 
 
@@ -58,7 +53,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_every_file_of_a_tokenizer_is_in_the_identity(name: str, tiny_folder: Path, own: Path) -> None:
+def test_every_file_of_a_tokenizer_is_in_the_identity(name, tiny_folder, own):
     before = identity(tiny_folder, own)
     path = own / name
     path.write_text((path.read_text() if path.exists() else "") + "\n")
@@ -66,12 +61,12 @@ def test_every_file_of_a_tokenizer_is_in_the_identity(name: str, tiny_folder: Pa
     assert {key for key in before if before[key] != after[key]} == {CHANGES[name]}
 
 
-def test_the_template_that_is_hashed_is_the_one_that_is_used(tiny_folder: Path, own: Path) -> None:
+def test_the_template_that_is_hashed_is_the_one_that_is_used(tiny_folder, own):
     text = (own / "chat_template.jinja").read_text()
     (own / "chat_template.jinja").write_text(text.replace("{{ bos_token }}", "{{ bos_token }}Yes"))
     config = ModelConfig(name="m", source=str(tiny_folder), tokenizer=str(own))
     model = load_model(config)
-    assert "Yes" in model.text.decode(model.begin)[0]  # type: ignore[attr-defined]
+    assert "Yes" in model.text.decode(model.begin)[0]
     assert identity(tiny_folder, own)["template"] != identity(tiny_folder)["template"]
     # Where the settings hold it, as older folders do, it is that one.
     (own / "chat_template.jinja").unlink()
@@ -82,9 +77,7 @@ def test_the_template_that_is_hashed_is_the_one_that_is_used(tiny_folder: Path, 
     assert template_digest(config, own) != inside
 
 
-def test_a_tokenizer_on_the_hub_is_pinned_hashed_and_loaded_from_there(
-    tiny_folder: Path, own: Path, hub: FakeHub, tmp_path: Path
-) -> None:
+def test_a_tokenizer_on_the_hub_is_pinned_hashed_and_loaded_from_there(tiny_folder, own, hub, tmp_path):
     files = {name: (own / name).read_bytes() for name in FILES}
     other = dict(files, **{"chat_template.jinja": files["chat_template.jinja"] + b"\n"})
     other["tokenizer.json"] += b"\n"
@@ -116,9 +109,7 @@ def test_a_tokenizer_on_the_hub_is_pinned_hashed_and_loaded_from_there(
         ("EMPTY", "has no tokenizer; name a folder or a model that has one"),
     ],
 )
-def test_a_tokenizer_that_is_not_there_is_one_sentence(
-    named: str, sentence: str, tiny_folder: Path, hub: FakeHub, tmp_path: Path
-) -> None:
+def test_a_tokenizer_that_is_not_there_is_one_sentence(named, sentence, tiny_folder, hub, tmp_path):
     hub.add("me/weights", "a" * 40, {"model.safetensors": b"x", "config.json": b"{}"})
     (tmp_path / "empty").mkdir()
     named = named.replace("EMPTY", str(tmp_path / "empty"))
@@ -126,7 +117,7 @@ def test_a_tokenizer_that_is_not_there_is_one_sentence(
     assert re.search(sentence, problem)
 
 
-def test_a_vocabulary_without_tokenizer_json_is_part_of_the_files(tiny_folder: Path, tmp_path: Path) -> None:
+def test_a_vocabulary_without_tokenizer_json_is_part_of_the_files(tiny_folder, tmp_path):
     folder = shutil.copytree(tiny_folder, tmp_path / "m")
     whole = hash_files(folder)
     (folder / "vocab.txt").write_text("a\nb\n")
@@ -146,9 +137,7 @@ def test_a_vocabulary_without_tokenizer_json_is_part_of_the_files(tiny_folder: P
         ({"model": {"type": "WordLevel", "vocab": {"a": 0, "b": 10**9}, "unk_token": "a"}}, "an id of 1,000,000,000"),
     ],
 )
-def test_a_tokenizer_that_takes_all_memory_or_panics_is_refused(
-    change: dict[str, Any], told: str, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tokenizer_that_takes_all_memory_or_panics_is_refused(change, told, tiny_folder, tmp_path, monkeypatch):
     monkeypatch.setattr(tokenizer_files, "Limits", lambda *_: Limits(5.0, 1 << 28, "use another"))
     spec = json.loads((tiny_folder / "tokenizer.json").read_text(encoding="utf-8"))
     (tmp_path / "tokenizer.json").write_text(json.dumps({**spec, **change}), encoding="utf-8")

@@ -18,7 +18,7 @@ QUESTION = Question("q", "Who rowed?", ("d",))
 LONG = " ".join(f"w{i % 10}" for i in range(700))
 
 
-def document(*pages: tuple[str, str]) -> Document:
+def document(*pages):
     """Pages under their titles with a blank line between, as several documents are joined to one."""
     text, passages = "", []
     for title, body in pages:
@@ -43,7 +43,7 @@ def test_a_title_stands_before_the_first_line_of_its_page(pages, contexts):
     assert [found.text[a:b] for a, b in titled_lines(found)] == contexts
 
 
-def ranked(window: int, **settings) -> list[str]:
+def ranked(window, **settings):
     """The contexts that LongLLMLingua ranked, in the order of the text."""
     tools = FakeTools([Rule(reply="Mira")], compressor=Table(window=window), window=20_000)
     method = LongLLMLingua(LongLLMLingua.Config(target_tokens=5000, **settings))

@@ -5,9 +5,6 @@ The sizes here are small enough for every run of the suite: twice two points on 
 
 import json
 import tracemalloc
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +13,7 @@ from harness.config.schema import DatasetConfig
 from harness.cost.meter import Meter
 from harness.datasets import load
 from harness.llm.scripted import Rule, Script, ScriptedModel
-from harness.method import Index, Task
+from harness.method import Task
 from harness.models import MeteredModel
 from harness.storage.index_cache import IndexCache
 from harness.types import Document, Question
@@ -29,7 +26,7 @@ TASK = Task(instruction="Answer.", max_answer_tokens=8)
 QUESTION = Question("q", "Where is mill 17?", ("d",))
 
 
-def story(words: int) -> Document:
+def story(words):
     """A text without repeats, so that no chunk equals another."""
     text = " ".join(f"mill {n} stands" if n % 9 else f"by river {n}.\n" for n in range(words // 3 + words // 30))
     return Document("d", " ".join(text.split(" ")[:words]))
@@ -38,17 +35,17 @@ def story(words: int) -> Document:
 class Counting(ScriptedModel):
     """Two points a call; counts the characters it is asked to tokenise and the summaries it writes."""
 
-    def __init__(self, window: int) -> None:
+    def __init__(self, window):
         script = Script(replies=[Rule(reply="* mill and river\n* river and mill")], window=window)
         super().__init__(script, attention=lambda row, column: 1.0 + len(column) % 7)
         self.characters = self.written = 0
-        self.stop_after: int | None = None
+        self.stop_after = None
 
-    def offsets(self, text: str) -> list[tuple[int, int]]:
+    def offsets(self, text):
         self.characters += len(text)
         return super().offsets(text)
 
-    def pick(self, table: str, context: str) -> Rule:
+    def pick(self, table, context):
         if self.stop_after is not None and self.written >= self.stop_after:
             raise KeyboardInterrupt
         self.written += 1
@@ -58,48 +55,48 @@ class Counting(ScriptedModel):
 class Vectors:
     """An encoder whose vectors cost nothing to make."""
 
-    def encode(self, texts: list[str], kind: str) -> np.ndarray:
+    def encode(self, texts, kind):
         return np.ones((len(texts), 4), dtype=np.float32)
 
 
 class Desk:
     """The tools of a method: a counting model, durable parts on disk, and what was said of the progress."""
 
-    def __init__(self, folder: Path, window: int = 1024) -> None:
+    def __init__(self, folder, window=1024):
         self.reader, self.meter, self.seed, self.task, self.question = Counting(window), Meter(), 0, TASK, None
         key = {"method": "methods.pecan:Pecan", "document": "d"}
         self.parts = IndexCache(folder, note=lambda text: None).parts(key)
         self.phase = self.meter.phase
-        self.made: list[str] = []
-        self.said: list[tuple[int, int, str]] = []
+        self.made = []
+        self.said = []
 
-    def model(self, role: str = "reader") -> MeteredModel:
+    def model(self, role="reader"):
         return MeteredModel(self.reader, self.meter, role)
 
-    def encoder(self, role: str = "encoder") -> Any:
+    def encoder(self, role="encoder"):
         return Vectors()
 
-    def map(self, fn: Callable[[Any], Any], items: Any) -> list[Any]:
+    def map(self, fn, items):
         return [fn(item) for item in items]
 
-    def keep(self, key: str, fn: Callable[[], Any]) -> Any:
-        def make() -> Any:
+    def keep(self, key, fn):
+        def make():
             self.made.append(key)
             return fn()
 
         return self.parts.keep(key, make, self.meter)
 
-    def progress(self, done: int, total: int, what: str) -> None:
+    def progress(self, done, total, what):
         self.said.append((done, total, what))
 
 
-def index(words: int, folder: Path) -> tuple[Index, Desk]:
+def index(words, folder):
     desk = Desk(folder)
     method = Pecan(Pecan.Config(chunk_tokens=60, window=1024, reserve=64))
-    return method.index(story(words), desk), desk  # type: ignore[arg-type]
+    return method.index(story(words), desk), desk
 
 
-def test_the_work_of_an_index_grows_with_the_text(tmp_path: Path) -> None:
+def test_the_work_of_an_index_grows_with_the_text(tmp_path):
     share = {}
     for words in (SMALL, LARGE):
         made, desk = index(words, tmp_path / str(words))
@@ -117,7 +114,7 @@ def test_the_work_of_an_index_grows_with_the_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "method", [FullContext(FullContext.Config()), BM25(BM25.Config(chunk_tokens=60))], ids=["full-context", "bm25"]
 )
-def test_the_work_of_an_answer_grows_with_the_text(method: Any, tmp_path: Path) -> None:
+def test_the_work_of_an_answer_grows_with_the_text(method, tmp_path):
     share = []
     for words in (SMALL, LARGE):
         desk, document = Desk(tmp_path), story(words)
@@ -127,7 +124,7 @@ def test_the_work_of_an_answer_grows_with_the_text(method: Any, tmp_path: Path) 
     assert share[1] < 1.1 * share[0]
 
 
-def _peak(work: Callable[[], Any]) -> int:
+def _peak(work):
     """Most bytes that `work` held at a time."""
     tracemalloc.start()
     try:
@@ -137,24 +134,24 @@ def _peak(work: Callable[[], Any]) -> int:
         tracemalloc.stop()
 
 
-def test_the_memory_of_an_index_grows_with_the_text(tmp_path: Path) -> None:
+def test_the_memory_of_an_index_grows_with_the_text(tmp_path):
     index(600, tmp_path / "warm")  # what is imported and compiled on the way is not the index's
     small = _peak(lambda: index(SMALL, tmp_path / "small"))
     large = _peak(lambda: index(LARGE, tmp_path / "large"))
     assert large < 1.2 * LARGE / SMALL * small
 
 
-def test_a_stopped_index_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_a_stopped_index_goes_on_where_it_stopped(tmp_path):
     whole, undisturbed = index(SMALL, tmp_path / "whole")
     desk = Desk(tmp_path / "cut")
     method = Pecan(Pecan.Config(chunk_tokens=60, window=1024, reserve=64))
     desk.reader.stop_after = 3
     with pytest.raises(KeyboardInterrupt):
-        method.index(story(SMALL), desk)  # type: ignore[arg-type]
+        method.index(story(SMALL), desk)
     kept = sorted((tmp_path / "cut").rglob("*.parts/*/data.json"))
     before = {path: path.stat().st_mtime_ns for path in kept}
     again = Desk(tmp_path / "cut")
-    resumed = method.index(story(SMALL), again)  # type: ignore[arg-type]
+    resumed = method.index(story(SMALL), again)
     assert len(kept) == 3
     assert again.reader.written == undisturbed.reader.written - 3
     assert again.made == undisturbed.made[3:]
@@ -167,13 +164,13 @@ def test_a_stopped_index_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert again.meter.usage()["answer"]["tokens_in"] == undisturbed.meter.usage()["answer"]["tokens_in"]
 
 
-def _config(path: Path) -> DatasetConfig:
+def _config(path):
     fields = {"name": "t", "format": "narrativeqa", "data": str(path), "split": "test", "instruction": "Answer."}
     return DatasetConfig.model_validate({**fields, "max_answer_tokens": 8, "scorers": ("flashrag.acc",)})
 
 
 @pytest.mark.parametrize("form", ["rows", "official"])
-def test_a_story_that_thirty_questions_share_is_held_once(tmp_path: Path, form: str) -> None:
+def test_a_story_that_thirty_questions_share_is_held_once(tmp_path, form):
     text = "x" * 2_000_000  # as long as the longest story
     names = [f"{n:040}" for n in range(3)]
     if form == "rows":

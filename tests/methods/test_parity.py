@@ -1,7 +1,5 @@
 """Outputs of the authors' programs on made-up inputs (docs/parity.md): a change of ours shows here."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from methods.compression.selective import _groups
@@ -15,7 +13,7 @@ from methods.raptor.tree import _mixture
 from tests.methods.conftest import FakeTools
 
 
-def test_hipporag_ranks_passages_as_its_program_does() -> None:
+def test_hipporag_ranks_passages_as_its_program_does():
     """OSU-NLP-Group/HippoRAG at c617143: the walk from two kept triples, with similar phrases."""
     index = {
         "facts": [["a", "is", "b"], ["b", "is", "c"], ["d", "is", "e"], ["c", "of", "a"]],
@@ -27,7 +25,7 @@ def test_hipporag_ranks_passages_as_its_program_does() -> None:
     assert np.allclose(found, [0.059241, 0.006632, 0.068458, 0.004608], atol=2e-6)
 
 
-def test_raptor_clusters_points_as_its_program_does() -> None:
+def test_raptor_clusters_points_as_its_program_does():
     """parthsarthi03/raptor at 2e3e83e: three groups of points, two of which touch, are two components."""
     dice = np.random.default_rng(3)
     points = np.concatenate([dice.normal(centre, 0.6, (40, 3)) for centre in (0, 1.2, 4)])
@@ -35,7 +33,7 @@ def test_raptor_clusters_points_as_its_program_does() -> None:
     assert [(len(group), int(group.sum())) for group in groups] == [(80, 3160), (40, 3980)]
 
 
-def test_longrefiner_scores_nodes_as_its_program_does() -> None:
+def test_longrefiner_scores_nodes_as_its_program_does():
     """ignorejjj/LongRefiner at ad5ca56: an abstract, a section with two sub-sections, a section; weight 0.3."""
     kinds = [
         ("abstract", "", -1), ("paragraph", "", 0), ("paragraph", "", 0),
@@ -52,7 +50,7 @@ def test_longrefiner_scores_nodes_as_its_program_does() -> None:
     assert np.allclose([scores[i] for i in theirs], list(theirs.values()), atol=1e-6)
 
 
-def test_selective_context_ends_sentences_as_its_program_does() -> None:
+def test_selective_context_ends_sentences_as_its_program_does():
     """liyucheng09/Selective_Context at 3074343: not behind titles and abbreviations, not behind "!"."""
     text = "Mr. Abel took his Ph.D. at Kelford (est. 1719). It was e.g. a mill! Was it? U.S. rivers fell. He left."
     units = units_of(text, FakeTools().model())
@@ -61,7 +59,7 @@ def test_selective_context_ends_sentences_as_its_program_does() -> None:
     assert found == [*theirs, "He left."]
 
 
-def test_qrhead_scores_a_chunk_as_its_program_does() -> None:
+def test_qrhead_scores_a_chunk_as_its_program_does():
     """princeton-pli/QRHead at 7a668e7: two heads, summed; the token far below the others is left out."""
     asked = np.array([[[0.1, 0.2, 0.1, 0.15, 0.1, 0.2, 0.1, 0.0]], [[0.3, 0.1, 0.2, 0.2, 0.1, 0.1, 0.1, 0.2]]])
     null = np.array([[[0.0] * 7 + [2.0]], [[0.1] * 8]])

@@ -13,7 +13,7 @@ WORDS = " ".join(f"w{n}" for n in range(60))
 REPLY = Rule(reply="* one two\n* three")
 
 
-def shown(batch_tokens: int | None, **params: object) -> list[str]:
+def shown(batch_tokens, **params):
     """What stands between head and tail of every call of a graph over 20 chunks of three words."""
     tools = FakeTools([REPLY], attention=lambda row, column: 0.1)
     config = {"chunk_tokens": 3, "reserve": 20, "similarity": False, "batch_tokens": batch_tokens, **params}

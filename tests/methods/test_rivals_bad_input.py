@@ -3,14 +3,12 @@
 import json
 import re
 import time
-from typing import Any
 
 import numpy as np
 import pytest
 
 from harness.llm import scripted
 from harness.llm.scripted import Rule
-from harness.method import Method
 from harness.types import Document, Question
 from methods.compression import LLMLingua, LongLLMLingua, SelectiveContext
 from methods.memwalker import MemWalker
@@ -35,20 +33,20 @@ PIECES = re.compile(r"\s*(?:[\u3000-\u9fff\uff00-\uffef]|[^\s\u3000-\u9fff\uff00
 
 
 @pytest.fixture(autouse=True)
-def _pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def _pieces(monkeypatch):
     monkeypatch.setattr(scripted, "_TOKEN", PIECES)
 
 
 class Tools(FakeTools):
-    def reranker(self, role: str = "reranker") -> ByLength:
+    def reranker(self, role="reranker"):
         return ByLength()
 
 
-def chunked(kind: type[Method], **more: Any) -> Method:
+def chunked(kind, **more):
     return kind(kind.Config(**{"chunk_tokens": 50, "k": 3, **more}))
 
 
-ROWS: dict[str, Method] = {
+ROWS = {
     "bm25": chunked(BM25),
     "bm25-packed": chunked(BM25, chunks="packed"),
     "bm25-six-sentences": chunked(BM25, **SIX),
@@ -69,20 +67,20 @@ ROWS: dict[str, Method] = {
 }
 
 
-def answered(method: Method, text: str, encoder: Any = None) -> tuple[Any, Tools]:
+def answered(method, text, encoder=None):
     replies = [Rule(when="Action:", reply="Action: 0"), Rule(reply="Mira")]
     tools = Tools(replies, compressor=Table(), similarity=encoder or Vectors(), window=16_384)
     document, question = Document("d", text), Question("q", "\u6821\u957f\u662f\u8c01 word7?", ("d",))
-    index = method.index(document, tools) if method.scope == "document" else {}  # type: ignore[arg-type]
+    index = method.index(document, tools) if method.scope == "document" else {}
     json.dumps({k: v for k, v in index.items() if not isinstance(v, np.ndarray)})
-    return method.answer(question, [document], [index], tools), tools  # type: ignore[arg-type]
+    return method.answer(question, [document], [index], tools), tools
 
 
 @pytest.mark.parametrize("row", ROWS)
 @pytest.mark.parametrize(
     "text", [CHINESE, ENDLESS, GLUED, "\u6821", "."], ids=["chinese", "endless", "glued", "one", "mark"]
 )
-def test_every_row_answers_from_what_is_in_the_text(row: str, text: str) -> None:
+def test_every_row_answers_from_what_is_in_the_text(row, text):
     began = time.process_time()
     told, tools = answered(ROWS[row], text)
     assert time.process_time() - began < 10
@@ -99,7 +97,7 @@ def test_every_row_answers_from_what_is_in_the_text(row: str, text: str) -> None
 
 
 @pytest.mark.parametrize("row", ["longllmlingua", "llmlingua", "selective-context"])
-def test_a_target_smaller_than_one_context_still_reads_some_of_it(row: str) -> None:
+def test_a_target_smaller_than_one_context_still_reads_some_of_it(row):
     method = type(ROWS[row])(type(ROWS[row]).Config(target_tokens=1))
     told, _ = answered(method, "one w3 three w9 five w1 seven. " * 40)
     assert told.text == "Mira"

@@ -1,7 +1,5 @@
 """A scheduler of threads and tools.map inside of it: who waits for whom, and what ends them."""
 
-from __future__ import annotations
-
 import faulthandler
 import os
 import subprocess
@@ -9,8 +7,6 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import pytest
 
@@ -25,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("fake_model")
 
 
 @pytest.fixture(autouse=True)
-def _no_deadlock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _no_deadlock(monkeypatch):
     """A deadlock ends the process with everyone's stack, instead of a suite that hangs; and no pass begins early."""
     monkeypatch.setattr(crews, "MAX_WAIT", 200.0)
     faulthandler.dump_traceback_later(900, exit=True)
@@ -40,34 +36,34 @@ class Batches:
 
     ahead = False
 
-    def __init__(self) -> None:
-        self.runs: list[list[int]] = []
+    def __init__(self):
+        self.runs = []
 
-    def take(self, asks: Sequence[int]) -> Sequence[int]:
+    def take(self, asks):
         return range(len(asks))
 
-    def run(self, asks: Sequence[int]) -> list[Any]:
+    def run(self, asks):
         self.runs.append(sorted(asks))
         return [ValueError(f"{n} is bad") if n < 0 else 2 * n for n in asks]
 
 
-def together(*works: Callable[[], None], places: int = 8) -> None:
+def together(*works, places=8):
     scheduler = Scheduler(places)
     scheduler.start(*works)
     scheduler.wait()
 
 
-def slot() -> Scheduler:
+def slot():
     scheduler = current()
     assert scheduler is not None
     return scheduler
 
 
-def test_a_pass_holds_what_everybody_asks_for() -> None:
+def test_a_pass_holds_what_everybody_asks_for():
     lane, got = Batches(), {}
 
-    def asking(n: int) -> Callable[[], None]:
-        def work() -> None:
+    def asking(n):
+        def work():
             got[n] = [slot().do(lane, 10 * n + k) for k in range(3)]
 
         return work
@@ -77,21 +73,21 @@ def test_a_pass_holds_what_everybody_asks_for() -> None:
     assert got == {n: [20 * n, 20 * n + 2, 20 * n + 4] for n in range(4)}
 
 
-def test_a_member_that_fails_or_never_asks_or_is_slow_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_that_fails_or_never_asks_or_is_slow_holds_up_nobody(monkeypatch):
     monkeypatch.setattr(crews, "MAX_WAIT", 0.02)
     lane, order = Batches(), []
     asked = threading.Event()
 
-    def asks() -> None:
+    def asks():
         with pytest.raises(ValueError, match="-1 is bad"):
             slot().do(lane, -1)
         order.append(slot().do(lane, 1))
         asked.set()
 
-    def never_asks() -> None:
+    def never_asks():
         order.append(0)
 
-    def slow() -> None:
+    def slow():
         assert asked.wait(60), "it waited for a member that waits for something unknown"
         order.append(slot().do(lane, 5))
 
@@ -99,15 +95,15 @@ def test_a_member_that_fails_or_never_asks_or_is_slow_holds_up_nobody(monkeypatc
     assert order == [0, 2, 10]
 
 
-def test_what_a_pass_does_not_take_stays_queued_beside_what_the_others_ask_next() -> None:
+def test_what_a_pass_does_not_take_stays_queued_beside_what_the_others_ask_next():
     class Narrow(Batches):
-        def take(self, asks: Sequence[int]) -> Sequence[int]:
+        def take(self, asks):
             return [0, *(n for n in range(1, len(asks)) if asks[n] < 100)]  # one long ask a pass, the oldest
 
     lane, got = Narrow(), {}
 
-    def asking(*numbers: int) -> Callable[[], None]:
-        def work() -> None:
+    def asking(*numbers):
+        def work():
             got[numbers] = [slot().do(lane, n) for n in numbers]
 
         return work
@@ -120,22 +116,22 @@ def test_what_a_pass_does_not_take_stays_queued_beside_what_the_others_ask_next(
     assert len(lane.runs) == 4, "whoever writes goes on in every pass"
 
 
-def test_a_member_that_is_late_delays_one_pass_and_one_outside_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_that_is_late_delays_one_pass_and_one_outside_none(monkeypatch):
     monkeypatch.setattr(crews, "MAX_WAIT", 0.05)
     lane, done, seconds = Batches(), threading.Event(), {}
 
-    def asks() -> None:
+    def asks():
         began = time.monotonic()
         for n in range(40):
             slot().do(lane, n)
         seconds[len(seconds)] = time.monotonic() - began
         done.set()
 
-    def late() -> None:
+    def late():
         assert done.wait(60)
         assert slot().do(lane, 1) == 2, "it takes part again"
 
-    def outside() -> None:
+    def outside():
         with slot().outside():
             late()
 
@@ -148,14 +144,14 @@ def test_a_member_that_is_late_delays_one_pass_and_one_outside_none(monkeypatch:
     assert seconds[1] < 100
 
 
-def test_calls_go_before_passes_and_run_in_one_thread() -> None:
+def test_calls_go_before_passes_and_run_in_one_thread():
     lane, threads = Batches(), []
 
-    def calls() -> None:
+    def calls():
         slot().call(lambda: threads.append(threading.current_thread().name))
         assert slot().do(lane, 1) == 2
 
-    def asks() -> None:
+    def asks():
         assert slot().do(lane, 2) == 4
 
     together(calls, asks)
@@ -163,17 +159,17 @@ def test_calls_go_before_passes_and_run_in_one_thread() -> None:
 
 
 @pytest.mark.parametrize(("call", "error"), [("take", LookupError), ("run", SystemExit)])
-def test_a_lane_that_breaks_fails_its_asks_and_the_next_ones_work(call: str, error: type[BaseException]) -> None:
+def test_a_lane_that_breaks_fails_its_asks_and_the_next_ones_work(call, error):
     lane = Batches()
     real = getattr(lane, call)
 
-    def broken(_: Sequence[int]) -> None:
+    def broken(_):
         setattr(lane, call, real)
         raise error
 
     setattr(lane, call, broken)
 
-    def work() -> None:
+    def work():
         with pytest.raises(error):
             slot().do(lane, 1)
         assert slot().do(lane, 2) == 4
@@ -182,10 +178,10 @@ def test_a_lane_that_breaks_fails_its_asks_and_the_next_ones_work(call: str, err
     assert lane.runs == [[2]]
 
 
-def test_no_more_members_work_than_there_are_places() -> None:
+def test_no_more_members_work_than_there_are_places():
     working, most, lock = [0], [0], threading.Lock()
 
-    def work() -> None:
+    def work():
         with lock:
             working[0] += 1
             most[0] = max(most[0], working[0])
@@ -197,11 +193,11 @@ def test_no_more_members_work_than_there_are_places() -> None:
     assert most[0] <= 3
 
 
-def test_stopped_members_end_at_their_next_call() -> None:
+def test_stopped_members_end_at_their_next_call():
     lane, scheduler, ended = Batches(), Scheduler(3), []
     claims, held = Claims(), threading.Event()
 
-    def endless() -> None:
+    def endless():
         try:
             with claims.hold("x"):
                 held.set()
@@ -211,7 +207,7 @@ def test_stopped_members_end_at_their_next_call() -> None:
             ended.append("endless")
             raise
 
-    def waits() -> None:
+    def waits():
         held.wait(60)
         try:
             with claims.hold("x"):
@@ -228,10 +224,10 @@ def test_stopped_members_end_at_their_next_call() -> None:
     assert sorted(ended) == ["endless", "waits"]
 
 
-def test_one_member_at_a_time_holds_a_claim_and_the_others_hold_up_no_pass() -> None:
+def test_one_member_at_a_time_holds_a_claim_and_the_others_hold_up_no_pass():
     lane, claims, inside, most = Batches(), Claims(), [0], [0]
 
-    def work() -> None:
+    def work():
         with claims.hold("key"), claims.hold("key"):  # the one who holds it may ask again
             inside[0] += 1
             most[0] = max(most[0], inside[0])
@@ -245,15 +241,15 @@ def test_one_member_at_a_time_holds_a_claim_and_the_others_hold_up_no_pass() -> 
 # -- tools.map ---------------------------------------------------------------------------------------------------------
 
 
-def event(new: int, phase: str = "index") -> Event:
+def event(new, phase="index"):
     return Event("reader", "m", phase, "prefill", new)
 
 
-def mapped(fn: Callable[[int], Any], items: list[int], meter: Meter, places: int = 4) -> Any:
+def mapped(fn, items, meter, places=4):
     """The result of a map in a scheduler, or the exception it raised."""
-    found: list[Any] = []
+    found = []
 
-    def work() -> None:
+    def work():
         try:
             found.append(map_together(slot(), fn, items, meter))
         except KeyError as error:
@@ -264,12 +260,12 @@ def mapped(fn: Callable[[int], Any], items: list[int], meter: Meter, places: int
 
 
 @pytest.mark.parametrize("places", [1, 2, 16])
-def test_a_map_keeps_the_order_of_results_and_costs(places: int) -> None:
+def test_a_map_keeps_the_order_of_results_and_costs(places):
     meter, lane = Meter("index"), Batches()
     meter.record(event(1000), SHAPE)
     before = meter.flops("full")
 
-    def item(n: int) -> int:
+    def item(n):
         slot().do(lane, 0)
         time.sleep(0.002 * (5 - n))  # the later ones are faster
         meter.record(event(n + 1), SHAPE)
@@ -292,10 +288,10 @@ def test_a_map_keeps_the_order_of_results_and_costs(places: int) -> None:
 
 
 @pytest.mark.parametrize("places", [1, 3, 8])
-def test_the_first_failure_in_order_is_raised_and_no_further_item_begun(places: int) -> None:
+def test_the_first_failure_in_order_is_raised_and_no_further_item_begun(places):
     meter, begun = Meter("index"), []
 
-    def item(n: int) -> None:
+    def item(n):
         begun.append(n)
         meter.record(event(1), None)
         time.sleep(0.01 if n == 1 else 0)
@@ -308,14 +304,14 @@ def test_the_first_failure_in_order_is_raised_and_no_further_item_begun(places: 
     assert len(meter.events) == len(begun), "what has begun is waited for and booked"
 
 
-def test_maps_inside_maps_and_a_map_of_nothing() -> None:
+def test_maps_inside_maps_and_a_map_of_nothing():
     meter, lane = Meter("index"), Batches()
 
-    def inner(n: int) -> int:
+    def inner(n):
         meter.record(event(n), None)
         return int(slot().do(lane, n))
 
-    def outer(n: int) -> list[int]:
+    def outer(n):
         return map_together(slot(), inner, [10 * n, 10 * n + 1], meter)
 
     assert mapped(outer, [1, 2, 3], meter, 3) == [[20, 22], [40, 42], [60, 62]]
@@ -323,18 +319,18 @@ def test_maps_inside_maps_and_a_map_of_nothing() -> None:
     assert mapped(inner, [], meter) == []
 
 
-def test_a_stop_before_a_helper_has_begun_still_ends_the_map(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_before_a_helper_has_begun_still_ends_the_map(monkeypatch):
     """The helper's thread is there, but the run ends before its first look at whether it does: it never works."""
     check, stopped, raised = Scheduler.check, threading.Event(), []
     calling = threading.local()
 
-    def late(self: Scheduler) -> None:
+    def late(self):
         if not hasattr(calling, "own"):
             calling.own = True
             assert stopped.wait(60)
         check(self)
 
-    def work() -> None:
+    def work():
         calling.own = True
         monkeypatch.setattr(Scheduler, "check", late)
         try:
@@ -343,7 +339,7 @@ def test_a_stop_before_a_helper_has_begun_still_ends_the_map(monkeypatch: pytest
             raised.append(True)
             raise
 
-    def stop() -> None:
+    def stop():
         while len(scheduler._members) < 2:
             time.sleep(0.005)
         scheduler.stop()
@@ -400,7 +396,7 @@ def test_only_the_thread_of_the_passes_has_helpers():
 
 def test_a_member_may_begin_while_torch_is_being_imported(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))
-    done: list[int] = []
+    done = []
     scheduler = Scheduler(1)
     scheduler.start(lambda: done.append(1))
     scheduler.wait()

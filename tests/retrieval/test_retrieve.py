@@ -1,13 +1,8 @@
 """`harness retrieve`: the libraries' own ranking, whole documents by best passage, resumed builds, mistakes named."""
 
-from __future__ import annotations
-
 import gzip
 import importlib.util
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import bm25s
 import faiss
@@ -35,7 +30,7 @@ KILT = {
 }
 
 
-def passages(count: int = 60, seed: int = 0) -> list[tuple[str, str]]:
+def passages(count=60, seed=0):
     """(title, text) of passages of 1 to 9 documents each, some of which come back later."""
     dice = np.random.default_rng(seed)
     titles = np.repeat([f"Page {n}" for n in range(count)], dice.integers(1, 9, count))[:count]
@@ -43,37 +38,35 @@ def passages(count: int = 60, seed: int = 0) -> list[tuple[str, str]]:
     return [(str(title), " ".join(dice.choice(WORDS, dice.integers(3, 30)))) for title in titles]
 
 
-def flashrag(path: Path, rows: list[tuple[str, str]]) -> Path:
+def flashrag(path, rows):
     contents = [{"id": str(n), "contents": f'"{title}"\n{text}'} for n, (title, text) in enumerate(rows)]
     return write_lines(path, contents)
 
 
-def questions(answer: str = "mira") -> list[OpenRow]:
+def questions(answer="mira"):
     return [OpenRow(f"q{n}", text, (answer,)) for n, text in enumerate(ASKED)]
 
 
-def silent(stage: str, done: int, total: int | None) -> None:
+def silent(stage, done, total):
     """Report nothing."""
 
 
-def run(
-    folder: Path, corpus: Path, encoder: EncoderConfig | None = None, report: Callable[..., None] = silent, **more: Any
-) -> list[dict[str, Any]]:
+def run(folder, corpus, encoder=None, report=silent, **more):
     out = folder / "out.jsonl"
     request = Request(corpus, encoder, more.pop("top", 4), more.pop("words", 100), folder / "index", out)
     retrieve(request, more.pop("rows", questions()), {}, report)
     return [json.loads(line) for line in out.read_text().splitlines()]
 
 
-def ranked(scores: np.ndarray, titles: list[str], top: int) -> list[tuple[str, float]]:
+def ranked(scores, titles, top):
     """The titles by their best score, straight from the scores of all passages."""
-    best: dict[str, float] = {}
+    best = {}
     for n in np.argsort(-scores, kind="stable"):
         best.setdefault(titles[n], float(scores[n]))
     return list(best.items())[:top]
 
 
-def test_bm25_ranks_as_one_index_of_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bm25_ranks_as_one_index_of_the_library(tmp_path, monkeypatch):
     monkeypatch.setattr(bm25_index, "SIZE", 7)
     monkeypatch.setattr(maxp, "_AT_FIRST", 1)  # most questions need a second search
     rows = passages()
@@ -88,16 +81,14 @@ def test_bm25_ranks_as_one_index_of_the_library(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.fixture(scope="module")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> EncoderConfig:
+def encoder(tmp_path_factory):
     from tests.embed.saved_models import saved
 
     folder = saved(tmp_path_factory.mktemp("encoder") / "net")
     return EncoderConfig(name="tiny", source=folder, query_prefix="query : ", passage_prefix="passage : ", device="cpu")
 
 
-def test_an_encoder_ranks_as_the_libraries_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoder: EncoderConfig
-) -> None:
+def test_an_encoder_ranks_as_the_libraries_do(tmp_path, monkeypatch, encoder):
     from sentence_transformers import SentenceTransformer
 
     monkeypatch.setattr(dense_index, "SIZE", 16)
@@ -119,9 +110,7 @@ def test_an_encoder_ranks_as_the_libraries_do(
 
 
 @pytest.mark.parametrize("dense", [False, True], ids=["bm25", "dense"])
-def test_a_killed_build_resumes_to_the_same_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoder: EncoderConfig, dense: bool
-) -> None:
+def test_a_killed_build_resumes_to_the_same_bytes(tmp_path, monkeypatch, encoder, dense):
     monkeypatch.setattr(bm25_index, "SIZE", 16)
     monkeypatch.setattr(dense_index, "SIZE", 16)
     chosen = encoder if dense else None
@@ -129,9 +118,9 @@ def test_a_killed_build_resumes_to_the_same_bytes(
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
     run(tmp_path / "a", corpus, chosen)
-    stages: list[tuple[str, int]] = []
+    stages = []
 
-    def killed(stage: str, done: int, total: int | None) -> None:
+    def killed(stage, done, total):
         stages.append((stage, done))
         if done >= 32 and stage.split()[0] in kills:
             kills.remove(stage.split()[0])
@@ -149,7 +138,7 @@ def test_a_killed_build_resumes_to_the_same_bytes(
     assert files == {p.relative_to(tmp_path / "b"): p.read_bytes() for p in (tmp_path / "b").rglob("*") if p.is_file()}
 
 
-def test_kilt_pages_are_cut_into_passages_and_the_loader_reads_the_result(tmp_path: Path) -> None:
+def test_kilt_pages_are_cut_into_passages_and_the_loader_reads_the_result(tmp_path):
     pages = [KILT, {"wikipedia_id": 7, "wikipedia_title": "Empty", "text": []}]
     pages.append({"wikipedia_id": "8", "wikipedia_title": "Norb", "text": ["Norb\n", "A river lies north.\n"]})
     corpus = tmp_path / "kilt.json.gz"
@@ -172,7 +161,7 @@ def test_kilt_pages_are_cut_into_passages_and_the_loader_reads_the_result(tmp_pa
     assert ours.documents[theirs.examples[0].question.document_ids[0]] in theirs.documents.values()
 
 
-def test_answers_change_nothing_but_the_recall(tmp_path: Path) -> None:
+def test_answers_change_nothing_but_the_recall(tmp_path):
     corpus = flashrag(tmp_path / "c.jsonl", passages())
     assert run(tmp_path, corpus) == run(tmp_path, corpus, rows=questions("poison"))
     manifest = json.loads((tmp_path / "out.jsonl.manifest.json").read_text())
@@ -181,7 +170,7 @@ def test_answers_change_nothing_but_the_recall(tmp_path: Path) -> None:
     assert len(manifest["corpus"]["sha256"]) == 64
 
 
-def test_recall_counts_whole_words_and_strings_of_characters() -> None:
+def test_recall_counts_whole_words_and_strings_of_characters():
     recall = Recall()
     recall.add(OpenRow("a", "?", ("The art",)), ["a party"])
     recall.add(OpenRow("b", "?", ("no", "Ada-Lovelace!")), ["By Ada-Lovelace."])
@@ -190,7 +179,7 @@ def test_recall_counts_whole_words_and_strings_of_characters() -> None:
     assert (recall.questions, recall.words, recall.characters, recall.left_out) == (3, 2, 3, 1)
 
 
-def test_rows_of_one_title_are_one_document_in_the_order_of_the_corpus(tmp_path: Path) -> None:
+def test_rows_of_one_title_are_one_document_in_the_order_of_the_corpus(tmp_path):
     rows = [("Mira", "Mira one."), ("Norb", "river."), ("Mira", "bridge two.")]
     found = run(tmp_path, flashrag(tmp_path / "c.jsonl", rows))
     assert found[0]["docs"][0] | {"score": 0} == {
@@ -201,12 +190,12 @@ def test_rows_of_one_title_are_one_document_in_the_order_of_the_corpus(tmp_path:
     }
 
 
-def test_an_interrupted_write_keeps_the_old_file(tmp_path: Path) -> None:
+def test_an_interrupted_write_keeps_the_old_file(tmp_path):
     corpus = flashrag(tmp_path / "c.jsonl", passages())
     (tmp_path / ".out.jsonl.a-host.1.tmp").write_text("what a killed one left")
     before = run(tmp_path, corpus)
 
-    def killed(stage: str, done: int, total: int | None) -> None:
+    def killed(stage, done, total):
         if stage == "writing questions" and done == 2:
             raise KeyboardInterrupt
 
@@ -217,7 +206,7 @@ def test_an_interrupted_write_keeps_the_old_file(tmp_path: Path) -> None:
 
 
 @needs_real
-def test_real_pages_come_back_whole(tmp_path: Path) -> None:
+def test_real_pages_come_back_whole(tmp_path):
     """LongRefiner's released documents are passages of 100 words, joined by a space."""
     ((asked, pages),) = json.loads(real("data/nq/longrefiner_sample_docs.json").read_text()).items()
     texts = {page["title"]: page["contents"].partition("\n")[2] for page in pages}
@@ -229,7 +218,7 @@ def test_real_pages_come_back_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_dprs_table_gives_what_the_same_passages_give_in_flashrags_form(tmp_path: Path, suffix: str) -> None:
+def test_dprs_table_gives_what_the_same_passages_give_in_flashrags_form(tmp_path, suffix):
     lines = [
         "id\ttext\ttitle",
         *(f'{n}\t"{text} He said ""yes""."\t{title}' for n, (title, text) in enumerate(passages())),
@@ -241,7 +230,7 @@ def test_dprs_table_gives_what_the_same_passages_give_in_flashrags_form(tmp_path
     assert run(tmp_path, table) == run(tmp_path, flashrag(tmp_path / "c.jsonl", quoted))
 
 
-def test_a_broken_line_of_dprs_table_is_named(tmp_path: Path) -> None:
+def test_a_broken_line_of_dprs_table_is_named(tmp_path):
     (tmp_path / "psgs_w100.tsv").write_text("id\ttext\ttitle\n1\tAda built it.\n")
     with pytest.raises(DataError, match="line 2: should have three columns: id, text, title"):
         run(tmp_path, tmp_path / "psgs_w100.tsv")
@@ -258,21 +247,19 @@ BAD_ROWS = {
 
 
 @pytest.mark.parametrize("sentence", BAD_ROWS)
-def test_a_bad_corpus_is_named(tmp_path: Path, sentence: str) -> None:
+def test_a_bad_corpus_is_named(tmp_path, sentence):
     with pytest.raises(DataError, match=r"c\.jsonl") as error:
         run(tmp_path, write_lines(tmp_path / "c.jsonl", BAD_ROWS[sentence]))
     assert sentence in str(error.value)
 
 
-def test_mistakes_on_the_command_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mistakes_on_the_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
     flashrag(tmp_path / "c.jsonl", passages())
     rows = write_lines(tmp_path / "q.jsonl", [{"question": q, "answer": ["mira"]} for q in ASKED])
 
-    def ended(*more: str, dataset: str = "nq", corpus: str = "c.jsonl") -> tuple[int, str, str]:
+    def ended(*more, dataset="nq", corpus="c.jsonl"):
         with pytest.raises(SystemExit) as end:
             main(["retrieve", "-d", dataset, "--corpus", corpus, "--data", str(rows), *more])
         return int(end.value.code or 0), *capsys.readouterr()

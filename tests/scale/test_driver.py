@@ -1,11 +1,5 @@
 """The driver over made-up workers that die when they should: what is lost, requeued, given up and merged."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from harness.engine.progress import Silent
@@ -30,27 +24,27 @@ class Died(BaseException):
 class FakeHands:
     """Workers that run in this process, each order at the next poll; `before` may raise Died when a question comes."""
 
-    def __init__(self, plan: Any, out: Path, count: int = 2, before: Callable[[str, str], None] | None = None) -> None:
+    def __init__(self, plan, out, count=2, before=None):
         self.plan, self.out, self.count = plan, out, count
         self.before = before or (lambda worker, question: None)
         self.events = [Event(f"w{n}") for n in range(count)]
-        self.orders: list[tuple[str, Order]] = []
-        self.asked: list[str] = []
+        self.orders = []
+        self.asked = []
         self.closed = False
 
-    def submit(self, worker: str, order: Order) -> None:
+    def submit(self, worker, order):
         self.orders.append((worker, order))
 
-    def poll(self, timeout: float) -> list[Event]:
+    def poll(self, timeout):
         events, self.events = self.events, []
         if not events and self.orders:
             events = [self._run(*self.orders.pop(0))]
         return events
 
-    def _run(self, worker: str, order: Order) -> Event:
+    def _run(self, worker, order):
         answer = self.plan.method.answer
 
-        def watched(question: Any, *more: Any) -> Any:
+        def watched(question, *more):
             self.before(worker, question.id)
             self.asked.append(question.id)
             return answer(question, *more)
@@ -68,11 +62,11 @@ class FakeHands:
             self.plan.method.answer = answer
         return Event(worker, Done(result.summary["n_total"]))
 
-    def close(self) -> None:
+    def close(self):
         self.closed = True
 
 
-def drive(tmp_path: Path, before: Any = None, plan: Any = None) -> tuple[Any, FakeHands, Silent]:
+def drive(tmp_path, before=None, plan=None):
     plan = plan or make_plan(WORLD.dataset())
     hands, progress = FakeHands(plan, tmp_path, before=before), Silent()
     driver = Driver(hands, tmp_path, progress, command=["harness"])
@@ -83,21 +77,21 @@ def drive(tmp_path: Path, before: Any = None, plan: Any = None) -> tuple[Any, Fa
         driver.close()
 
 
-def records(folder: Path) -> list[dict[str, Any]]:
+def records(folder):
     return [comparable(row) for row in read_lines(folder / RECORDS, "question_id")]
 
 
-def test_long_parts_come_first_and_short_ones_last() -> None:
+def test_long_parts_come_first_and_short_ones_last():
     parts = _parts([[f"q{n}"] for n in range(16)], workers=2)
     assert [len(part) for part in parts] == [4, 4, 2, 2, 1, 1, 1, 1]
     assert [q for part in parts for q in part] == [f"q{n}" for n in range(16)]
 
 
-def test_few_documents_are_a_part_each() -> None:
+def test_few_documents_are_a_part_each():
     assert _parts([["a", "b"], ["c"], [], []], workers=1) == [["a", "b"], ["c"]]
 
 
-def test_the_parts_of_a_row_become_its_run(tmp_path: Path) -> None:
+def test_the_parts_of_a_row_become_its_run(tmp_path):
     result, hands, progress = drive(tmp_path / "ray")
     alone = go(make_plan(WORLD.dataset()), tmp_path / "alone")
     assert records(result.folder) == records(alone.folder)
@@ -109,10 +103,10 @@ def test_the_parts_of_a_row_become_its_run(tmp_path: Path) -> None:
     assert (again.summary["n_total"], hands.asked) == (12, [])
 
 
-def test_a_dead_worker_costs_the_question_in_hand_only(tmp_path: Path) -> None:
+def test_a_dead_worker_costs_the_question_in_hand_only(tmp_path):
     deaths = iter([False, True, False, False, True] + [False] * 50)
 
-    def before(_worker: str, _question: str) -> None:
+    def before(_worker, _question):
         if next(deaths):
             raise Died
 
@@ -122,8 +116,8 @@ def test_a_dead_worker_costs_the_question_in_hand_only(tmp_path: Path) -> None:
     assert sum("is queued again" in note for note in progress.notes) == 2
 
 
-def test_a_question_that_ends_three_workers_is_recorded_as_failed(tmp_path: Path) -> None:
-    def before(_worker: str, question: str) -> None:
+def test_a_question_that_ends_three_workers_is_recorded_as_failed(tmp_path):
+    def before(_worker, question):
         if question == "q7":
             raise Died
 
@@ -133,7 +127,7 @@ def test_a_question_that_ends_three_workers_is_recorded_as_failed(tmp_path: Path
     assert len(set(hands.asked)) == 11
 
 
-def test_a_second_driver_and_what_a_dead_one_left(tmp_path: Path) -> None:
+def test_a_second_driver_and_what_a_dead_one_left(tmp_path):
     plan = make_plan(WORLD.dataset())
     dead = FakeHands(plan, tmp_path)
     driver = Driver(dead, tmp_path, Silent(), command=["harness"])
@@ -149,8 +143,8 @@ def test_a_second_driver_and_what_a_dead_one_left(tmp_path: Path) -> None:
     assert [row["question_id"] for row in records(result.folder)] == [f"q{n}" for n in range(12)]
 
 
-def test_an_error_of_a_worker_ends_the_row_and_keeps_its_answers(tmp_path: Path) -> None:
-    def before(_worker: str, question: str) -> None:
+def test_an_error_of_a_worker_ends_the_row_and_keeps_its_answers(tmp_path):
+    def before(_worker, question):
         if question == "q9":
             raise UserError("the weights are not there")
 
@@ -161,7 +155,7 @@ def test_an_error_of_a_worker_ends_the_row_and_keeps_its_answers(tmp_path: Path)
     assert not parts_in(tmp_path / make_plan().folder)
 
 
-def test_a_worker_says_in_one_sentence_why_it_cannot_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_says_in_one_sentence_why_it_cannot_work(tmp_path, monkeypatch):
     monkeypatch.setattr("os.dup2", lambda *_: None)
     worker = Worker("w", str(tmp_path), str(tmp_path / "absent"), {})
     assert "absent cannot be used there (No such file or directory)" in worker.hello()["problem"]

@@ -1,9 +1,5 @@
 """What a cluster lacks is said in one sentence, before anything runs; Ray itself is made up here."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from harness.errors import UserError
@@ -12,10 +8,10 @@ from harness.scale.worker import versions
 
 
 class FakeRay:
-    def __init__(self, **has: float) -> None:
+    def __init__(self, **has):
         self.has = has
 
-    def cluster_resources(self) -> dict[str, float]:
+    def cluster_resources(self):
         return self.has
 
 
@@ -31,7 +27,7 @@ class FakeRay:
         ({"CPU": 2.0}, 4, 0, "4 workers need 4 CPUs, and the cluster has 2"),
     ],
 )
-def test_workers_that_fit(has: dict[str, float], workers: int | None, gpus: float, expected: Any) -> None:
+def test_workers_that_fit(has, workers, gpus, expected):
     if isinstance(expected, int):
         assert _fitting(FakeRay(**has), workers, gpus) == expected
     else:
@@ -39,7 +35,7 @@ def test_workers_that_fit(has: dict[str, float], workers: int | None, gpus: floa
             _fitting(FakeRay(**has), workers, gpus)
 
 
-def test_a_worker_must_have_the_same_versions() -> None:
+def test_a_worker_must_have_the_same_versions():
     hello = {"host": "gpu7", "pid": 1, "versions": versions(), "problem": ""}
     _same(hello)
     with pytest.raises(UserError, match=r"gpu7 has other versions: numpy 1\.0 there, .* here; install the same"):

@@ -1,10 +1,6 @@
 """Shards of a run, and their merge: the same records as one process writes, whatever happens in between."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,29 +20,29 @@ WORLD = World(questions=12, documents=5)
 
 
 @pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _home(tmp_path, monkeypatch):
     import tests.engine.fakes as fakes
 
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
     monkeypatch.setattr("harness.llm.load.load_model", fakes.FakeModel)
 
 
-def shard(out: Path, number: int, of: int = 3, **more: Any) -> tuple[Any, bool]:
+def shard(out, number, of=3, **more):
     plan = more.pop("plan", None) or make_plan(WORLD.dataset(), limit=more.pop("limit", None))
     return run_shard(plan, out, number, of, progress=Silent(), command=COMMAND, **more)
 
 
-def records(folder: Path) -> list[dict[str, Any]]:
+def records(folder):
     return [comparable(row) for row in read_lines(folder / RECORDS, "question_id")]
 
 
-def same_numbers(a: dict[str, Any], b: dict[str, Any]) -> bool:
+def same_numbers(a, b):
     return {k: a[k] for k in ("n_total", "n_failed", "n_asked", "scores", "state")} == {
         k: b[k] for k in ("n_total", "n_failed", "n_asked", "scores", "state")
     }
 
 
-def test_the_last_shard_merges_into_what_one_process_writes(tmp_path: Path) -> None:
+def test_the_last_shard_merges_into_what_one_process_writes(tmp_path):
     alone = go(make_plan(WORLD.dataset()), tmp_path / "alone")
     for number in (2, 1):
         result, merged = shard(tmp_path / "parts", number)
@@ -63,7 +59,7 @@ def test_the_last_shard_merges_into_what_one_process_writes(tmp_path: Path) -> N
     assert go(make_plan(WORLD.dataset()), tmp_path / "parts").summary["n_total"] == 12  # resumes as a plain run
 
 
-def test_an_index_is_built_in_one_shard_only() -> None:
+def test_an_index_is_built_in_one_shard_only():
     data = WORLD.dataset()
     shards = partition(data.examples, data.documents, 4)
     assert sorted(q for ids in shards for q in ids) == sorted(e.question.id for e in data.examples)
@@ -74,7 +70,7 @@ def test_an_index_is_built_in_one_shard_only() -> None:
     assert [len(ids) for ids in partition(data.examples, data.documents, 9)].count(0) == 4
 
 
-def test_more_shards_than_documents_and_shards_that_are_empty(tmp_path: Path) -> None:
+def test_more_shards_than_documents_and_shards_that_are_empty(tmp_path):
     for number in range(1, 9):
         result, merged = shard(tmp_path, number, 8)
         assert merged == (number >= 5)  # those behind the fifth are empty
@@ -82,13 +78,13 @@ def test_more_shards_than_documents_and_shards_that_are_empty(tmp_path: Path) ->
     assert len(records(result.folder)) == 12
 
 
-def test_a_merge_in_the_middle_and_a_plain_run_beside_shards(tmp_path: Path) -> None:
+def test_a_merge_in_the_middle_and_a_plain_run_beside_shards(tmp_path):
     folder = shard(tmp_path, 1)[0].folder
     with pytest.raises(UserError, match=r"shards that are not merged \(1\); first run: harness merge"):
         go(make_plan(WORLD.dataset()), tmp_path)
     with pytest.raises(UserError, match=r"another division \(3 shards of 12 questions; now 4 of 12\)"):
         shard(tmp_path, 2, 4)
-    notes: list[str] = []
+    notes = []
     summary = merge(folder, notes.append)
     assert (summary["state"], summary["n_asked"]) == ("interrupted", 12)
     assert "questions have a record" in notes[-1]
@@ -99,7 +95,7 @@ def test_a_merge_in_the_middle_and_a_plain_run_beside_shards(tmp_path: Path) -> 
     assert result.summary["state"] == "finished"
 
 
-def test_what_is_being_written_is_not_merged_nor_started_twice(tmp_path: Path) -> None:
+def test_what_is_being_written_is_not_merged_nor_started_twice(tmp_path):
     folder = shard(tmp_path, 1)[0].folder
     with FolderLock(folder, 1):
         with pytest.raises(RunLocked, match=r"is writing the run folder .* \(shard 1\)"):
@@ -111,7 +107,7 @@ def test_what_is_being_written_is_not_merged_nor_started_twice(tmp_path: Path) -
     assert parts_in(folder) == [1]
 
 
-def test_questions_that_are_recorded_or_answered_are_not_asked_again(tmp_path: Path) -> None:
+def test_questions_that_are_recorded_or_answered_are_not_asked_again(tmp_path):
     data = WORLD.dataset()
     go(make_plan(data, limit=4), tmp_path)
     plan = make_plan(data)
@@ -120,7 +116,7 @@ def test_questions_that_are_recorded_or_answered_are_not_asked_again(tmp_path: P
     assert sorted(q.id for q, _ in plan.method.seen) == sorted(f"q{n}" for n in range(4, 12))
 
 
-def test_an_answer_that_was_not_scored_survives_the_merge(tmp_path: Path) -> None:
+def test_an_answer_that_was_not_scored_survives_the_merge(tmp_path):
     data = WORLD.dataset()
     folder = shard(tmp_path, 1)[0].folder
     rows = list(read_lines(folder / "records.1.jsonl", "question_id"))
@@ -134,20 +130,20 @@ def test_an_answer_that_was_not_scored_survives_the_merge(tmp_path: Path) -> Non
     assert len(records(folder)) == 12
 
 
-def test_the_first_complete_record_wins(tmp_path: Path) -> None:
+def test_the_first_complete_record_wins(tmp_path):
     folder = shard(tmp_path, 1)[0].folder
     rows = list(read_lines(folder / "records.1.jsonl", "question_id"))
     failed = {"prediction": "", "error": {"type": "WindowExceeded", "message": "long"}}
     (folder / RECORDS).write_bytes(b"".join(json_line({**row, **failed}) for row in rows))
     more = [{**rows[0], "prediction": "second"}, {**rows[1], **failed}]
     (folder / "records.2.jsonl").write_bytes(b"".join(map(json_line, more)) + b'{"torn')
-    notes: list[str] = []
+    notes = []
     merge(folder, notes.append)
     assert records(folder) == [comparable(row) for row in rows]
     assert any("torn" in note for note in notes)
 
 
-def test_a_merge_that_was_killed_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_merge_that_was_killed_is_repeated(tmp_path, monkeypatch):
     from harness.scale.merge import _Merge
 
     for number in (1, 2):
@@ -166,7 +162,7 @@ def test_a_merge_that_was_killed_is_repeated(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("lost", [("manifest.1.json", "manifest.2.json"), ("manifest.1.json", "documents.1.jsonl")])
-def test_shards_whose_manifests_are_lost_are_merged_and_the_run_goes_on(lost: tuple[str, ...], tmp_path: Path) -> None:
+def test_shards_whose_manifests_are_lost_are_merged_and_the_run_goes_on(lost, tmp_path):
     alone = go(make_plan(WORLD.dataset()), tmp_path / "alone")
     for number in (1, 2):
         folder = shard(tmp_path / "parts", number)[0].folder
@@ -182,7 +178,7 @@ def test_shards_whose_manifests_are_lost_are_merged_and_the_run_goes_on(lost: tu
     assert records(folder) == records(alone.folder)
 
 
-def test_a_question_that_is_given_up_is_recorded_as_failed(tmp_path: Path) -> None:
+def test_a_question_that_is_given_up_is_recorded_as_failed(tmp_path):
     plan = make_plan(WORLD.dataset())
     part = Part(1, 1, frozenset({"q0", "q1"}), given_up=frozenset({"q1"}))
     result = go(plan, tmp_path, place=part_of(plan, part))
@@ -191,7 +187,7 @@ def test_a_question_that_is_given_up_is_recorded_as_failed(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("text", ["3", "0/4", "5/4", "a/b", "1/0", "-1/2", "1/2/3"])
-def test_a_shard_is_k_of_n(text: str) -> None:
+def test_a_shard_is_k_of_n(text):
     assert parsed("3/16") == (3, 16)
     with pytest.raises(UserError, match="should be K/N"):
         parsed(text)

@@ -1,15 +1,11 @@
 """Slurm without accounting: the states of tasks come from squeue."""
 
-from __future__ import annotations
-
-import pytest
-
 from harness.scale.slurm_engine import _ask_the_queue
 
 SHOWN = "JOBID|STATE|NODELIST\n10_0|FAILED|n1\n10_1|RUNNING|n1\n11|PENDING|\n"
 
 
-def test_states_come_from_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_states_come_from_the_queue(monkeypatch):
     monkeypatch.setenv("SUBMITIT_LOG_LEVEL", "NOCONFIG")
     from submitit.slurm.slurm import SlurmJob
 
@@ -17,7 +13,7 @@ def test_states_come_from_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     _ask_the_queue()
     watcher, asked = SlurmJob.watcher, []
 
-    def answer(command: list[str], **_: object) -> bytes:
+    def answer(command, **_):
         asked.append(command)
         return SHOWN.encode()
 

@@ -1,9 +1,6 @@
 """Every scorer equals the published code to 1e-6: hand-made pairs always, real ones where the folder is named."""
 
-from __future__ import annotations
-
 import functools
-from collections.abc import Callable
 
 import pytest
 
@@ -11,7 +8,6 @@ from harness import scorers
 from harness.types import Gold
 from tests.scorers.support import (
     NO_JIEBA,
-    Case,
     differences,
     hand_cases,
     needs_chinese_words,
@@ -38,7 +34,7 @@ REAL_ONLY = {
 }
 
 
-def check(metric: str, cases: list[Case]) -> None:
+def check(metric, cases):
     """Fail on any difference; cases that need jieba are skipped by name where it is missing."""
     checked = [case for case in cases if not (NO_JIEBA and needs_chinese_words(metric, case[2]))]
     if wrong := differences(metric, checked):
@@ -48,25 +44,25 @@ def check(metric: str, cases: list[Case]) -> None:
 
 
 @pytest.mark.parametrize("metric", sorted(HAND))
-def test_hand_made_pairs(metric: str) -> None:
+def test_hand_made_pairs(metric):
     check(metric, HAND[metric])
 
 
 @functools.cache
-def real() -> Callable[[str], list[Case]]:
+def real():
     cases = real_cases()
     return lambda metric: cases[metric]
 
 
 @needs_real
 @pytest.mark.parametrize("metric", sorted({*HAND, *REAL_ONLY} - HAND_ONLY))
-def test_whole_golden_file(metric: str) -> None:
+def test_whole_golden_file(metric):
     check(metric, real()(metric))
 
 
 @needs_real
 @pytest.mark.parametrize("name", ["bleu4", "bleu1", "bleu4_smooth"])
-def test_counts_of_single_answers_add_up_to_the_golden_corpus(name: str) -> None:
+def test_counts_of_single_answers_add_up_to_the_golden_corpus(name):
     """What records keep is all that BLEU needs: no sum over answers looks at their texts again."""
     single, checked = scorers.lookup(f"hf_bleu.{name}"), 0
     assert single.corpus == f"hf_bleu.corpus_{name}"
@@ -81,15 +77,15 @@ def test_counts_of_single_answers_add_up_to_the_golden_corpus(name: str) -> None
 
 
 @needs_real
-def test_no_metric_of_the_golden_file_is_left_out() -> None:
+def test_no_metric_of_the_golden_file_is_left_out():
     assert set(real_cases()) == {*HAND, *REAL_ONLY} - HAND_ONLY
 
 
-def test_every_golden_metric_is_registered() -> None:
+def test_every_golden_metric_is_registered():
     assert {*HAND, *REAL_ONLY} <= set(scorers.names())
 
 
-def test_a_wrong_value_would_be_seen() -> None:
+def test_a_wrong_value_would_be_seen():
     assert differences("hotpotqa.em", [("a cat", ["cat"], {}, 0.0)])
     assert differences("hf_bleu.bleu4", [("", ["cat"], {}, 0.0)])
     assert differences("hotpotqa.em", [("a cat", ["cat"], {}, None)])

@@ -1,9 +1,6 @@
 """Scores of one group of questions: who is in it, who is left out, and LongBench-E's own figures."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import Any
 
 import pytest
 
@@ -15,10 +12,10 @@ ITEMS = [("Ada", 100), ("nobody", 3000), ("Ada Velmark", 5000), ("Bert\nAda", 85
 
 
 @pytest.mark.parametrize(("dataset", "head"), [("qasper", ""), ("triviaqa", ".first_line")])
-def test_the_columns_are_what_longbench_e_prints(dataset: str, head: str) -> None:
+def test_the_columns_are_what_longbench_e_prints(dataset, head):
     official = scorer_e([p for p, _ in ITEMS], [["Ada"]] * len(ITEMS), dataset=dataset, lengths=[n for _, n in ITEMS])
     names = [f"longbench.qa_f1_score{head}.{name}" for name in official]
-    found: dict[str, list[float]] = defaultdict(list)
+    found = defaultdict(list)
     for prediction, length in ITEMS:
         for name, value in scorers.score_record(
             names, prediction, (), Gold(("Ada",), extra={"length": length})
@@ -29,7 +26,7 @@ def test_the_columns_are_what_longbench_e_prints(dataset: str, head: str) -> Non
     assert sum(map(len, found.values())) == len(ITEMS)
 
 
-def test_the_first_line_is_scored_as_longbench_scores_triviaqa() -> None:
+def test_the_first_line_is_scored_as_longbench_scores_triviaqa():
     for prediction, _ in ITEMS:
         value = scorers.score("longbench.qa_f1_score.first_line", prediction, ["Ada"])
         assert round(100 * value, 2) == mean_score([prediction], [["Ada"]], dataset="triviaqa")
@@ -42,8 +39,8 @@ OPTIONS = ["A mill", "A ship"]
     ("difficult", "scores"),
     [(0, {"easy": 1.0}), (1, {"hard": 1.0}), (None, {})],
 )
-def test_quality_by_difficulty(difficult: int | None, scores: dict[str, float]) -> None:
-    extra: dict[str, Any] = {"all_classes": OPTIONS} | ({} if difficult is None else {"difficult": difficult})
+def test_quality_by_difficulty(difficult, scores):
+    extra = {"all_classes": OPTIONS} | ({} if difficult is None else {"difficult": difficult})
     sheet = scorers.score_record(
         ["quality.accuracy.easy", "quality.accuracy.hard"], "(A)", (), Gold(("A mill",), extra=extra)
     )

@@ -1,7 +1,5 @@
 """A reply to a question with options: which one it names, and that one that names several is wrong."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,7 +56,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("reply", "option"), CASES)
-def test_which_option_a_reply_names(reply: str, option: int | None) -> None:
+def test_which_option_a_reply_names(reply, option):
     assert chosen(reply, OPTIONS) == option
     for at, right in enumerate(OPTIONS):
         assert score("quality.accuracy", reply, [right], all_classes=OPTIONS) == float(option == at)
@@ -76,18 +74,18 @@ NESTED = [
 
 
 @pytest.mark.parametrize(("options", "reply", "option"), NESTED)
-def test_options_that_contain_each_other(options: list[str], reply: str, option: int | None) -> None:
+def test_options_that_contain_each_other(options, reply, option):
     assert chosen(reply, options) == option
 
 
 @given(st.permutations(OPTIONS), st.integers(0, 3), st.sampled_from(["{l}", "({l})", "{l}.", "{t}", "({l}) {t}"]))
-def test_every_way_to_name_the_right_one_is_right(options: list[str], at: int, form: str) -> None:
+def test_every_way_to_name_the_right_one_is_right(options, at, form):
     reply = form.format(l="ABCD"[at], t=options[at])
     assert score("quality.accuracy", reply, [options[at]], all_classes=options) == 1.0
     assert score("quality.accuracy", reply, [options[at - 1]], all_classes=options) == 0.0
 
 
-def test_a_reference_that_is_no_option() -> None:
+def test_a_reference_that_is_no_option():
     with pytest.raises(ScoreError, match=r"the reference \['Mirel'\] is none of the options \['Kelford', "):
         score("quality.accuracy", "B", ["Mirel"], all_classes=OPTIONS)
     with pytest.raises(ScoreError, match="quality.accuracy needs all_classes"):
@@ -95,7 +93,7 @@ def test_a_reference_that_is_no_option() -> None:
     assert problems(["quality.accuracy"]) == []
 
 
-def test_a_record_of_the_made_up_data_set_takes_its_options() -> None:
+def test_a_record_of_the_made_up_data_set_takes_its_options():
     from harness.config import presets
     from harness.config.schema import DatasetConfig
 

@@ -9,16 +9,12 @@ import errno
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from harness import scorers
-from harness.engine.plan import Plan
 from harness.engine.progress import Silent
-from harness.engine.runner import RunResult
 from harness.errors import SaveError
 from harness.llm import load
 from harness.scale.merge import merge
@@ -36,15 +32,15 @@ STEP = 1 if os.environ.get("HARNESS_EVERY_OPERATION") else 5
 
 
 @pytest.fixture(autouse=True)
-def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_home(tmp_path, monkeypatch):
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("harness.llm.load.load_model", fakes.FakeModel)
 
 
-def _plan(out: Path) -> Plan:
+def _plan(out):
     """Three questions, each of which leaves a byte in OUT.paid as it is answered."""
 
-    def pay() -> None:
+    def pay():
         with out.with_suffix(".paid").open("a") as file:
             file.write("x")
 
@@ -52,11 +48,11 @@ def _plan(out: Path) -> Plan:
     return make_plan(data, Quiet(Quiet.Config(), pause=pay))
 
 
-def _run(out: Path) -> Path:
+def _run(out):
     return go(_plan(out), out).folder
 
 
-def _shards(out: Path) -> Path:
+def _shards(out):
     """Both shards, the last of which merges; what a killed merge left is merged."""
     for number in (1, 2):
         folder = run_shard(_plan(out), out, number, 2, progress=Silent(), command=["harness", "run"])[0].folder
@@ -64,23 +60,23 @@ def _shards(out: Path) -> Path:
     return folder
 
 
-def _driven(out: Path) -> Path:
+def _driven(out):
     """The driver of Ray and Slurm, over workers in this process."""
-    result: RunResult = drive(out, plan=_plan(out))[0]
+    result = drive(out, plan=_plan(out))[0]
     return result.folder
 
 
 RUNS = {"one process": (_run, 1), "shards": (_shards, STEP), "driver": (_driven, STEP)}
 
 
-def _patched(patch: pytest.MonkeyPatch, root: Path, fault: Callable[[int, str], None]) -> list[int]:
+def _patched(patch, root, fault):
     """Call fault(n, name) before the n-th file operation; operations on files outside of `root` are not counted."""
     count = [0]
 
-    def wrapped(name: str) -> Callable[..., Any]:
+    def wrapped(name):
         real = getattr(os, name)
 
-        def operation(*given: Any, **more: Any) -> Any:
+        def operation(*given, **more):
             if name == "open" and not given[1] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
                 return real(*given, **more)  # a file that is read
             place = given[0] if isinstance(given[0], (str, bytes, os.PathLike)) else f"/proc/self/fd/{given[0]}"
@@ -96,7 +92,7 @@ def _patched(patch: pytest.MonkeyPatch, root: Path, fault: Callable[[int, str], 
     return count
 
 
-def _operations(tmp_path: Path, run: Callable[[Path], Path] = _run) -> tuple[int, list[dict[str, Any]]]:
+def _operations(tmp_path, run=_run):
     """How many operations a run takes, and its records and indexes."""
     with pytest.MonkeyPatch.context() as patch:
         count = _patched(patch, tmp_path.resolve(), lambda *_: None)
@@ -105,7 +101,7 @@ def _operations(tmp_path: Path, run: Callable[[Path], Path] = _run) -> tuple[int
     return count[0], _records(folder)
 
 
-def _records(folder: Path) -> list[dict[str, Any]]:
+def _records(folder):
     stored = read_run(folder)
     assert {key for row in stored.records for p in row["shown"] for key in p} >= {"text_sha256"}
     indexes = [{key: row[key] for key in ("document_id", "status")} for row in stored.documents]
@@ -113,13 +109,13 @@ def _records(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
-def test_after_a_disk_error_at_any_operation_the_same_command_ends_alike(code: int, tmp_path: Path) -> None:
+def test_after_a_disk_error_at_any_operation_the_same_command_ends_alike(code, tmp_path):
     total, whole = _operations(tmp_path)
     assert total > 40
     for n in range(1, total + 1):
         out = tmp_path / str(n)
 
-        def fail(at: int, _: str, n: int = n) -> None:
+        def fail(at, _, n=n):
             if at == n:
                 raise OSError(code, os.strerror(code))
 
@@ -132,23 +128,23 @@ def test_after_a_disk_error_at_any_operation_the_same_command_ends_alike(code: i
         _check(folder, out, whole, f"operation {n} of {total}")
 
 
-def _check(folder: Path, out: Path, whole: list[dict[str, Any]], where: str) -> None:
+def _check(folder, out, whole, where):
     assert _records(folder) == whole, where
     assert not [*folder.glob(".*"), *folder.glob("answered*.jsonl"), *folder.glob("records.*.jsonl")], where
     assert len(out.with_suffix(".paid").read_text()) <= 4, f"{where}: more than the answer being written was lost"
 
 
-def killed(root: Path, total: int, how: str) -> None:
+def killed(root, total, how):
     """Kill a run at each of its operations, in the folders root/1, root/2, ... Raises AssertionError if one goes on."""
     run, step = RUNS[how]
     os.fsync = lambda fd: None  # as in the tests
-    load.load_model = fakes.FakeModel  # type: ignore[assignment]
+    load.load_model = fakes.FakeModel
     os.environ["HARNESS_CACHE"] = str(root / "before")
     run(root / "imports")  # once, not in each child
     for n in range(1, total + 1, step):
         out = root / str(n)
 
-        def kill(at: int, _: str, n: int = n) -> None:
+        def kill(at, _, n=n):
             if at == n:
                 os._exit(9)
 
@@ -163,7 +159,7 @@ def killed(root: Path, total: int, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", RUNS)
-def test_after_a_kill_at_any_operation_the_same_command_ends_alike(how: str, tmp_path: Path) -> None:
+def test_after_a_kill_at_any_operation_the_same_command_ends_alike(how, tmp_path):
     run, step = RUNS[how]
     total, whole = _operations(tmp_path, run)
     # Forking a process of all tests takes 0.1 s.
@@ -177,11 +173,11 @@ def test_after_a_kill_at_any_operation_the_same_command_ends_alike(how: str, tmp
         _check(folder, out, whole, f"operation {n} of {total}")
 
 
-def test_an_answer_is_on_disk_before_it_is_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_is_on_disk_before_it_is_scored(tmp_path, monkeypatch):
     """So a kill while a scorer takes its time loses none."""
     judge, lost = scorers.score_record, list[int]()
 
-    def looking(*given: Any) -> Any:
+    def looking(*given):
         paid = len((tmp_path / "out.paid").read_text())
         kept = [path for name in ("records.jsonl", "answered.jsonl") for path in (tmp_path / "out").rglob(name)]
         lost.append(paid - len({row["question_id"] for path in kept for row in read_lines(path, "question_id")}))

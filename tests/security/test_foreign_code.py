@@ -6,7 +6,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -22,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def stored(tmp_path_factory):
     """A run folder as `harness run` leaves it."""
     folder = tmp_path_factory.mktemp("stored")
     rows = write_rows(folder / "rows.jsonl", musique_rows(2))
@@ -33,7 +32,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
-def hostile(stored: Path, place: Path, values: dict[str, Any]) -> Path:
+def hostile(stored, place, values):
     """A copy of the run whose run.yaml has other values."""
     folder = place / "results" / stored.parent.name / stored.name
     shutil.copytree(stored, folder)
@@ -45,7 +44,7 @@ def hostile(stored: Path, place: Path, values: dict[str, Any]) -> Path:
     return folder
 
 
-def test_a_format_that_nobody_chose_is_not_loaded(tmp_path: Path) -> None:
+def test_a_format_that_nobody_chose_is_not_loaded(tmp_path):
     rows = write_rows(tmp_path / "rows.jsonl", musique_rows(1))
     config = DatasetConfig(
         name="x",
@@ -59,12 +58,12 @@ def test_a_format_that_nobody_chose_is_not_loaded(tmp_path: Path) -> None:
         load(config)
 
 
-def test_the_loader_itself_refuses_too() -> None:
+def test_the_loader_itself_refuses_too():
     with pytest.raises(UserError, match="code that nobody chose"):
         registry.load("subprocess:run")
 
 
-def test_a_config_file_cannot_choose_code_but_the_command_line_can(tmp_path: Path) -> None:
+def test_a_config_file_cannot_choose_code_but_the_command_line_can(tmp_path):
     from harness.config.layers import Choices
     from harness.config.resolve import resolve
 
@@ -100,9 +99,7 @@ BOTH = "model: {name: m, backend: endpoint, base_url: 'https://theirs.example/v1
         ("model: {timeout: 5}\n", {}, None),
     ],
 )  # fmt: skip
-def test_a_config_file_cannot_choose_which_variable_goes_to_which_server(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str, sets: dict[str, str], refused: str | None
-) -> None:
+def test_a_config_file_cannot_choose_which_variable_goes_to_which_server(tmp_path, monkeypatch, content, sets, refused):
     from harness.config.layers import Choices
     from harness.config.resolve import resolve
 
@@ -124,7 +121,7 @@ def test_a_config_file_cannot_choose_which_variable_goes_to_which_server(
         assert "SOME_SECRET" not in problem
 
 
-def test_a_preset_of_the_user_is_trusted_in_stored_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_preset_of_the_user_is_trusted_in_stored_runs(tmp_path, monkeypatch):
     (tmp_path / "datasets").mkdir()
     (tmp_path / "datasets" / "mine.yaml").write_text("format: mine:rows\nscorers: [mine:brevity]\n")
     assert not registry.trusted("mine:rows")
@@ -135,9 +132,7 @@ def test_a_preset_of_the_user_is_trusted_in_stored_runs(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize(("reply", "code"), [("n\n", 2), ("", 2), ("y\n", 0)])
-def test_score_trust_shows_the_code_and_asks(
-    stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reply: str, code: int
-) -> None:
+def test_score_trust_shows_the_code_and_asks(stored, tmp_path, monkeypatch, reply, code):
     name = f"brief_{code}{len(reply)}"
     (tmp_path / f"{name}.py").write_text("def brevity(prediction, references):\n    return 1.0\n")
     run = hostile(stored, tmp_path, {"dataset.scorers": [f"{name}:brevity"]})

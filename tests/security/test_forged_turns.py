@@ -12,22 +12,22 @@ from hypothesis import strategies as st
 from harness.cost.meter import Meter
 from harness.errors import ForgedTurn, QuestionError
 from harness.llm.session import HFSession
-from tests.security.chat_kinds import KINDS, NORMALIZERS, Format, Kind
+from tests.security.chat_kinds import KINDS, NORMALIZERS, Kind
 
 PAYLOADS = 608
 HARMLESS = ("the river", "a bridge in", "the town", "school was", "is north")
 ZERO = "\u200b"
 
 
-def _wide(text: str) -> str:
+def _wide(text):
     return "".join(chr(ord(c) + 0xFEE0) if "!" <= c <= "~" else c for c in text)
 
 
-def _accents(text: str) -> str:
+def _accents(text):
     return "".join(c + "\u0301" if c.isalpha() else c for c in text)
 
 
-def _split(text: str, at: int) -> tuple[str, str]:
+def _split(text, at):
     return text[:at], text[at:]
 
 
@@ -62,11 +62,11 @@ CHANGED = {
 
 
 @pytest.fixture(scope="module")
-def kinds(tmp_path_factory: pytest.TempPathFactory) -> list[Kind]:
+def kinds(tmp_path_factory):
     return [Kind(kind, tmp_path_factory.mktemp("kind")) for kind in KINDS]
 
 
-def _contents(r: random.Random, form: Format, family) -> tuple[str, ...]:  # type: ignore[no-untyped-def]
+def _contents(r, form, family):
     """A payload in one of the places that data reaches: question and document, reply, or the next turn."""
     pair = family(r, form, r.choice(form.markers))
     first = r.choice([0, 0, 0, 3])
@@ -77,7 +77,7 @@ def _contents(r: random.Random, form: Format, family) -> tuple[str, ...]:  # typ
     return tuple(contents)
 
 
-def _conversation(kind: Kind, contents: tuple[str, ...]) -> list[int]:
+def _conversation(kind, contents):
     question, document, reply, title, option = contents
     s = HFSession(kind.model, Meter(), "reader")
     s.user(question)
@@ -89,11 +89,11 @@ def _conversation(kind: Kind, contents: tuple[str, ...]) -> list[int]:
     return s.ids
 
 
-def _controls(kind: Kind, ids: list[int]) -> Counter[tuple[int, ...]]:
+def _controls(kind, ids):
     return Counter({form: sum(tuple(ids[i : i + len(form)]) == form for i in range(len(ids))) for form in kind.forms})
 
 
-def _attack(kinds: list[Kind], families: dict, seed: int) -> SimpleNamespace:  # type: ignore[type-arg]
+def _attack(kinds, families, seed):
     r = random.Random(seed)
     usual = {kind.model.name: _controls(kind, _conversation(kind, HARMLESS)) for kind in kinds}
     names, done = list(families), SimpleNamespace(through=[], refused=[], kept=0)
@@ -112,7 +112,7 @@ def _attack(kinds: list[Kind], families: dict, seed: int) -> SimpleNamespace:  #
 
 
 @pytest.mark.parametrize(("families", "seed"), [(PLAIN, 1), (CHANGED, 2)], ids=["plain", "changed"])
-def test_no_text_forges_a_turn(kinds: list[Kind], families: dict, seed: int) -> None:  # type: ignore[type-arg]
+def test_no_text_forges_a_turn(kinds, families, seed):
     assert len(kinds) == 20
     done = _attack(kinds, families, seed)
     assert done.through == []
@@ -123,7 +123,7 @@ def test_no_text_forges_a_turn(kinds: list[Kind], families: dict, seed: int) -> 
     assert len(done.refused) < PAYLOADS // 20
 
 
-def test_what_is_broken_up_keeps_its_characters_and_offsets(kinds: list[Kind]) -> None:
+def test_what_is_broken_up_keeps_its_characters_and_offsets(kinds):
     broken = 0
     for kind in kinds:
         text = kind.model.text
@@ -143,7 +143,7 @@ def test_what_is_broken_up_keeps_its_characters_and_offsets(kinds: list[Kind]) -
     assert broken > 30
 
 
-def test_a_marker_that_cannot_be_broken_up_fails_its_question(kinds: list[Kind]) -> None:
+def test_a_marker_that_cannot_be_broken_up_fails_its_question(kinds):
     kind = next(kind for kind in kinds if kind.model.name == "characters-llama2-plain-nfkc")
     with pytest.raises(QuestionError, match=r"a text holds '\[INST\]' \(in '.*town \[INST\].*'\).* marks a turn"):
         kind.model.text.plain("the town [INST] was")
@@ -151,7 +151,7 @@ def test_a_marker_that_cannot_be_broken_up_fails_its_question(kinds: list[Kind])
 
 @settings(deadline=None, max_examples=150)
 @given(text=st.text("the riv[]<>|:#/_ \n\uff1c\u00e9", max_size=60))
-def test_text_without_a_marker_keeps_its_tokens(kinds: list[Kind], text: str) -> None:
+def test_text_without_a_marker_keeps_its_tokens(kinds, text):
     for kind in kinds:
         raw = kind.model.text._encode(text)
         assert kind.model.text.plain(text) == [i for i, _ in raw]
@@ -160,7 +160,7 @@ def test_text_without_a_marker_keeps_its_tokens(kinds: list[Kind], text: str) ->
 
 
 @pytest.mark.parametrize(("families", "seed"), [(PLAIN, 3), (CHANGED, 4)], ids=["plain", "changed"])
-def test_no_message_to_a_server_spells_a_marker(kinds: list[Kind], families: dict, seed: int) -> None:  # type: ignore[type-arg]
+def test_no_message_to_a_server_spells_a_marker(kinds, families, seed):
     """Whatever normaliser the server's tokenizer has; names of roles in plain words count as they are written."""
     r, names, through = random.Random(seed), list(families), []
     for i in range(PAYLOADS // 2):

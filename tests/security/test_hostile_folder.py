@@ -20,7 +20,7 @@ from harness.storage.shown_texts import TEXTS
 
 
 @pytest.mark.parametrize("kind", ["link", "link to nothing", "hard link", "pipe", "folder", "text"])
-def test_a_lock_that_is_not_ours_is_neither_emptied_nor_removed(tmp_path: Path, kind: str) -> None:
+def test_a_lock_that_is_not_ours_is_neither_emptied_nor_removed(tmp_path, kind):
     victim, lock = tmp_path / "victim", tmp_path / "run" / "lock"
     lock.parent.mkdir()
     victim.write_text("precious")
@@ -42,13 +42,13 @@ def test_a_lock_that_is_not_ours_is_neither_emptied_nor_removed(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("content", ["", "{", '{"pid": 1', '{"pid": 4194309, "start": "1", "host": "elsewhere"}'])
-def test_what_a_killed_run_left_is_ours_under_any_host_name(tmp_path: Path, content: str) -> None:
+def test_what_a_killed_run_left_is_ours_under_any_host_name(tmp_path, content):
     (tmp_path / "lock").write_text(content)
     with FolderLock(tmp_path):
         assert (tmp_path / "lock").read_text().startswith('{"pid":')
 
 
-def test_a_lock_held_by_another_process_is_respected_whatever_its_content(tmp_path: Path) -> None:
+def test_a_lock_held_by_another_process_is_respected_whatever_its_content(tmp_path):
     with FolderLock(tmp_path):
         (tmp_path / "lock").write_text('{"pid": 4194309, "start": "1", "host": "elsewhere"}')
         with pytest.raises(RunLocked), FolderLock(tmp_path):
@@ -57,7 +57,7 @@ def test_a_lock_held_by_another_process_is_respected_whatever_its_content(tmp_pa
 
 @pytest.mark.parametrize("name", [RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY, TEXTS, REQUESTS])
 @pytest.mark.parametrize("kind", ["link", "pipe"])
-def test_files_of_a_run_folder_that_are_links_or_pipes_are_not_read(tmp_path: Path, name: str, kind: str) -> None:
+def test_files_of_a_run_folder_that_are_links_or_pipes_are_not_read(tmp_path, name, kind):
     run = tmp_path / "run"
     run.mkdir()
     (run / RUN).write_text("config: {}\n")
@@ -72,7 +72,7 @@ def test_files_of_a_run_folder_that_are_links_or_pipes_are_not_read(tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", [RECORDS, DOCUMENTS, TEXTS])
-def test_a_record_is_never_appended_through_a_link(tmp_path: Path, name: str) -> None:
+def test_a_record_is_never_appended_through_a_link(tmp_path, name):
     (tmp_path / "victim").write_text("precious\n")
     run = tmp_path / "run"
     run.mkdir()
@@ -82,7 +82,7 @@ def test_a_record_is_never_appended_through_a_link(tmp_path: Path, name: str) ->
     assert (tmp_path / "victim").read_text() == "precious\n"
 
 
-def test_a_draft_is_never_written_through_a_link(tmp_path: Path) -> None:
+def test_a_draft_is_never_written_through_a_link(tmp_path):
     (tmp_path / "victim").write_text("precious")
     draft_of(tmp_path / "summary.json").symlink_to(tmp_path / "victim")
     with pytest.raises(SaveError, match="link"):
@@ -91,13 +91,13 @@ def test_a_draft_is_never_written_through_a_link(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../secret", "..", "/etc/passwd", "a/../../b", "a\0b", "a\nb"])
-def test_names_that_lead_elsewhere(tmp_path: Path, name: str) -> None:
+def test_names_that_lead_elsewhere(tmp_path, name):
     with pytest.raises(UserError, match="not followed"):
         inside(tmp_path, name)
 
 
 @given(st.lists(st.text(max_size=12), min_size=1, max_size=3))
-def test_a_joined_path_stays_inside_or_is_refused(names: list[str]) -> None:
+def test_a_joined_path_stays_inside_or_is_refused(names):
     folder = Path("/srv/results")
     try:
         path = inside(folder, *names)
@@ -106,14 +106,14 @@ def test_a_joined_path_stays_inside_or_is_refused(names: list[str]) -> None:
     assert Path(os.path.normpath(path)).is_relative_to(folder)
 
 
-def test_a_document_id_reads_no_file_outside_the_stories(tmp_path: Path) -> None:
+def test_a_document_id_reads_no_file_outside_the_stories(tmp_path):
     (tmp_path / "stories").mkdir()
     (tmp_path / "secret.content").write_text("secret")
     with pytest.raises(UserError, match="not followed"):
         _Folder(tmp_path / "stories").read("../secret")
 
 
-def test_a_data_set_name_keeps_runs_in_the_results_folder(tmp_path: Path) -> None:
+def test_a_data_set_name_keeps_runs_in_the_results_folder(tmp_path):
     from harness.config.layers import Choices
     from harness.engine.plan import plan_choices
 

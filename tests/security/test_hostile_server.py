@@ -7,7 +7,6 @@ import math
 import random
 import re
 import time
-from collections.abc import Callable, Iterator
 from urllib.parse import quote, unquote
 
 import pytest
@@ -16,7 +15,7 @@ from harness.errors import CannotRun, RequestFailed
 from harness.llm.endpoint import Reply, complete
 from harness.llm.endpoint_http import KeyMask, RetryPolicy, Server, Tries
 from harness.llm.endpoint_info import is_loopback
-from tests.security.faulty_server import RESET, FaultyServer, Pieces, chat, reply
+from tests.security.faulty_server import RESET, FaultyServer, chat, reply
 
 KEY = "sk-Very.Secret/0123+456789"
 BODY = {"model": "m", "messages": [{"role": "user", "content": "Where is the town?"}], "max_tokens": 32}
@@ -27,19 +26,19 @@ GOOD = json.dumps(chat()).encode()
 DEEP = 50_000
 
 
-def drip(start: bytes, endless: bytes) -> Iterator[bytes]:
+def drip(start, endless):
     yield start
     yield from itertools.repeat(endless)
 
 
-def asked(pieces: Pieces, pace: float = 0.0, accepts: bool = True) -> Reply | Exception:
+def asked(pieces, pace=0.0, accepts=True):
     """What comes of one request, after the checks that hold for every fault."""
     made = list(pieces) if isinstance(pieces, list) else pieces
     with FaultyServer(lambda: made, pace, accepts) as server:
         client = Server(server.url, KEY, RetryPolicy(TIMEOUT, retries=0), "MY_KEY")
         began, tries = time.monotonic(), Tries()
         try:
-            found: Reply | Exception = complete(client, BODY, tries)
+            found = complete(client, BODY, tries)
         except (RequestFailed, CannotRun) as error:
             found = error
         assert time.monotonic() - began < TIMEOUT + 1.2
@@ -49,7 +48,7 @@ def asked(pieces: Pieces, pace: float = 0.0, accepts: bool = True) -> Reply | Ex
     return found
 
 
-def leaks(text: str) -> bool:
+def leaks(text):
     """Whether two thirds of the key can be read out of `text` by undoing escapes."""
     plain = re.sub(r"\\[nrt]|[\s\x00-\x1f\u200b]", "", text)
     plain = re.sub(r"\\+(?:u00|x)([0-9a-fA-F]{2})", lambda m: chr(int(m[1], 16)), plain)
@@ -57,7 +56,7 @@ def leaks(text: str) -> bool:
     return KEY.lower()[4 : 4 + 2 * len(KEY) // 3] in plain.lower()
 
 
-SLOW: dict[str, tuple[bytes, bytes]] = {
+SLOW = {
     "says nothing": (b"", b""),
     "headers drip": (b"HTTP/1.1 200 OK\r\nX: ", b"a"),
     "lines of the head drip": (b"HTTP/1.1 200 OK\r\n", b"X: a\r\n"),
@@ -74,16 +73,16 @@ SLOW: dict[str, tuple[bytes, bytes]] = {
 
 
 @pytest.mark.parametrize("fault", SLOW)
-def test_a_slow_server_holds_a_try_no_longer_than_the_timeout(fault: str) -> None:
+def test_a_slow_server_holds_a_try_no_longer_than_the_timeout(fault):
     assert isinstance(asked(drip(*SLOW[fault]), pace=0.02), (RequestFailed, CannotRun))
 
 
-def test_a_server_that_never_accepts_holds_it_no_longer_either() -> None:
+def test_a_server_that_never_accepts_holds_it_no_longer_either():
     found = asked([], accepts=False)
     assert "nothing came back within 0.3 seconds" in str(found)
 
 
-BROKEN: dict[str, list[bytes | str]] = {
+BROKEN = {
     "half a character": [reply(chat("\ud800"))],
     "closes at once": [],
     "resets at once": [RESET],
@@ -147,17 +146,17 @@ BROKEN: dict[str, list[bytes | str]] = {
 
 
 @pytest.mark.parametrize("fault", BROKEN)
-def test_a_broken_reply_is_refused_with_a_sentence(fault: str) -> None:
+def test_a_broken_reply_is_refused_with_a_sentence(fault):
     found = asked(BROKEN[fault])
     assert isinstance(found, (RequestFailed, CannotRun)), found
     assert "\n" not in str(found)
 
 
-def test_a_reply_beyond_what_was_asked_for_is_cut_while_it_is_read() -> None:
+def test_a_reply_beyond_what_was_asked_for_is_cut_while_it_is_read():
     assert "the reply was cut at 1,081,344 bytes" in str(asked(BROKEN["20 MB for 32 tokens"]))
 
 
-ODD: dict[str, dict[str, object]] = {
+ODD = {
     "log-probabilities of text": chat(logprobs={"content": [{"top_logprobs": [{"token": "a", "logprob": "1"}]}]}),
     "minus infinity": chat(logprobs={"content": [{"top_logprobs": [{"token": "a", "logprob": -math.inf}]}]}),
     "logprobs is a list": chat(logprobs=[1, 2]),
@@ -178,7 +177,7 @@ ODD: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("fault", ODD)
-def test_an_odd_reply_is_read_soberly(fault: str) -> None:
+def test_an_odd_reply_is_read_soberly(fault):
     found = asked([reply(ODD[fault])])
     assert isinstance(found, Reply), found
     assert found.tokens_in in (None, 9)
@@ -190,7 +189,7 @@ def test_an_odd_reply_is_read_soberly(fault: str) -> None:
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("place", ["elsewhere", "file:///etc/passwd", "http://[::1", "//", ""])
-def test_a_redirect_is_not_followed_and_takes_the_key_nowhere(status: int, place: str) -> None:
+def test_a_redirect_is_not_followed_and_takes_the_key_nowhere(status, place):
     with FaultyServer(lambda: [reply(chat())]) as other:
         found = asked([reply("", f"{status} Moved", f"Location: {other.url if place == 'elsewhere' else place}")])
         assert isinstance(found, CannotRun)
@@ -198,10 +197,10 @@ def test_a_redirect_is_not_followed_and_takes_the_key_nowhere(status: int, place
         assert other.requests == []
 
 
-def partly(seed: int) -> str:
+def partly(seed):
     """The key with each character as it is, escaped in one of the ways that servers do, or broken off."""
     draw = random.Random(seed)
-    ways: list[Callable[[str], str]] = [
+    ways = [
         lambda c: f"%{ord(c):02X}",
         lambda c: f"%25{ord(c):02x}",
         lambda c: f"\\u{ord(c):04x}",
@@ -228,7 +227,7 @@ FORMS = {
 }
 
 
-def test_a_key_is_masked_in_every_form() -> None:
+def test_a_key_is_masked_in_every_form():
     forms = [*FORMS.values(), *(partly(seed) for seed in range(1000))]
     forms += [quote(FORMS[name], safe="") for name in ("in JSON of PHP", "in JSON in JSON", "spelt as JSON escapes")]
     forms += [quote("".join(f"&#{ord(c)};" for c in KEY), safe="")]
@@ -236,7 +235,7 @@ def test_a_key_is_masked_in_every_form() -> None:
 
 
 @pytest.mark.parametrize("form", ["as it is", "in JSON in JSON"])
-def test_an_echoed_key_is_masked_wherever_a_server_says_it(form: str) -> None:
+def test_an_echoed_key_is_masked_wherever_a_server_says_it(form):
     said = f"your key is {FORMS[form]}, dear"
     for place in (
         reply({"error": {"message": said}}, "400 No"),
@@ -252,13 +251,13 @@ def test_an_echoed_key_is_masked_wherever_a_server_says_it(form: str) -> None:
     assert found.text == "your key is [key], dear"
 
 
-def test_other_texts_are_left_alone() -> None:
+def test_other_texts_are_left_alone():
     text = "The key to secret 0123 is very 456789.\nIt is not needed."
     assert KeyMask(KEY)(text) == KeyMask(None)(text) == KeyMask("short")(text) == KeyMask("not-needed")(text) == text
     assert KeyMask("not-needed")("is not-needed") == "is [key]"
 
 
-def test_all_waits_of_a_run_have_a_limit() -> None:
+def test_all_waits_of_a_run_have_a_limit():
     server = Server("http://127.0.0.1:9", None, RetryPolicy(obey_total=500))
     server._set_back(250)
     server._set_back(240)  # the same wait, said twice
@@ -271,5 +270,5 @@ def test_all_waits_of_a_run_have_a_limit() -> None:
 
 
 @pytest.mark.parametrize(("host", "own"), [("127.0.0.1", True), ("::1", True), ("127.evil.com", False), (None, False)])
-def test_only_an_address_of_this_machine_is_one(host: str | None, own: bool) -> None:
+def test_only_an_address_of_this_machine_is_one(host, own):
     assert is_loopback(host) is own

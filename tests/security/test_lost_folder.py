@@ -6,12 +6,10 @@ import random
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from harness.engine.runner import RunResult
 from harness.errors import SaveError
 from tests.engine.fakes import FakeModel, World, go, make_plan
 from tests.engine.quiet import Quiet
@@ -20,20 +18,20 @@ QUESTIONS = 40
 FOLDER = make_plan().folder
 
 
-def _anew(path: Path) -> None:
+def _anew(path):
     """Another folder with the same content in its place."""
     shutil.copytree(path, path.with_name("copy"))
     shutil.rmtree(path)
     os.rename(path.with_name("copy"), path)
 
 
-def _rewritten(path: Path) -> None:
+def _rewritten(path):
     """What an editor does that saves a file."""
     path.with_name("draft").write_bytes(path.read_bytes())
     os.replace(path.with_name("draft"), path)
 
 
-LOSSES: dict[str, Callable[[Path], None]] = {
+LOSSES = {
     "records removed": lambda run: (run / "records.jsonl").unlink(),
     "records replaced": lambda run: _rewritten(run / "records.jsonl"),
     "documents removed": lambda run: (run / "documents.jsonl").unlink(),
@@ -49,7 +47,7 @@ LOSSES: dict[str, Callable[[Path], None]] = {
     "records read-only": lambda run: (run / "records.jsonl").chmod(0o444),
     "folder read-only": lambda run: run.chmod(0o555),
 }
-CACHE_LOSSES: dict[str, Callable[[Path], None]] = {
+CACHE_LOSSES = {
     "cache removed": shutil.rmtree,
     "cache replaced": _anew,
     "cache read-only": lambda root: [p.chmod(0o555) for p in (*root.rglob("*"), root) if p.is_dir()] and None,
@@ -57,7 +55,7 @@ CACHE_LOSSES: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.fixture
-def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def place(monkeypatch):
     """A folder of an ordinary user: root may write anywhere, and no mode would stop it."""
     root = Path(tempfile.mkdtemp())
     monkeypatch.setenv("HARNESS_CACHE", str(root / "cache"))
@@ -71,7 +69,7 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _ordinary_user(root: Path) -> Iterator[None]:
+def _ordinary_user(root):
     if os.geteuid() != 0:
         yield
         return
@@ -86,25 +84,25 @@ def _ordinary_user(root: Path) -> Iterator[None]:
 class Asked:
     """Counts the questions, and does harm at one of them; no other is asked until the harm is done."""
 
-    def __init__(self, at: int, harm: Callable[[], None]) -> None:
+    def __init__(self, at, harm):
         self.count, self.at, self.harm = 0, at, harm
         self._turn = threading.Lock()
 
-    def __call__(self) -> None:
+    def __call__(self):
         with self._turn:
             self.count += 1
             if self.count == self.at:
                 self.harm()
 
 
-def _run(place: Path, asked: Asked, parallel: int, documents: int = 2) -> RunResult:
+def _run(place, asked, parallel, documents=2):
     data = World(questions=QUESTIONS, documents=documents, filler=" more" * 100).dataset()
     return go(make_plan(data, Quiet(Quiet.Config(), pause=asked)), place / "out", parallel=parallel)
 
 
 @pytest.mark.parametrize("parallel", [1, 4])
 @pytest.mark.parametrize("loss", LOSSES)
-def test_the_next_write_says_what_is_lost_and_ends_the_run(loss: str, parallel: int, place: Path) -> None:
+def test_the_next_write_says_what_is_lost_and_ends_the_run(loss, parallel, place):
     at = random.Random(loss).randrange(3, QUESTIONS // 2)
     asked = Asked(at, lambda: LOSSES[loss](place / "out" / FOLDER))
     with pytest.raises(SaveError, match=r"removed or replaced while|read-only while|Permission denied"):
@@ -119,7 +117,7 @@ def test_the_next_write_says_what_is_lost_and_ends_the_run(loss: str, parallel: 
 
 
 @pytest.mark.parametrize("loss", CACHE_LOSSES)
-def test_a_cache_that_is_lost_ends_the_run_at_its_next_write(loss: str, place: Path) -> None:
+def test_a_cache_that_is_lost_ends_the_run_at_its_next_write(loss, place):
     asked = Asked(2, lambda: CACHE_LOSSES[loss](place / "cache"))
     with pytest.raises(SaveError, match=r"removed or replaced while|Permission denied"):
         _run(place, asked, 1, documents=5)
@@ -130,10 +128,10 @@ def test_a_cache_that_is_lost_ends_the_run_at_its_next_write(loss: str, place: P
     assert _run(place, Asked(0, lambda: None), 1, documents=5).summary["n_scored"] == QUESTIONS
 
 
-def test_a_folder_that_stands_in_for_the_lost_one_is_left_alone(place: Path) -> None:
+def test_a_folder_that_stands_in_for_the_lost_one_is_left_alone(place):
     run = place / "out" / FOLDER
 
-    def stand_in() -> None:
+    def stand_in():
         shutil.rmtree(run)
         run.mkdir()
         (run / "summary.json").write_text("another run")

@@ -4,7 +4,6 @@ import contextlib
 import os
 import shutil
 import sqlite3
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,7 @@ QUICK = ["run", "--method", "bm25", "--dataset", "pocket/musique", "--model", "r
 
 
 @pytest.mark.parametrize("name", ["a%41b", "a?b", "a#b", "a b", "%3F?&x=1", "ü;:@"])
-def test_the_database_is_in_the_results_folder_whatever_its_name(name: str, tmp_path: Path) -> None:
+def test_the_database_is_in_the_results_folder_whatever_its_name(name, tmp_path):
     out = tmp_path / name
     uri = tracking.default_uri(out)
     assert sqlite_path(uri) == out / "mlflow.db"
@@ -25,7 +24,7 @@ def test_the_database_is_in_the_results_folder_whatever_its_name(name: str, tmp_
 
 
 @pytest.mark.parametrize("name", ["a%41b", "a?b"])
-def test_nothing_is_written_beside_the_results_folder(name: str, tmp_path: Path, empty_store: Path) -> None:
+def test_nothing_is_written_beside_the_results_folder(name, tmp_path, empty_store):
     run = write_run(tmp_path / name, [record(0, 0.5)])
     shutil.copy(empty_store, tmp_path / name / "mlflow.db")
     tracking.track(run)
@@ -34,20 +33,14 @@ def test_nothing_is_written_beside_the_results_folder(name: str, tmp_path: Path,
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_a_folder_that_mlflow_cannot_open_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_mlflow_cannot_open_is_told(tmp_path):
     (sentence,) = tracking.problems(tracking.default_uri(tmp_path / os.fsdecode(b"a\xffb")))
     assert sentence == "MLflow cannot open a folder whose name is not UTF-8; rename it, or use --mlflow off"
 
 
 @pytest.mark.parametrize("length", [256, 5000])
 @pytest.mark.parametrize("mlflow", [["--mlflow", "off"], []])
-def test_a_folder_name_that_is_too_long(
-    length: int,
-    mlflow: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_folder_name_that_is_too_long(length, mlflow, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as end:
         main([*QUICK, "--limit", "1", "--out", "x" * length, *mlflow])

@@ -1,9 +1,6 @@
 """Files that another process wrote are read through harness/storage/untrusted.py alone."""
 
-from __future__ import annotations
-
 import ast
-from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +30,7 @@ zipfile.ZipFile(file).open(entry)
 """
 
 
-def plain_reads(source: str) -> Iterator[str]:
+def plain_reads(source):
     """The calls that open a file by its name for reading: a pipe makes them wait, a device never ends."""
     for call in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)):
         function = ast.unparse(call.func)
@@ -49,12 +46,12 @@ def plain_reads(source: str) -> Iterator[str]:
             yield ast.unparse(call)
 
 
-def test_the_search_finds_plain_reads_and_no_others() -> None:
+def test_the_search_finds_plain_reads_and_no_others():
     assert len(list(plain_reads(PLAIN))) == 8
     assert list(plain_reads(FINE)) == []
 
 
-def test_what_others_wrote_is_read_through_one_door() -> None:
+def test_what_others_wrote_is_read_through_one_door():
     files = [p for room in ("harness", "reports", "methods", "pocket") for p in sorted((ROOT / room).rglob("*.py"))]
     found = {p.relative_to(ROOT).as_posix(): list(plain_reads(p.read_text("utf-8"))) for p in files}
     assert {name: calls for name, calls in found.items() if calls and name not in INSTALLED} == {}

@@ -11,10 +11,8 @@ import shutil
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -31,7 +29,7 @@ NAMED = 30  # names in leaves drawn by a seed, besides every leaf that names a p
 CASES = 750 if THOROUGH else 200  # damages
 SECONDS = 20
 PLAIN = (RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY)
-VERBS: tuple[tuple[str, ...], ...] = (
+VERBS = (
     ("report", "{root}"),
     ("report", "{root}", "--paper"),
     ("report", "{root}", "--by", "hops"),
@@ -58,8 +56,8 @@ NOTHING_TO_SHOW = {"curves", "memory", "sweep", "trials", "--graph"}  # no recor
 
 
 @pytest.fixture(autouse=True)
-def _alarm() -> Iterator[None]:
-    def late(*_: Any) -> None:
+def _alarm():
+    def late(*_):
         raise TimeoutError("nothing came in time")
 
     before = signal.signal(signal.SIGALRM, late)
@@ -68,7 +66,7 @@ def _alarm() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def stored(tmp_path_factory):
     """A run folder as `harness run` leaves it, with steps of a search, a failed question and a role; what judge needs is beside."""
     folder = tmp_path_factory.mktemp("stored") / "results"
     rows = write_rows(folder.parent / "rows.jsonl", musique_rows(3))
@@ -85,20 +83,20 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run
 
 
-def paths(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def paths(value, at=()):
     """The path of `value` and of every value in it."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [at, *(path for key, one in inner for path in paths(one, (*at, key)))]
 
 
-def leaves(value: Any) -> list[tuple[Any, ...]]:
+def leaves(value):
     """The paths of values that hold no other."""
     every = paths(value)
     inner = {path[:-1] for path in every if path}
     return [path for path in every if path not in inner]
 
 
-def read(file: Path, number: int = 0) -> Any:
+def read(file, number=0):
     """The value in a file, or in one of its lines."""
     data = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
     if file.suffix == ".yaml":
@@ -106,7 +104,7 @@ def read(file: Path, number: int = 0) -> Any:
     return json.loads(data.splitlines()[number] if ".jsonl" in file.name else data)
 
 
-def write(file: Path, value: Any, number: int = 0) -> None:
+def write(file, value, number=0):
     """Put the value in the place of the file, or of that line."""
     if file.suffix == ".yaml":
         file.write_text(yaml.dump(value, Dumper=yaml.CSafeDumper))
@@ -122,27 +120,27 @@ def write(file: Path, value: Any, number: int = 0) -> None:
 class Received:
     """Copies of the stored run, each changed and given to one verb; `bad` collects what must not happen."""
 
-    def __init__(self, stored: Path, at: Path) -> None:
+    def __init__(self, stored, at):
         self.results = stored.parents[1]
         self.root = at / "results"
         self.run = self.root / stored.relative_to(self.results)
         self.question = read(stored / RECORDS)["question_id"]
-        self.bad: list[str] = []
+        self.bad = []
 
-    def fresh(self) -> Path:
+    def fresh(self):
         """The run, as it was received."""
         shutil.rmtree(self.root, ignore_errors=True)
         shutil.copytree(self.results, self.root)
         return self.run
 
-    def told(self, verb: tuple[str, ...]) -> tuple[Any, str, str]:
+    def told(self, verb):
         """Exit code, stdout and stderr of a verb; what it needs is made from the run as it is."""
         words = [word.format(root=self.root, run=self.run, question=self.question) for word in verb]
         if verb[0] == "verify":
             called(["export", str(self.run), words[1]])
         return called(words)
 
-    def tried(self, verb: tuple[str, ...], what: str) -> tuple[Any, str, str]:
+    def tried(self, verb, what):
         """What `told` says; another end than one sentence or a result is bad."""
         code, out, err = self.told(verb)
         if code not in (0, 2, 3, 4) or "Traceback" in err or "nothing came in time" in err:
@@ -150,7 +148,7 @@ class Received:
         return code, out, err
 
 
-def called(words: list[str]) -> tuple[Any, str, str]:
+def called(words):
     """The exit code, stdout and stderr; 1 and the traceback for anything else than an exit."""
     out, said = io.StringIO(), io.StringIO()
     signal.alarm(SECONDS)
@@ -166,7 +164,7 @@ def called(words: list[str]) -> tuple[Any, str, str]:
     return None, out.getvalue(), said.getvalue()
 
 
-def test_every_verb_reads_the_run_as_it_was_received(stored: Path, tmp_path: Path) -> None:
+def test_every_verb_reads_the_run_as_it_was_received(stored, tmp_path):
     """Otherwise the tests below would try nothing."""
     received = Received(stored, tmp_path)
     for verb in VERBS:
@@ -176,9 +174,7 @@ def test_every_verb_reads_the_run_as_it_was_received(stored: Path, tmp_path: Pat
         assert code in (expected, 0), (verb, code, err)
 
 
-def test_no_leaf_of_a_run_is_imported_or_waited_for(
-    stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_leaf_of_a_run_is_imported_or_waited_for(stored, tmp_path, monkeypatch):
     (tmp_path / "sentinel" / "inner").mkdir(parents=True)
     for package in ("sentinel", "sentinel/inner"):
         (tmp_path / package / "__init__.py").write_text("")
@@ -210,12 +206,12 @@ def test_no_leaf_of_a_run_is_imported_or_waited_for(
 
 # --- damage -----------------------------------------------------------------------------------------------------------
 
-ODD: tuple[Any, ...] = (
+ODD = (
     None, True, -1, 0, 2**70, 1e308, "", "x", "\ud800", [], [None], {}, {"a": 1}, [[[]]], "2020-99-01",
 )  # fmt: skip
 
 
-def _structured(file: Path, draw: random.Random) -> None:
+def _structured(file, draw):
     """One key dropped, or one value of another type, or nested deeply."""
     number = draw.randrange(3) if file.name == RECORDS else 0
     value = read(file, number)
@@ -231,18 +227,18 @@ def _structured(file: Path, draw: random.Random) -> None:
     write(file, value, number)
 
 
-def _flipped(file: Path, draw: random.Random) -> None:
+def _flipped(file, draw):
     data = bytearray(file.read_bytes())
     for _ in range(draw.randint(1, 4)):
         data[draw.randrange(len(data))] = draw.randrange(256)
     file.write_bytes(data)
 
 
-def _cut(file: Path, draw: random.Random) -> None:
+def _cut(file, draw):
     file.write_bytes(file.read_bytes()[: draw.randrange(len(file.read_bytes()))])
 
 
-def _nested(file: Path, draw: random.Random) -> None:
+def _nested(file, draw):
     depth = draw.choice((150, 5_000, 100_000))
     deep = draw.choice(("[" * depth + "]" * depth, '{"a":' * depth + "1" + "}" * depth)).encode() + b"\n"
     if file.suffix == ".gz":
@@ -251,7 +247,7 @@ def _nested(file: Path, draw: random.Random) -> None:
         file.write_bytes(deep + (file.read_bytes() if draw.random() < 0.5 else b""))
 
 
-def test_no_damage_ends_in_a_traceback(stored: Path, tmp_path: Path) -> None:
+def test_no_damage_ends_in_a_traceback(stored, tmp_path):
     received = Received(stored, tmp_path)
     for case in range(CASES):
         draw = random.Random(case)

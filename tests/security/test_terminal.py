@@ -7,7 +7,6 @@ import sys
 import tempfile
 import unicodedata
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -28,13 +27,13 @@ NASTY = st.text(
 MANY = settings(max_examples=300, deadline=None)
 
 
-def steering(text: str) -> set[str]:
+def steering(text):
     """The characters in `text` that a terminal obeys."""
     kept = "\n\t\u200c\u200d"
     return {c for c in text if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") and c not in kept}
 
 
-def printed(*arguments: str) -> tuple[int, str]:
+def printed(*arguments):
     """Exit code and all that the command prints."""
     both = io.StringIO()
     with contextlib.redirect_stdout(both), contextlib.redirect_stderr(both), pytest.raises(SystemExit) as ended:
@@ -44,7 +43,7 @@ def printed(*arguments: str) -> tuple[int, str]:
 
 @MANY
 @given(NASTY | st.just(EVIL))
-def test_text_is_shown_without_what_steers(text: str) -> None:
+def test_text_is_shown_without_what_steers(text):
     shown = printable(text)
     assert steering(shown) == set()
     assert printable(shown) == shown
@@ -54,14 +53,14 @@ def test_text_is_shown_without_what_steers(text: str) -> None:
     )  # fmt: skip
 
 
-def test_what_people_write_is_left_alone() -> None:
+def test_what_people_write_is_left_alone():
     text = "Ünïcödé 文字\u3000列 \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 👩\u200d🔬 a\u00a0b\tc\nd"
     assert printable(text) == text
 
 
 @MANY
 @given(st.lists(NASTY, max_size=4))
-def test_every_way_to_print_goes_through_the_door(texts: list[str]) -> None:
+def test_every_way_to_print_goes_through_the_door(texts):
     both = io.StringIO()
     with contextlib.redirect_stdout(both), contextlib.redirect_stderr(both), guarded():
         print(*texts, sep="\r", end="\x1b[0m")
@@ -70,7 +69,7 @@ def test_every_way_to_print_goes_through_the_door(texts: list[str]) -> None:
     assert steering(both.getvalue()) == set()
 
 
-def test_a_long_line_on_stderr_is_cut_and_one_on_stdout_is_not() -> None:
+def test_a_long_line_on_stderr_is_cut_and_one_on_stdout_is_not():
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), guarded():
         print("x" * 100_000)
@@ -79,9 +78,9 @@ def test_a_long_line_on_stderr_is_cut_and_one_on_stdout_is_not() -> None:
     assert err.getvalue() == "short\n" + "x" * 2_000 + " ... (100,000 characters)\n"
 
 
-def test_the_live_line_is_erased_and_holds_no_other_control() -> None:
+def test_the_live_line_is_erased_and_holds_no_other_control():
     class Terminal(io.StringIO):
-        def isatty(self) -> bool:
+        def isatty(self):
             return True
 
     stream = Terminal()
@@ -96,14 +95,14 @@ def test_the_live_line_is_erased_and_holds_no_other_control() -> None:
     assert steering(stream.getvalue().replace("\r\x1b[K", "")) == set()
 
 
-def test_a_file_name_that_a_progress_bar_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_name_that_a_progress_bar_would_show(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(UserError, match="control characters in its name"):
         download(DATASETS, "a/b", "0" * 40, "x\x1b[2J.json")
 
 
-def test_a_bug_with_outside_text_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(**_: Any) -> int:
+def test_a_bug_with_outside_text_in_it(monkeypatch):
+    def broken(**_):
         raise ValueError(EVIL)
 
     monkeypatch.setattr(cli, "app", broken)
@@ -117,7 +116,7 @@ def test_a_bug_with_outside_text_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
 @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @example(EVIL, EVIL)
 @given(NASTY, NASTY)
-def test_no_verb_prints_what_steers(text: str, said: str) -> None:
+def test_no_verb_prints_what_steers(text, said):
     """Rows and a server that hold it everywhere: ids, questions, answers, replies, statuses."""
     text = text.encode("utf-8", "ignore").decode()  # rows with half a character are refused anyway
     with tempfile.TemporaryDirectory() as at, Loopback([lambda _: completion(said), "500", "ok"]) as server:

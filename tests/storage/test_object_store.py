@@ -1,12 +1,8 @@
 """Indexes in an object store: a real S3 server on the loopback, builders that race, damage, and a store that fails."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import threading
-from pathlib import Path
-from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
@@ -23,20 +19,20 @@ KEY = {"method": "words:Words", "document": "d0", "models": {"reader": "m"}, "se
 class Machine:
     """One machine with a cache of its own in front of the store."""
 
-    def __init__(self, root: Path, url: str) -> None:
-        self.notes: list[str] = []
+    def __init__(self, root, url):
+        self.notes = []
         self.store = ObjectStore(url)
         self.cache = IndexCache(root, self.notes.append, shared=self.store)
 
-    def put(self, value: Any, key: dict[str, Any] = KEY) -> None:
+    def put(self, value, key=KEY):
         self.cache.put(key, Entry.of(value, [], Meter("index")))
 
-    def get(self, key: dict[str, Any] = KEY) -> Any:
+    def get(self, key=KEY):
         entry = self.cache.get(key)
         return None if entry is None else entry.value()
 
 
-def test_an_index_is_built_once_for_two_machines(tmp_path: Path, url: str) -> None:
+def test_an_index_is_built_once_for_two_machines(tmp_path, url):
     one, two = Machine(tmp_path / "one", url), Machine(tmp_path / "two", url)
     assert two.get() is None
     one.put({"words": [1, 2]})
@@ -48,14 +44,14 @@ def test_an_index_is_built_once_for_two_machines(tmp_path: Path, url: str) -> No
     assert one.notes == two.notes == []
 
 
-def test_a_conditional_put(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_conditional_put(url, monkeypatch):
     store = ObjectStore(url)
     assert store.create("key", b"mine")
     assert store.create("key", b"mine"), "a request that was sent twice finds its own object"
     assert not store.create("key", b"yours")
 
     # Servers other than AWS do not name the condition that failed.
-    def refused(*args: Any, **kwargs: Any) -> None:
+    def refused(*args, **kwargs):
         refusal = {"Error": {"Code": "PreconditionFailed"}}
         raise OSError("no") from ClientError(refusal, "PutObject")
 
@@ -63,18 +59,18 @@ def test_a_conditional_put(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not store.create("key", b"yours")
 
 
-def test_a_folder_as_a_store(tmp_path: Path) -> None:
+def test_a_folder_as_a_store(tmp_path):
     store = ObjectStore(f"file://{tmp_path}/new")
     assert store.create("place/key", b"mine")
     assert not store.create("place/key", b"yours")
     assert store.read("place/key") == b"mine"
 
 
-def test_the_first_builder_s_entry_stands(tmp_path: Path, url: str) -> None:
+def test_the_first_builder_s_entry_stands(tmp_path, url):
     machines = [Machine(tmp_path / str(n), url) for n in range(8)]
     gate = threading.Barrier(len(machines))
 
-    def build(n: int) -> None:
+    def build(n):
         gate.wait()
         machines[n].put({"builder": n})
 
@@ -92,13 +88,13 @@ def test_the_first_builder_s_entry_stands(tmp_path: Path, url: str) -> None:
     assert all(not machine.notes for machine in machines)
 
 
-def _objects(store: ObjectStore) -> dict[str, str]:
+def _objects(store):
     names = store._files.find(store._root)
     return {name.rsplit("/")[-1].rsplit(".")[-1]: name for name in names}
 
 
 @pytest.mark.parametrize("how", ["flipped", "cut", "missing", "no key"])
-def test_a_damaged_entry_is_built_again(tmp_path: Path, url: str, how: str) -> None:
+def test_a_damaged_entry_is_built_again(tmp_path, url, how):
     one, two = Machine(tmp_path / "one", url), Machine(tmp_path / "two", url)
     one.put({"words": [1]})
     objects, files = _objects(one.store), one.store._files
@@ -115,7 +111,7 @@ def test_a_damaged_entry_is_built_again(tmp_path: Path, url: str, how: str) -> N
     assert Machine(tmp_path / "three", url).get() == {"words": [2]}
 
 
-def test_a_writer_that_dies_before_the_key_file_leaves_no_entry(tmp_path: Path, url: str) -> None:
+def test_a_writer_that_dies_before_the_key_file_leaves_no_entry(tmp_path, url):
     one, two = Machine(tmp_path / "one", url), Machine(tmp_path / "two", url)
     one.put({"words": [1]})
     one.store._files.rm_file(_objects(one.store)["json"])
@@ -124,10 +120,10 @@ def test_a_writer_that_dies_before_the_key_file_leaves_no_entry(tmp_path: Path, 
     assert Machine(tmp_path / "three", url).get() == {"words": [1]}
 
 
-def test_a_store_that_fails_on_the_way_is_reported_once(tmp_path: Path, url: str, monkeypatch: Any) -> None:
+def test_a_store_that_fails_on_the_way_is_reported_once(tmp_path, url, monkeypatch):
     one = Machine(tmp_path / "one", url)
 
-    def full(*args: Any, **kwargs: Any) -> None:
+    def full(*args, **kwargs):
         raise OSError("XMinioStorageFull: the disk is full")
 
     monkeypatch.setattr(one.store._files, "pipe_file", full)
@@ -138,7 +134,7 @@ def test_a_store_that_fails_on_the_way_is_reported_once(tmp_path: Path, url: str
     assert one.get() == {"words": [1]}, "this machine keeps what it built"
 
 
-def test_what_is_wrong_with_a_store_is_said_before_a_run(s3: str, tmp_path: Path, monkeypatch: Any) -> None:
+def test_what_is_wrong_with_a_store_is_said_before_a_run(s3, tmp_path, monkeypatch):
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path))
     monkeypatch.setenv("HARNESS_CACHE", "s3://indexes/runs")
     check_home()
@@ -156,7 +152,7 @@ def test_what_is_wrong_with_a_store_is_said_before_a_run(s3: str, tmp_path: Path
             check_home()
 
 
-def test_a_key_file_with_another_checksum(tmp_path: Path, url: str) -> None:
+def test_a_key_file_with_another_checksum(tmp_path, url):
     store = ObjectStore(url)
     store.put("a/b", {"data.json": b"{}"})
     store._files.pipe_file(_objects(store)["json"], json.dumps({"sha256": "0" * 64}).encode())

@@ -1,13 +1,9 @@
 """Compressed JSON lines: what a kill leaves is cut, any other damage is one sentence, and limits hold while reading."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os
 import random
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -18,24 +14,24 @@ from harness.storage.packed_lines import append_packed, read_packed, repair_pack
 ROWS = [[{"key": f"k{n}", "text": f"täxt\u2028 {n} \ud800" * 50}] for n in range(4)]
 
 
-def write(path: Path, *members: list[dict[str, Any]]) -> None:
+def write(path, *members):
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for rows in members:
         append_packed(fd, path, rows)
     os.close(fd)
 
 
-def keys(path: Path, notes: list[str] | None = None) -> list[str]:
+def keys(path, notes=None):
     return [row["key"] for row in read_packed(path, "key", notes)]
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     write(tmp_path / "side.jsonl.gz", *ROWS)
     return tmp_path / "side.jsonl.gz"
 
 
-def test_what_is_appended_is_read_by_this_program_and_by_others(path: Path) -> None:
+def test_what_is_appended_is_read_by_this_program_and_by_others(path):
     assert list(read_packed(path, "key")) == [row for rows in ROWS for row in rows]
     lines = gzip.decompress(path.read_bytes()).decode().splitlines()
     assert [json.loads(line)["key"] for line in lines if line] == ["k0", "k1", "k2", "k3"]
@@ -45,17 +41,17 @@ def test_what_is_appended_is_read_by_this_program_and_by_others(path: Path) -> N
     assert list(read_packed(path.with_name("none.gz"), "key")) == []
 
 
-def test_equal_rows_give_equal_bytes(path: Path, tmp_path: Path) -> None:
+def test_equal_rows_give_equal_bytes(path, tmp_path):
     write(tmp_path / "again.gz", *ROWS)
     assert (tmp_path / "again.gz").read_bytes() == path.read_bytes()
 
 
-def test_a_torn_end_is_left_out_and_cut_wherever_it_is_torn(path: Path) -> None:
+def test_a_torn_end_is_left_out_and_cut_wherever_it_is_torn(path):
     whole = path.read_bytes()
     last = whole.rindex(b"\x1f\x8b\x08\x00")
     for end in range(last + 1, len(whole)):
         path.write_bytes(whole[:end])
-        notes: list[str] = []
+        notes = []
         assert keys(path, notes) == ["k0", "k1", "k2"]
         assert notes == ["side.jsonl.gz: the last part is torn and left out"]
     assert (repair_packed(path) or "").endswith(f"repaired by cutting {len(whole) - 1 - last} bytes")
@@ -66,7 +62,7 @@ def test_a_torn_end_is_left_out_and_cut_wherever_it_is_torn(path: Path) -> None:
 
 
 @pytest.mark.parametrize("tail", [b"\0" * 700, b"{torn", b"\x1f\x8b\x08\x00" + b"\0" * 40])
-def test_a_tail_that_is_no_data_is_torn(path: Path, tail: bytes) -> None:
+def test_a_tail_that_is_no_data_is_torn(path, tail):
     whole = path.read_bytes()
     path.write_bytes(whole + tail)
     assert keys(path) == ["k0", "k1", "k2", "k3"]
@@ -74,7 +70,7 @@ def test_a_tail_that_is_no_data_is_torn(path: Path, tail: bytes) -> None:
     assert path.read_bytes() == whole
 
 
-def test_any_flipped_bit_before_the_last_part_is_named_or_changes_nothing(path: Path) -> None:
+def test_any_flipped_bit_before_the_last_part_is_named_or_changes_nothing(path):
     whole = path.read_bytes()
     last = whole.rindex(b"\x1f\x8b\x08\x00")
     draw = random.Random(0)
@@ -106,13 +102,13 @@ def test_any_flipped_bit_before_the_last_part_is_named_or_changes_nothing(path: 
         (b'{"key": "k", "a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n", "not valid JSON|nested more than"),
     ],
 )
-def test_what_is_no_row_is_one_sentence(path: Path, member: bytes, problem: str) -> None:
+def test_what_is_no_row_is_one_sentence(path, member, problem):
     path.write_bytes(gzip.compress(member, mtime=0))
     with pytest.raises(DataError, match=problem):
         keys(path)
 
 
-def test_what_unpacks_without_end_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_unpacks_without_end_is_refused(path, monkeypatch):
     path.write_bytes(gzip.compress(b'{"key": "' + b"a" * (20 << 20) + b'"}\n', mtime=0))
     with pytest.raises(DataError, match="unpacks to more than 200 times its size"):
         keys(path)
@@ -121,7 +117,7 @@ def test_what_unpacks_without_end_is_refused(path: Path, monkeypatch: pytest.Mon
         keys(path)
 
 
-def test_a_link_is_not_written_through(path: Path) -> None:
+def test_a_link_is_not_written_through(path):
     link = path.with_name("link.gz")
     link.symlink_to(path)
     with pytest.raises(SaveError):

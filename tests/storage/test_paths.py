@@ -1,10 +1,6 @@
 """Where the user's home folder is written ~, where ~ is read, and what is left alone."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -19,11 +15,11 @@ from tests.engine.fakes import go, make_plan
 
 
 @pytest.fixture(autouse=True)
-def _home(monkeypatch: pytest.MonkeyPatch) -> None:
+def _home(monkeypatch):
     monkeypatch.setenv("HOME", "/home/ann")
 
 
-VALUES: list[tuple[Any, Any]] = [
+VALUES = [
     ("/home/ann/x", "~/x"),
     ("/home/ann", "~"),
     ("/home/anna/x", "/home/anna/x"),
@@ -36,12 +32,12 @@ VALUES: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("value", "told"), VALUES)
-def test_values_that_are_paths_of_the_home_folder(value: Any, told: Any) -> None:
+def test_values_that_are_paths_of_the_home_folder(value, told):
     assert paths.without_home(value) == told
 
 
 @pytest.mark.parametrize("value", ["/home/ann/x", {"a": ["/home/ann/x", 3]}, "~x", "/data/home/ann/x", "a ~/x"])
-def test_with_home_is_the_way_back(value: Any) -> None:
+def test_with_home_is_the_way_back(value):
     assert paths.with_home(paths.without_home(value)) == value
 
 
@@ -54,7 +50,7 @@ def test_with_home_is_the_way_back(value: Any) -> None:
         ("/home/anna/x", "/home/anna/x"),
     ],
 )
-def test_sentences(sentence: str, told: str) -> None:
+def test_sentences(sentence, told):
     assert paths.said_without_home(sentence) == told
 
 
@@ -70,19 +66,19 @@ def test_sentences(sentence: str, told: str) -> None:
         ("say /home/ann/x", "say /home/ann/x"),
     ],
 )
-def test_words_of_a_command(word: str, told: str) -> None:
+def test_words_of_a_command(word, told):
     assert paths.words_without_home([word]) == [told]
 
 
 @pytest.mark.parametrize("home", ["/", "//"])
-def test_a_home_that_is_the_root_is_no_persons_folder(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_that_is_the_root_is_no_persons_folder(home, monkeypatch):
     monkeypatch.setenv("HOME", home)
     assert paths.without_home("/x") == "/x"
     assert paths.said_without_home("in /x") == "in /x"
     assert paths.words_without_home(["/x"]) == ["/x"]
 
 
-def test_a_configuration_reads_every_place_from_the_home_folder() -> None:
+def test_a_configuration_reads_every_place_from_the_home_folder():
     model = ModelConfig(
         name="m", source="~/m", tokenizer="~/t", template="~/t.jinja", script="~/s", adapters={"a": "~/a"}
     )
@@ -96,7 +92,7 @@ def test_a_configuration_reads_every_place_from_the_home_folder() -> None:
     assert ModelConfig(name="m", source="owner/name").source == "owner/name"
 
 
-def test_no_file_of_a_run_folder_names_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_file_of_a_run_folder_names_the_home_folder(tmp_path, monkeypatch):
     from dataclasses import replace
 
     from tests.engine import fakes
@@ -104,7 +100,7 @@ def test_no_file_of_a_run_folder_names_the_home_folder(tmp_path: Path, monkeypat
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("harness.llm.load.load_model", fakes.FakeModel)
 
-    def lost(text: str) -> None:
+    def lost(text):
         raise FileNotFoundError(2, "No such file or directory", "/home/ann/index.bin")
 
     monkeypatch.setattr(fakes, "trouble", lost)
@@ -126,7 +122,7 @@ def test_no_file_of_a_run_folder_names_the_home_folder(tmp_path: Path, monkeypat
     assert DatasetConfig.model_validate(stored.config["dataset"]).data == "/home/ann/d.jsonl"
 
 
-def test_a_stored_run_is_a_config_file_whose_method_finds_its_folder_again(tmp_path: Path) -> None:
+def test_a_stored_run_is_a_config_file_whose_method_finds_its_folder_again(tmp_path):
     from harness.config.layers import Choices, read_layers
 
     params = {"source": "/home/ann/model"}
@@ -138,7 +134,7 @@ def test_a_stored_run_is_a_config_file_whose_method_finds_its_folder_again(tmp_p
     assert values["method"]["params"] == params
 
 
-def test_an_error_tells_its_place_without_the_home_folder() -> None:
+def test_an_error_tells_its_place_without_the_home_folder():
     told = failure(ValueError("cannot read '/home/ann/x'"))
     assert told["message"] == "cannot read '~/x'"
     assert "/home/ann" not in json.dumps(told)

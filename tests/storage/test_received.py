@@ -1,7 +1,5 @@
 """The one door: what is no regular file, too long, too deep, not of its type or not this program's is one sentence."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import io
@@ -10,10 +8,8 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +26,7 @@ from harness.storage.remote_runs import _layout
 from harness.storage.untrusted import package_folder, parse_json, read_plain
 
 
-def pipe(path: Path) -> Path:
+def pipe(path):
     os.mkfifo(path)
     return path
 
@@ -46,7 +42,7 @@ def pipe(path: Path) -> Path:
         lambda _: read_plain(Path("/dev/zero")),
     ],
 )
-def test_a_pipe_or_a_device_is_refused_at_once(read: Callable[[Path], Any], tmp_path: Path) -> None:
+def test_a_pipe_or_a_device_is_refused_at_once(read, tmp_path):
     (tmp_path / "model.safetensors").write_bytes(b"")
     signal.alarm(5)
     try:
@@ -56,7 +52,7 @@ def test_a_pipe_or_a_device_is_refused_at_once(read: Callable[[Path], Any], tmp_
         signal.alarm(0)
 
 
-def test_an_entry_of_a_cache_reads_its_own_files_alone(tmp_path: Path) -> None:
+def test_an_entry_of_a_cache_reads_its_own_files_alone(tmp_path):
     for name in ("key.json", "data.json", "usage.json"):
         (tmp_path / name).write_text("{}")
     (tmp_path / "checksums.json").write_text(json.dumps({"/dev/zero": "0", "../secret": "0"}))
@@ -64,7 +60,7 @@ def test_an_entry_of_a_cache_reads_its_own_files_alone(tmp_path: Path) -> None:
         checked_files(tmp_path)
 
 
-def test_limits_of_length_and_depth(tmp_path: Path) -> None:
+def test_limits_of_length_and_depth(tmp_path):
     (tmp_path / "f").write_bytes(b"x" * 11)
     with pytest.raises(ValueError, match="longer than"):
         read_plain(tmp_path / "f", 10)
@@ -74,21 +70,21 @@ def test_limits_of_length_and_depth(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["tests.storage", "no_such_package", ".x", "os", "__main__", "", "a/b", "../tests"])
-def test_only_the_name_of_a_package_has_a_folder(name: str) -> None:
+def test_only_the_name_of_a_package_has_a_folder(name):
     assert package_folder(name) is None
     assert package_folder("harness") == Path(__file__).resolve().parents[2] / "harness"
 
 
 @pytest.mark.parametrize("value", ['!!float "x"', "!!timestamp 1", "!!bool x", "!!int []", "!!map x", '!!binary "ä"'])
-def test_a_tag_that_does_not_fit_its_text_is_a_sentence(value: str, tmp_path: Path) -> None:
+def test_a_tag_that_does_not_fit_its_text_is_a_sentence(value, tmp_path):
     (tmp_path / "c.yaml").write_text(f"a: {value}\n")
     with pytest.raises(ConfigError, match="c.yaml.*: "):
         read_yaml(tmp_path / "c.yaml")
 
 
 @pytest.mark.parametrize("layout", ["", "[]", '{"files": []}', '{"files": {"a": [[]]}, "time": 1}', "[" * 10**5])
-def test_a_damaged_layout_of_a_store_is_a_sentence(layout: str) -> None:
-    store: Any = SimpleNamespace(url="s3://b", read=lambda _: layout.encode())
+def test_a_damaged_layout_of_a_store_is_a_sentence(layout):
+    store = SimpleNamespace(url="s3://b", read=lambda _: layout.encode())
     with pytest.raises(UserError, match=r"s3://b/x/layout.json is damaged .*remove that run"):
         _layout(store, "x")
 
@@ -104,7 +100,7 @@ def test_a_damaged_layout_of_a_store_is_a_sentence(layout: str) -> None:
         ({"r": 2, "lora_alpha": 4}, None),
     ],
 )
-def test_an_adapter_s_settings_fit_its_matrices(settings: Any, problem: str | None, tmp_path: Path) -> None:
+def test_an_adapter_s_settings_fit_its_matrices(settings, problem, tmp_path):
     (tmp_path / "adapter_config.json").write_text(json.dumps(settings))
     save_file({"base_model.model.x.lora_A.weight": np.zeros((2, 3))}, tmp_path / "adapter_model.safetensors")
     with contextlib.nullcontext() if problem is None else pytest.raises(CannotRun, match=re.escape(problem)):
@@ -120,11 +116,9 @@ def test_an_adapter_s_settings_fit_its_matrices(settings: Any, problem: str | No
         (RuntimeError("can't start new thread"), 2, "no more threads"),
     ],
 )
-def test_what_the_machine_refuses_is_a_sentence(
-    error: Exception, code: int, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_the_machine_refuses_is_a_sentence(error, code, told, monkeypatch, capsys):
     class Full(io.StringIO):
-        def write(self, _: str) -> int:
+        def write(self, _):
             raise error
 
     monkeypatch.setattr(sys, "stdout", Full())
@@ -134,7 +128,7 @@ def test_what_the_machine_refuses_is_a_sentence(
     assert (ended.value.code, told in said, said.count("\n")) == (code, True, 1)
 
 
-def test_a_closed_stdout_is_a_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_closed_stdout_is_a_sentence(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdout", None)
     with pytest.raises(SystemExit) as ended:
         main(["list", "methods"])
@@ -142,7 +136,7 @@ def test_a_closed_stdout_is_a_sentence(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert capsys.readouterr().err.startswith("error: stdout is closed")
 
 
-def test_a_library_that_cannot_be_imported_stops_the_run() -> None:
+def test_a_library_that_cannot_be_imported_stops_the_run():
     """It would fail every question."""
     from harness.errors import importable
 

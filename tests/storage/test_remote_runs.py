@@ -1,11 +1,7 @@
 """Run folders in an object store: another machine goes on, one writer at a time, and nothing is lost with the store."""
 
-from __future__ import annotations
-
 import json
 import threading
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,10 +20,10 @@ pytestmark = pytest.mark.usefixtures("fake_model")
 class Machine:
     """A machine by its home folder and host name."""
 
-    def __init__(self, root: Path, url: str, patch: pytest.MonkeyPatch) -> None:
+    def __init__(self, root, url, patch):
         self.root, self.url, self.patch = root, url, patch
 
-    def on(self) -> Path:
+    def on(self):
         """Be this machine; the working copy of the results."""
         self.patch.setenv("HARNESS_HOME", str(self.root))
         self.patch.setattr(remote_runs.socket, "gethostname", lambda: self.root.name)
@@ -35,14 +31,14 @@ class Machine:
 
 
 @pytest.fixture
-def machines(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Machine, Machine]:
+def machines(tmp_path, url, monkeypatch):
     return Machine(tmp_path / "one", url, monkeypatch), Machine(tmp_path / "two", url, monkeypatch)
 
 
-def test_another_machine_goes_on(tmp_path: Path, machines: tuple[Machine, Machine]) -> None:
+def test_another_machine_goes_on(tmp_path, machines):
     one, two = machines
     plain = go(make_plan(), tmp_path / "plain")
-    asked: list[str] = []
+    asked = []
     go(make_plan(limit=2), one.on())
     out = two.on()
     (begun,) = run_folders([two.url])
@@ -56,11 +52,11 @@ def test_another_machine_goes_on(tmp_path: Path, machines: tuple[Machine, Machin
     assert len(asked) == len(wanted) - 2, "no question is paid for twice"
 
 
-def _layout(store: ObjectStore, place: str) -> Any:
+def _layout(store, place):
     return json.loads(store.read(f"{place}/layout.json") or b"{}")
 
 
-def _begun(out: Path, lines: int = 1) -> Path:
+def _begun(out, lines=1):
     folder = out / "set" / "run"
     folder.mkdir(parents=True)
     (folder / "run.yaml").write_text("config: {}\n")
@@ -68,7 +64,7 @@ def _begun(out: Path, lines: int = 1) -> Path:
     return folder
 
 
-def test_what_is_appended_is_sent_as_a_part_and_joined_at_the_end(machines: tuple[Machine, Machine]) -> None:
+def test_what_is_appended_is_sent_as_a_part_and_joined_at_the_end(machines):
     one, two = machines
     folder = _begun(one.on())
     remote = Remote.claim(folder)
@@ -90,7 +86,7 @@ def test_what_is_appended_is_sent_as_a_part_and_joined_at_the_end(machines: tupl
     assert copy.read_bytes() == (folder / "records.jsonl").read_bytes()
 
 
-def test_one_writer_at_a_time_and_a_dead_one_is_replaced(machines, monkeypatch) -> None:
+def test_one_writer_at_a_time_and_a_dead_one_is_replaced(machines, monkeypatch):
     one, two = machines
     folder = _begun(one.on())
     first = Remote.claim(folder)
@@ -110,20 +106,20 @@ def test_one_writer_at_a_time_and_a_dead_one_is_replaced(machines, monkeypatch) 
     third.close()
 
 
-def test_of_two_that_begin_at_once_one_writes(machines, monkeypatch) -> None:
+def test_of_two_that_begin_at_once_one_writes(machines, monkeypatch):
     one, two = machines
     folders = [_begun(one.on()), _begun(two.on())]
     gate = threading.Barrier(2)
     create = ObjectStore.create
 
-    def together(self: ObjectStore, name: str, data: bytes) -> bool:
+    def together(self, name, data):
         gate.wait()
         return create(self, name, data)
 
     monkeypatch.setattr(ObjectStore, "create", together)
-    ends: list[Any] = []
+    ends = []
 
-    def begin(folder: Path) -> None:
+    def begin(folder):
         try:
             ends.append(Remote.claim(folder))
         except RunLocked:
@@ -138,20 +134,20 @@ def test_of_two_that_begin_at_once_one_writes(machines, monkeypatch) -> None:
     next(end for end in ends if end != "refused").close()
 
 
-def test_a_store_that_fails_loses_nothing(machines: tuple[Machine, Machine], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_fails_loses_nothing(machines, monkeypatch):
     one, two = machines
     out = one.on()
     plan = make_plan()
     with monkeypatch.context() as patch:
 
-        def refused(*args: Any) -> None:
+        def refused(*args):
             raise remote_runs.StoreFailed("the object store cannot be used (the disk is full)")
 
         patch.setattr(ObjectStore, "write", refused)
         patch.setattr(remote_runs, "AWAY", 0.0)
         with pytest.raises(SaveError, match="the same command sends it"):
             go(plan, out)
-    asked: list[str] = []
+    asked = []
     go(make_plan(method=Words(Words.Config(), pause=lambda: asked.append("asked"))), out)
     assert not asked
     two.on()
@@ -159,12 +155,12 @@ def test_a_store_that_fails_loses_nothing(machines: tuple[Machine, Machine], mon
     assert stored.summary["n_scored"] == len(stored.records)
 
 
-def test_a_store_that_is_back_soon_is_waited_for(machines: tuple[Machine, Machine], monkeypatch: Any) -> None:
+def test_a_store_that_is_back_soon_is_waited_for(machines, monkeypatch):
     one, two = machines
     monkeypatch.setattr(remote_runs.time, "sleep", lambda seconds: None)
     write, failures = ObjectStore.write, [remote_runs.StoreFailed("away")] * 2
 
-    def flaky(store: ObjectStore, name: str, data: bytes) -> None:
+    def flaky(store, name, data):
         if failures:
             raise failures.pop()
         write(store, name, data)
@@ -176,11 +172,11 @@ def test_a_store_that_is_back_soon_is_waited_for(machines: tuple[Machine, Machin
     assert len(read_runs(run_folders([two.url]))) == 1
 
 
-def test_a_run_that_never_began_leaves_nothing(machines: tuple[Machine, Machine]) -> None:
+def test_a_run_that_never_began_leaves_nothing(machines):
     one, _ = machines
     out = one.on()
 
-    def trouble(*args: Any) -> None:
+    def trouble(*args):
         raise UserError("no such thing")
 
     method = Words(Words.Config(), pause=lambda: trouble())
@@ -190,7 +186,7 @@ def test_a_run_that_never_began_leaves_nothing(machines: tuple[Machine, Machine]
     assert [name for name in names if "/writer/" not in name] == []
 
 
-def _silent() -> Any:
+def _silent():
     from harness.engine.progress import Silent
 
     return Silent()

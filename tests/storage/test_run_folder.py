@@ -1,11 +1,7 @@
 """The run folder: torn and damaged files, what readers get, and files that are replaced whole."""
 
-from __future__ import annotations
-
 import errno
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -22,11 +18,11 @@ pytestmark = pytest.mark.usefixtures("fake_model")
 
 
 @pytest.fixture
-def finished(tmp_path: Path) -> Path:
+def finished(tmp_path):
     return go(make_plan(), tmp_path / "out").folder
 
 
-def rows(folder: Path) -> list[dict[str, Any]]:
+def rows(folder):
     return [comparable(row) for row in read_run(folder).records]
 
 
@@ -42,7 +38,7 @@ TAILS = {
 
 
 @pytest.mark.parametrize("tail", [*TAILS, "an older record of each question"])
-def test_streamed_records_and_one_alone_are_those_of_the_whole_run(tail: str, finished: Path) -> None:
+def test_streamed_records_and_one_alone_are_those_of_the_whole_run(tail, finished):
     path = finished / "records.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     older = [line.replace(b'"stop_reason": "', b'"stop_reason": "older ') for line in lines]
@@ -55,7 +51,7 @@ def test_streamed_records_and_one_alone_are_those_of_the_whole_run(tail: str, fi
     assert len(read_question(finished, "another").records) == len(whole.records)
 
 
-def test_records_that_were_replaced_while_they_are_streamed_are_an_error(finished: Path) -> None:
+def test_records_that_were_replaced_while_they_are_streamed_are_an_error(finished):
     run = read_run(finished, hold="nothing")
     path = finished / "records.jsonl"
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[::-1]))
@@ -65,7 +61,7 @@ def test_records_that_were_replaced_while_they_are_streamed_are_an_error(finishe
 
 @pytest.mark.parametrize("name", ["records.jsonl", "documents.jsonl"])
 @pytest.mark.parametrize("tail", TAILS)
-def test_a_torn_last_line_is_repaired(tail: str, name: str, finished: Path) -> None:
+def test_a_torn_last_line_is_repaired(tail, name, finished):
     want, documents = rows(finished), read_run(finished).documents
     path = finished / name
     lines = path.read_bytes().splitlines(keepends=True)
@@ -84,7 +80,7 @@ def test_a_torn_last_line_is_repaired(tail: str, name: str, finished: Path) -> N
 
 
 @pytest.mark.parametrize("bad", [b"{torn\n", b"\0\n", b"[1]\n", b'{"question_id": 3}\n', b"\xff\xfe\n", b"\n"])
-def test_a_damaged_line_before_the_last_is_named(bad: bytes, finished: Path) -> None:
+def test_a_damaged_line_before_the_last_is_named(bad, finished):
     path = finished / "records.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     damaged = b"".join([*lines[:2], bad, *lines[3:]])
@@ -99,13 +95,13 @@ def test_a_damaged_line_before_the_last_is_named(bad: bytes, finished: Path) -> 
 
 @pytest.mark.parametrize("name", ["manifest.json", "run.yaml", "summary.json"])
 @pytest.mark.parametrize("content", ["{", "[]"])
-def test_a_damaged_file_is_named(name: str, content: str, finished: Path) -> None:
+def test_a_damaged_file_is_named(name, content, finished):
     (finished / name).write_text(content)
     with pytest.raises(DataError, match=name):
         read_run(finished)
 
 
-def test_a_summary_whose_count_of_documents_is_no_number_is_damaged(finished: Path) -> None:
+def test_a_summary_whose_count_of_documents_is_no_number_is_damaged(finished):
     summary = json.loads((finished / "summary.json").read_text())
     (finished / "summary.json").write_text(json.dumps({**summary, "index": {"documents": "many"}}))
     with pytest.raises(DataError, match="documents"):
@@ -113,13 +109,13 @@ def test_a_summary_whose_count_of_documents_is_no_number_is_damaged(finished: Pa
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "summary.json", "records.jsonl", "documents.jsonl"])
-def test_a_run_that_was_killed_can_be_read(name: str, finished: Path) -> None:
+def test_a_run_that_was_killed_can_be_read(name, finished):
     (finished / name).unlink()
     stored = read_run(finished)
     assert len(stored.records) == (0 if name == "records.jsonl" else 6)
 
 
-def test_what_is_no_run_is_said(tmp_path: Path, finished: Path) -> None:
+def test_what_is_no_run_is_said(tmp_path, finished):
     with pytest.raises(UserError, match="is not a run folder"):
         read_run(tmp_path)
     with pytest.raises(UserError, match="there is no folder"):
@@ -127,7 +123,7 @@ def test_what_is_no_run_is_said(tmp_path: Path, finished: Path) -> None:
     assert find_runs(tmp_path) == find_runs(finished) == [finished]
 
 
-def test_a_damaged_manifest_stops_the_next_start_with_a_sentence(finished: Path) -> None:
+def test_a_damaged_manifest_stops_the_next_start_with_a_sentence(finished):
     (finished / "manifest.json").write_text("{")
     with pytest.raises(DataError, match="delete it and run the same command again"):
         go(make_plan(), finished.parents[1])
@@ -135,11 +131,11 @@ def test_a_damaged_manifest_stops_the_next_start_with_a_sentence(finished: Path)
     assert go(make_plan(), finished.parents[1]).summary["n_total"] == 6
 
 
-def test_an_atomic_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_atomic_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "summary.json"
     files.write_atomic(path, b"old")
 
-    def full(fd: int) -> None:
+    def full(fd):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
@@ -149,10 +145,10 @@ def test_an_atomic_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypa
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_summary_that_cannot_be_written_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_summary_that_cannot_be_written_is_reported(tmp_path, monkeypatch):
     write = files.write_atomic
 
-    def refuse(path: Path, data: bytes, **how: bool) -> None:
+    def refuse(path, data, **how):
         if path.name == "summary.json":
             raise SaveError("cannot write summary.json")
         write(path, data, **how)
@@ -164,7 +160,7 @@ def test_a_summary_that_cannot_be_written_is_reported(tmp_path: Path, monkeypatc
     assert len(read_run(result.folder).records) == 6
 
 
-def test_drafts_of_a_killed_writer_are_removed(finished: Path) -> None:
+def test_drafts_of_a_killed_writer_are_removed(finished):
     draft = finished / ".summary.json.1234.tmp"
     draft.write_text("{")
     go(make_plan(), finished.parents[1])
@@ -183,13 +179,13 @@ json_values = st.recursive(
 
 
 @given(value=json_values)
-def test_a_line_is_one_line_and_comes_back(value: Any) -> None:
+def test_a_line_is_one_line_and_comes_back(value):
     line = files.json_line(value)
     assert line.count(b"\n") == 1
     assert json.loads(line) == value
 
 
-def test_every_key_of_a_usage_has_a_type(finished: Path) -> None:
+def test_every_key_of_a_usage_has_a_type(finished):
     written = {key for row in read_run(finished).records for usage in row["usage"].values() for key in usage}
     assert "recounted" in written
     assert written <= _Usage.__annotations__.keys()

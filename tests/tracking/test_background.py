@@ -1,12 +1,9 @@
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +15,7 @@ from tests.tracking.store import SCORE, SCORES, append, artifacts, client, histo
 pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
 
 
-def until(condition: Callable[[], bool], seconds: float = 120.0) -> bool:
+def until(condition, seconds=120.0):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():
@@ -27,7 +24,7 @@ def until(condition: Callable[[], bool], seconds: float = 120.0) -> bool:
     return False
 
 
-def logged(uri: str, folders: list[Path], suite: str | None = None, timeout: float = 240) -> list[str]:
+def logged(uri, folders, suite=None, timeout=240):
     """What `missed` says of a command that ran and ended at once."""
     trackers = BackgroundTracking(Path("results"), uri, suite)
     for folder in folders:
@@ -35,7 +32,7 @@ def logged(uri: str, folders: list[Path], suite: str | None = None, timeout: flo
     return trackers.missed(timeout)
 
 
-def test_the_child_logs_a_run_while_it_goes_on_and_ends_with_it(uri: str, tmp_path: Path) -> None:
+def test_the_child_logs_a_run_while_it_goes_on_and_ends_with_it(uri, tmp_path):
     folder = tmp_path / "results" / "musique" / "pecan--tiny--0123abcd"
     trackers = BackgroundTracking(tmp_path, uri)
     trackers.add(folder)
@@ -46,7 +43,7 @@ def test_the_child_logs_a_run_while_it_goes_on_and_ends_with_it(uri: str, tmp_pa
         file.flush()
         it = client(uri)
 
-        def live() -> bool:
+        def live():
             found = it.get_experiment_by_name("musique")
             runs = it.search_runs([found.experiment_id]) if found else []
             return bool(runs) and runs[0].data.metrics.get(SCORE) == 30  # the third question waits for the next one
@@ -61,7 +58,7 @@ def test_the_child_logs_a_run_while_it_goes_on_and_ends_with_it(uri: str, tmp_pa
     assert only_run(uri).info.status == "FINISHED"
 
 
-def test_one_process_for_the_runs_of_a_suite(uri: str, tmp_path: Path) -> None:
+def test_one_process_for_the_runs_of_a_suite(uri, tmp_path):
     """A damaged run does not lose the others, and one refused before its first question leaves nothing."""
     broken = run_folder(tmp_path, method="broken")
     (broken / "summary.json").write_text("{")
@@ -78,13 +75,13 @@ def test_one_process_for_the_runs_of_a_suite(uri: str, tmp_path: Path) -> None:
     assert artifacts(uri, parent) == {"table.md"}
 
 
-def test_more_folders_than_a_pipe_holds_are_all_told(uri: str, tmp_path: Path) -> None:
+def test_more_folders_than_a_pipe_holds_are_all_told(uri, tmp_path):
     refused = [tmp_path / "results" / "qasper" / f"{'x' * 200}{n}" for n in range(1000)]
     assert logged(uri, [*refused, run_folder(tmp_path)]) == []
     assert only_run(uri).info.status == "FINISHED"
 
 
-def test_the_child_of_a_killed_command_logs_what_there_is_and_ends(uri: str, tmp_path: Path) -> None:
+def test_the_child_of_a_killed_command_logs_what_there_is_and_ends(uri, tmp_path):
     folder = run_folder(tmp_path, summary={})
     code = f"""
         import os, signal
@@ -102,7 +99,7 @@ def test_the_child_of_a_killed_command_logs_what_there_is_and_ends(uri: str, tmp
     assert only_run(uri).data.metrics["n"] == 8
 
 
-def test_a_dead_server_is_one_sentence_for_all_runs(tmp_path: Path) -> None:
+def test_a_dead_server_is_one_sentence_for_all_runs(tmp_path):
     folders = [run_folder(tmp_path, method=method) for method in ("a", "b", "c", "d")]
     before = [(folder / "records.jsonl").read_bytes() for folder in folders]
     begun = time.monotonic()
@@ -119,7 +116,7 @@ def test_a_dead_server_is_one_sentence_for_all_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bad_server", [0], indirect=True)
-def test_a_server_that_never_answers_cannot_hold_the_end(bad_server: str, tmp_path: Path) -> None:
+def test_a_server_that_never_answers_cannot_hold_the_end(bad_server, tmp_path):
     trackers = BackgroundTracking(tmp_path, bad_server)
     trackers.add(run_folder(tmp_path))
     begun = time.monotonic()
@@ -130,7 +127,7 @@ def test_a_server_that_never_answers_cannot_hold_the_end(bad_server: str, tmp_pa
     assert trackers.process.poll() is not None
 
 
-def test_a_child_that_dies_is_reported_with_its_exit_code(uri: str, tmp_path: Path) -> None:
+def test_a_child_that_dies_is_reported_with_its_exit_code(uri, tmp_path):
     folder = run_folder(tmp_path)
     trackers = BackgroundTracking(tmp_path, uri)
     trackers.add(folder)
@@ -142,15 +139,13 @@ def test_a_child_that_dies_is_reported_with_its_exit_code(uri: str, tmp_path: Pa
     assert f"harness track {folder} --uri {uri}" in sentence
 
 
-def test_a_child_that_cannot_be_started_is_reported_and_does_not_stop_the_command(
-    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_child_that_cannot_be_started_is_reported_and_does_not_stop_the_command(uri, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
     (sentence,) = logged(uri, [run_folder(tmp_path, method=method) for method in ("a", "b")])
     assert "FileNotFoundError" in sentence
 
 
-def test_off_starts_no_process(tmp_path: Path) -> None:
+def test_off_starts_no_process(tmp_path):
     trackers = BackgroundTracking(tmp_path, "off")
     trackers.add(run_folder(tmp_path))
     assert (trackers.process, trackers.missed()) == (None, [])
@@ -160,19 +155,17 @@ class TestPasses:
     """The passes themselves, with a store that only counts what it is given."""
 
     @pytest.fixture
-    def tracked(self, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
-        calls: list[tuple[str, bool]] = []
+    def tracked(self, monkeypatch):
+        calls = []
 
-        def count(folder: Path, _uri: str, *, running: bool, **_: object) -> int:
+        def count(folder, _uri, *, running, **_):
             calls.append((folder.name.partition("--")[0], running))
             return 0
 
         monkeypatch.setattr(background, "track", count)
         return calls
 
-    def test_only_what_changed_is_logged_and_all_but_the_last_run_have_ended(
-        self, tracked: list[tuple[str, bool]], tmp_path: Path
-    ) -> None:
+    def test_only_what_changed_is_logged_and_all_but_the_last_run_have_ended(self, tracked, tmp_path):
         first, second = (run_folder(tmp_path, 2, method=method) for method in ("a", "b"))
         passes = background.Passes("sqlite:///x.db", None)
         for folders in ([first], [first], [first, second], [first, second]):
@@ -182,15 +175,15 @@ class TestPasses:
         passes.make([first, second], last=True)
         assert tracked == [("a", True), ("a", False), ("b", True), ("b", True), ("b", False)]
 
-    def test_a_run_is_not_logged_before_it_is_described(self, tracked: list[tuple[str, bool]], tmp_path: Path) -> None:
+    def test_a_run_is_not_logged_before_it_is_described(self, tracked, tmp_path):
         folder = run_folder(tmp_path)
         (folder / "manifest.json").unlink()  # without the time of its start it would become another run
         background.Passes("sqlite:///x.db", None).make([folder])
         assert tracked == []
 
     def test_traces_that_a_pass_had_no_time_for_are_logged_by_the_next_and_named_by_the_last(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+        self, tmp_path, monkeypatch
+    ):
         left = iter([7, 3, 3, 2])
         monkeypatch.setattr(background, "track", lambda *_, **__: next(left))
         folder = run_folder(tmp_path, 2)
@@ -202,7 +195,7 @@ class TestPasses:
         assert f"2 questions of {folder} have no trace in MLflow yet; log them with: harness track" in told
 
 
-def _alive(pid: int) -> bool:
+def _alive(pid):
     try:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:

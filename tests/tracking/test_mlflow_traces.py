@@ -1,11 +1,7 @@
 """What a store holds of a run's questions: traces, and the rows as its input."""
 
-from __future__ import annotations
-
 import json
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,26 +13,26 @@ pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
 GOLD = {"answers": ["Mira"], "supporting": [{"document_id": "d0", "start": 0, "end": 4}], "extra": {}}
 
 
-def asked(number: int, score: float | None = 0.5, **changes: Any) -> dict[str, Any]:
+def asked(number, score=0.5, **changes):
     return row(number, score) | {"question": f"Who rules Orb {number}?", "options": None, "gold": GOLD} | changes
 
 
-def rewrite(folder: Path, *rows: dict[str, Any]) -> None:
+def rewrite(folder, *rows):
     (folder / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
 
 
-def stored_traces(uri: str) -> dict[str, Any]:
+def stored_traces(uri):
     """{question: its trace with spans}."""
     run = only_run(uri).info
     found = client(uri).search_traces(locations=[run.experiment_id], run_id=run.run_id, max_results=100)
     return {trace.info.client_request_id: trace for trace in found}
 
 
-def feedback(trace: Any) -> dict[str, Any]:
+def feedback(trace):
     return {a.name: a.value for a in trace.info.assessments if a.feedback}
 
 
-def test_a_trace_a_question_with_spans_scores_and_gold_answers(uri: str, tmp_path: Path) -> None:
+def test_a_trace_a_question_with_spans_scores_and_gold_answers(uri, tmp_path):
     folder = run_folder(tmp_path, 0)
     rewrite(folder, asked(0, prediction="Mira"), asked(1, None))
     assert track(folder, uri) == 0
@@ -60,7 +56,7 @@ def test_a_trace_a_question_with_spans_scores_and_gold_answers(uri: str, tmp_pat
     assert bad.data.spans[0].status.description == "too long"
 
 
-def test_twice_changes_nothing_and_what_is_new_is_added(uri: str, tmp_path: Path) -> None:
+def test_twice_changes_nothing_and_what_is_new_is_added(uri, tmp_path):
     folder = run_folder(tmp_path, 3)
     track(folder, uri, running=True)
     before = {name: trace.info for name, trace in stored_traces(uri).items()}
@@ -73,7 +69,7 @@ def test_twice_changes_nothing_and_what_is_new_is_added(uri: str, tmp_path: Path
     assert {name: info for name, info in after.items() if name in before} == before
 
 
-def test_new_scores_keep_what_people_added_and_a_new_answer_does_not(uri: str, tmp_path: Path) -> None:
+def test_new_scores_keep_what_people_added_and_a_new_answer_does_not(uri, tmp_path):
     from mlflow.entities import AssessmentSource, Feedback
     from mlflow.tracing.client import TracingClient
 
@@ -96,9 +92,7 @@ def test_new_scores_keep_what_people_added_and_a_new_answer_does_not(uri: str, t
     assert feedback(stored_traces(uri)["q0"]) == {SCORE: 100.0}
 
 
-def test_a_trace_whose_spans_never_came_is_logged_again(
-    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trace_whose_spans_never_came_is_logged_again(uri, tmp_path, monkeypatch):
     from mlflow.tracing.client import TracingClient
 
     folder = run_folder(tmp_path, 2)
@@ -109,7 +103,7 @@ def test_a_trace_whose_spans_never_came_is_logged_again(
     assert [len(trace.data.spans) for trace in stored_traces(uri).values()] == [3, 3]
 
 
-def test_limits_of_number_and_time(uri: str, tmp_path: Path) -> None:
+def test_limits_of_number_and_time(uri, tmp_path):
     folder = run_folder(tmp_path)
     assert track(folder, uri, traces=0) == 0
     assert stored_traces(uri) == {}
@@ -119,7 +113,7 @@ def test_limits_of_number_and_time(uri: str, tmp_path: Path) -> None:
     assert sorted(stored_traces(uri)) == [f"q{n}" for n in range(5)]
 
 
-def test_the_run_names_its_rows_with_schema_and_number(uri: str, tmp_path: Path) -> None:
+def test_the_run_names_its_rows_with_schema_and_number(uri, tmp_path):
     data = {"fingerprint": "f" * 64, "questions": 8, "source": "hub", "revision": "main"}
     track(run_folder(tmp_path, manifest={"dataset": data}), uri, traces=0)
     (given,) = only_run(uri).inputs.dataset_inputs

@@ -1,7 +1,5 @@
 """What is secret in the address of a store: where it is masked, and that no process shows it."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 
@@ -37,17 +35,17 @@ PLAIN = [
 
 
 @pytest.mark.parametrize(("text", "told"), SECRETS)
-def test_masked(text: str, told: str) -> None:
+def test_masked(text, told):
     assert masked(text) == told
     assert masked(told) == told
 
 
 @pytest.mark.parametrize("text", PLAIN)
-def test_what_holds_no_secret_stays_as_it_is(text: str) -> None:
+def test_what_holds_no_secret_stays_as_it_is(text):
     assert masked(text) == text
 
 
-def test_sentences_about_a_store_hold_no_secret() -> None:
+def test_sentences_about_a_store_hold_no_secret():
     uri = "mysql://bob:hunter2@db/x?password=hunter3"
     error = StoreError([Path("results/a/b")], uri, f"no connection to {uri} (mysql+pymysql://bob:hunter2@db/x)")
     assert "hunter" not in str(error) + error.reason
@@ -55,7 +53,7 @@ def test_sentences_about_a_store_hold_no_secret() -> None:
     assert "hunter" not in " ".join(problems("file://bob:hunter2@h/x"))
 
 
-def test_the_child_process_does_not_show_the_uri(tmp_path: Path) -> None:
+def test_the_child_process_does_not_show_the_uri(tmp_path):
     pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
     trackers = BackgroundTracking(tmp_path, "postgresql://bob:hunter2@127.0.0.1:9/runs")
     trackers.add(tmp_path / "nothing")
@@ -80,18 +78,18 @@ def test_the_child_process_does_not_show_the_uri(tmp_path: Path) -> None:
         ("http://h:port", None),
     ],
 )
-def test_unreachable(uri: str, told: str | None) -> None:
+def test_unreachable(uri, told):
     assert unreachable(uri) == told
 
 
-def test_a_host_behind_a_proxy_is_left_to_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_behind_a_proxy_is_left_to_the_library(monkeypatch):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     assert unreachable("http://store.invalid:1") is None
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     assert unreachable("http://127.0.0.1:9") is not None
 
 
-def test_the_file_of_a_store_in_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_of_a_store_in_the_home_folder(monkeypatch):
     monkeypatch.setenv("HOME", "/home/ann")
     assert own_place("sqlite:///~/x.db") == "sqlite:////home/ann/x.db"
     assert own_place("sqlite:///x.db") == "sqlite:///x.db"

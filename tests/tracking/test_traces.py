@@ -1,36 +1,31 @@
 """A question as a trace, in plain values: what stands where, and what it is made of."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from harness.cost.events import Request
 from harness.storage.kept_requests import REQUESTS, lines_of
 from harness.storage.packed_lines import append_packed
-from harness.storage.run_folder import StoredRun, read_run
+from harness.storage.run_folder import read_run
 from harness.storage.shown_texts import TEXTS, checksum
-from harness.tracking.traces import Span, Trace, digest, scores, shortened, traces
+from harness.tracking.traces import digest, scores, shortened, traces
 from tests.reports.build import SCORE, flops, record, stored, usage, write_run
 
 
-def span(start: int, end: int, text: str = "") -> dict[str, Any]:
+def span(start, end, text=""):
     return {"kind": "span", "document_id": "d0", "start": start, "end": end, "text": text, "sources": []}
 
 
-def step(action: str, node: int, tflops: float, **changes: Any) -> dict[str, Any]:
+def step(action, node, tflops, **changes):
     plain = {"action": action, "node": node, "level": 1, "scores": {"total": 0.5}, "tokens": 10, "p_yes": None}
     return plain | {"flops": flops(tflops), "shown": span(node, node + 5, f"text {node}"), "note": ""} | changes
 
 
-def traced(root: Path, *records: dict[str, Any], **changes: Any) -> list[Trace]:
+def traced(root, *records, **changes):
     run = read_run(write_run(root, records, **changes))
     return list(traces(run, {r["question_id"] for r in records}))
 
 
-def names(found: Span) -> list[str]:
+def names(found):
     return [child.name for child in found.children]
 
 
@@ -43,7 +38,7 @@ QUESTION = {
 }
 
 
-def test_what_was_asked_shown_and_answered(tmp_path: Path) -> None:
+def test_what_was_asked_shown_and_answered(tmp_path):
     shown = [span(0, 4, "Orb."), span(6, 9)]
     (trace,) = traced(tmp_path, record(0, 0.25, shown=shown, stop_reason="k", **QUESTION))
     assert (trace.request, trace.answer, trace.error) == ("Who rules Orb?", "Mira", None)
@@ -68,13 +63,13 @@ def test_what_was_asked_shown_and_answered(tmp_path: Path) -> None:
     assert answer.attributes["mlflow.chat.tokenUsage"]["total_tokens"] == 105
 
 
-def test_an_older_record_has_its_id_for_its_question(tmp_path: Path) -> None:
+def test_an_older_record_has_its_id_for_its_question(tmp_path):
     (trace,) = traced(tmp_path, record(0, 1.0))
     assert (trace.request, trace.gold) == ("q0", {})
     assert trace.root.inputs == {"document_ids": ["d0"]}
 
 
-def test_times_are_the_phases_own_and_questions_follow_each_other(tmp_path: Path) -> None:
+def test_times_are_the_phases_own_and_questions_follow_each_other(tmp_path):
     index = {"index": usage(9.0) | {"seconds": 1.0}}
     documents = [{"document_id": "d0", "key": "k", "status": "built", "usage": index}]
     rows = [record(0, 1.0, notes={"seconds": 4.0}), record(1, 1.0, notes={"seconds": 2.0}), record(2, 1.0)]
@@ -89,13 +84,13 @@ def test_times_are_the_phases_own_and_questions_follow_each_other(tmp_path: Path
     assert third.root.end == 1.0, "no shorter than its phases"
 
 
-def test_questions_that_ran_together_start_closer(tmp_path: Path) -> None:
+def test_questions_that_ran_together_start_closer(tmp_path):
     rows = [record(i, 1.0, notes={"seconds": 4.0}) for i in range(2)]
     first, second = traced(tmp_path, *rows, manifest={"starts": [{"parallel": 4}]})
     assert second.start - first.start == 1.0
 
 
-def test_a_step_is_a_span_and_takes_the_time_of_its_flops(tmp_path: Path) -> None:
+def test_a_step_is_a_span_and_takes_the_time_of_its_flops(tmp_path):
     steps = [
         step("start", 1, 0.25),
         step("start", 2, 0.25, shown=None),
@@ -117,7 +112,7 @@ def test_a_step_is_a_span_and_takes_the_time_of_its_flops(tmp_path: Path) -> Non
     assert [last.attributes[key] for key in ("note", "TFLOPs so far", "P(Yes)")] == ["enough", 1.0, 0.75]
 
 
-def test_long_searches_and_long_texts_are_cut_and_say_so(tmp_path: Path) -> None:
+def test_long_searches_and_long_texts_are_cut_and_say_so(tmp_path):
     steps = [step("visit", n, n / 100, p_yes=0.1) for n in range(100)]
     shown = [span(n, n + 1, "x" * 2000) for n in range(30)]
     (trace,) = traced(tmp_path, record(0, 1.0, steps=steps))
@@ -131,12 +126,12 @@ def test_long_searches_and_long_texts_are_cut_and_say_so(tmp_path: Path) -> None
     assert len(pieces[0]["page_content"]) < 1100
 
 
-def test_a_text_is_cut_in_the_middle() -> None:
+def test_a_text_is_cut_in_the_middle():
     assert shortened("abc", 3) == "abc"
     assert shortened("a" * 6 + "b" * 6, 6) == "aaaa\n[... 6 characters ...]\nbb"
 
 
-def test_a_failed_question_has_its_error_and_no_phases(tmp_path: Path) -> None:
+def test_a_failed_question_has_its_error_and_no_phases(tmp_path):
     (trace,) = traced(tmp_path, record(0, None))
     assert trace.error == {"type": "WindowExceeded", "message": "too long"}
     assert (trace.root.children, trace.tokens, trace.tags["error"]) == ((), {}, "WindowExceeded")
@@ -151,17 +146,17 @@ def test_a_failed_question_has_its_error_and_no_phases(tmp_path: Path) -> None:
         ({"question": "now recorded"}, False),
     ],
 )
-def test_a_digest_is_of_all_but_the_scores(change: dict[str, Any], same: bool) -> None:
+def test_a_digest_is_of_all_but_the_scores(change, same):
     assert (digest(record(0, 0.5)) == digest(record(0, 0.5, **change))) is same
 
 
-def test_why_a_score_is_0(tmp_path: Path) -> None:
+def test_why_a_score_is_0(tmp_path):
     (trace,) = traced(tmp_path, record(0, 0.0, notes={"flags": {SCORE: "no answer"}}))
     assert trace.reasons == {SCORE: "no answer"}
     assert scores({"scores": {"a(b)": 0.12345}}) == {"a_b_": 12.35}
 
 
-def test_what_a_judge_replied(tmp_path: Path) -> None:
+def test_what_a_judge_replied(tmp_path):
     judges = {"judge.a": {"verdict": "yes", "reply": "Yes."}, "judge.b": {"verdict": "unclear", "reply": "Hm."}}
     notes = {"judges": {**judges, "judge.c": {"verdict": "no"}}, "flags": {"judge.b": "unclear"}}
     (trace,) = traced(tmp_path, record(0, 1.0, notes=notes))
@@ -170,13 +165,13 @@ def test_what_a_judge_replied(tmp_path: Path) -> None:
     assert "judges" not in str(trace.root.attributes)
 
 
-def keep(folder: Path, question: str, *requests: Request) -> None:
+def keep(folder, question, *requests):
     """Append a question's requests to the run."""
     with open(folder / REQUESTS, "ab") as file:
         append_packed(file.fileno(), folder / REQUESTS, lines_of(requests, {"question_id": question}))
 
 
-def test_requests_that_were_kept_are_spans_with_whole_prompts(tmp_path: Path) -> None:
+def test_requests_that_were_kept_are_spans_with_whole_prompts(tmp_path):
     steps = [step("visit", 7, 0.5, p_yes=0.5)]
     folder = write_run(tmp_path, [record(0, 1.0), record(1, 1.0, steps=steps)])
     probe = Request("searcher", "search", "probe", "Text. Yes or no?", '{"Yes": 0.5}')
@@ -197,7 +192,7 @@ def test_requests_that_were_kept_are_spans_with_whole_prompts(tmp_path: Path) ->
     assert [child.inputs for child in answer.children] == [{"prompt": "Text. Who?"}]
 
 
-def test_a_probe_stands_below_its_step_and_other_requests_of_a_search_together(tmp_path: Path) -> None:
+def test_a_probe_stands_below_its_step_and_other_requests_of_a_search_together(tmp_path):
     steps = [step("start", n, 0.2, p_yes=p) for n, p in enumerate((None, 0.1))]
     steps += [step("visit", n, 0.5, p_yes=0.5) for n in (2, 3)]
     folder = write_run(tmp_path, [record(n, 1.0, steps=steps) for n in (0, 1)])
@@ -212,7 +207,7 @@ def test_a_probe_stands_below_its_step_and_other_requests_of_a_search_together(t
     assert len(other.children[-1].children) == 4
 
 
-def test_requests_that_are_too_many_are_counted(tmp_path: Path) -> None:
+def test_requests_that_are_too_many_are_counted(tmp_path):
     folder = write_run(tmp_path, [record(0, 1.0)])
     keep(folder, "q0", *(Request("reader", "answer", "write", f"Text {n}", "Ann") for n in range(50)))
     (trace,) = traces(read_run(folder), {"q0"})
@@ -221,7 +216,7 @@ def test_requests_that_are_too_many_are_counted(tmp_path: Path) -> None:
     assert spans[-1].name == "11 more requests, in requests.jsonl.gz"
 
 
-def test_a_long_text_stands_beside_the_records(tmp_path: Path) -> None:
+def test_a_long_text_stands_beside_the_records(tmp_path):
     long = {**span(0, 400), "text_sha256": checksum("long " * 80)}
     folder = write_run(tmp_path, [record(0, 1.0, shown=[long])])
     with open(folder / TEXTS, "ab") as file:
@@ -230,6 +225,6 @@ def test_a_long_text_stands_beside_the_records(tmp_path: Path) -> None:
     assert trace.root.children[0].outputs[0]["page_content"] == "long " * 80
 
 
-def test_only_what_is_wanted(tmp_path: Path) -> None:
-    run: StoredRun = stored(tmp_path, [1.0, 0.5, 0.0])
+def test_only_what_is_wanted(tmp_path):
+    run = stored(tmp_path, [1.0, 0.5, 0.0])
     assert [t.question_id for t in traces(run, {"q1"})] == ["q1"]

@@ -1,8 +1,4 @@
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,21 +8,21 @@ from harness.tracking.track import points, track_training
 LINE = {"step": 50, "stage": "first", "loss": 2.5, "right": {"0 answer": 0.25}, "minutes": 0.5, "tokens_per_s": 900}
 
 
-def write(out: Path, *steps: int) -> None:
+def write(out, *steps):
     out.mkdir(exist_ok=True)
     with (out / "log.jsonl").open("a") as file:
         for step in steps:
             file.write(json.dumps({**LINE, "step": step, "loss": step / 100}) + "\n")
 
 
-def train(out: Path, uri: str, status: str = "FINISHED") -> list[str]:
+def train(out, uri, status="FINISHED"):
     """A training that is over at once; the warnings."""
-    warnings: list[str] = []
+    warnings = []
     TrainingLog(out, uri, {"seed": "0"}, warnings.append).close(status)
     return warnings
 
 
-def stored(uri: str) -> Any:
+def stored(uri):
     from mlflow import MlflowClient
 
     client = MlflowClient(tracking_uri=uri)
@@ -36,12 +32,12 @@ def stored(uri: str) -> Any:
     return run, client.get_metric_history(run.info.run_id, "loss")
 
 
-def test_the_numbers_of_a_line() -> None:
+def test_the_numbers_of_a_line():
     found = {"loss": 2.5, "right/0 answer": 0.25, "minutes": 0.5, "tokens_per_s": 900.0}
     assert dict(points(LINE)) == found
 
 
-def test_one_run_a_training_and_a_point_a_line(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_run_a_training_and_a_point_a_line(uri, tmp_path, monkeypatch):
     """A dead store is warned of once; what it missed is logged to one that lives when the training goes on."""
     missed = BackgroundTracking.missed
     monkeypatch.setattr(
@@ -70,7 +66,7 @@ def test_one_run_a_training_and_a_point_a_line(uri: str, tmp_path: Path, monkeyp
     assert not (tmp_path / "mlruns").exists()
 
 
-def test_a_log_that_was_cut_on_resuming_is_not_logged_twice(uri: str, tmp_path: Path) -> None:
+def test_a_log_that_was_cut_on_resuming_is_not_logged_twice(uri, tmp_path):
     write(tmp_path, 50, 100, 150)
     about = {"id": "1", "status": "RUNNING", "experiment": EXPERIMENT, "params": {}}
     (tmp_path / "mlflow.json").write_text(json.dumps(about))
@@ -87,9 +83,7 @@ def test_a_log_that_was_cut_on_resuming_is_not_logged_twice(uri: str, tmp_path: 
 
 
 @pytest.mark.parametrize("bad_server", [0], indirect=True)
-def test_a_store_that_hangs_holds_nothing_for_ever(
-    bad_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_hangs_holds_nothing_for_ever(bad_server, tmp_path, monkeypatch):
     missed = BackgroundTracking.missed
     monkeypatch.setattr(BackgroundTracking, "missed", lambda self: missed(self, 0.05))
     (warning,) = train(tmp_path, bad_server)

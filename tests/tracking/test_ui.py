@@ -1,11 +1,7 @@
-from __future__ import annotations
-
 import os
 import socket
 import sys
 import webbrowser
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,10 +12,10 @@ from harness.tracking.track import track
 from tests.tracking.store import run_folder
 
 
-def test_the_server_starts_with_telemetry_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_server_starts_with_telemetry_off(tmp_path, monkeypatch):
     (tmp_path / "mlflow.db").touch()
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    calls: list[tuple[list[str], dict[str, Any]]] = []
+    calls = []
     monkeypatch.setattr(os, "execve", lambda _file, command, env: calls.append((command, env)))
     ui(str(tmp_path), uri=None, port=5001)
     ((command, env),) = calls
@@ -28,22 +24,20 @@ def test_the_server_starts_with_telemetry_off(tmp_path: Path, monkeypatch: pytes
     assert f"sqlite:///{tmp_path.resolve() / 'mlflow.db'}" in command
 
 
-def test_a_missing_database_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_database_is_one_sentence(tmp_path, monkeypatch):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     with pytest.raises(UserError, match="no MLflow database .* fill one with: harness track"):
         ui(str(tmp_path), uri=None, port=5000)
 
 
-def test_it_names_the_comparison_of_every_data_set_and_opens_the_newest(
-    tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_names_the_comparison_of_every_data_set_and_opens_the_newest(tmp_path, uri, monkeypatch, capsys):
     for name, day in (("musique", 2), ("hotpotqa", 3)):
         track(run_folder(tmp_path, dataset=name, manifest={"started": f"2026-01-0{day}T03:04:05+00:00"}), uri, traces=0)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.setenv("DISPLAY", ":0")
-    opened: list[tuple[int, str]] = []
+    opened = []
     monkeypatch.setattr(cli_ui, "_open_when_ready", lambda port, page: opened.append((port, page)))
-    commands: list[list[str]] = []
+    commands = []
     monkeypatch.setattr(os, "execve", lambda _file, command, _env: commands.append(command))
     ui(str(tmp_path), uri=None, port=5001)
     lines = capsys.readouterr().err.splitlines()
@@ -59,8 +53,8 @@ def test_it_names_the_comparison_of_every_data_set_and_opens_the_newest(
     assert len(opened) == 1, "not where nobody sees it"
 
 
-def test_a_page_is_opened_once_its_server_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[str] = []
+def test_a_page_is_opened_once_its_server_answers(monkeypatch):
+    opened = []
     monkeypatch.setattr(webbrowser, "open", opened.append)
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))

@@ -1,12 +1,9 @@
-from __future__ import annotations
-
 import fcntl
 import importlib.util
 import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -20,17 +17,17 @@ from tests.reports.build import record, write_run
 pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
 
 
-def run_folder(root: Path) -> Path:
+def run_folder(root):
     return write_run(root / "results", [record(0, 1.0)])
 
 
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+def command(*arguments):
     """`harness ARGUMENTS` in a fresh process."""
     code = f"import sys; sys.argv = ['harness', *{arguments!r}]; from harness.cli.main import main; main()"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
 
-def test_one_process_makes_a_database_and_its_lock_leaves_no_file(tmp_path: Path) -> None:
+def test_one_process_makes_a_database_and_its_lock_leaves_no_file(tmp_path):
     uri = sqlite_uri(tmp_path / "mlflow.db")
     other = os.open(tmp_path, os.O_RDONLY)
     with one_creator(uri), pytest.raises(BlockingIOError):
@@ -40,7 +37,7 @@ def test_one_process_makes_a_database_and_its_lock_leaves_no_file(tmp_path: Path
 
 
 class TestVerb:
-    def test_what_cannot_be_used_is_one_sentence_for_all_runs(self, tmp_path: Path) -> None:
+    def test_what_cannot_be_used_is_one_sentence_for_all_runs(self, tmp_path):
         run_folder(tmp_path)
         write_run(tmp_path / "results", [record(0, 1.0)], method="bm25")
         done = command("track", str(tmp_path / "results"), "--uri", "carrier-pigeon://x")
@@ -48,7 +45,7 @@ class TestVerb:
         assert done.stderr.startswith("error: MLflow does not know 'carrier-pigeon://'")
         assert done.stderr.count("\n") == 1
 
-    def test_a_dead_server_is_not_asked_for_every_run(self, tmp_path: Path) -> None:
+    def test_a_dead_server_is_not_asked_for_every_run(self, tmp_path):
         for method in ("a", "b", "c", "d"):
             write_run(tmp_path / "results", [record(0, 1.0)], method=method)
         begun = time.monotonic()
@@ -71,7 +68,7 @@ class TestUri:
             ("sqlite://", "is lost when the process ends"),
         ],
     )
-    def test_refused_before_anything_runs(self, tmp_path: Path, uri: str, sentence: str) -> None:
+    def test_refused_before_anything_runs(self, tmp_path, uri, sentence):
         assert len(problems(uri)) == 1
         assert sentence in problems(uri)[0]
         with pytest.raises(CannotRun, match=sentence):
@@ -82,25 +79,25 @@ class TestUri:
     @pytest.mark.parametrize(
         "uri", ["sqlite:///a.db", "http://h:5000", "https://h", "databricks", "postgresql+psycopg2://u:p@h/d"]
     )
-    def test_accepted(self, uri: str) -> None:
+    def test_accepted(self, uri):
         assert problems(uri) == []
 
-    def test_without_mlflow_the_install_line(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_without_mlflow_the_install_line(self, tmp_path, monkeypatch):
         monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
         with pytest.raises(CannotRun, match=r"pip install 'longdoc-harness\[mlflow\]'"):
             track(run_folder(tmp_path), "sqlite:///x.db")
 
-    def test_without_a_databases_driver_its_name(self, tmp_path: Path) -> None:
+    def test_without_a_databases_driver_its_name(self, tmp_path):
         with pytest.raises(CannotRun, match="MLflow needs the package 'psycopg2'"):
             track(run_folder(tmp_path), "postgresql+psycopg2://user:secret@127.0.0.1:9/db")
 
-    def test_default_is_a_file_in_the_results(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_default_is_a_file_in_the_results(self, tmp_path, monkeypatch):
         monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
         assert default_uri(tmp_path) == f"sqlite:///{tmp_path}/mlflow.db"
         monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://h:1")
         assert default_uri(tmp_path) == "http://h:1"
 
-    def test_importing_the_module_imports_nothing_heavy(self) -> None:
+    def test_importing_the_module_imports_nothing_heavy(self):
         code = (
             "import sys, harness.tracking.track, harness.tracking.background, harness.tracking.metrics; "
             "print([m for m in ('torch', 'pandas', 'numpy', 'mlflow', 'transformers') if m in sys.modules])"
@@ -119,7 +116,7 @@ class TestUri:
             ("x" * 300, "x" * 250),
         ],
     )
-    def test_metric_names(self, name: str, expected: str) -> None:
+    def test_metric_names(self, name, expected):
         from mlflow.utils.validation import _validate_metric_name
 
         from harness.tracking.metrics import metric_name

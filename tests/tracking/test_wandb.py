@@ -1,11 +1,7 @@
 """Weights & Biases: what is sent of a run, and what becomes of failures. Nothing here needs a connection."""
 
-from __future__ import annotations
-
 import sys
-from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 
@@ -16,23 +12,23 @@ from tests.reports.build import SCORE, record, write_run
 
 
 class FakeRun:
-    def __init__(self, **arguments: Any) -> None:
+    def __init__(self, **arguments):
         self.arguments, self.summary, self.history, self.exit_code = arguments, {}, [], None
 
-    def log(self, values: dict[str, float], step: int) -> None:
+    def log(self, values, step):
         self.history.append((step, values))
 
-    def finish(self, exit_code: int) -> None:
+    def finish(self, exit_code):
         self.exit_code = exit_code
 
 
 @pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[FakeRun]:
+def sent(monkeypatch):
     """The runs that a stand-in for the package was asked to log."""
-    runs: list[FakeRun] = []
+    runs = []
     package, errors = ModuleType("wandb"), ModuleType("wandb.errors")
 
-    def init(**arguments: Any) -> FakeRun:
+    def init(**arguments):
         if arguments["project"] == "down":
             raise errors.Error("nobody answers")
         runs.append(FakeRun(**arguments))
@@ -46,7 +42,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[FakeRun]:
     return runs
 
 
-def test_settings_means_and_final_numbers_are_logged(tmp_path: Path, sent: list[FakeRun]) -> None:
+def test_settings_means_and_final_numbers_are_logged(tmp_path, sent):
     folder = write_run(tmp_path, [record(0, 1.0), record(1, None), record(2, 0.5)])
     track(folder, "wandb:qa", suite="first")
     (run,) = sent
@@ -57,7 +53,7 @@ def test_settings_means_and_final_numbers_are_logged(tmp_path: Path, sent: list[
     assert str(tmp_path) not in str(run.arguments["config"])
 
 
-def test_a_run_is_logged_once_it_ends_and_again_under_the_same_id(tmp_path: Path, sent: list[FakeRun]) -> None:
+def test_a_run_is_logged_once_it_ends_and_again_under_the_same_id(tmp_path, sent):
     folder = write_run(tmp_path, [record(0, 1.0)], summary={"state": "interrupted"})
     track(folder, "wandb:qa", running=True)
     assert sent == []
@@ -68,7 +64,7 @@ def test_a_run_is_logged_once_it_ends_and_again_under_the_same_id(tmp_path: Path
     assert len(sent) == 2
 
 
-def test_a_failure_names_the_command_that_logs_it_later(tmp_path: Path, sent: list[FakeRun]) -> None:
+def test_a_failure_names_the_command_that_logs_it_later(tmp_path, sent):
     folder = write_run(tmp_path, [record(0, 1.0)])
     with pytest.raises(
         StoreError, match=r"nobody answers.*fill W&B from there with: harness track .* --uri wandb:down"
@@ -76,16 +72,14 @@ def test_a_failure_names_the_command_that_logs_it_later(tmp_path: Path, sent: li
         track(folder, "wandb:down")
 
 
-def test_without_the_package_the_command_that_installs_it_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_package_the_command_that_installs_it_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert "pip install 'longdoc-harness[wandb]'" in problems("wandb:qa")[0]
     with pytest.raises(CannotRun, match="is not installed"):
         track(write_run(tmp_path, [record(0, 1.0)]), "wandb:qa")
 
 
-def test_offline_mode_writes_a_file_and_asks_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_mode_writes_a_file_and_asks_nobody(tmp_path, monkeypatch):
     package = pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
     track(write_run(tmp_path, [record(0, 1.0)]), "wandb:qa")
@@ -94,6 +88,6 @@ def test_offline_mode_writes_a_file_and_asks_nobody(tmp_path: Path, monkeypatch:
     assert SCORE.encode() in written.read_bytes()
 
 
-def test_another_tracker_is_refused(command: Any) -> None:
+def test_another_tracker_is_refused(command):
     code, _, err = command("run", "-m", "bm25", "-d", "pocket/musique", "--track", "comet")
     assert (code, "unknown tracker 'comet'" in err) == (2, True)
