@@ -11,7 +11,7 @@ from harness.llm.scripted import Rule
 from harness.method import MethodConfig
 from harness.types import Document, Question
 from methods.compression import LLMLingua, LLMLingua2, LongLLMLingua, SelectiveContext, classifier
-from methods.compression.lingua2 import chunk_ends, words_of
+from methods.compression.lingua2 import chosen, chunk_ends, words_of
 from methods.compression.show import Compressed, placed, read
 from tests.methods.conftest import FakeTools
 from tests.methods.table_model import Table
@@ -145,6 +145,12 @@ def test_every_sentence_is_scored_alone():
     assert [context.strip() for context in tools.models["compressor"].contexts] == ["[user]"] * 3
 
 
+def test_a_sentence_longer_than_it_may_be_is_scored_in_parts():
+    tools = tools_of()
+    SelectiveContext(SelectiveContext.Config(max_sentence_tokens=10)).index(Document("d", "word3 " * 25), tools)
+    assert len(tools.models["compressor"].contexts) == 3
+
+
 # --- LLMLingua-2 ------------------------------------------------------------------------------------------------------
 
 
@@ -231,6 +237,21 @@ def test_a_budget_sets_the_rate(weights):
     ]
     half = two(weights, rate=0.5).index(Document("d", PROSE), tools_of())["tokens"]
     assert two(weights, target_tokens=half[0] // 2).index(Document("d", PROSE), tools_of())["tokens"] == half
+
+
+@pytest.mark.parametrize(
+    ("values", "tokens", "rate", "wanted"),
+    [
+        # percentile int(100 * 0.5) + 1 = 51 of .1 .2 .3 .4: 0.253
+        ([0.1, 0.2, 0.3, 0.4], [1, 1, 1, 1], 0.5, [False, False, True, True]),
+        # .1 .2 .4 .4 .4 .4: 0.4, and only what is above it stays
+        ([0.1, 0.2, 0.4], [1, 1, 4], 0.5, [False, False, False]),
+        ([1.0, 1.0, 0.1], [1, 1, 1], 0.1, [True, True, False]),  # forced words stay at 1.0
+        ([0.3], [1], 0.001, [False]),  # int(100 * 0.999 + 1) = 100, and never above it
+    ],
+)
+def test_the_percentile_of_a_chunk(values, tokens, rate, wanted):
+    assert chosen(values, tokens, rate) == wanted
 
 
 def test_chunks_end_at_a_stop_or_are_cut(weights):
