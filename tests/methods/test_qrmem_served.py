@@ -82,3 +82,17 @@ def test_every_navigation_reads_the_memory_that_is_there(here):
     # A memory that is found still knows what it took.
     told_cost = {to_the_model(r["summary"]["index"]["usage"]["index"]) for r in rows}
     assert told_cost == {len(built)}
+
+
+def test_a_reply_that_never_parses_is_asked_for_four_times_more_each_time_by_another_draw(here):
+    with Loopback([lambda _: completion("I would rather not.")]) as server:
+        done = here(*words(server, "dataset.tokens=300", "method.retries=4", method="qrmem", limit=1))
+        assert done.returncode == 0, done.stderr
+    asked = {}
+    for body in server.asked:
+        asked.setdefault(content(body), []).append(body)
+    for text, bodies in asked.items():
+        # A summary and an answer are taken as they are; all else has a form, and is asked for until it has it.
+        formed = "Read the text below" not in text and "Summarise" not in text
+        assert [b["temperature"] for b in bodies] == ([0.0, 0.7, 0.7, 0.7, 0.7] if formed else [0.0])
+        assert len({b["seed"] for b in bodies}) == len(bodies), "the same draw would give the same reply"

@@ -1,6 +1,7 @@
 """Self-Route: an answer from the nearest chunks, or a refusal and the whole document."""
 
 from harness.llm.scripted import Rule
+from harness.method import Task
 from harness.types import Document, Question, Shown
 from methods.self_route import SelfRoute
 from tests.methods.conftest import FakeTools
@@ -46,3 +47,8 @@ def test_a_refusal_leads_to_the_whole_document_and_both_requests_are_booked():
 def test_a_document_above_the_window_loses_its_middle():
     answer, _ = routed("unanswerable", "x", text=TEXT + " | more" * 40, window=80)
     assert (answer.stop_reason, answer.truncated["side"]) == ("truncated", "middle")
+
+
+def test_an_instruction_that_has_a_refusal_stays_as_it_is():
+    task = Task(instruction="Answer, or say 'unanswerable'.", max_answer_tokens=8)
+    assert DECLINE not in routed("x", task=task)[1].reader.prompts[0]

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from importlib import metadata
 
 import pytest
 
@@ -13,7 +14,7 @@ from harness.engine.plan import plan_choices
 from harness.entities.recogniser import packages
 from harness.errors import UserError
 from harness.storage import code_version
-from harness.storage.code_version import own_code
+from harness.storage.code_version import own_code, versions
 from harness.storage.index_cache import key_digest
 from harness.types import Document
 from methods.qrmem.config import QRMeMConfig
@@ -221,6 +222,11 @@ def test_a_typed_class_is_another_one_where_what_it_uses_differs(folder, old, ne
 def test_a_method_of_this_project_goes_by_its_version():
     assert own_code(BM25) == {}
     assert own_code(Raptor) == {}
+
+
+def test_versions_of_packages():
+    found = versions(("numpy", "no-such-package-here"))
+    assert found == {"numpy": metadata.version("numpy"), "no-such-package-here": "not installed"}
 
 
 def test_an_index_made_with_a_library_names_it():
