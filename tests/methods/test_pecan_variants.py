@@ -77,6 +77,11 @@ def test_order_of_visits_by_what_chooses(params, nodes):
     assert answer.stop_reason == "exhausted"
 
 
+def test_a_negative_similarity_counts_0():
+    answer, _, _ = search(similar={**COSINE, "ba_bb_bc": -0.9})
+    assert [s.scores["similarity"] for s in answer.steps if s.node == 1] == [0]
+
+
 def test_a_sum_over_tokens_makes_long_nodes_heavier():
     # Chunks of 3, 3, 3 and 1 tokens: A of p5 is 0.1 x 3, 0.1 x 3, 0.3 x 1 -> a third each, where the mean has 0.2, 0.2, 0.6.
     columns = ["aa ab ac", "ba bb bc", "ca cb cc", "da"]
