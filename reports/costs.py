@@ -83,7 +83,7 @@ def _sums(usages: Sequence[Mapping[str, Any]], *keys: str) -> list[float]:
 
 def both(search: list[float], answer: list[float]) -> list[float]:
     """Search and answer of each question; a run made elsewhere tells costs of the whole question as the answer's."""
-    return [s + a for s, a in zip(search or [0.0] * len(answer), answer, strict=True)]
+    return [s + a for s, a in zip(search or [0.0] * len(answer), answer, strict=True)] if answer else []
 
 
 def part_costs(run: StoredRun, part: str, phases: Sequence[str], convention: str = DEFAULT) -> Costs:

@@ -24,7 +24,8 @@ from harness.storage.failures import SCORING, STOPS, failure, unscored
 from harness.storage.run_schema import COUNTS, JUDGES, LOGGED, MISSING, PREFIX
 from harness.types import Gold, Shown
 
-_NOTES = ("flags", PREFIX, "scored", COUNTS)
+SCORING_NOTES = ("flags", PREFIX, "scored", COUNTS)
+"""Keys of a record's notes that come from scoring."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def applies(name: str, gold: Gold) -> bool:
 
 def without_verdict(notes: Mapping[str, Any]) -> dict[str, Any]:
     """A record's notes without those that come from scoring, so that it can be scored again."""
-    return {key: value for key, value in notes.items() if key not in _NOTES}
+    return {key: value for key, value in notes.items() if key not in SCORING_NOTES}
 
 
 def scored_record(row: dict[str, Any], dataset: DatasetConfig, gold: Gold) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from harness.config.schema import DatasetConfig
 from harness.config.validation import dataset_of_run
 from harness.config.yaml_tree import flatten
 from harness.engine.record_texts import gold_of
-from harness.engine.scoring import scored_record
+from harness.engine.scoring import SCORING_NOTES, scored_record
 from harness.errors import UserError
 from harness.exchange.bundle import Bundle, answer_digest, answered, opened, table, texts_digest
 from harness.storage.failures import STOPS
@@ -133,6 +133,9 @@ class _Check:
         for question in sorted(entry["answers"].keys() - self.questions.keys()):
             self._differs("other answers", question, "its record is missing")
         report.differences += [Difference("other texts", place, None, note) for note in run.notes]
+        if (run.manifest.get("scorers") or {}) != entry["scorers"]:
+            told = "versions of scorers in manifest.json are not those of bundle.json"
+            report.differences.append(Difference("table", place, None, told))
         for question in other_texts:
             self._differs("other texts", question, "its question or gold answers are not those that were exported")
 
@@ -201,6 +204,8 @@ class _Check:
             stored, here = row["scores"].get(name), fresh["scores"].get(name)
             if not _equal(stored, here):
                 apart.append(f"{name} is {_told(stored)} in the bundle, and {_told(here)} computed again")
+        stored_notes, notes = (_noted(one["notes"], config.scorers) for one in (row, plain(fresh, lost=[])))
+        apart += [f"notes.{k} is not what scoring gives" for k in notes if notes[k] != stored_notes[k]]
         if question in self.others:
             self._differs("other answers", question, "; ".join(["the answer is not the one that was exported", *apart]))
         elif apart:
@@ -248,6 +253,12 @@ class _Check:
         note = f"{self.place}: {sentence}"
         if note not in self.report.notes:
             self.report.notes.append(note)
+
+
+def _noted(notes: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """What these scorers note in a record: flags, counts that give a score of all answers, the text that was scored."""
+    held = {key: notes.get(key) for key in SCORING_NOTES}
+    return {k: {n: v[n] for n in names if n in v} if isinstance(v, dict) else v or {} for k, v in held.items()}
 
 
 def _equal(a: Any, b: Any) -> bool:

@@ -212,6 +212,8 @@ def edited(row: dict[str, Any], how: str) -> None:
         del row["scores"][SCORER]
     if how == "unknown":
         row["scores"]["nobody.knows"] = 1.0
+    if how == "flags":
+        row["notes"]["flags"] = {SCORER: "nothing was scored"}
 
 
 @pytest.mark.parametrize(
@@ -221,6 +223,7 @@ def edited(row: dict[str, Any], how: str) -> None:
         ("judged", {"other scoring"}),
         ("removed", {"other scoring"}),
         ("unknown", {"table"}),
+        ("flags", {"other scoring"}),
     ],
 )
 def test_scores_that_the_answers_do_not_give(bundle: Path, how: str, kinds: set[str]) -> None:
@@ -232,6 +235,9 @@ def test_scores_that_the_answers_do_not_give(bundle: Path, how: str, kinds: set[
 
 def test_summary_numbers_and_shown_texts(bundle: Path) -> None:
     before = bundle.read_bytes()
+    edit(bundle, "manifest.json", lambda manifest: manifest["scorers"].update({SCORER: "9"}), careful=True)
+    assert len(found(verify(bundle))["table"]) == 1
+    bundle.write_bytes(before)
     edit(bundle, "summary.json", lambda summary: summary.update(n_truncated=3, invented=1), careful=True)
     assert len(found(verify(bundle))["table"]) == 2
     bundle.write_bytes(before)
