@@ -246,6 +246,7 @@ def test_a_budget_sets_the_rate(weights):
         ([0.1, 0.2, 0.3, 0.4], [1, 1, 1, 1], 0.5, [False, False, True, True]),
         # .1 .2 .4 .4 .4 .4: 0.4, and only what is above it stays
         ([0.1, 0.2, 0.4], [1, 1, 4], 0.5, [False, False, False]),
+        ([0.0, 0.5, 0.51, 1.0], [50, 1, 1, 49], 0.5, [False, False, False, True]),  # 0.51 is the percentile 51
         ([1.0, 1.0, 0.1], [1, 1, 1], 0.1, [True, True, False]),  # forced words stay at 1.0
         ([0.3], [1], 0.001, [False]),  # int(100 * 0.999 + 1) = 100, and never above it
     ],
