@@ -89,11 +89,11 @@ class Shown:
 class Step:
     """One move of a search, enough to print it, draw it and replay another stop rule.
 
-    `scores` are the parts of the choice (attention, similarity, total); `p_yes` is the probe after the move;
-    `flops` are those of the question so far, by convention, as `tools.meter.flops()` returns them (a plain number in
-    older runs, by "full"), and `probe_flops` the part of them that this step's probe took. Where the run records other
-    stop rules: `answer`, what would be answered if the search stopped after this probe, and `answer_flops`, what
-    writing it costs.
+    scores: the parts of the choice (attention, similarity, total). p_yes: the probe after the move.
+    flops: of the question so far, by convention, as `tools.meter.flops()` returns them; a plain number in older runs,
+    by "full". probe_flops: the part of `flops` that this step's probe took.
+    answer, answer_flops: only where the run records other stop rules: the answer if the search stopped after this
+    probe, and what writing it costs.
     """
 
     action: str

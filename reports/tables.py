@@ -62,26 +62,26 @@ def frame(runs: Sequence[StoredRun], *, convention: str = DEFAULT, reference: st
     facts.check_runs(runs)
     costs.check_convention(convention)
     names = list(dict.fromkeys(name for run in runs for name in (*facts.score_names(run), *facts.corpus_names(run))))
-    known = named(runs)
+    labels = named(runs)
     spent = _Spent()
-    rows = [_row(run, one.label, names, convention, spent) for run, one in zip(runs, known, strict=True)]
-    same = coinciding(runs, [one.label for one in known])
-    for row, run, strange, alike in zip(rows, runs, strangers(runs), same, strict=True):
-        row["notes"] += ([strange] if strange else []) + alike
+    rows = [_row(run, named_run.label, names, convention, spent) for run, named_run in zip(runs, labels, strict=True)]
+    same_answers = coinciding(runs, [named_run.label for named_run in labels])
+    for row, run, asked_otherwise, same in zip(rows, runs, strangers(runs), same_answers, strict=True):
+        row["notes"] += ([asked_otherwise] if asked_otherwise else []) + same
         bases = _references(run, runs, reference)
         row["ratio"] = _ratio(run, bases, convention, row["notes"], spent)
         row["ratio.search"] = _ratio(run, bases, convention, [], spent, whole=False)
         other = DEFAULT if convention == "causal" else "causal"
         for name, whole, index in (("ratio", True, "with"), ("ratio.search", False, "without")):
             ratios = {convention: row[name], other: _ratio(run, bases, other, [], spent, whole=whole)}
-            if (told := _opposed(ratios)) is not None:
+            if (told := _dearer_and_cheaper(ratios)) is not None:
                 row["notes"].append(f"FLOPs {index} the index, beside {reference}: {told}")
-    table = _with_settings(pd.DataFrame(rows), known).sort_values("dataset", kind="stable", ignore_index=True)
+    table = _with_settings(pd.DataFrame(rows), labels).sort_values("dataset", kind="stable", ignore_index=True)
     table["notes"] = [tuple(n) for n in table["notes"]]
     return facts.numbers(table)
 
 
-def _opposed(ratios: Mapping[str, float | None]) -> str | None:
+def _dearer_and_cheaper(ratios: Mapping[str, float | None]) -> str | None:
     """Two ratios by convention in words where one is below 1 and the other above it, else None."""
     known = {name: 100 * (ratio - 1) for name, ratio in ratios.items() if ratio is not None}
     if len(known) < 2 or min(known.values()) >= 0 or max(known.values()) <= 0:
@@ -89,17 +89,17 @@ def _opposed(ratios: Mapping[str, float | None]) -> str | None:
     return ", ".join(f"{abs(x):.1f} % {'dearer' if x > 0 else 'cheaper'} under {name}" for name, x in known.items())
 
 
-def _with_settings(table: pd.DataFrame, known: Sequence[Named]) -> pd.DataFrame:
+def _with_settings(table: pd.DataFrame, labels: Sequence[Named]) -> pd.DataFrame:
     """The table with a column for each setting in which runs of a method differ, and the method's name without them."""
-    place = list(table.columns).index("hash8") + 1
-    swept = list(dict.fromkeys(key for one in known for key in one.values))
+    position = list(table.columns).index("hash8") + 1
+    swept = list(dict.fromkeys(key for run in labels for key in run.values))
     for key in reversed(swept):
-        held = [one.values[key] for one in known if key in one.values]
+        held = [run.values[key] for run in labels if key in run.values]
         written = (lambda value: value) if all(map(is_number, held)) else text
-        values = [written(one.values[key]) if key in one.values else None for one in known]
-        table.insert(place, key, pd.Series(values, dtype=object, index=table.index))
+        values = [written(run.values[key]) if key in run.values else None for run in labels]
+        table.insert(position, key, pd.Series(values, dtype=object, index=table.index))
     if swept:
-        table.insert(place, "base", [one.base for one in known])
+        table.insert(position, "base", [run.base for run in labels])
     return table
 
 
@@ -141,9 +141,9 @@ def _scores(run: StoredRun, names: Sequence[str], seed: int, notes: list[str]) -
     """Mean, low and high of every score; a score this run does not have is missing, not 0. Appends to `notes`."""
     out: dict[str, float | None] = {}
     clusters = facts.question_clusters(run)
-    own, whole = facts.score_names(run), facts.corpus_names(run)
+    own, of_corpus = facts.score_names(run), facts.corpus_names(run)
     for name in names:
-        out |= facts.interval_columns(name, facts.corpus(run, name) if name in whole else NOTHING)
+        out |= facts.interval_columns(name, facts.corpus(run, name) if name in of_corpus else NOTHING)
         if name not in own:
             continue
         column = facts.scored(run, name, clusters)

@@ -1,6 +1,6 @@
 """Resolve a user's choices to a validated RunConfig in which every value knows its origin.
 
-    class defaults < preset (configs/<kind>/<name>.yaml) < suite < profile < config files < --set < flags
+    class defaults < preset < suite's own profile < suite < --profile < config files < --set < flags
 
     resolution = resolve(Choices(method="pecan", dataset="musique", sets={"method.chunk_tokens": 200}))
     resolution.config.method.params["chunk_tokens"]      200; `.config` raises every mistake that was made
@@ -132,40 +132,30 @@ def part(kind: str, **choices: Any) -> Any:
 
 
 def _part(r: Resolution, layers: list[Layer], path: str) -> None:
-    """Resolve a part: its preset, and what the layers set over it."""
+    """Resolve a part: choose its name, merge its preset, and merge what the layers set over it."""
     noun = "model" if path.startswith("roles.") else path
     kind, model = _PARTS[noun]
     if path == "encoder":
         layers = _default_encoder(r, layers)
-    settings = [(origin, _section(values, path)) for origin, values in layers if _section(values, path)]
+    sections = [section for _, values in layers if (section := _section(values, path))]
     chosen = _chosen(layers, path)
     # A method's preset may name its own encoder or reranker; a name in any layer comes before it.
-    own = getattr(r.parts.get("method"), path, None) if kind == "encoders" else None
-    name = chosen or own or _default(r, path)
+    of_method = getattr(r.parts.get("method"), path, None) if kind == "encoders" else None
+    name = chosen or of_method or _default(r, path)
     if name is None:
         if path in ("method", "dataset"):
             raise UserError(f"name a {presets.singular(kind)}: --{path} NAME  (harness list {path}s)")
-        if settings:
+        if sections:
             raise UserError(f"{path} has settings but no name; name one with --set {path}=NAME")
         return
     tree = Tree()
     defining = {_DEFINING[kind], "backend"}
-    defined = any(
-        (v.get("name") == name and defining & v.keys()) or v.get("backend") == "endpoint" for _, v in settings
+    needs_no_preset = any(
+        (values.get("name") == name and defining & values.keys()) or values.get("backend") == "endpoint"
+        for values in sections
     )
-    name = _merge_preset(tree, kind, str(name), defined, _chosen(layers, "dataset"))
-    implementation = str(tree.values.get("implementation"))
-    # Within a layer, settings by name are below those of the part itself; both are above lower layers.
-    settings = [
-        (origin, each)
-        for origin, values in layers
-        for each in (*of_name(kind, values.get(kind, {}), name, origin, implementation), _section(values, path))
-        if each
-    ]
-    if kind == "methods":
-        settings = [(origin, with_prompts(each, origin)) for origin, each in settings]
-    if kind == "datasets":
-        settings = _options(settings, tree)
+    name = _merge_preset(tree, kind, str(name), needs_no_preset, _chosen(layers, "dataset"))
+    settings = _settings_of(tree, kind, name, path, layers)
     for origin, values in settings:
         if "name" in values and presets.fold(str(values["name"])) != presets.fold(str(chosen)):
             values = _execution_settings(r, values, origin, noun, name)
@@ -177,9 +167,23 @@ def _part(r: Resolution, layers: list[Layer], path: str) -> None:
             values |= {key: None for key in ("package", "package_path", "sha256") if key in tree.values}
         attempt(r.problems, tree.merge, values, origin)
     tree.values["name"] = name
-    named = r.origins.get(f"method.{path}", "default") if own else "default"
-    tree.origins["name"] = next((o for o, v in reversed(settings) if v.get("name")), named)
+    origin_below = r.origins.get(f"method.{path}", "default") if of_method else "default"
+    tree.origins["name"] = next((o for o, v in reversed(settings) if v.get("name")), origin_below)
     r.add(path, build(model, tree, path), tree)
+
+
+def _settings_of(tree: Tree, kind: str, name: str, path: str, layers: list[Layer]) -> list[Layer]:
+    """What each layer sets in a part; within a layer, settings by name are below those of the part itself."""
+    implementation = str(tree.values.get("implementation"))
+    settings = [
+        (origin, each)
+        for origin, values in layers
+        for each in (*of_name(kind, values.get(kind, {}), name, origin, implementation), _section(values, path))
+        if each
+    ]
+    if kind == "methods":
+        settings = [(origin, with_prompts(each, origin)) for origin, each in settings]
+    return _options(settings, tree) if kind == "datasets" else settings
 
 
 def _default(r: Resolution, path: str) -> str | None:
@@ -257,7 +261,7 @@ def _merge_preset(tree: Tree, kind: str, name: str, defined: bool, dataset: str 
 
 
 def _execution_settings(r: Resolution, values: dict[str, Any], origin: str, noun: str, name: str) -> dict[str, Any]:
-    """Of settings that were made for another choice, those of execution; a warning names the others."""
+    """Of settings that a lower layer made for another name, those of execution; a warning names the others."""
     keep = _EXECUTION.get(_PARTS[noun][0], set())
     if ignored := ", ".join(sorted(set(values) - keep - {"name"})):
         r.warnings.append(f"{origin} sets {ignored} of {noun} '{values['name']}'; not used, as '{name}' was chosen")

@@ -226,14 +226,14 @@ def _race(
 
 
 def _ended(name: str, job: Job, tally: _Tally, clusters: Sequence[list[Example]], match: Match, score: str) -> Entrant:
-    """Close a method's run, with a mark where the duel left questions out."""
+    """Close a method's run, with the reason where the duel left questions out."""
     raced = [e.question.id for cluster in clusters[: match.entered[name]] for e in cluster]
     of = len(job.examples)
-    mark = None
+    early_stop = None
     if len(tally.values) < of:
         own = [pair.sentence for pair in match.pairs if name in (pair.a, pair.b)]
         before = read_json(job.store.folder / SUMMARY).get("stopped_early") or {}  # by another duel of this run
-        mark = {
+        early_stop = {
             "stopped_early": {
                 "by": "duel",
                 "questions": len(tally.values),
@@ -246,4 +246,4 @@ def _ended(name: str, job: Job, tally: _Tally, clusters: Sequence[list[Example]]
         }
     costs = [tally.costs[q] for q in raced] + [_spent(row) for row in job.store.documents() if row["status"] == "built"]
     tokens, seconds = (sum(each[k] for each in costs) for k in (0, 1))
-    return Entrant(name, job.finished(mark), len(raced), sum(map(len, clusters)), tokens, seconds)
+    return Entrant(name, job.finished(early_stop), len(raced), sum(map(len, clusters)), tokens, seconds)

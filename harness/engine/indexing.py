@@ -42,30 +42,30 @@ class Indexer:
         self._recent: OrderedDict[str, Entry] = OrderedDict()
         self._failed: dict[str, dict[str, str]] = {}
         self._uncached: list[str] = []
-        self._wanted: set[str] = set()  # ids of documents that a question in flight is indexing
-        self._done: set[str] = set()  # ids of documents that need no more waiting
+        self._being_indexed: set[str] = set()  # ids of documents that a question in flight is indexing
+        self._indexed: set[str] = set()  # ids of documents that were indexed, or failed; no question waits for them
 
     def choose(self, examples: Iterable[Example]) -> int:
-        """The place of the question to answer next: the first whose documents no other question is indexing.
+        """The position of the question to answer next: the first whose documents no other question is indexing.
 
         So the indexes of several documents are built at the same time, also where many questions on one follow each
-        other. `documents_done` ends what this begins.
+        other. `documents_done` ends what this begins. 0 where all documents are being indexed.
         """
         if self._plan.method.scope != "document":
             return 0
         with self._lock:
-            place, documents = next(
-                ((n, ids) for n, e in enumerate(examples) if not self._wanted & (ids := set(e.question.document_ids))),
-                (0, set()),
-            )
-            self._wanted |= documents - self._done
-        return place
+            for position, example in enumerate(examples):
+                documents = set(example.question.document_ids)
+                if not documents & self._being_indexed:
+                    self._being_indexed |= documents - self._indexed
+                    return position
+        return 0
 
     def documents_done(self, question: Question) -> None:
         """The indexes of the question's documents are built, or could not be."""
         with self._lock:
-            self._wanted.difference_update(question.document_ids)
-            self._done.update(question.document_ids)
+            self._being_indexed.difference_update(question.document_ids)
+            self._indexed.update(question.document_ids)
 
     @property
     def problems(self) -> list[str]:

@@ -41,7 +41,10 @@ from harness.storage.hub import without_weights
 from harness.storage.paths import inside
 
 FROM = "from:"
-"""Begins the value of a parameter that comes from a run: from:PRESET or from:RUN_FOLDER."""
+"""Begins the value of a parameter that a run gives: from:PRESET or from:RUN_FOLDER.
+
+So a method gets the budget that another row spent. Until that row has run, the plan awaits the number and cannot run.
+"""
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,7 @@ def _planned(r: Resolution, elsewhere: bool) -> Plan:
     raise_all(r.problems)  # wrong names and keys, before anything is fetched or looked for
     assert method is not None  # no problems: it is there
     dataset = attempt(r.problems, load_asked, r)
-    absent = _taken_out(r) if elsewhere else []
+    absent = _pop_missing(r) if elsewhere else []  # of the data set, so that the models are checked too
     identities: dict[str, dict[str, Any]] = {}
     if dataset is not None:
         _check_rows(r, dataset)
@@ -118,11 +121,9 @@ def _planned(r: Resolution, elsewhere: bool) -> Plan:
     models = models_of(r, method, identities)
     encoders = encoders_of(r, method, identities)
     check_prompts(r, method, models)
-    absent += _taken_out(r) if elsewhere else []
+    absent += _pop_missing(r) if elsewhere else []  # of the models
     raise_all(r.problems)
     if dataset is None:  # the rows are not here: none, with the official number if it is the official split
-        from harness.datasets.base import Dataset
-
         name = r.parts["dataset"].name
         own = all(r.origins.get(f"dataset.{key}") != "--set" for key in ("split", "subset", "hub"))
         rows = presets.official_questions(name) if own else 0
@@ -131,8 +132,8 @@ def _planned(r: Resolution, elsewhere: bool) -> Plan:
     return replace(made, choices=r.choices, missing=tuple(dict.fromkeys(problem.thing for problem in absent)))
 
 
-def _taken_out(r: Resolution) -> list[Missing]:
-    """Take what is missing on this machine out of the problems, so that the mistakes are left; return it."""
+def _pop_missing(r: Resolution) -> list[Missing]:
+    """Remove from `r.problems` what is only missing on this machine, and return it; the mistakes stay."""
     absent = [problem for problem in r.problems if isinstance(problem, Missing)]
     r.problems = [problem for problem in r.problems if problem not in absent]
     return absent

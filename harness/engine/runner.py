@@ -4,7 +4,7 @@
 
     with opened(plan, out, ...) as job:     the same in pieces, for a run whose end depends on its answers
         job.ask(examples)
-        job.finished(mark)
+        job.finished(early_stop)
 
 Gold is split off here: a method sees Question and Documents, scorers see Gold. The same call on the same folder goes on
 where it stopped. What a method raises costs that question and no more; a UserError, a failure to save and an interrupt
@@ -151,7 +151,7 @@ class Job:
         self.problems: list[str] = []
         self.recorded = 0  # by this start
         self._known: set[str] = set()  # questions that are answered, or asked by this start
-        self._places: int | None = None  # questions in flight, once the models are loaded
+        self._in_flight: int | None = None  # questions in flight, once the models are loaded
         self.manifest = manifests.begun(store.manifest(), manifests.describe(plan), command, asking.parallel)
         self.manifest |= store.place.manifest(len(asked))
 
@@ -189,11 +189,11 @@ class Job:
             for example in examples:
                 self._score_and_record(self._ask_one(example))
             return
-        if self._places is None:
-            self._places = places_for(self.models.load(), self.asking.parallel, self.progress.note)
-        self.indexer.kept = max(self.indexer.kept, self._places)
+        if self._in_flight is None:
+            self._in_flight = places_for(self.models.load(), self.asking.parallel, self.progress.note)
+        self.indexer.kept = max(self.indexer.kept, self._in_flight)
         with draws_watched(self.progress.note, derived_seed(self.plan.config.seed, "in flight")):
-            in_flight(examples, self._places, self._ask_one, self._score_and_record, self.indexer.choose)
+            in_flight(examples, self._in_flight, self._ask_one, self._score_and_record, self.indexer.choose)
 
     def _ask_one(self, example: Example) -> tuple[Example, dict[str, Any]] | None:
         """Run the method on a question, capture its exception, store the record without scores; None: not begun."""
@@ -203,7 +203,7 @@ class Job:
         meter = Meter("answer", keeps_requests=self.plan.config.keep_prompts)
         begun = time.perf_counter()
         notes: dict[str, Any] = {}
-        answer, error = Answer(""), NOT_YET  # a kill before the score leaves it so: not scored yet
+        answer, error = Answer(""), NOT_YET  # scored_record clears it; a kill before that leaves "not scored yet"
         try:
             self.store.place.refuse(question.id)  # raises for one that ended several workers
             answer = self._answer(example, meter, notes)
@@ -279,18 +279,18 @@ class Job:
             sentence = f"question '{row['question_id']}' failed, and --fail-fast stops there: {summary_of(error)}"
             raise FirstFailure(sentence, error.get("traceback", ""))
 
-    def finished(self, mark: dict[str, Any] | None = None) -> RunResult:
-        """Write the summary and the end of this start; mark: keys for both, as of a run that was stopped early."""
+    def finished(self, early_stop: dict[str, Any] | None = None) -> RunResult:
+        """Write the summary and the end of this start; early_stop: keys for both, why the run ended before its end."""
         self.progress.check()
-        summary = self._write_summary("finished", mark)
+        summary = self._write_summary("finished", early_stop)
         cut = summary.get("texts_cut")
         if cut and (warning := cut_warning(self.plan.encoders.values(), cut["texts"], cut["cut"])):
             self.progress.note(f"warning: {warning}")
         problems = self.problems + self.indexer.problems + self.store.lost_texts()
         return RunResult(self.store.folder, summary, summary["n_failed"], problems, self.store.place.part)
 
-    def _write_summary(self, state: str, mark: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Sort the records, write summary and manifest, with `mark`; a failure to save goes to `problems`."""
+    def _write_summary(self, state: str, early_stop: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Sort the records, write summary and manifest, with `early_stop`; a failure to save goes to `problems`."""
         self.progress.stop()
         config, examples = self.plan.config, self.plan.dataset.examples
         summary: dict[str, Any] = {}
@@ -303,9 +303,9 @@ class Job:
                 seed=config.seed,
                 form=config.dataset.format,
             )
-            summary = {"state": state, "n_asked": len(self.examples), **(mark or {}), **numbers}
+            summary = {"state": state, "n_asked": len(self.examples), **(early_stop or {}), **numbers}
             self.store.write(SUMMARY, summary, sync_folder=False)
-            self.manifest = manifests.ended(self.manifest, state, mark)
+            self.manifest = manifests.ended(self.manifest, state, early_stop)
             self.store.write(MANIFEST, self.manifest)
         except SaveError as error:
             self.problems.append(str(error))

@@ -109,8 +109,8 @@ def without_verdict(notes: Mapping[str, Any]) -> dict[str, Any]:
 def scored_record(row: dict[str, Any], dataset: DatasetConfig, gold: Gold) -> dict[str, Any]:
     """The record with new scores and flags, without the error of a scorer that had failed on its answer.
 
-    A question that was not answered scores 0. Raises what a scorer raises on an answer that was scored before: the
-    mistake is in the scorer, and the scores that are there are better than none.
+    A question that was not answered scores 0. Where a scorer fails on a first scoring, the record gets its error; on
+    an answer that was scored before, the error is raised and nothing changes: its old scores are better than none.
     """
     error = row["error"]
     if error is not None and not unscored(error):

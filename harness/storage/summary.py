@@ -94,9 +94,9 @@ class _Tally:
         self.usage: dict[str, dict[str, Any]] = {}
         self.texts = np.zeros(2)  # those of failed questions too
         self._count = 0  # of rows that have scores
-        self._questions: list[str] = []  # of these rows, where each question is a cluster
-        self._sets: dict[tuple[str, ...], int] = {}  # documents of a question -> their number
-        self._set = array("I")  # the number of each of these rows' set
+        self._questions: list[str] = []  # of each such row, where a question is a cluster
+        self._number_of_set: dict[tuple[str, ...], int] = {}  # documents of a question -> a number
+        self._set_of_row = array("I")  # of each such row the number of its set of documents
         self._scores: dict[str, tuple[array[float], array[int]]] = {}  # values, and the rows that have them
 
     def add(self, row: dict[str, Any]) -> None:
@@ -115,7 +115,8 @@ class _Tally:
         else:
             # A question without documents is a cluster of its own.
             documents = tuple(row["documents"]) or (f"\0question {self._count}",)
-            self._set.append(self._sets.setdefault(documents, len(self._sets)))
+            number = self._number_of_set.setdefault(documents, len(self._number_of_set))
+            self._set_of_row.append(number)
         for name, value in row["scores"].items():
             values, rows = self._scores.setdefault(name, (array("d"), array("I")))
             values.append(value)
@@ -133,12 +134,12 @@ class _Tally:
         return scores
 
     def _clusters(self) -> NDArray[np.int32]:
-        """Of each row the place of its cluster's label in sorted order; equal sets of documents are looked at once."""
-        labels = question_labels(self._form, self._questions, list(self._sets))
-        place = {label: n for n, label in enumerate(sorted(set(labels)))}
-        places = np.fromiter((place[label] for label in labels), dtype=np.int32, count=len(labels))
-        self._sets.clear()
-        return places if by_question(self._form) else places[np.frombuffer(self._set, dtype=np.uint32)]
+        """The number of each row's cluster, by labels in sorted order; equal sets of documents are looked at once."""
+        labels = question_labels(self._form, self._questions, list(self._number_of_set))
+        order = {label: n for n, label in enumerate(sorted(set(labels)))}
+        places = np.fromiter((order[label] for label in labels), dtype=np.int32, count=len(labels))
+        self._number_of_set.clear()
+        return places if by_question(self._form) else places[np.frombuffer(self._set_of_row, dtype=np.uint32)]
 
 
 def _texts(usage: dict[str, dict[str, Any]]) -> NDArray[np.float64]:
