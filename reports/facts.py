@@ -200,8 +200,14 @@ def corpus_names(run: StoredRun) -> dict[str, str]:
     Only those whose counts every record holds that is scored: sums over a part would be another number.
     """
     rows = _counted(run)
-    held = [name for name in score_names(run) if rows and all(name in counts for counts in rows.values())]
-    return {lookup(name).corpus: name for name in held}
+    names = [name for name in score_names(run) if rows and all(name in counts for counts in rows.values())]
+    return {lookup(name).corpus: name for name in names if _add_up(name, [counts[name] for counts in rows.values()])}
+
+
+def _add_up(name: str, counts: Sequence[Sequence[float]]) -> bool:
+    """Whether each of these is as long as the scorer's own counts, which those of a received file need not be."""
+    own = lookup(name).counts
+    return own is not None and {len(own("", ("",)))} == set(map(len, counts))
 
 
 def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:

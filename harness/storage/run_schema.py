@@ -130,7 +130,7 @@ class _Error(_Open):
 
 class _Notes(_Open):
     flags: NotRequired[dict[str, str]]
-    counts: NotRequired[dict[str, list[float]]]
+    counts: NotRequired[dict[str, list[Count]]]
     answer_prefix: NotRequired[str]
     scored: NotRequired[str]
     judges: NotRequired[dict[str, dict[str, str]]]

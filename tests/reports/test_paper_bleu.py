@@ -104,6 +104,9 @@ class TestRecords:
         assert facts.corpus_names(whole) == {ALL: ONE}
         part = replace(run, records=[*rows(texts(3)), {**record(3, 0.5), "scores": {ONE: 0.5}}])
         assert facts.corpus_names(part) == {}
+        for row in (short := rows(texts(4))):
+            row["notes"]["counts"][ONE].pop()
+        assert facts.corpus_names(replace(run, records=short)) == {}
 
     def test_failed_questions_are_left_out_where_the_run_says_so(self, tmp_path: Path) -> None:
         answers = rows([GOLD, "no", "no", ""])
