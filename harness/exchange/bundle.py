@@ -130,7 +130,7 @@ def _unpack(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, path: Path, damage
 
 
 def _pieces(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
+    with open(path, "rb", opener=plain) as file:
         while block := file.read(2**20):
             yield block
 
@@ -360,7 +360,7 @@ def opened(path: Path) -> Iterator[Bundle]:
 def _index(path: Path, file: Path) -> dict[str, Any]:
     """The content of bundle.json, its shape checked. Raises DataError."""
     try:
-        held = as_object(file.read_bytes())
+        held = as_object(b"".join(_pieces(file)))
     except ValueError as error:
         raise DataError(path, None, None, f"{INDEX} is damaged ({error})") from None
     shape = {"format": int, "runs": dict, "table": list, "files": dict}

@@ -118,7 +118,7 @@ def test_every_reply_with_the_prefix_counts_none_without():
 def test_answers_recorded_for_other_stops_are_scored_behind_the_prefix(result, monkeypatch):
     run = read_run(result.folder)
     found = rows.Rows({"q0": Example(Question("q0", "?", ("d0",)), Gold(("w0",)))}, {})
-    monkeypatch.setattr(rows, "read_rows", lambda _, **_more: found)
+    monkeypatch.setattr("reports.figures.replay.read_rows", lambda _, **_more: found)
     answers = {("q0", n): (text, []) for n, text in enumerate((f"x {PREFIX} w0", "w0", "x"))}
     assert judged(run, answers, SCORER, None) == {("q0", 0): 1.0, ("q0", 1): 1.0, ("q0", 2): 0.0}
 
@@ -132,13 +132,12 @@ def test_a_stop_is_scored_as_the_run_scores_the_same_reply(name, value, result, 
     if value is not None:
         sheet = ScoreSheet({name: value})
         monkeypatch.setattr("harness.scorers.score_record", lambda *_: sheet)
-    monkeypatch.setattr(
-        rows, "read_rows", lambda _, **_more: rows.Rows({"q0": Example(Question("q0", "?", ("d0",)), gold)}, {})
-    )
+    found = rows.Rows({"q0": Example(Question("q0", "?", ("d0",)), gold)}, {})
+    monkeypatch.setattr("reports.figures.replay.read_rows", lambda _, **_more: found)
     replies = [reply for reply, _ in REPLIES]
-    found = judged(run, {("q0", n): (r, []) for n, r in enumerate(replies)}, name, None)
+    scored = judged(run, {("q0", n): (r, []) for n, r in enumerate(replies)}, name, None)
     wanted = [judge(dataset, reply, [], gold).scores.get(name) for reply in replies]
-    assert list(found.values()) == wanted
+    assert list(scored.values()) == wanted
     if value is not None:
         assert set(wanted) == {0.0}
     elif name == SCORER:

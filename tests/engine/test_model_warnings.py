@@ -137,7 +137,7 @@ def test_no_card_or_no_embedded_model_is_no_warning(model, tmp_path):
     new = method(skill("muse"))
     assert embedded.untrained([model], new, "mine")
     assert embedded.untrained([ModelConfig(**RANDOM), ModelConfig(name="m", source="org/m")], new, "mine") == []
-    cards.forget(tmp_path / "carrier" / "weights")
+    (tmp_path / "carrier" / "weights" / "card.json").unlink()
     assert embedded.untrained([model], new, "mine") == []
 
 
@@ -150,7 +150,7 @@ def test_a_method_that_declares_no_skills_is_one_warning_with_an_embedded_model(
     others = [ModelConfig(**RANDOM), ModelConfig(name="m", source="org/m")]
     assert embedded.untrained(others, Echo(Echo.Config()), "lead") == []
     assert embedded.untrained([model], method(), "lead") == [], "it says that it has none"
-    cards.forget(tmp_path / "carrier" / "weights")
+    (tmp_path / "carrier" / "weights" / "card.json").unlink()
     assert embedded.untrained([model], Echo(Echo.Config()), "lead") == []
 
 

@@ -186,11 +186,11 @@ def test_what_the_teacher_cannot_read_is_left_out_and_said(tmp_path):
 
 def test_the_printed_prompts_ask_for_the_labels_of_the_paper():
     settings = read(Settings, "longrefiner", "paper", ("analysis", "structuring", "selection"), {})
-    labels = Labels([{"reply": '{"query_type": "[Local]"}'}], asked=settings.of("analysis").asked)
+    labels = Labels([{"reply": '{"query_type": "[Local]"}'}], asked=settings.tasks["analysis"].asked)
     (scene,) = ANALYSIS.label(QUESTION, [DOCUMENT], labels)
     assert scene.verdicts == (True,)
     assert f"Query: {QUESTION.text}\nResults:" in labels.model.prompts[-1]
-    labels = Labels([{"reply": "['Work']"}], outline=TOLD, asked=settings.of("selection").asked)
+    labels = Labels([{"reply": "['Work']"}], outline=TOLD, asked=settings.tasks["selection"].asked)
     (scene,) = SELECTION.label(QUESTION, [DOCUMENT], labels)
     assert scene.replies == ("['Work']",)
     assert f"**Question**:{QUESTION.text}\nOutput:" in labels.model.prompts[-1]
