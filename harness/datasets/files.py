@@ -29,6 +29,7 @@ from harness.datasets.archives import Member, opened
 from harness.datasets.rows import type_name
 from harness.errors import CannotRun, DataError
 from harness.storage.limits import check_ratio, limit, lines_of, nesting_problem, too_deep
+from harness.storage.untrusted import plain
 
 # QuALITY's official files are JSON lines named after their split (QuALITY.v1.0.1.htmlstripped.dev).
 _SPLITS = (".dev", ".train", ".test")
@@ -223,7 +224,8 @@ def _read_parquet(path: Path) -> _Rows:
         raise CannotRun(f"reading {path.name} needs the package '{error.name}': pip install datasets") from None
     with tempfile.TemporaryDirectory(prefix="harness-") as scratch:
         try:
-            said = parquet.read_metadata(path)
+            with open(path, "rb", opener=plain) as file:
+                said = parquet.read_metadata(file)
             unpacked = sum(said.row_group(i).total_byte_size for i in range(said.num_row_groups))
             check_ratio(path.name, unpacked, path.stat().st_size)
             rows = hf.Dataset.from_parquet(str(path), streaming=True, cache_dir=scratch)

@@ -152,7 +152,7 @@ class _Record(_Open):
     steps: list[_Step]
     truncated: dict[str, Any] | None
     error: _Error | None
-    notes: NotRequired[_Notes | None]
+    notes: _Notes
 
 
 class _Document(_Open):

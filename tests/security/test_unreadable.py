@@ -90,6 +90,7 @@ DATA = [
     ("zip, cut", "r.zip", _cut, "; fetch it again"),
     ("a pipe", "r.jsonl", os.mkfifo, "r.jsonl"),
     ("a pipe for a zip", "r.zip", os.mkfifo, "r.zip"),
+    ("a pipe for parquet", "r.parquet", os.mkfifo, "r.parquet"),
     ("a device", "r.jsonl", lambda path: path.symlink_to("/dev/zero"), "r.jsonl"),
     ("a link to nowhere", "r.jsonl", lambda path: path.symlink_to("/nowhere"), "; check --data, or dataset.data"),
     ("below a file", "r.jsonl/rows.jsonl", lambda path: path.parent.write_text(""), "; check --data, or dataset.data"),
