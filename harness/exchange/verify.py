@@ -296,7 +296,7 @@ def _summary(place: str, run: StoredRun, rescored: Iterable[dict[str, Any]], rep
     if summary.get("state") == "finished" and asked > fresh["n_total"]:
         sentence = f"the run is called finished, with {fresh['n_total']} of {asked} questions"
         report.differences.append(Difference("table", f"{place}/summary.json", None, sentence))
-    if summary.get("stopped_early"):
+    if summary.get("stopped_early") or summary.get("state") != "finished":
         report.unchecked.append(f"why {place} stopped early")
 
 

@@ -245,9 +245,10 @@ def test_summary_numbers_and_shown_texts(bundle: Path) -> None:
     assert any("called finished, with 4 of 99" in one.sentence for one in verify(bundle).differences)
     bundle.write_bytes(before)
     early = {"questions": 4, "of": 400, "seed": 1, "verdicts": ["plain is better"]}
-    edit(bundle, "summary.json", lambda summary: summary.update(stopped_early=early), careful=True)
-    assert [name.partition("/")[0] for name in verify(bundle).unchecked] == ["why runs"]
-    bundle.write_bytes(before)
+    for change in ({"stopped_early": early}, {"state": "interrupted"}):
+        edit(bundle, "summary.json", lambda summary, change=change: summary.update(change), careful=True)
+        assert [name.partition("/")[0] for name in verify(bundle).unchecked] == ["why runs"]
+        bundle.write_bytes(before)
     edit(bundle, RECORDS, lambda lines: lines[0]["shown"][0].update(text="altered"))
     assert len(found(verify(bundle))["other answers"]) == 1
 

@@ -1,14 +1,21 @@
-"""ICR and QRHead: chunk scores, passes, head lists."""
+"""ICR and QRHead: chunk scores against eager attention, passes, head lists."""
 
 import numpy as np
 import pytest
+import torch
 import yaml
+from transformers import AutoModelForCausalLM
 
+from harness.cost.meter import Meter
 from harness.errors import CannotRun
+from harness.llm.load import load_model, unload
 from harness.llm.scripted import Rule
+from harness.models import MeteredModel
 from harness.types import Document, Question
 from methods.head_lists import heads_for
 from methods.in_context import InContext, InContextConfig, _kept_sum
+from tests.llm import tiny_families as tiny
+from tests.llm.test_families import asked
 from tests.methods.conftest import FakeTools
 
 TEXT = "Red fox runs fast. Blue fox sleeps now. Green bird sings well."
@@ -86,6 +93,56 @@ def test_tokens_far_below_their_chunk_are_left_out():
     scores = np.array([[1.0] * 9 + [-50.0], [1.0] * 5 + [2.0] * 5])
     assert _kept_sum(scores).tolist() == [9.0, 15.0]
     assert _kept_sum(np.array([[3.0]])).tolist() == [3.0]
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory):
+    yield tiny.tokenizer_folder(tmp_path_factory.mktemp("words") / "words")
+    unload()
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2", "gpt2"])
+def test_chunk_scores_equal_those_of_eager_attention(family, words, tmp_path):
+    folder = tiny.saved(tmp_path / family, words, family)
+    model = load_model(asked(folder))
+    net = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager").eval()
+    texts = ["Mira Tal founded it.", "The old bridge lies north of Abel.", "A river town."]
+    tools = FakeTools()
+    tools.model = lambda role="reader": MeteredModel(model, Meter(), role)
+    method, asks = InContext(config(instruction="find")), {}
+    for text in (QUESTION.text, "N/A"):
+        ids, spans = [*model.begin], []
+        for piece in ("Passages of a text follow.\n\n",):
+            ids += model.text.plain(piece)
+        for n, chunk in enumerate(texts, 1):
+            ids += model.text.plain("\n\n") if n > 1 else []
+            spans.append((len(ids), len(ids := ids + model.text.plain(f"[{n}] {chunk}"))))
+        start = len(ids)
+        ids += model.text.plain(f"\n\nFind the passages that matter for the question.\n\nQuestion: {text}") + model.mid
+        with torch.no_grad():
+            maps = net(torch.tensor([ids]), use_cache=False, output_attentions=True).attentions
+        by_head = torch.cat(maps)[:, :, start:].mean(2).numpy()
+        asks[text] = [by_head[:, :, a:b] for a, b in spans]
+    pairs = list(zip(asks[QUESTION.text], asks["N/A"], strict=True))
+    chosen = [(0, 3), (1, 1)]
+    expected = {
+        "all": [_kept_sum((a - b).sum((0, 1))) for a, b in pairs],
+        "list": [_kept_sum(sum((a - b)[layer, head] for layer, head in chosen)) for a, b in pairs],
+    }
+    file = tmp_path / "heads.yaml"
+    file.write_text(yaml.safe_dump(listed(model.shape, chosen)))
+    for heads, name in (("all", "all"), (str(file), "list")):
+        own = InContext(config(instruction="find", heads=heads))
+        assert np.abs(own.rank(QUESTION, texts, {}, tools) - expected[name]).max() < 1e-5
+    assert np.ptp(expected["all"]) > 1e-3
+    by_head = method.head_scores(QUESTION, texts, tools)
+    assert by_head.shape == (3, model.shape.layers, model.shape.heads)
+
+
+def listed(shape, heads, **more):
+    sizes = dict(zip(LLAMA, (shape.width, shape.layers, shape.heads, shape.kv_heads), strict=True))
+    names = [f"{layer}-{head}" for layer, head in heads]
+    return {"source": "test", "found_on": "rows", "model": {"name": "m", **sizes, **more}, "heads": names}
 
 
 # --- head lists -------------------------------------------------------------------------------------------------------
