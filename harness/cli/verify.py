@@ -61,7 +61,7 @@ def _lines(bundle: str, report: Report) -> list[str]:
     count = len(report.differences)
     verdict = f"partly verified: not checked: {', '.join(report.unchecked)}" if report.unchecked else "verified"
     lines.append(
-        "  no bundle can prove its costs, settings, warnings and environment, or that no question was left out"
+        "  no bundle can prove its costs, settings, warnings, environment, or that no question was left out"
     )
     lines.append(f"NOT verified: {count} difference{'s' if count > 1 else ''}" if count else verdict)
     return lines
