@@ -50,10 +50,15 @@ def version(program: str, code: Path | None) -> str:
 
 
 def table(stages: Mapping[str, Mapping[str, Any]]) -> str:
-    """The stages as a Markdown table."""
+    """The stages of which something is told as a Markdown table, and the others, which are equal, in a sentence."""
+    told = {name: stage for name, stage in stages.items() if stage["told"] or stage["equal"] < stage["compared"]}
     lines = ["| stage | compared | equal | answers | differences: reason; what was done |", "|---|---|---|---|---|"]
-    lines += [f"| {name} | {' | '.join(map(str, stage.values()))} |" for name, stage in stages.items()]
-    return "\n".join(lines)
+    lines += [f"| {name} | {' | '.join(map(str, stage.values()))} |" for name, stage in told.items()]
+    equal: dict[int, list[str]] = {}
+    for name in (name for name in stages if name not in told):
+        equal.setdefault(stages[name]["equal"], []).append(name)
+    counts = "; ".join(f"{', '.join(names)} ({count:,})" for count, names in equal.items())
+    return "\n".join([*(lines if told else []), *(["", f"All equal: {counts}."] if counts else [])]).lstrip()
 
 
 def page() -> str:

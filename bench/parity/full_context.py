@@ -32,10 +32,9 @@ TOKENS, ROUNDS = 24, 3
 WHOLE = "llama.cpp, weights as float32: the reply (questions)"
 QUANTISED = "llama.cpp, weights of 4 bits: the reply (questions)"
 TOLD = {
-    WHOLE: "not settled: a float32 cache in place of its float16 one gives the same 17; prompts are equal, and so are "
-    "transformers' 20 replies; kept",
+    WHOLE: "not settled: a float32 cache in place of its float16 one gives the same 17; kept",
     QUANTISED: "it multiplies 4-bit weights by activations rounded to 8 bits; ours turns the weights into floats once; "
-    "kept: docs/guide.md says that a GGUF file is converted",
+    "kept",
 }
 Reply = Callable[[str], str]
 

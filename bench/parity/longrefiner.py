@@ -31,8 +31,8 @@ TOLD = {
     OUTLINES: 'it reads sub-sections with quoted titles alone (<sub-section: "T">), its rows have none; 2 lose a '
     "section; kept: ours reads both spellings (docs/methods/longrefiner.md#longrefiner-filling); answers: the best "
     "paragraphs (BM25, 512 tokens) of HotpotQA's documents, outlined in that spelling",
-    QUOTED: "it keeps sub-sections without text where their section has none; one clip with four dots is not found "
-    "there; kept: a part without text shows nothing, so no answer changes but by that clip",
+    QUOTED: "it keeps sub-sections without text; one clip with four dots is not found there; kept: a part without text "
+    "shows nothing",
     TEXTS: "15: tags of sub-sections that were not read are text; 2: first and last words of a clip stand elsewhere "
     "too; kept, as above; answers: as above",
 }
