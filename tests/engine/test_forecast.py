@@ -49,7 +49,14 @@ def store(folder, plan, records, documents=()):
         "steps": [],
     }
     rows = [
-        {"question_id": q, "usage": u, "error": None if u else {"type": "E", "message": ""}, "truncated": None, **rest}
+        {
+            "question_id": q,
+            "usage": u,
+            "error": None if u else {"type": "E", "message": ""},
+            "truncated": None,
+            "notes": {},
+            **rest,
+        }
         for q, u in records
     ]
     (folder / "records.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
