@@ -60,6 +60,6 @@ def _lines(bundle: str, report: Report) -> list[str]:
         lines += [f"  {kind}: {len(own) - _SHOWN} more (--json lists all)"] if len(own) > _SHOWN else []
     count = len(report.differences)
     verdict = f"partly verified: not checked: {', '.join(report.unchecked)}" if report.unchecked else "verified"
-    lines.append("  no bundle can prove its costs, settings, warnings, environment, or that no question was left out")
+    lines.append("  no bundle can prove its costs, settings, warnings or environment, or that no question was left out")
     lines.append(f"NOT verified: {count} difference{'s' if count > 1 else ''}" if count else verdict)
     return lines
