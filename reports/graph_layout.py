@@ -1,6 +1,6 @@
 """Where the nodes of a graph stand in a drawing: a row a level, the lowest at the bottom, in document order.
 
-    layout(graph, least)   Layout(width, height, bands, spots, edges, left_out)
+    layout(graph)   Layout(width, height, bands, spots, edges, left_out)
 
 A row of few nodes is made of boxes with three lines of text, one of many nodes of dots, which are staggered over
 several lines where they would touch; x always grows with the place in the row. Lengths are in pixels.
@@ -15,15 +15,14 @@ from dataclasses import dataclass
 from reports.search_graph import Graph
 
 LEAST = 0.05  # edges up to this weight are left out, as in figures A1 (arXiv 2410.04790v2) and 5 (v1)
-SHADES = 6
-RADIUS, DOT = 9, 4  # of a number's disc, and of a dot
-BOX_HIGH = 56
+_SHADES = 6
+_DOT, _BOX_HIGH = 4, 56  # radius of a dot, height of a box
 _MARGIN, _LEFT, _TOP = 16, 72, 56
 _FULL = 1500  # the width that rows are kept within while they can be
 _BOX_LEAST, _BOX_CELL, _BOX_MOST = 90, 190, 178
 _DOT_CELL, _STAGGERS = 22, 8
 _GAP = 96
-_CHAR, LINE = 6.2, 14  # of the labels' letters of 11 pixels
+_CHAR = 6.2  # pixels of the labels' letters
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Spot:
     x: float
     y: float
     width: float = 0
-    height: float = 2 * DOT
+    height: float = 2 * _DOT
 
 
 @dataclass(frozen=True)
@@ -46,16 +45,10 @@ class Layout:
     spots: tuple[Spot, ...]
     edges: tuple[tuple[int, int, float], ...]
     left_out: int
-    least: float
-
-    @property
-    def heaviest(self) -> float:
-        """The largest weight drawn; `least` where no edge is."""
-        return max((weight for _, _, weight in self.edges), default=self.least)
 
 
-def layout(graph: Graph, least: float = LEAST) -> Layout:
-    """Place the nodes, and choose the edges of a weight above `least`."""
+def layout(graph: Graph) -> Layout:
+    """Place the nodes, and choose the edges of a weight above LEAST."""
     rows = graph.rows()
     boxed = {level: len(nodes) * _BOX_LEAST <= _FULL for level, nodes in rows.items()}
     width = max([720.0, *(_wide(len(nodes), boxed[level]) for level, nodes in rows.items())])
@@ -65,15 +58,15 @@ def layout(graph: Graph, least: float = LEAST) -> Layout:
     for level, nodes in rows.items():
         cell = width / len(nodes)
         lines = 1 if boxed[level] else max(1, math.ceil(_DOT_CELL / cell))
-        high = BOX_HIGH if boxed[level] else _DOT_CELL * lines
+        high = _BOX_HIGH if boxed[level] else _DOT_CELL * lines
         box = round(min(_BOX_MOST, cell - 12), 1) if boxed[level] else 0
         for i, node in enumerate(nodes):
             x = _LEFT + (i + 0.5) * cell
             middle = y + high / 2 + (i % lines - (lines - 1) / 2) * _DOT_CELL
-            spots[node] = Spot(round(x, 1), round(middle, 1), box, BOX_HIGH if boxed[level] else 2 * DOT)
+            spots[node] = Spot(round(x, 1), round(middle, 1), box, _BOX_HIGH if boxed[level] else 2 * _DOT)
         bands.append((level, round(y + high / 2, 1)))
         y += high + _GAP
-    edges = sorted((e for e in graph.edges if e[2] > least), key=lambda e: (e[2], e[0], e[1]))
+    edges = sorted((e for e in graph.edges if e[2] > LEAST), key=lambda e: (e[2], e[0], e[1]))
     return Layout(
         width=round(_LEFT + width + _MARGIN, 1),
         height=round((y - _GAP if rows else y) + _MARGIN, 1),
@@ -81,7 +74,6 @@ def layout(graph: Graph, least: float = LEAST) -> Layout:
         spots=tuple(spots[i] for i in range(len(graph.text))),
         edges=tuple(edges),
         left_out=len(graph.edges) - len(edges),
-        least=least,
     )
 
 
@@ -92,24 +84,11 @@ def _wide(nodes: int, boxed: bool) -> float:
     return max(min(_FULL, nodes * _DOT_CELL), nodes * _DOT_CELL / _STAGGERS)
 
 
-def path(above: Spot, below: Spot) -> str:
-    """The curve of an edge, from the bottom of the higher node to the top of the lower one."""
-    y1, y2 = above.y + above.height / 2, below.y - below.height / 2
-    bend = (y1 + y2) / 2
-    begin, end = f"{short(above.x)} {short(y1)}", f"{short(below.x)} {short(y2)}"
-    return f"M{begin}C{short(above.x)} {short(bend)} {short(below.x)} {short(bend)} {end}"
-
-
 def shade(weight: float, drawn: Layout) -> tuple[int, float]:
-    """(shade 0 to 5, thickness in pixels) of an edge: both grow with the weight, from the least to the heaviest."""
-    span = drawn.heaviest - drawn.least
-    part = (weight - drawn.least) / span if span > 0 else 1.0
-    return min(SHADES - 1, int(part * SHADES)), round(0.6 + 4.4 * part, 1)
-
-
-def short(value: float) -> str:
-    """A length with at most one decimal."""
-    return f"{value:.1f}".removesuffix(".0")
+    """(shade 0 to 5, thickness in pixels) of a drawn edge: both grow with the weight, from LEAST to the heaviest."""
+    _, _, heaviest = drawn.edges[-1]
+    part = (weight - LEAST) / (heaviest - LEAST)
+    return min(_SHADES - 1, int(part * _SHADES)), round(0.6 + 4.4 * part, 1)
 
 
 def lines_of(text: str, pixels: float, most: int = 3) -> list[str]:

@@ -15,7 +15,6 @@ from typing import Any
 
 # Half a surrogate pair, which JSON data may hold, is no UTF-8; the others are not allowed in HTML.
 _UNPRINTABLE = re.compile("[\ud800-\udfff\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffe\uffff]")
-_VOID = ("br", "circle", "col", "input", "line", "meta", "path", "rect")
 
 
 class Html(str):
@@ -46,8 +45,6 @@ def el(tag: str, *children: object, **attributes: object) -> Html:
         for name, value in attributes.items()
         if value is not None
     )
-    if tag in _VOID and not children:
-        return Html(f"<{tag}{told}>" if tag in ("br", "col", "input", "meta") else f"<{tag}{told}/>")
     return Html(f"<{tag}{told}>{joined(*children)}</{tag}>")
 
 

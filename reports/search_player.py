@@ -22,7 +22,7 @@ from harness.types import Example
 from reports.compressed_json import cut, filled, packed
 from reports.evidence import evidence, overlapping
 from reports.gold_rows import Rows
-from reports.graph_layout import layout, lines_of, shade
+from reports.graph_layout import LEAST, layout, lines_of, shade
 from reports.search_graph import Graph, indexed, read_graph
 from reports.search_moves import Move, walk
 
@@ -80,7 +80,7 @@ class Searches:
         if self._problems:
             notes.append(f"{_searches(len(self._problems))} cannot be drawn. {self._problems[0]}")
         if self._left:
-            command = "harness trace RUN QUESTION_ID --graph FILE.svg draws one"
+            command = "harness trace RUN QUESTION_ID --graph FILE.html plays one"
             notes.append(f"{_searches(self._left)} cannot be played here, so that the page stays small ({command}).")
         return notes
 
@@ -103,7 +103,7 @@ def drawn(graph: Graph) -> dict[str, Any]:
         "spots": [[s.x, s.y, s.width, s.height] for s in plan.spots],
         "nodes": nodes,
         "edges": [[high, low, round(weight, 4), *shade(weight, plan)] for high, low, weight in plan.edges],
-        "least": plan.least,
+        "least": LEAST,
         "left_out": plan.left_out,
     }
 

@@ -61,7 +61,7 @@ COMMANDS = {
         "audit-data": "List gold answers that are probably wrong or ambiguous, from stored runs and the data",
         "autopsy": "Say why each lost question was lost, from stored runs",
         "compare": "Compare runs, with paired tests against a reference",
-        "trace": "Print the search of one question as a tree, or draw the graph that was searched",
+        "trace": "Print the search of one question as a tree, or play it on a page with its graph",
     },
     "Study stored runs": {
         "study position": "Plot the score by where the evidence stands in the text",

@@ -150,7 +150,7 @@ def _draw(runs: list[StoredRun], place: Place, suite: str, out: Path) -> None:
     folders = [str(run.path) for run in runs]
     drawings: list[tuple[list[str], Path]] = []  # arguments of harness, file
     for words in map(shlex.split, place.draws):
-        file = out / f"{suite}{'.md' if 'tokens' in words else '.svg'}"
+        file = out / (suite + {"trace": ".html", "tokens": ".md"}.get(words[-1], ".svg"))
         if words == ["trace"]:
             question = str(runs[0].records[0]["question_id"])
             drawings.append(([*words, folders[0], question, "--graph", str(file)], file))

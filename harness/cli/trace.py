@@ -1,4 +1,4 @@
-"""`harness trace RUN QUESTION_ID`: print the stored search of one question (reports/trace.py), or draw its graph."""
+"""`harness trace RUN QUESTION_ID`: print the stored search of one question (reports/trace.py), or play it on a page."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from harness.storage.named_runs import run_folder
 if TYPE_CHECKING:
     from reports.trace import Search
 
+_LARGEST = 100_000_000  # bytes of a drawn graph
+
 
 def trace(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder.")],
@@ -26,9 +28,8 @@ def trace(
         str | None,
         typer.Argument(metavar="[QUESTION_ID]", help="question_id of a line in records.jsonl; all are listed without."),
     ] = None,
-    graph: Annotated[str | None, output("--graph FILE.svg", "Draw the searched graph into this file.")] = None,
-    least: Annotated[
-        float | None, output("--least WEIGHT", "With --graph: draw only edges above this weight.", "0.05")
+    graph: Annotated[
+        str | None, output("--graph FILE.html", "Write a page that plays the search on its drawn graph.")
     ] = None,
     prompts: Annotated[
         bool, output("--prompts", "Print every request with its reply too (of a run with --keep-prompts).")
@@ -37,19 +38,15 @@ def trace(
     convention: Convention = None,
     json: Json = False,
 ) -> int:
-    """Print the search of one question as a tree, or draw the graph that was searched.
+    """Print the search of one question as a tree, or play it on a page with the graph that was searched.
 
     Without QUESTION_ID, lists the questions of the run, failed ones first.
     """
     from harness.storage.run_folder import read_question, read_run
     from reports.trace import as_json, listed, search_of, traced
 
-    if graph is not None and Path(graph).suffix.lower() != ".svg":
-        raise UserError(f"--graph draws SVG, and '{graph}' does not end in .svg; name it so")
-    if least is not None and graph is None:
-        raise UserError("--least is a setting of the drawing; add --graph FILE.svg")
-    if least is not None and not 0 <= least <= 1:
-        raise UserError(f"--least {least:g}: edge weights are between 0 and 1")
+    if graph is not None and Path(graph).suffix.lower() != ".html":
+        raise UserError(f"--graph writes a page, which saves SVG, PNG and PDF; '{graph}' does not end in .html")
     if question is None:
         if graph is not None or prompts or json:
             raise UserError("--graph, --prompts and --json are of one question; name its QUESTION_ID")
@@ -64,7 +61,7 @@ def trace(
     if prompts and not sent:
         raise UserError(f"{search.stored.path} holds no requests of this question; run it with --keep-prompts")
     if graph is not None:
-        _draw(search, graph, least)
+        write(_page(search, data), graph)
     if json:
         print(json_.dumps(as_json(search) | ({"requests": sent} if prompts else {}), ensure_ascii=True))
         return 0
@@ -76,13 +73,13 @@ def trace(
     return 0
 
 
-def _draw(search: Search, target: str, least: float | None) -> None:
-    from reports.drawing import svg
-    from reports.evidence import overlapping
-    from reports.graph_layout import LEAST
+def _page(search: Search, data: str | None) -> str:
+    """The page of this question alone. Raises UserError for a search without a graph."""
+    from reports.details import Limits
+    from reports.gold_rows import moved
+    from reports.page import page
 
     if search.graph is None:
         why = search.no_graph()
         raise UserError(f"nothing to draw: {why[0].lower()}{why[1:]}")
-    marked = overlapping(search.graph.span, search.stored, search.record, search.rows)
-    write(svg(search.graph, search.moves, marked, LEAST if least is None else least), target)
+    return page([moved(search.stored, data)], title=search.record["question_id"], limits=Limits(graphs=_LARGEST))

@@ -2,7 +2,8 @@
 "use strict";
 // A search played step by step on its drawn graph; see reports/search_player.py for the data. Text nodes only, as in page.js.
 
-function curve(above, below) { // as reports/graph_layout.py: path
+// From the bottom of the higher node to the top of the lower one.
+function curve(above, below) {
   const [y1, y2] = [above[1] + above[3] / 2, below[1] - below[3] / 2];
   const bend = (y1 + y2) / 2;
   return `M${above[0]} ${y1}C${above[0]} ${bend} ${below[0]} ${bend} ${below[0]} ${y2}`;

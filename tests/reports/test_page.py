@@ -467,7 +467,6 @@ class TestReplay:
         assert seen["link"] == "#s=2"
         assert seen["linked to 5"]["current"] == [3]
         assert seen["probes"] == 7
-        # The drawing of the page is that of the SVG file.
         assert "M452 112C452 160 262 160 262 208" in seen["edges"]
         assert len(seen["edges"]) == 6
 
