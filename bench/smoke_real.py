@@ -47,7 +47,7 @@ class Key(NamedTuple):
     model: str
 
 
-class Place(NamedTuple):
+class Folders(NamedTuple):
     """The folders of rows and of results."""
 
     data: Path
@@ -115,22 +115,22 @@ def source_of(method: str) -> list[str]:
     return [value.removeprefix("from:") for value in values if value.startswith("from:")]
 
 
-def run(key: Key, place: Place, retry: bool) -> tuple[Path | None, str]:
+def run(key: Key, folders: Folders, retry: bool) -> tuple[Path | None, str]:
     """Run a cell. Returns its run folder, and why it did not run; a question that fails is in the folder."""
     random = key.model == RANDOM
-    sets = {**settings(key.dataset, place.data, place.out, random), **own(key.method, place.out)}
+    sets = {**settings(key.dataset, folders.data, folders.out, random), **own(key.method, folders.out)}
     print(f"=== {key.dataset}: {key.method}, {key.model}", file=sys.stderr, flush=True)
     try:
         runs = harness.run(
             [*source_of(key.method), key.method],
             [key.dataset],
-            model=language_model(place.out / RANDOM) if random else key.model,
-            data=rows_file(key.dataset, place.data, place.out, random),
+            model=language_model(folders.out / RANDOM) if random else key.model,
+            data=rows_file(key.dataset, folders.data, folders.out, random),
             limit=QUESTIONS,
             profile=PROFILE,
             set=sets,
             retry_failed=retry,
-            out=place.out,
+            out=folders.out,
             mlflow="off",
         )
     except HarnessError as error:
@@ -153,14 +153,14 @@ def left(keys: list[Key], cells: Cells, refused: Refused, retry: bool = False) -
     ]
 
 
-def go(model: str, methods: list[str], datasets: list[str], place: Place, retry: bool = False) -> None:
+def go(model: str, methods: list[str], datasets: list[str], folders: Folders, retry: bool = False) -> None:
     """Run what is left, data sets with short texts first."""
-    refused = refused_in(place.out)
-    for key in left([Key(m, d, model) for d in datasets for m in methods], stored(place.out), refused, retry):
-        _, why = run(key, place, retry)
+    refused = refused_in(folders.out)
+    for key in left([Key(m, d, model) for d in datasets for m in methods], stored(folders.out), refused, retry):
+        _, why = run(key, folders, retry)
         if why or refused.pop(key, ""):
             refused |= {key: why} if why else {}
-            (place.out / REFUSED).write_text(json.dumps([[*k, w] for k, w in refused.items()], indent=1), "utf-8")
+            (folders.out / REFUSED).write_text(json.dumps([[*k, w] for k, w in refused.items()], indent=1), "utf-8")
 
 
 def table(models: list[str], methods: list[str], datasets: list[str], out: Path) -> str:
@@ -214,10 +214,10 @@ def main() -> None:
         if not root:
             sys.exit("HARNESS_TEST_DATA is not set: it names the folder that holds data/ with real rows")
         flags.out.mkdir(parents=True, exist_ok=True)
-        place = Place(Path(root, "data").resolve(), flags.out.resolve())
+        folders = Folders(Path(root, "data").resolve(), flags.out.resolve())
         try:
             for model in models:
-                go(model, methods, datasets, place, flags.retry)
+                go(model, methods, datasets, folders, flags.retry)
         except KeyboardInterrupt:
             print("interrupted; the same command goes on", file=sys.stderr)
             sys.exit(130)

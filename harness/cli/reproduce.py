@@ -35,7 +35,7 @@ from harness.storage.run_folder import read_run
 
 if TYPE_CHECKING:
     from harness.storage.run_folder import StoredRun
-    from reports.paper.places import Place
+    from reports.paper.tables_and_figures import TableOrFigure
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,9 @@ def reproduce(
         return show(name, execution.json)
     if name is None:
         return _stored(chosen, execution, pages)
-    from reports.paper.places import place_of
+    from reports.paper.tables_and_figures import find_table_or_figure
 
-    place, suite = place_of(name)
+    place, suite = find_table_or_figure(name)
     ran: list[Path] = []
     code = run_selection(_selection(chosen, suite), execution, scaling, ran=ran)
     if code in (1, 130) or not ran:
@@ -112,7 +112,7 @@ def _selection(chosen: RowOptions, suite: str) -> Selection:
     """The rows as `harness run --suite` selects them; with a small model its profile, in every role."""
     from harness.config import suites
     from harness.config.resolve import part as configured
-    from reports.paper.places import TWIN
+    from reports.paper.tables_and_figures import TWIN
 
     made = Selection(**{f.name: getattr(chosen, f.name) for f in fields(chosen)}, suite=suite)
     if chosen.model is None or suite.startswith(TWIN):
@@ -128,28 +128,28 @@ def _selection(chosen: RowOptions, suite: str) -> Selection:
     return made
 
 
-def _show(runs: list[StoredRun], place: Place, pages: Pages) -> None:
-    """Print ours beside the printed values of the place, as far as there are any."""
+def _show(runs: list[StoredRun], item: TableOrFigure, pages: Pages) -> None:
+    """Print ours beside the printed values of the item, as far as there are any."""
     from reports.paper.all_values import NOT_RUN, tables, text
 
-    named = tables(runs, place, margin=pages.margin)
+    named = tables(runs, item, margin=pages.margin)
     left = sum(int((frame["verdict"] == NOT_RUN).sum()) for _, frame in named)
     named = [(title, own) for title, frame in named if not (own := frame[frame["run"].notna()]).empty]
     if named:
         print(text(runs, named, "text", pages.margin).rstrip("\n"))
     if left:
-        print(f"{left} printed values of {place.label} have no run here yet")
+        print(f"{left} printed values of {item.label} have no run here yet")
     if not named:
-        print(f"{place.label}: {place.note or 'no printed value is measured by these runs'}")
+        print(f"{item.label}: {item.note or 'no printed value is measured by these runs'}")
 
 
-def _draw(runs: list[StoredRun], place: Place, suite: str, out: Path) -> None:
-    """Write what draws the place, each into a file beside the runs; one that cannot be drawn says why."""
+def _draw(runs: list[StoredRun], item: TableOrFigure, suite: str, out: Path) -> None:
+    """Write what draws the item, each into a file beside the runs; one that cannot be drawn says why."""
     from harness.cli.main import root
 
     folders = [str(run.path) for run in runs]
     drawings: list[tuple[list[str], Path]] = []  # arguments of harness, file
-    for words in map(shlex.split, place.draws):
+    for words in map(shlex.split, item.draws):
         file = out / (suite + {"trace": ".html", "tokens": ".md"}.get(words[-1], ".svg"))
         if words == ["trace"]:
             question = str(runs[0].records[0]["question_id"])
@@ -167,15 +167,15 @@ def _draw(runs: list[StoredRun], place: Place, suite: str, out: Path) -> None:
         except HarnessError as error:
             say(f"note: {file.name} was not drawn: {error}")
         else:
-            print(f"{place.label} is in {file}")
+            print(f"{item.label} is in {file}")
 
 
-def _write(runs: list[StoredRun], place: Place | None, pages: Pages) -> None:
+def _write(runs: list[StoredRun], item: TableOrFigure | None, pages: Pages) -> None:
     from reports.paper.all_values import tables, text
 
     if not pages.files:
         return
-    named = tables(runs, place, margin=pages.margin)
+    named = tables(runs, item, margin=pages.margin)
     for form, file in pages.files.items():
         write(text(runs, named, form, pages.margin), file)
         print(f"written: {file}")

@@ -22,7 +22,7 @@ from harness.cli.output import columns
 from harness.config import suites
 from harness.config.schema import EncoderConfig
 from reports.paper.needs import Needs, needs
-from reports.paper.places import Place, place_of, places
+from reports.paper.tables_and_figures import TableOrFigure, find_table_or_figure, tables_and_figures
 
 _GIB = 2**30
 _BELOW = """
@@ -34,12 +34,16 @@ _NOUNS = {"Data sets": "data set", "Files": "file", "Weights": "weight", "Packag
 
 def show(name: str | None, json: bool) -> int:
     """Print what is needed: of one table or figure in detail, or of all, a line each."""
-    chosen = [place_of(name)] if name is not None else [(place, place.name) for place in places() if place.name]
-    listed = [(place, suite, checks(suites.read(str(suite)))) for place, suite in chosen]
+    chosen = (
+        [find_table_or_figure(name)]
+        if name is not None
+        else [(item, item.name) for item in tables_and_figures() if item.name]
+    )
+    listed = [(item, suite, checks(suites.read(str(suite)))) for item, suite in chosen]
     if json:
         told = [
-            {"name": suite, **place.model_dump(exclude={"name"}), "needs": [asdict(check) for check in own]}
-            for place, suite, own in listed
+            {"name": suite, **item.model_dump(exclude={"name"}), "needs": [asdict(check) for check in own]}
+            for item, suite, own in listed
         ]
         print(json_.dumps(told, indent=2, ensure_ascii=False))
     elif name is not None:
@@ -115,10 +119,10 @@ def _lacking(own: list[Check]) -> str:
     return "ready" if not count else "lacks " + ", ".join(f"{n} {noun}{'s' * (n > 1)}" for noun, n in count.items())
 
 
-def _print_one(place: Place, suite: str, own: list[Check]) -> None:
-    print(f"{place.label}: {place.title}  (suite {suite})\n")
-    for part in dict.fromkeys(check.part for check in own):
-        print(f"{part}\n{columns([(c.state, c.name, c.text) for c in own if c.part == part])}\n")
-    for text in (place.note, *(f"cannot be had: {one}" for one in place.lacks)):
+def _print_one(item: TableOrFigure, suite: str, found: list[Check]) -> None:
+    print(f"{item.label}: {item.title}  (suite {suite})\n")
+    for part in dict.fromkeys(check.part for check in found):
+        print(f"{part}\n{columns([(c.state, c.name, c.text) for c in found if c.part == part])}\n")
+    for text in (item.note, *(f"cannot be had: {one}" for one in item.lacks)):
         if text:
             print(text)

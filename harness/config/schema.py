@@ -32,7 +32,7 @@ ROLES = ("reader", "builder", "searcher", "compressor", "refiner", "encoder", "r
 
 
 # A file or folder, or what is none (a hub id, "package:..."): a leading ~ is the home folder from here on.
-Place = Annotated[str, AfterValidator(expanded)]
+PathOrName = Annotated[str, AfterValidator(expanded)]
 
 _Phrase = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
@@ -98,7 +98,7 @@ class DatasetConfig(_Frozen):
     subset: str | None = None
     revision: str | None = None
     split: str = "validation"
-    data: Place | None = None
+    data: PathOrName | None = None
     instruction: str
     max_answer_tokens: int = Field(gt=0)
     answer_prefix: _Phrase | None = None
@@ -110,7 +110,7 @@ class DatasetConfig(_Frozen):
     swap: Literal["entities", "entities:rules", "entities:spacy", "entities:stanza"] | None = None
     swap_seed: int = Field(default=0, ge=0)
     shots: int = Field(default=0, ge=0)
-    shots_from: Place = "train"
+    shots_from: PathOrName = "train"
     shots_by: Literal["seed", "similarity"] = "seed"
     shots_ids: tuple[str, ...] = ()
     shots_seed: int = Field(default=0, ge=0)
@@ -172,27 +172,27 @@ class ModelConfig(_Frozen):
 
     name: str
     backend: Literal["hf", "scripted", "random", "endpoint"] = "hf"
-    source: Place | None = None
+    source: PathOrName | None = None
     package: str | None = None
     package_path: str | None = None
     sha256: str | None = None
     revision: str | None = None
-    tokenizer: Place | None = None
+    tokenizer: PathOrName | None = None
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     device: str = "auto"
     device_map: str | None = None
     attention: Literal["sdpa", "eager"] = "sdpa"
-    template: Place = "model"
+    template: PathOrName = "model"
     template_date: str = "26 Jul 2024"
     window: int | None = Field(default=None, gt=0)
     prefill_chunk: int = Field(default=2048, gt=0)
     deterministic: bool = False
     memory_fraction: float = Field(default=0.9, gt=0, le=1)
     trust_remote_code: bool = False
-    adapter: Place | None = None
-    adapters: dict[str, Place] = Field(default_factory=dict)
+    adapter: PathOrName | None = None
+    adapters: dict[str, PathOrName] = Field(default_factory=dict)
     offers: dict[str, str] = Field(default_factory=dict)
-    script: Place | None = None
+    script: PathOrName | None = None
     embedded: bool = False
     small: bool = False
     thinking: Thinking | None = None
@@ -227,8 +227,8 @@ class EncoderConfig(_Frozen):
     """
 
     name: str
-    source: Place
-    query_source: Place | None = None
+    source: PathOrName
+    query_source: PathOrName | None = None
     revision: str | None = None
     package: str | None = None
     package_path: str | None = None

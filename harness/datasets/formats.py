@@ -20,7 +20,7 @@ from pydantic.fields import FieldInfo
 from harness.config import registry
 from harness.config.schema import DatasetConfig
 from harness.config.validation import explain
-from harness.datasets.placing import LOOKED_UP, PLACED, LookUpOptions, Placement, PlaceOptions, arranged, placed
+from harness.datasets.placing import LOOKED_UP, PLACED, LookUpOptions, Placement, PlacementOptions, arranged, placed
 from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, assemble, line_of
 from harness.datasets.sources import FileOptions
 from harness.errors import ConfigError, UnknownName, UserError
@@ -38,7 +38,9 @@ def option_fields(name: str) -> dict[str, FieldInfo]:
     """The fields of `dataset.options` for a format, with types, defaults and descriptions."""
     if (loader := loader_of(name)) is not None:
         return dict(loader.Options.model_fields)
-    placing = PlaceOptions.model_fields if name in PLACED else LookUpOptions.model_fields if name == LOOKED_UP else {}
+    placing = (
+        PlacementOptions.model_fields if name in PLACED else LookUpOptions.model_fields if name == LOOKED_UP else {}
+    )
     return {**FileOptions.model_fields, **placing}
 
 
@@ -105,7 +107,7 @@ def parser_of(config: DatasetConfig) -> tuple[DatasetConfig, RowParser, tuple[st
     try:
         where, rest = placed(config.options)
     except ValidationError as error:
-        raise ConfigError(explain(error, PlaceOptions, "dataset", {})) from None
+        raise ConfigError(explain(error, PlacementOptions, "dataset", {})) from None
     if config.format == LOOKED_UP:
         from harness.datasets.longbench import marked_parser
 

@@ -28,8 +28,8 @@ PLACED = ("2wikimultihopqa", "hotpotqa", "musique")  # formats, and kinds of poc
 LOOKED_UP = "longbench"  # the format whose supporting passages are in the original data sets (longbench.py)
 
 
-class PlaceOptions(BaseModel):
-    """The options of a data set for it; both None: the paragraphs keep their places."""
+class PlacementOptions(BaseModel):
+    """`dataset.options` that move the supporting paragraphs; both None: the paragraphs keep their places."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -45,8 +45,8 @@ class PlaceOptions(BaseModel):
     )
 
 
-class LookUpOptions(PlaceOptions):
-    """The options of LongBench's data sets: for it, and for rows that ask nothing."""
+class LookUpOptions(PlacementOptions):
+    """The options of LongBench's data sets: to move supporting paragraphs, and for rows that ask nothing."""
 
     support: str | None = Field(
         default=None,
@@ -66,7 +66,7 @@ class Placement:
         return f"support at the {self.place}" + (f", {self.distance:g} of the text apart" if self.distance else "")
 
 
-def placement(options: PlaceOptions) -> Placement | None:
+def placement(options: PlacementOptions) -> Placement | None:
     """The placement of the options, or None."""
     if options.place is None and options.distance is None:
         return None
@@ -75,9 +75,9 @@ def placement(options: PlaceOptions) -> Placement | None:
 
 def placed(options: Mapping[str, Any]) -> tuple[Placement | None, dict[str, Any]]:
     """The placement of a data set's options, and the other options. Raises pydantic's ValidationError."""
-    values = {key: value for key, value in options.items() if key in PlaceOptions.model_fields}
+    values = {key: value for key, value in options.items() if key in PlacementOptions.model_fields}
     rest = {key: value for key, value in options.items() if key not in values}
-    return placement(PlaceOptions.model_validate(values)), rest
+    return placement(PlacementOptions.model_validate(values)), rest
 
 
 def arranged(row: Row, placement: Placement) -> Row:

@@ -26,7 +26,7 @@ from harness.errors import CannotRun, HarnessError, QuestionError, UserError
 from harness.parallel.in_flight import in_flight, places_for
 from harness.storage.failures import answered
 from harness.storage.paths import masked, without_home
-from harness.storage.place import Place
+from harness.storage.place import RunPlace
 from harness.storage.run_folder import MANIFEST, SUMMARY, StoredRun, numbers_of, read_run
 from harness.storage.run_schema import JUDGES
 from harness.storage.run_store import RunStore
@@ -79,7 +79,7 @@ def judge_run(
     stored = read_run(folder)
     _check(stored, judge)
     rows_of = (stored.manifest.get("dataset") or {}).get("fingerprint")
-    with RunStore.open(Place(folder), rows_of, progress.note) as store:
+    with RunStore.open(RunPlace(folder), rows_of, progress.note) as store:
         rows = {row["question_id"]: row for row in store.records()}
         published = judge.published is not None
         cases = [_case(folder, row, examples, published) for row in rows.values() if answered(row)]

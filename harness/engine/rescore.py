@@ -19,7 +19,7 @@ from harness.engine.scoring import scored_record
 from harness.errors import ConfigError, DataError, UserError
 from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
-from harness.storage.place import Place
+from harness.storage.place import RunPlace
 from harness.storage.run_folder import MANIFEST, RECORDS, SUMMARY, StoredRun, StreamedRecords, numbers_of, read_run
 from harness.storage.run_schema import LOGGED
 from harness.storage.run_store import RunStore
@@ -106,7 +106,7 @@ def _write(stored: StoredRun, config: DatasetConfig, dataset: Dataset | None) ->
         sys.stderr.write(text + "\n")
 
     rows_of = (stored.manifest.get("dataset") or {}).get("fingerprint")
-    with RunStore.open(Place(stored.path), rows_of if dataset is None else dataset.fingerprint, note) as store:
+    with RunStore.open(RunPlace(stored.path), rows_of if dataset is None else dataset.fingerprint, note) as store:
         store.replace(_scored_again(StreamedRecords(stored.path / RECORDS), config, dataset))
         before = {n: v for n, v in (stored.manifest.get("scorers") or {}).items() if n.startswith(LOGGED)}
         versions = {**{name: scorers.version(name) for name in config.scorers}, **before}

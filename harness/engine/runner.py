@@ -44,7 +44,7 @@ from harness.storage.failures import NOT_YET, STOPS, failure, summary_of
 from harness.storage.index_cache import open_cache
 from harness.storage.kept_requests import lines_of
 from harness.storage.paths import masked
-from harness.storage.place import Place
+from harness.storage.place import RunPlace
 from harness.storage.run_folder import MANIFEST, SUMMARY
 from harness.storage.run_store import RunStore
 from harness.storage.serialize import plain
@@ -80,13 +80,13 @@ class Asking:
 
     retry_failed: ask again the questions that are recorded as failed, and score again the answers that a scorer failed
     on; parallel: questions in flight at once, which changes no prediction in float32; fail_fast: stop at the first
-    question that fails; place: called with the run's folder, gives its Place (storage/place.py).
+    question that fails; place: called with the run's folder, gives its RunPlace (storage/place.py).
     """
 
     retry_failed: bool = False
     parallel: int = 1
     fail_fast: bool = False
-    place: Callable[[Path], Place] = Place
+    place: Callable[[Path], RunPlace] = RunPlace
 
 
 def run(plan: Plan, out: Path, *, command: list[str], progress: Progress, **asking: Any) -> RunResult:

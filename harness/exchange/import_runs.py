@@ -33,7 +33,7 @@ from harness.scorers.squad import exact, normalize_answer
 from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
 from harness.storage.paths import inside
-from harness.storage.place import Place
+from harness.storage.place import RunPlace
 from harness.storage.run_folder import MANIFEST, SUMMARY
 from harness.storage.run_schema import LOGGED
 from harness.storage.run_store import RunStore
@@ -69,7 +69,7 @@ class Imported:
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=".import-", dir=folder.parent) as draft:
-                with RunStore.open(Place(Path(draft, "run")), None, note) as store:
+                with RunStore.open(RunPlace(Path(draft, "run")), None, note) as store:
                     store.replace(self.records)
                     store.write(MANIFEST, self.manifest)
                     store.write(SUMMARY, {**state, **numbers})

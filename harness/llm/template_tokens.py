@@ -111,7 +111,7 @@ def _found(text: str, markers: list[str], fold: _Folding) -> list[int]:
     return [owner[m.start()] + 1 for marker in present for m in re.finditer(re.escape(marker), folded)]
 
 
-class _Place(NamedTuple):
+class _MarkerTokens(NamedTuple):
     """Tokens [start, end) spell `marker`, which begins `skip` characters into the first one."""
 
     start: int
@@ -186,13 +186,13 @@ class Guard:
     def _surface_text(self, ids: Sequence[int]) -> str:
         return "".join(map(self._surfaces.__getitem__, ids))
 
-    def _cut(self, ids: Sequence[int], place: _Place) -> tuple[str, ...]:
+    def _cut(self, ids: Sequence[int], place: _MarkerTokens) -> tuple[str, ...]:
         """The marker as the tokens cut it."""
         lengths = [len(self._surfaces[i]) for i in ids[place.start : place.end]]
         ends = [min(end - place.skip, len(place.marker)) for end in itertools.accumulate(lengths)]
         return tuple(place.marker[a:b] for a, b in itertools.pairwise([0, *ends]))
 
-    def _places_of(self, ids: Sequence[int], marker: str) -> Iterator[_Place]:
+    def _places_of(self, ids: Sequence[int], marker: str) -> Iterator[_MarkerTokens]:
         text = self._surface_text(ids)
         at = text.find(marker)
         if at < 0:
@@ -205,14 +205,14 @@ class Guard:
             end = token
             while starts[end] < at + len(marker):
                 end += 1
-            yield _Place(token, end, at - starts[token], marker)
+            yield _MarkerTokens(token, end, at - starts[token], marker)
             at = text.find(marker, at + 1)
 
-    def places(self, ids: Sequence[int]) -> list[_Place]:
+    def places(self, ids: Sequence[int]) -> list[_MarkerTokens]:
         """The places in `ids` of markers spelled by the template's tokens, in order."""
         out = []
         if not self.single.isdisjoint(ids):
-            out = [_Place(i, i + 1, 0, "") for i, token in enumerate(ids) if token in self.single]
+            out = [_MarkerTokens(i, i + 1, 0, "") for i, token in enumerate(ids) if token in self.single]
         for marker, cuts in self._strings.items():
             out += [place for place in self._places_of(ids, marker) if self._cut(ids, place) in cuts]
         return sorted(out)
@@ -246,7 +246,7 @@ class Guard:
             if place.start < len(tail) < place.end:
                 raise self._refusal(ids, place)
 
-    def _other(self, ids: list[int], place: _Place, first: int) -> tuple[int, list[int]]:
+    def _other(self, ids: list[int], place: _MarkerTokens, first: int) -> tuple[int, list[int]]:
         """A token of the marker, not before `first`, and the shorter tokens that replace it."""
         for at in sorted(range(max(place.start, first), place.end), key=lambda i: -len(self._surfaces[ids[i]])):
             window = ids[place.start : place.end]
@@ -296,7 +296,7 @@ class Guard:
         known = [i for i in ids if i is not None]
         return known if len(known) == len(ids) else None
 
-    def _refusal(self, ids: Sequence[int], place: _Place) -> ForgedTurn:
+    def _refusal(self, ids: Sequence[int], place: _MarkerTokens) -> ForgedTurn:
         def text(a: int, b: int) -> str:
             return printable(self._backend.decode(list(ids[max(a, 0) : b]), skip_special_tokens=False), 80)
 

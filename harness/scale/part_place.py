@@ -16,7 +16,7 @@ from harness.storage.files import read_lines, tidy, touch
 from harness.storage.kept_requests import REQUESTS
 from harness.storage.lock import FolderLock
 from harness.storage.part_files import TRIES, Part, part_name, write_order
-from harness.storage.place import Place
+from harness.storage.place import RunPlace
 from harness.storage.remote_runs import check_shared
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, check_plain, read_json, run_yaml
 from harness.storage.shown_texts import TEXTS
@@ -25,15 +25,15 @@ from harness.types import Example
 _REPLACED = (MANIFEST, SUMMARY, RECORDS, REQUESTS, "touch")  # files that are written by way of a draft
 
 
-def part_of(plan: Plan, part: Part) -> Callable[[Path], Place]:
+def part_of(plan: Plan, part: Part) -> Callable[[Path], RunPlace]:
     """What makes the place of a part of a plan's run from the run's folder."""
     return lambda folder: PartPlace(folder, plan, part)
 
 
-class PartPlace(Place):
+class PartPlace(RunPlace):
     """One part of a run: every file but run.yaml is its own."""
 
-    unwatched = Place.unwatched | {RUN}
+    unwatched = RunPlace.unwatched | {RUN}
 
     def __init__(self, folder: Path, plan: Plan, part: Part) -> None:
         super().__init__(folder)
@@ -45,7 +45,7 @@ class PartPlace(Place):
         return self.folder / (name if name == RUN else part_name(name, self.part))
 
     def enter(self, stack: ExitStack) -> None:
-        """Become the writer of the part. Raises as Place.enter."""
+        """Become the writer of the part. Raises as RunPlace.enter."""
         if not self.begun():  # else its manifest, which comes before any question, proves that it can be written
             touch(self.folder)
         stack.enter_context(FolderLock(self.folder, self.part))

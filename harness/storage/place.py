@@ -1,6 +1,6 @@
 """A run folder and its one writer: names of the files, who may write, which questions are asked.
 
-    place = Place(folder)      the whole run: records.jsonl and the other files of harness/storage/run_folder.py
+    place = RunPlace(folder)      the whole run: records.jsonl and the other files of harness/storage/run_folder.py
     place.enter(stack)         lock the folder, and remove what a killed writer left half done
     place.path(RECORDS)        where a file is
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from harness.storage.remote_runs import Remote
 
 
-class Place:
+class RunPlace:
     """The folder of a whole run. fresh: it held no run before; part: the number of a part of a run, None for all.
 
     unwatched: files that others may replace while the run goes on.

@@ -1,6 +1,6 @@
 """The one writer of a run folder: every answer is on disk before the next question starts.
 
-with RunStore.open(Place(folder), fingerprint, note) as store:
+with RunStore.open(RunPlace(folder), fingerprint, note) as store:
     store.describe(config, origins)      run.yaml
     store.keep_texts({checksum: text})   what the reader was shown, before the record that points to it
     store.keep_answer(row)               an answer that is not scored yet
@@ -36,7 +36,7 @@ from harness.storage.files import (
 from harness.storage.kept_requests import REQUESTS, without
 from harness.storage.packed_lines import append_packed, read_packed, repair_packed
 from harness.storage.paths import without_home
-from harness.storage.place import Place
+from harness.storage.place import RunPlace
 from harness.storage.run_folder import ANSWERED, DOCUMENTS, LOCK, MANIFEST, RECORDS, RUN, read_json
 from harness.storage.shown_texts import TEXTS, lost_texts, pointers
 
@@ -46,7 +46,7 @@ Note = Callable[[str], None]
 class RunStore:
     """The writer of one run folder; holds its lock from `open` to the end of the `with` block."""
 
-    def __init__(self, place: Place, stack: ExitStack) -> None:
+    def __init__(self, place: RunPlace, stack: ExitStack) -> None:
         self.place, self.folder = place, place.folder
         self._path = place.path
         self._stack = stack
@@ -63,13 +63,13 @@ class RunStore:
         self._texts = {row["sha256"] for row in read_packed(self._path(TEXTS), "sha256")}
 
     @classmethod
-    def open(cls, place: Place, fingerprint: str | None, note: Note) -> RunStore:
+    def open(cls, place: RunPlace, fingerprint: str | None, note: Note) -> RunStore:
         """Lock the folder, repair what a killed writer left, and check that it has the same data (None: no check).
 
         What the folder says of the run stays as it is until `describe`.
 
         Raises RunLocked, SaveError (it cannot be written), DataError (damaged), and UserError where the data changed or
-        the folder waits for something else (Place.enter, Place.prepare).
+        the folder waits for something else (RunPlace.enter, RunPlace.prepare).
         """
         with ExitStack() as stack:
             place.enter(stack)

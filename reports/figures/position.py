@@ -46,7 +46,7 @@ _NAMES = {
 
 
 @dataclass(frozen=True)
-class Place:
+class SupportPosition:
     """Centres of a question's supporting parts, sorted, as shares of its text in [0, 1]."""
 
     centres: tuple[float, ...]
@@ -61,7 +61,7 @@ class Place:
         return self.centres[-1] - self.centres[0] if len(self.centres) > 1 else None
 
 
-def place(example: Example, rows: Rows) -> Place | None:
+def support_position(example: Example, rows: Rows) -> SupportPosition | None:
     """Where the supporting parts of a question stand; None where none is marked or the text is empty."""
     sizes = rows.sizes(example.question.document_ids)
     if sizes is None:
@@ -74,7 +74,7 @@ def place(example: Example, rows: Rows) -> Place | None:
     marked = [s for s in example.gold.supporting if s.document_id in begins]
     if not marked or whole <= 0:
         return None
-    return Place(tuple(sorted((begins[s.document_id] + (s.start + s.end) / 2) / whole for s in marked)))
+    return SupportPosition(tuple(sorted((begins[s.document_id] + (s.start + s.end) / 2) / whole for s in marked)))
 
 
 def part_names(parts: int) -> tuple[str, ...]:
@@ -103,7 +103,7 @@ def frame(runs: Sequence[tuple[StoredRun, Rows]], score: str | None = None, part
     lines = _lines(runs, score)
     first = [line.first for line in lines]
     names = facts.labels(first, [f"dataset.{name}" for name in _PLACES])
-    for line, label in zip(lines, unlike(names, first, [line.place() for line in lines]), strict=True):
+    for line, label in zip(lines, unlike(names, first, [line.table_key() for line in lines]), strict=True):
         rows += _rows(line, label, parts)
     if not rows:
         raise UserError(
@@ -117,20 +117,20 @@ def frame(runs: Sequence[tuple[StoredRun, Rows]], score: str | None = None, part
 class _Line:
     """Runs that are one line: a run, or several that differ in the place of the supporting parts only.
 
-    answers: (score, cluster of documents, failed, run) of the questions with a place, places: theirs.
+    answers: (score, cluster of documents, failed, run) of the questions with a position, positions: theirs.
     """
 
     first: StoredRun
     score: str
     answers: list[tuple[float, str, bool, StoredRun]] = field(default_factory=list)
-    places: list[Place] = field(default_factory=list)
+    positions: list[SupportPosition] = field(default_factory=list)
     unmarked: int = 0
 
     @property
     def placed(self) -> bool:
         return any(_options(self.first).get(name) is not None for name in _PLACES)
 
-    def place(self) -> tuple[str, bool, str]:
+    def table_key(self) -> tuple[str, bool, str]:
         """The table that a line is in: data set, whether its supporting parts were placed, model."""
         config = self.first.config
         return config["dataset"]["name"], self.placed, config["model"]["name"]
@@ -140,12 +140,12 @@ class _Line:
         scored = facts.scored(run, self.score)
         failed = {record["question_id"] for record in run.records if record["error"] is not None}
         for question, value, cluster in zip(scored.ids, scored.values, scored.clusters, strict=True):
-            found = place(read.examples[question], read) if question in read.examples else None
+            found = support_position(read.examples[question], read) if question in read.examples else None
             if found is None:
                 self.unmarked += 1
                 continue
             self.answers.append((value, cluster, question in failed, run))
-            self.places.append(found)
+            self.positions.append(found)
 
 
 def _options(run: StoredRun) -> Mapping[str, Any]:
@@ -167,7 +167,7 @@ def _lines(runs: Sequence[tuple[StoredRun, Rows]], score: str | None) -> list[_L
 
 def _rows(line: _Line, label: str, parts: int) -> list[dict[str, Any]]:
     cells: dict[tuple[str, int], list[int]] = {}
-    for i, found in enumerate(line.places):
+    for i, found in enumerate(line.positions):
         where, distance = found.where(parts), found.distance()
         cells.setdefault(("where", parts if where is None else where), []).append(i)
         if distance is not None:
@@ -175,7 +175,7 @@ def _rows(line: _Line, label: str, parts: int) -> list[dict[str, Any]]:
     whole = line.unmarked + len(line.answers)
     left_out = f"{line.unmarked} of {whole} questions have no supporting part marked and are left out"
     left = [left_out] if line.unmarked else []
-    dataset, placed, model = line.place()
+    dataset, placed, model = line.table_key()
     rows = []
     for (study, part), chosen in sorted(cells.items(), key=lambda cell: (cell[0][0] == "distance", cell[0][1])):
         values, clusters, failed, runs = zip(*(line.answers[i] for i in chosen), strict=True)

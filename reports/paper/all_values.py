@@ -17,8 +17,8 @@ import pandas as pd
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.paper.matching import incomplete
-from reports.paper.places import EMPTY, PAPERS, Place, Printed, places, printed
 from reports.paper.printed import Value, load
+from reports.paper.tables_and_figures import EMPTY, PAPERS, Printed, TableOrFigure, printed, tables_and_figures
 from reports.paper.verdicts import (
     DIFFERS,
     EQUIVALENT,
@@ -62,18 +62,22 @@ def frame(runs: Sequence[StoredRun], *, margin: float = MARGIN, convention: str 
 
 
 def tables(
-    runs: Sequence[StoredRun], chosen: Place | None = None, *, margin: float = MARGIN, convention: str | None = None
+    runs: Sequence[StoredRun],
+    chosen: TableOrFigure | None = None,
+    *,
+    margin: float = MARGIN,
+    convention: str | None = None,
 ) -> list[tuple[str, pd.DataFrame]]:
     """Titled frames: a summary, then one for each table with printed values; chosen: that table alone, with
     the one whose rows it runs too."""
     whole = frame(runs, margin=margin, convention=convention)
     found = []
     for place, own in whole.groupby("place", sort=False):
-        one = next((p for p in places() if p.label == place), None)
+        one = next((p for p in tables_and_figures() if p.label == place), None)
         if chosen is None or (one is not None and one.name is not None and one.name in (chosen.name, chosen.like)):
             title = f"{place}: {one.title}" if one is not None else str(place)
             found.append((title, own.drop(columns=["place"]).reset_index(drop=True)))
-    order = [f"{place.label}: {place.title}" for place in places()]
+    order = [f"{place.label}: {place.title}" for place in tables_and_figures()]
     found.sort(key=lambda each: order.index(each[0]) if each[0] in order else len(order))
     return [("Summary", _summary(found)), *found] if chosen is None else found
 
@@ -89,7 +93,9 @@ def text(
 
 
 def _rows(one: Printed, value: Value | None, measured: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    place = next((p.label for p in places() if p.holds(one.source, one.table)), f"{PAPERS[one.source]}: {_TEXT}")
+    place = next(
+        (p.label for p in tables_and_figures() if p.holds(one.source, one.table)), f"{PAPERS[one.source]}: {_TEXT}"
+    )
     head = {"place": place, "row": one.method, "dataset": one.dataset, "metric": one.metric}
     if measured:
         return [{**head, **row} for row in measured]

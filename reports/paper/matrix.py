@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from reports.paper.places import Place, places, printed
+from reports.paper.tables_and_figures import TableOrFigure, printed, tables_and_figures
 
 BEGIN, END = "<!-- matrix: python -m reports.paper.matrix docs/reproducing.md -->", "<!-- end of the matrix -->"
 _HEAD = ("paper", "what", "command", "printed values at hand")
@@ -16,10 +16,10 @@ _HEAD = ("paper", "what", "command", "printed values at hand")
 
 def matrix() -> str:
     """The table as Markdown, a row for each place that a command makes; below it those that none makes."""
-    made = [place for place in places() if place.name or place.look]
+    made = [place for place in tables_and_figures() if place.name or place.look]
     rows = [_HEAD, ("---",) * len(_HEAD), *map(_row, made)]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    drawn = "; ".join(place.label for place in places() if place not in made)
+    drawn = "; ".join(place.label for place in tables_and_figures() if place not in made)
     lacks = "; ".join(f"{place.label}: {place.real.removeprefix('yes, but ')}" for place in made if place.real != "yes")
     return f"{table}\n\nIllustrations: {drawn}.\nRows that could not be planned on samples of the data: {lacks}."
 
@@ -33,7 +33,7 @@ def put(document: str) -> str:
     return f"{head}{BEGIN}\n{matrix()}\n{END}{tail}"
 
 
-def _row(place: Place) -> tuple[str, ...]:
+def _row(place: TableOrFigure) -> tuple[str, ...]:
     values = sum(place.holds(one.source, one.table) and one.value.strip() != "-" for one in printed())
     if place.name is None:
         return place.label, place.title, f"`{place.look}`", "–"

@@ -12,8 +12,8 @@ from functools import cache
 from importlib import resources
 
 from harness.errors import DataError
-from reports.paper.places import Printed, printed, rows_of
 from reports.paper.rules import DatasetRule, Entry, LabelRule, Mapping, MeanRule, Metric, Paper, parse
+from reports.paper.tables_and_figures import Printed, printed, rows_of
 
 _EMPTY = "-"  # a cell in which a paper prints nothing
 

@@ -9,7 +9,7 @@ import pytest
 
 from bench import smoke_real
 from bench.made_rows import MADE, QUESTIONS
-from bench.smoke_real import Key, Place, go, source_of, stored, table
+from bench.smoke_real import Folders, Key, go, source_of, stored, table
 from bench.smoke_rows import BYTES, DATA, rows_file, settings, shortened
 from harness.config import presets
 from harness.config.layers import Choices
@@ -65,7 +65,7 @@ def test_the_rows_are_there(tmp_path: Path) -> None:
 def test_a_second_start_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[str, str]] = []
 
-    def run(key: Key, place: Place, retry: bool) -> tuple[Path | None, str]:
+    def run(key: Key, place: Folders, retry: bool) -> tuple[Path | None, str]:
         calls.append((key.dataset, key.method))
         if key[:2] == ("bm25", "popqa"):
             return None, "no"
@@ -74,7 +74,7 @@ def test_a_second_start_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(smoke_real, "run", run)
 
     def start(retry: bool = False) -> None:
-        go("smollm2-135m", ["pecan", "bm25"], ["nq", "popqa"], Place(tmp_path, tmp_path), retry)
+        go("smollm2-135m", ["pecan", "bm25"], ["nq", "popqa"], Folders(tmp_path, tmp_path), retry)
 
     start()
     assert calls == [(dataset, method) for dataset in ("nq", "popqa") for method in ("pecan", "bm25")]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness.config.schema import DatasetConfig
 from harness.datasets import load, option_names
-from harness.datasets.placing import PLACED, Placement, PlaceOptions, arranged, placed, placement
+from harness.datasets.placing import PLACED, Placement, PlacementOptions, arranged, placed, placement
 from harness.datasets.rows import Row, assemble
 from harness.errors import ConfigError
 from pocket.world.sample import KINDS, sample
@@ -87,9 +87,9 @@ def test_only_the_order_changes(sizes, data, where, distance):
 
 
 def test_what_the_options_ask_for():
-    assert placement(PlaceOptions()) is None
-    assert placement(PlaceOptions(distance=0)) == Placement("middle", 0.0)
-    assert placement(PlaceOptions(place="head")) == Placement("head")
+    assert placement(PlacementOptions()) is None
+    assert placement(PlacementOptions(distance=0)) == Placement("middle", 0.0)
+    assert placement(PlacementOptions(place="head")) == Placement("head")
     assert placed({"tokens": 3, "place": "tail", "distance": 1}) == (Placement("tail", 1.0), {"tokens": 3})
     assert (str(Placement("head")), str(Placement("middle", 0.5))) == (
         "support at the head",

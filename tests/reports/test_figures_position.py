@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from harness.errors import UnknownName, UserError
 from harness.types import Document, Example, Gold, Question, Support
 from reports import gold_rows as rows_module
-from reports.figures.position import APART, Place, frame, panels, part_names, place, sections
+from reports.figures.position import APART, SupportPosition, frame, panels, part_names, sections, support_position
 from reports.gold_rows import Rows
 from tests.reports.build import SCORE, record, stored, write_run
 
@@ -45,7 +45,7 @@ def texts(**lengths: int) -> dict[str, Document]:
 def test_places_by_hand(
     spans: list[tuple[str, int, int]], centres: tuple[float, ...] | None, where: int | None, distance: float | None
 ) -> None:
-    found = place(example(0, *spans), Rows(documents=texts(d0=100)))
+    found = support_position(example(0, *spans), Rows(documents=texts(d0=100)))
     if centres is None:
         assert found is None
         return
@@ -57,17 +57,17 @@ def test_places_by_hand(
 
 def test_several_documents_are_one_text_in_order_with_a_blank_line_between() -> None:
     told = example(0, ("b", 0, 10), documents=("a", "b"))
-    found = place(told, Rows(documents=texts(a=48, b=50)))
+    found = support_position(told, Rows(documents=texts(a=48, b=50)))
     assert found is not None
     assert found.centres == (0.55,)  # (48 + 2 + 5) / 100
-    turned = place(example(0, ("b", 0, 10), documents=("b", "a")), Rows(documents=texts(a=48, b=50)))
-    assert turned == Place((0.05,))
-    assert place(example(0, ("d0", 0, 0)), Rows(documents=texts(d0=0))) is None
+    turned = support_position(example(0, ("b", 0, 10), documents=("b", "a")), Rows(documents=texts(a=48, b=50)))
+    assert turned == SupportPosition((0.05,))
+    assert support_position(example(0, ("d0", 0, 0)), Rows(documents=texts(d0=0))) is None
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=5), st.integers(2, 9))
 def test_a_part_holds_every_centre_or_there_is_none(centres: list[float], parts: int) -> None:
-    found = Place(tuple(sorted(centres)))
+    found = SupportPosition(tuple(sorted(centres)))
     where = found.where(parts)
     if where is None:
         assert len(centres) > 1

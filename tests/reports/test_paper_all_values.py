@@ -1,4 +1,4 @@
-"""All printed values beside ours, the table of places, what a suite needs, and the matrix of the documents."""
+"""All printed values beside ours, the list of tables and figures, what a suite needs, and the matrix of the documents."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from harness.errors import UnknownName
 from reports.paper.all_values import NOT_COMPARED, NOT_RUN, frame, tables, text
 from reports.paper.matrix import put
 from reports.paper.needs import needs
-from reports.paper.places import TWIN, place_of, places, printed
 from reports.paper.printed import load
+from reports.paper.tables_and_figures import TWIN, find_table_or_figure, printed, tables_and_figures
 from tests.reports.paper_runs import answers, paper_run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,7 +32,7 @@ def test_every_printed_value_is_there_once_without_runs() -> None:
 
 def test_ours_stands_beside_the_printed_value_with_each_condition_that_differs(tmp_path: Path) -> None:
     run = paper_run(tmp_path, "bm25", "musique", answers(40, F1, 0.287), sets={"method.k": 6})
-    place, _ = place_of("garlic-table1")
+    place, _ = find_table_or_figure("garlic-table1")
     ((title, table),) = tables([run], place)
     assert title == "GARLIC, Table 1: main results with BLEU-4"
     (row,) = table[
@@ -44,7 +44,7 @@ def test_ours_stands_beside_the_printed_value_with_each_condition_that_differs(t
     assert "sample: 40 questions, the paper has 2417" in row["notes"]
     assert "method: k is 6, the paper's is 5" in row["notes"]
     assert len(table) == 260
-    both = [name for name, _ in tables([run], place_of("pecan-table1")[0])]  # PECAN runs GARLIC's rows too
+    both = [name for name, _ in tables([run], find_table_or_figure("pecan-table1")[0])]  # PECAN runs GARLIC's rows too
     assert both == ["PECAN, Table 1: main results", title]
     for form, has in (("html", "<td"), ("markdown", "| BM25 top-5 |"), ("latex", "BM25 top-5 &"), ("text", "[1]")):
         made = text([run], [(title, table)], form)
@@ -57,7 +57,7 @@ def test_a_run_stands_beside_the_row_of_its_reader_and_place(tmp_path: Path) -> 
     sets = {"dataset.place": "tail", "model": "vicuna-13b-16k", "model.window": 16384}
     config = {f"model.{key}": one for key, one in reader.items()}
     run = paper_run(tmp_path, "full-context-16k", "longbench/musique", answers(6, F1, 0.1), sets=sets, config=config)
-    ((_, table),) = tables([run], place_of("qrmem-table3")[0])
+    ((_, table),) = tables([run], find_table_or_figure("qrmem-table3")[0])
     ours = table[table["ours"].notna() & (table["metric"] == "F1")]
     assert list(ours["row"]) == ["Vicuna-13b-16k / Tail"]
     assert not any("place" in note or "reader" in note for note in ours["notes"].iloc[0])
@@ -74,7 +74,7 @@ def test_a_summary_comes_first(tmp_path: Path) -> None:
 
 def test_every_place_that_is_measured_has_a_suite_and_a_twin() -> None:
     known = presets.names("suites")
-    for place in places():
+    for place in tables_and_figures():
         assert (place.name is None) == (place.drawing or place.look is not None), place.label
         if place.name is not None:
             assert {place.name, TWIN + place.name} <= {*known}
@@ -82,9 +82,9 @@ def test_every_place_that_is_measured_has_a_suite_and_a_twin() -> None:
             parts = suites.read(place.name).parts or (suites.read(place.name),)
             assert {part.profile for part in parts} == {"paper"}
             assert not any(name.startswith("pocket/") for part in parts for name in part.datasets)
-    assert place_of("Pocket_PECAN-table1")[1] == "pocket-pecan-table1"
+    assert find_table_or_figure("Pocket_PECAN-table1")[1] == "pocket-pecan-table1"
     with pytest.raises(UnknownName, match=r"Did you mean 'qrmem-table6'.*harness reproduce --list"):
-        place_of("qrmem-table7")
+        find_table_or_figure("qrmem-table7")
 
 
 def test_what_tables_need() -> None:
@@ -110,6 +110,6 @@ def test_what_tables_need() -> None:
 def test_the_matrix_of_the_documents_is_current() -> None:
     document = (ROOT / "docs" / "reproducing.md").read_text(encoding="utf-8")
     assert put(document) == document, "run: python -m reports.paper.matrix docs/reproducing.md"
-    assert all(place.label in document for place in places())
+    assert all(place.label in document for place in tables_and_figures())
     with pytest.raises(ValueError, match="matrix"):
         put("no marks")

@@ -13,7 +13,7 @@ from harness.storage.files import draft_of, write_atomic
 from harness.storage.kept_requests import REQUESTS
 from harness.storage.lock import FolderLock
 from harness.storage.paths import inside
-from harness.storage.place import Place
+from harness.storage.place import RunPlace
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, read_run
 from harness.storage.run_store import RunStore
 from harness.storage.shown_texts import TEXTS
@@ -78,7 +78,7 @@ def test_a_record_is_never_appended_through_a_link(tmp_path, name):
     run.mkdir()
     (run / name).symlink_to(tmp_path / "victim")
     with pytest.raises((SaveError, DataError), match=r"link|cannot write|not valid"):
-        RunStore.open(Place(run), "fingerprint", lambda _: None)
+        RunStore.open(RunPlace(run), "fingerprint", lambda _: None)
     assert (tmp_path / "victim").read_text() == "precious\n"
 
 

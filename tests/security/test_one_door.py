@@ -16,7 +16,7 @@ INSTALLED = {  # these read what is installed with this program or by pip, and w
     "pocket/world/templates.py",
     "reports/page.py",
     "reports/paper/matrix.py",
-    "reports/paper/places.py",
+    "reports/paper/tables_and_figures.py",
     "reports/paper/printed.py",
     "reports/paper/published.py",
 }

@@ -8,7 +8,7 @@ import yaml
 from harness.config.schema import DatasetConfig, EncoderConfig, ModelConfig
 from harness.storage import paths
 from harness.storage.failures import failure
-from harness.storage.place import Place
+from harness.storage.place import RunPlace
 from harness.storage.run_folder import read_run
 from harness.storage.run_store import RunStore
 from tests.engine.fakes import go, make_plan
@@ -126,7 +126,7 @@ def test_a_stored_run_is_a_config_file_whose_method_finds_its_folder_again(tmp_p
     from harness.config.layers import Choices, read_layers
 
     params = {"source": "/home/ann/model"}
-    with RunStore.open(Place(tmp_path / "d" / "run"), "f", print) as store:
+    with RunStore.open(RunPlace(tmp_path / "d" / "run"), "f", print) as store:
         store.describe({"method": {"name": "x", "params": params}}, {})
     stored = tmp_path / "d" / "run" / "run.yaml"
     assert yaml.safe_load(stored.read_text())["config"]["method"]["params"] == {"source": "~/model"}

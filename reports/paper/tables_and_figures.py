@@ -1,6 +1,6 @@
-"""Every table and figure of the four papers, and RULER's main results (places.yaml): what runs, draws and lacks.
+"""Every table and figure of the four papers, and RULER's main results: what runs, draws and lacks.
 
-Place("Table 1", paper="001_GARLIC", name="garlic-table1", ...)
+TableOrFigure("Table 1", paper="001_GARLIC", name="garlic-table1", ...)
 ├── suite "garlic-table1" on the real data, "pocket-garlic-table1" on the made-up world
 ├── values    its rows in paper_results.csv, measured or with a reason why they are not
 └── draws     commands that draw it from the suite's runs
@@ -46,8 +46,8 @@ _UNMAPPED = {
 _OTHER = "a remark of the text, no measurement of a method"
 
 
-class Place(BaseModel):
-    """A table or figure. The fields are explained at the head of places.yaml."""
+class TableOrFigure(BaseModel):
+    """A table or figure. The fields are explained at the head of tables_and_figures.yaml."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -76,19 +76,19 @@ class Place(BaseModel):
 
 
 @cache
-def places() -> tuple[Place, ...]:
+def tables_and_figures() -> tuple[TableOrFigure, ...]:
     """All of them, in the order of the papers."""
-    text = resources.files("reports.paper").joinpath("places.yaml").read_text(encoding="utf-8")
-    return tuple(Place.model_validate(row) for row in yaml.safe_load(text))
+    text = resources.files("reports.paper").joinpath("tables_and_figures.yaml").read_text(encoding="utf-8")
+    return tuple(TableOrFigure.model_validate(row) for row in yaml.safe_load(text))
 
 
-def place_of(name: str) -> tuple[Place, str]:
-    """The place that `harness reproduce NAME` means, and its suite: NAME or its twin. Raises UnknownName."""
-    known = {presets.fold(place.name): place for place in places() if place.name}
+def find_table_or_figure(name: str) -> tuple[TableOrFigure, str]:
+    """The table or figure that `harness reproduce NAME` means, and its suite: NAME or its twin. Raises UnknownName."""
+    known = {presets.fold(item.name): item for item in tables_and_figures() if item.name}
     folded = presets.fold(name)
     found = known.get(folded.removeprefix(TWIN))
     if found is None:
-        names = [place.name for place in places() if place.name]
+        names = [item.name for item in tables_and_figures() if item.name]
         raise UnknownName("table or figure", name, [*names, *(TWIN + one for one in names)], "harness reproduce --list")
     assert found.name is not None
     return found, TWIN + found.name if folded.startswith(TWIN) else found.name
