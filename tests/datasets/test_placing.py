@@ -15,7 +15,7 @@ from harness.datasets.placing import PLACED, Placement, PlacementOptions, arrang
 from harness.datasets.rows import Row, assemble
 from harness.errors import ConfigError
 from pocket.world.sample import KINDS, sample
-from reports.figures.position import place
+from reports.figures.position import support_position
 from reports.gold_rows import Rows
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -119,7 +119,7 @@ def test_the_same_questions_stand_at_every_place(kind):
             ((name, document),) = [(n, data.documents[n]) for n in example.question.document_ids]
             assert Counter(document.text.split("\n\n")) == Counter(plain.documents[name].text.split("\n\n"))
             assert marked(example, document) == marked(other, plain.documents[name])
-            found = place(example, Rows(documents=data.documents))
+            found = support_position(example, Rows(documents=data.documents))
             assert found is not None
             assert found.where(3) == number
             assert (found.distance() or 0) < 0.1
@@ -132,14 +132,14 @@ def marked(example, document):
 @pytest.mark.parametrize("distance", [0.25, 0.5, 0.75])
 def test_the_distance_is_the_one_asked_for(distance):
     data = load(config("hotpotqa", distance=distance))
-    found = [place(e, Rows(documents=data.documents)) for e in data.examples]
+    found = [support_position(e, Rows(documents=data.documents)) for e in data.examples]
     measured = [p.distance() for p in found if p is not None and p.distance() is not None]
     assert len(measured) >= 9
     assert all(abs(d - distance) < 0.06 for d in measured if d is not None)
     both = load(config("hotpotqa", distance=1, place="tail"))
     assert all(
         p is None or (p.distance() or 1) > 0.9
-        for p in (place(e, Rows(documents=both.documents)) for e in both.examples)
+        for p in (support_position(e, Rows(documents=both.documents)) for e in both.examples)
     )
 
 
