@@ -43,6 +43,8 @@ def verify(
     with opened(Path(other)) if other else nullcontext() as second:
         theirs = list(second.runs.values()) if second else []
         report = check(Path(bundle), data=data, against=[*own, *theirs])
+    if other:
+        report.notes.append(f"{other} is only compared with it; to check it: harness verify {other}")
     print(json_.dumps(asdict(report)) if json else "\n".join(_lines(bundle, report)))
     return 4 if report.differences else 0
 

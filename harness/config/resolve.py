@@ -14,6 +14,7 @@ An encoder given as `encoder: {default: NAME}` is that of methods whose preset n
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -246,7 +247,7 @@ def _merge_preset(tree: Tree, kind: str, name: str, defined: bool, dataset: str 
             is_local = is_file or folder.is_dir() or name.startswith(("/", ".", "~"))
             how = "file" if is_file else "folder" if is_local else "hub id"
             tree.merge({"source": name}, f"named by its {how}")
-            return folder.resolve().name.removesuffix(".gguf") if is_local else name
+            return Path(os.path.realpath(folder)).name.removesuffix(".gguf") if is_local else name
     try:
         name = presets.find(kind, name)
     except UserError:

@@ -44,7 +44,7 @@ def check_files(folder: Path) -> None:
     """
     try:
         for path in sorted(folder.iterdir()):
-            if path.exists() and not path.is_dir() and not path.is_file():
+            if path.exists() and not path.is_file() and (path.suffix in _SETTINGS or not path.is_dir()):
                 raise CannotRun(f"'{path}' is no regular file; copy the model's folder again")
             if path.suffix in _SETTINGS and path.is_file() and path.stat().st_size > limit("LINE_MIB") << 20:
                 raise CannotRun(f"'{path}' is longer than {limit('LINE_MIB')} MiB; copy the model's folder again")

@@ -109,7 +109,7 @@ def explained(errors: Mapping[Path, HarnessError]) -> list[str]:
 
 def default_uri(out: Path) -> str:
     """MLFLOW_TRACKING_URI where it is set, else a sqlite file in the results folder `out`."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or sqlite_uri(Path(out).resolve() / "mlflow.db")
+    return os.environ.get("MLFLOW_TRACKING_URI") or sqlite_uri(Path(os.path.realpath(out)) / "mlflow.db")
 
 
 def problems(uri: str) -> list[str]:

@@ -155,6 +155,14 @@ def _instead(make):
     return write
 
 
+def _folder(name):
+    def write(folder):
+        (folder / name).unlink()
+        (folder / name).mkdir()
+
+    return write
+
+
 def _half(folder):
     os.truncate(folder / "model.safetensors", (folder / "model.safetensors").stat().st_size // 2)
 
@@ -181,6 +189,7 @@ MODELS = [
     ("weights, empty", _bytes("model.safetensors", b""), "copy the model's folder again"),
     ("weights, noise", _bytes("model.safetensors", bytes(range(256)) * 9), "copy the model's folder again"),
     ("tokenizer.json, cut", _bytes("tokenizer.json", b'{"version":'), "--set model.tokenizer=FOLDER"),
+    ("tokenizer.json, a folder", _folder("tokenizer.json"), "is no regular file"),
     ("tokenizer_config.json", _bytes("tokenizer_config.json", b"{"), "--set model.tokenizer=FOLDER"),
     ("generation_config.json", _bytes("generation_config.json", b"[1]"), "or name another model"),
     ("template, cut", _bytes("chat_template.jinja", b"{% for"), "model.template=FILE"),
@@ -195,6 +204,14 @@ def test_model_folders(spoil, fix, here, model, tmp_path):
     assert ended.returncode == 2, ended.stderr
     shutil.rmtree("results", ignore_errors=True)  # what only loading shows leaves the folder that was made for the run
     refused(ended, fix)
+
+
+@pytest.mark.parametrize(("flag", "code"), [("--model", 2), ("--out", 3)])
+def test_a_link_to_itself(flag, code, here, tmp_path):
+    (tmp_path / "loop.gguf").symlink_to(tmp_path / "loop.gguf")
+    ended = here(*SAMPLE, flag, "loop.gguf")
+    assert (ended.returncode, "Traceback" in ended.stderr) == (code, False)
+    assert "Too many levels of symbolic links" in ended.stderr
 
 
 # --- folders and names ------------------------------------------------------------------------------------------------
