@@ -19,6 +19,7 @@ Rows = list[dict[str, Any]]
 OTHER = b"not read"
 PAGE = {"title": "Mills", "text": "Ada built the mill."}
 MUSIQUE = [f"musique_{kind}_v1.0_{part}.jsonl" for kind in ("ans", "full") for part in ("train", "dev", "test")]
+QUALITY = [f"QuALITY.v1.0.1.{kind}{part}" for kind in ("", "htmlstripped.") for part in ("train", "dev", "test")]
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
@@ -144,10 +145,7 @@ def longbench():
     """
     made = {}
     for name, sizes in LONGBENCH.items():
-        answer = {"passage_retrieval_en": "Paragraph 1", "passage_retrieval_zh": "段落1", "passage_count": "2"}.get(
-            name
-        )
-        more = {"answers": [answer]} if answer else {}
+        more = {"answers": [PLACES[name]]} if name in PLACES else {}
         more |= {"all_classes": ["Ada", "Bo"]} if name in ("trec", "lsht") else {}
         made_up = [support.longbench(n, dataset=name, length=n, **more) for n in range(2)]
         file = f"{name.removesuffix('_e')}.jsonl"
@@ -159,33 +157,17 @@ def longbench():
             spans = [length for length, count in zip((100, 4000, 8000), sizes, strict=True) for _ in range(count)]
             all_rows = [{**row, "length": length} for row, length in zip(all_rows, spans, strict=True)]
         made[f"data/{name}.jsonl"] = lines(all_rows)
-    return {
-        **made,
-        **{f"data/{name}.jsonl": OTHER for name in ("lcc_e", "gov_report_e", "trec_e")},
-    }
+    return made | {f"data/{name}.jsonl": OTHER for name in ("lcc_e", "gov_report_e", "trec_e")}
 
 
-LONGBENCH = {
-    "narrativeqa": (200,),
-    "qasper": (200,),
-    "multifieldqa_en": (150,),
-    "multifieldqa_zh": (200,),
-    "hotpotqa": (200,),
-    "2wikimqa": (200,),
-    "musique": (200,),
-    "dureader": (200,),
-    "triviaqa": (200,),
-    **dict.fromkeys(("gov_report", "qmsum", "multi_news", "vcsum", "trec", "samsum", "lsht", "passage_count"), (200,)),
-    "passage_retrieval_en": (200,),
-    "passage_retrieval_zh": (200,),
-    "lcc": (500,),
-    "repobench-p": (500,),
-    "qasper_e": (100, 100, 24),
-    "multifieldqa_en_e": (67, 70, 13),
-    "hotpotqa_e": (100, 100, 100),
-    "2wikimqa_e": (100, 100, 100),
-    "triviaqa_e": (100, 100, 100),
-}
+PLACES = {"passage_retrieval_en": "Paragraph 1", "passage_retrieval_zh": "段落1", "passage_count": "2"}
+OF_200 = """
+narrativeqa qasper multifieldqa_zh hotpotqa 2wikimqa musique dureader triviaqa gov_report qmsum multi_news vcsum trec
+samsum lsht passage_count passage_retrieval_en passage_retrieval_zh
+"""
+LONGBENCH = dict.fromkeys(OF_200.split(), (200,)) | {"multifieldqa_en": (150,), "lcc": (500,), "repobench-p": (500,)}
+LONGBENCH |= {"qasper_e": (100, 100, 24), "multifieldqa_en_e": (67, 70, 13)}
+LONGBENCH |= dict.fromkeys(("hotpotqa_e", "2wikimqa_e", "triviaqa_e"), (100, 100, 100))
 
 
 def stories():
@@ -220,14 +202,44 @@ def narrativeqa_hub():
 def hotpot_hub():
     made = [support.columns(support.hotpot(n)) for n in range(3)]
     kept = rows(made, "hotpotqa", "hotpot_dev_distractor_hf_sample.jsonl")
-    others = [
-        "distractor/train-00000-of-00002",
-        "distractor/train-00001-of-00002",
-        "fullwiki/validation-00000-of-00001",
-    ]
+    others = [f"distractor/train-0000{n}-of-00002" for n in range(2)] + ["fullwiki/validation-00000-of-00001"]
     files = {f"{name}.parquet": OTHER for name in others}
-    table = parquet(many(kept, 3))
-    return {**files, "README.md": b"", "distractor/validation-00000-of-00001.parquet": table}
+    return {**files, "README.md": b"", "distractor/validation-00000-of-00001.parquet": parquet(many(kept, 3))}
+
+
+def hotpot_files():
+    others = dict.fromkeys(("hotpot_dev_fullwiki_v1.json", "hotpot_train_v1.1.json"), OTHER)
+    return {"hotpot_dev_distractor_v1.json": listed(hotpot()), **others}
+
+
+def twowiki_files(folder):
+    others = dict.fromkeys((f"{folder}{name}.json" for name in ("train", "test", "id_aliases")), OTHER)
+    return lambda: {f"{folder}dev.json": listed(twowiki()), **others}
+
+
+def quality_files():
+    return {**dict.fromkeys(QUALITY, OTHER), "QuALITY.v1.0.1.htmlstripped.dev": lines(quality())}
+
+
+def quality_hub():
+    train, dev = ("train-00000-of-00001-0bffe0bf790d89eb", "validation-00000-of-00001-77baeb9538209706")
+    return {f"data/{train}.parquet": OTHER, f"data/{dev}.parquet": parquet(quality_single())}
+
+
+def popqa_files():
+    return {"data/popQA.tsv": table(many(popqa(), 3)), "README.md": b""}
+
+
+def asqa_files():
+    return {"ASQA.json": listed({"train": {}, "dev": {f"-{n}": row for n, row in enumerate(asqa())}})}
+
+
+def kilt_files():
+    return {"eli5-dev-kilt.jsonl": lines(kilt()), "eli5-train-kilt.jsonl": OTHER}
+
+
+def qasper_files():
+    return {"qasper-test-v0.3.json": keyed(qasper()), "qasper_evaluator.py": OTHER, "README_test.md": b""}
 
 
 def qasper_hub():
@@ -246,27 +258,19 @@ def trivia():
         whole = json.loads(real("data", "triviaqa", "wikipedia-sample.json").read_text())
         pages = real("data", "triviaqa", "evidence_wikipedia.jsonl").read_text().splitlines()
         texts = {row["Filename"]: row["text"] for row in map(json.loads, pages)}
-    others = (
-        "wikipedia-train",
-        "wikipedia-test-without-answers",
-        "verified-wikipedia-dev",
-        "web-dev",
-        "verified-web-dev",
-    )
-    files = {f"qa/{name}.json": OTHER for name in others}
+    others = "wikipedia-train wikipedia-test-without-answers verified-wikipedia-dev web-dev verified-web-dev"
+    files = {f"qa/{name}.json": OTHER for name in others.split()}
     files |= {f"evidence/wikipedia/{name}": text.encode() for name, text in texts.items()}
     return {**files, "README": b"", "qa/wikipedia-dev.json": json.dumps(whole).encode()}
 
 
 def flashrag_hub(name, split, count):
     """The folders of RUC-NLPIR/FlashRAG_datasets."""
-    splits = {"nq": ("train", "dev"), "triviaqa": ("train", "dev"), "popqa": (), "asqa": ("train",), "eli5": ("train",)}
+    splits = dict.fromkeys(("nq", "triviaqa", "2wikimultihopqa", "hotpotqa"), ("train", "dev"))
+    splits |= dict.fromkeys(("asqa", "eli5"), ("train",))
 
     def files():
         other = {f"{folder}/{part}.jsonl": OTHER for folder, parts in splits.items() for part in parts}
-        other |= {
-            f"{folder}/{part}.jsonl": OTHER for folder in ("2wikimultihopqa", "hotpotqa") for part in ("dev", "train")
-        }
         return {**other, "README.md": b"", f"{name}/{split}.jsonl": lines(many(flashrag(), count))}
 
     return files
@@ -283,6 +287,10 @@ def alce(name):
         return {**{f"ALCE-data/{n}.json": OTHER for n in names}, f"ALCE-data/{name}.json": listed(kept)}
 
     return files
+
+
+def musique_hub():
+    return {MUSIQUE[0]: OTHER, MUSIQUE[1]: lines(musique())}
 
 
 def musique_files():

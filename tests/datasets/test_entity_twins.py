@@ -28,9 +28,8 @@ def _dataset(*rows):
 
 
 def _row(text, question="Who?", answers=("yes",), **fields):
-    return Row(
-        "q1", question, (("Velmark Mill", text), ("Other", "Some text.")), answers, (0,), {"seen": "Velmark"} | fields
-    )
+    paragraphs = (("Velmark Mill", text), ("Other", "Some text."))
+    return Row("q1", question, paragraphs, answers, (0,), {"seen": "Velmark"} | fields)
 
 
 def test_names_years_and_numbers_are_replaced_alike_everywhere():
@@ -45,9 +44,8 @@ def test_names_years_and_numbers_are_replaced_alike_everywhere():
         "on 3 May 1823 (the 1820s)."
     )
     assert document.passages[0].title == f"{velmark} Mill"
-    assert example.question.text == (
-        f"Did {ada} {velmark}, not {velmark.upper()} or {velmark.lower()}, build it in 1795?"
-    )
+    told = f"Did {ada} {velmark}, not {velmark.upper()} or {velmark.lower()}, build it in 1795?"
+    assert example.question.text == told
     assert example.gold.answers[2] == "4,140"
     assert example.gold.extra == {"seen": velmark}
     mark = example.gold.supporting[0]
@@ -158,9 +156,8 @@ def test_no_two_numbers_become_one_and_years_keep_their_distance(values, seed):
 
 def test_what_stands_for_a_name_is_no_word_of_the_texts(monkeypatch):
     """With so few made-up words that some are in the texts: those are left out, or replaced themselves."""
-    monkeypatch.setattr(
-        twins, "_made_up", lambda word, seed, number: ("mill", "she", "dok", "rin", "lut", "pag")[number]
-    )
+    words = ("mill", "she", "dok", "rin", "lut", "pag")
+    monkeypatch.setattr(twins, "_made_up", lambda word, seed, number: words[number])
     made = twin(_dataset(_row(DEAN, "Is dok the mill?", ("Velmark", "dok"))), "entities:rules", 0)
     text, (velmark, dok) = made.documents["q1"].text, made.examples[0].gold.answers
     assert velmark not in ("Mill", "She")
@@ -182,7 +179,7 @@ def _config(path, **fields):
 
 def test_loading_a_twin(tmp_path, monkeypatch):
     path = write_rows(tmp_path / "rows.jsonl", [musique(1), musique(2)])
-    original, whole, part = load(_config(path)), load(_config(path, swap="entities:rules")), None
+    original, whole = load(_config(path)), load(_config(path, swap="entities:rules"))
     part = load(_config(path, swap="entities:rules"), limit=1)
     assert part.examples[0] == whole.examples[0]
     assert part.fingerprint == whole.fingerprint != original.fingerprint

@@ -23,14 +23,14 @@ def _pretty_list(path, rows):
     return path
 
 
-def _zipped(path, rows):
-    path.write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))
-    return path
+def _zipped(write):
+    """The file that `write` makes, packed."""
 
+    def packed(path, rows):
+        path.write_bytes(gzip.compress(write(path, rows).read_bytes()))
+        return path
 
-def _zipped_list(path, rows):
-    path.write_bytes(gzip.compress(json.dumps(rows).encode()))
-    return path
+    return packed
 
 
 def _parquet(path, rows):
@@ -63,8 +63,8 @@ CONTAINERS = [
     ("r.json", write_lines),
     ("r.json", _list),
     ("r.json", _pretty_list),
-    ("r.jsonl.gz", _zipped),
-    ("r.json.gz", _zipped_list),
+    ("r.jsonl.gz", _zipped(write_lines)),
+    ("r.json.gz", _zipped(_list)),
     ("r.parquet", _parquet),
     ("r.jsonl", _with_mark),
     ("r.zip", _archive),
@@ -168,12 +168,10 @@ def test_folder_takes_the_files_of_the_split_in_order(tmp_path):
     assert [e.question.id for e in picked.examples] == ["2hop__2"]
 
 
+KNOWN = "has no data file (.jsonl, .json, .jsonl.gz, .json.gz, .parquet, .tsv, .dev, .train, .test are looked for)"
 FOLDERS = [
-    ([], "has no data file (.jsonl, .json, .jsonl.gz, .json.gz, .parquet, .tsv, .dev, .train, .test are looked for)"),
-    (
-        ["README.md"],
-        "has no data file (.jsonl, .json, .jsonl.gz, .json.gz, .parquet, .tsv, .dev, .train, .test are looked for) among README.md",
-    ),
+    ([], KNOWN),
+    (["README.md"], f"{KNOWN} among README.md"),
     (["train.jsonl"], "has no file for split 'validation' among train.jsonl"),
     (["a.jsonl", "b.json"], "has files of several formats (a.jsonl, b.json)"),
 ]

@@ -37,10 +37,8 @@ def test_kinds_of_answers(answers, kind):
 
 def made(hops, a_document=1):
     """A question for each number of hops, `a_document` of them on each document."""
-    examples = tuple(
-        Example(Question(f"q{i}", "?", (f"d{i // a_document}",)), Gold(("a",), extra={"hops": n}))
-        for i, n in enumerate(hops)
-    )
+    asked = [Question(f"q{i}", "?", (f"d{i // a_document}",)) for i in range(len(hops))]
+    examples = tuple(Example(q, Gold(("a",), extra={"hops": n})) for q, n in zip(asked, hops, strict=True))
     documents = {f"d{i}": Document(f"d{i}", "text") for i in range(len(hops))}
     return Dataset("made", examples, documents, "0", "here", rows=len(hops), kinds=counted(examples))
 
@@ -115,10 +113,9 @@ def test_few_first_rows_prove_nothing():
     [({"limit": 5}, 5, None), ({"sample": 5}, None, 5), ({"sample": 5, "sets": {"sample_seed": 3}}, None, 5)],
 )
 def test_one_takes_the_place_of_the_other(choices, limit, sample, tmp_path):
-    (tmp_path / "a.yaml").write_text("limit: 9\n" if sample else "sample: 9\n")
-    config = resolve(
-        Choices(method="bm25", dataset="pocket/musique", files=(str(tmp_path / "a.yaml"),), **choices)
-    ).config
+    file = tmp_path / "a.yaml"
+    file.write_text("limit: 9\n" if sample else "sample: 9\n")
+    config = resolve(Choices(method="bm25", dataset="pocket/musique", files=(str(file),), **choices)).config
     assert (config.limit, config.sample) == (limit, sample)
 
 

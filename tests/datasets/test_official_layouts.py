@@ -25,7 +25,7 @@ from harness.errors import CannotRun
 from harness.scorers.groups import BUCKETS, bucket
 from tests.datasets import releases, support
 from tests.datasets.fake_hub import served
-from tests.datasets.support import REAL, parquet
+from tests.datasets.support import REAL
 
 COMMIT = "1" * 40
 
@@ -46,11 +46,9 @@ class Release:
     sets: dict[str, Any] = field(default_factory=dict)
 
 
-SPLITS = {f"{split}.json": releases.OTHER for split in ("train", "test")}
-QUALITY = [f"QuALITY.v1.0.1.{kind}{part}" for kind in ("", "htmlstripped.") for part in ("train", "dev", "test")]
 GTR, BM25 = ({"dataset.files": f"{name}.json"} for name in ("asqa_eval_gtr_top100", "eli5_eval_bm25_top100"))
-FLASHRAG = {"nq": 3610, "triviaqa": 11313, "popqa": 14267, "asqa": 948, "eli5": 1507}
-SIZES = {"test": ("nq", "triviaqa", "popqa"), "dev": ("asqa", "eli5")}
+FLASHRAG = {"nq": ("test", 3610), "triviaqa": ("test", 11313), "popqa": ("test", 14267)}
+FLASHRAG |= {"asqa": ("dev", 948), "eli5": ("dev", 1507)}
 STORIES = 6 if REAL else 4  # questions on the stories of the test split, and below those on one paper and one article
 PAPER = 3 if REAL else 2
 DOCS = {"dataset.documents": "retrieved.json"}
@@ -59,27 +57,9 @@ RELEASES = [
     Release("narrativeqa", "narrativeqa/", releases.narrativeqa, STORIES),
     Release("narrativeqa", "hub:deepmind/narrativeqa", releases.narrativeqa_hub, STORIES),
     Release("narrativeqa", "clone/", releases.narrativeqa_hub, STORIES),
-    Release(
-        "qasper",
-        "qasper-test-and-evaluator-v0.3.tgz",
-        lambda: {
-            "qasper-test-v0.3.json": releases.keyed(releases.qasper()),
-            "qasper_evaluator.py": releases.OTHER,
-            "README_test.md": b"",
-        },
-        PAPER,
-    ),
+    Release("qasper", "qasper-test-and-evaluator-v0.3.tgz", releases.qasper_files, PAPER),
     Release("qasper", "hub:allenai/qasper@refs/convert/parquet", releases.qasper_hub, PAPER),
-    Release(
-        "hotpotqa",
-        "hotpot/",
-        lambda: {
-            "hotpot_dev_distractor_v1.json": releases.listed(releases.hotpot()),
-            "hotpot_dev_fullwiki_v1.json": releases.OTHER,
-            "hotpot_train_v1.1.json": releases.OTHER,
-        },
-        3,
-    ),
+    Release("hotpotqa", "hotpot/", releases.hotpot_files, 3),
     Release("hotpotqa", "hub:hotpotqa/hotpot_qa", releases.hotpot_hub, 3),
     Release("longbench-v2", "hub:THUDM/LongBench-v2", lambda: {"data.json": releases.listed(releases.four(503))}, 503),
     *(
@@ -93,85 +73,22 @@ RELEASES = [
     ),
     Release("musique", "musique_v1.0.zip", releases.musique_files, 3),
     Release("musique", "unpacked/", releases.musique_files, 3),
-    Release(
-        "musique",
-        "hub:dgslibisey/MuSiQue",
-        lambda: {releases.MUSIQUE[0]: releases.OTHER, releases.MUSIQUE[1]: releases.lines(releases.musique())},
-        3,
-    ),
-    Release(
-        "2wikimultihopqa",
-        "data_ids_april7.zip",
-        lambda: {
-            "data_ids/dev.json": releases.listed(releases.twowiki()),
-            **{f"data_ids/{name}": releases.OTHER for name in (*SPLITS, "id_aliases.json")},
-        },
-        3,
-    ),
-    Release(
-        "2wikimultihopqa",
-        "hub:voidful/2WikiMultihopQA",
-        lambda: {**SPLITS, "dev.json": releases.listed(releases.twowiki())},
-        3,
-    ),
-    Release(
-        "quality",
-        "QuALITY.v1.0.1.zip",
-        lambda: {
-            **dict.fromkeys(QUALITY, releases.OTHER),
-            "QuALITY.v1.0.1.htmlstripped.dev": releases.lines(releases.quality()),
-        },
-        10,
-    ),
-    Release(
-        "quality",
-        "hub:emozilla/quality",
-        lambda: {
-            "data/train-00000-of-00001-0bffe0bf790d89eb.parquet": releases.OTHER,
-            "data/validation-00000-of-00001-77baeb9538209706.parquet": parquet(releases.quality_single()),
-        },
-        10,
-    ),
+    Release("musique", "hub:dgslibisey/MuSiQue", releases.musique_hub, 3),
+    Release("2wikimultihopqa", "data_ids_april7.zip", releases.twowiki_files("data_ids/"), 3),
+    Release("2wikimultihopqa", "hub:voidful/2WikiMultihopQA", releases.twowiki_files(""), 3),
+    Release("quality", "QuALITY.v1.0.1.zip", releases.quality_files, 10),
+    Release("quality", "hub:emozilla/quality", releases.quality_hub, 10),
     *(
-        Release(
-            name,
-            "hub:RUC-NLPIR/FlashRAG_datasets",
-            releases.flashrag_hub(name, split, FLASHRAG[name]),
-            FLASHRAG[name],
-            sets=DOCS,
-        )
-        for split, names in SIZES.items()
-        for name in names
+        Release(name, "hub:RUC-NLPIR/FlashRAG_datasets", releases.flashrag_hub(name, split, size), size, sets=DOCS)
+        for name, (split, size) in FLASHRAG.items()
     ),
     Release("nq", "FlashRAG_datasets/", releases.flashrag_hub("nq", "test", 3), 3, sets=DOCS),
     Release("triviaqa", "triviaqa-rc/", releases.trivia, 9 if REAL else 1, given="qa/wikipedia-dev.json"),
-    Release(
-        "popqa",
-        "adaptive-retrieval/",
-        lambda: {"data/popQA.tsv": releases.table(releases.many(releases.popqa(), 3)), "README.md": b""},
-        3,
-        sets=DOCS,
-    ),
-    Release(
-        "asqa",
-        "dataset/",
-        lambda: {
-            "ASQA.json": json.dumps(
-                {"train": {}, "dev": {f"-{n}": row for n, row in enumerate(releases.asqa())}}
-            ).encode()
-        },
-        3 if REAL else 1,
-        sets=DOCS,
-    ),
+    Release("popqa", "adaptive-retrieval/", releases.popqa_files, 3, sets=DOCS),
+    Release("asqa", "dataset/", releases.asqa_files, 3 if REAL else 1, sets=DOCS),
     Release("asqa", "ALCE-data.tar", releases.alce("asqa_eval_gtr_top100"), 3, sets=GTR),
     Release("eli5", "ALCE-data.tar", releases.alce("eli5_eval_bm25_top100"), 3, sets=BM25),
-    Release(
-        "eli5",
-        "KILT/",
-        lambda: {"eli5-dev-kilt.jsonl": releases.lines(releases.kilt()), "eli5-train-kilt.jsonl": releases.OTHER},
-        3,
-        sets=DOCS,
-    ),
+    Release("eli5", "KILT/", releases.kilt_files, 3, sets=DOCS),
 ]
 
 
@@ -217,7 +134,7 @@ def test_a_release_is_read_as_published(release, tmp_path, hub, monkeypatch):
     assert len(made) == release.rows
     assert made.skipped == {}
     assert all(e.gold.answers and made.documents[id_].text for e in made.examples for id_ in e.question.document_ids)
-    if release.rows == FLASHRAG.get(release.preset):
+    if release.rows == FLASHRAG.get(release.preset, ("", None))[1]:
         assert f"{release.rows:,} " in " ".join(presets.download(release.preset))
 
 

@@ -34,23 +34,18 @@ OWN_CAPS = {"longbench-v2": 128, "longbench-v2-cot": 1152, "infinitebench/en_qa"
 OWN_CAPS |= dict.fromkeys(CHATS, 800) | {"quality": 128, "qasper-hints": 128, "asqa": 300, "eli5": 300}
 HEADLINES = {
     "quality": "quality.accuracy",
-    "longbench-v2": "longbench_v2.accuracy",
-    "longbench-v2-cot": "longbench_v2.accuracy",
+    **dict.fromkeys(("longbench-v2", "longbench-v2-cot"), "longbench_v2.accuracy"),
     "infinitebench/en_qa": "infinitebench.qa_f1",
     "infinitebench/en_mc": "infinitebench.choice",
     **dict.fromkeys(CHATS, "longmemeval.match"),
     "asqa": "alce.str_em",
     "eli5": "flashrag.f1",
-    "nq": "flashrag.acc",
-    "triviaqa": "flashrag.acc",
-    "popqa": "flashrag.acc",
-    **{
-        f"longbench/{name}": f"longbench.{metric.__name__}{'.first_line' if name in _FIRST_LINE else ''}"
-        for name, metric in DATASETS.items()
-    },
+    **dict.fromkeys(("nq", "triviaqa", "popqa"), "flashrag.acc"),
+    # Qasper's own scorer is the same metric under the data set's name.
+    **dict.fromkeys(("qasper", "qasper-hints"), "qasper.token_f1_score"),
 }
-# Qasper's own scorer is the same metric under the data set's name.
-HEADLINES["qasper"] = HEADLINES["qasper-hints"] = "qasper.token_f1_score"
+for _name, _metric in DATASETS.items():
+    HEADLINES[f"longbench/{_name}"] = f"longbench.{_metric.__name__}{'.first_line' * (_name in _FIRST_LINE)}"
 
 
 def fields_of(name):

@@ -2,7 +2,6 @@
 
 import copy
 import json
-import zipfile
 
 import pytest
 
@@ -14,30 +13,13 @@ from tests.datasets.support import check_mistake, config, needs_real, parquet, r
 
 def article(number=1, **changes):
     """A valid article with an easy and a hard question; odd and even numbers after another share their text."""
-    options = ["A mill", "A ship", "A tower", "A bridge"]
-    row = {
-        "article_id": f"2{number // 2:04}",
-        "set_unique_id": f"set{number}",
-        "title": "Builders",
-        "article": f"Ada built a mill in the year {number // 2}.",
-        "questions": [
-            {
-                "question": f"What was built ({number})?",
-                "question_unique_id": f"set{number}_1",
-                "options": options,
-                "gold_label": 1,
-                "difficult": 0,
-            },
-            {
-                "question": "What was not?",
-                "question_unique_id": f"set{number}_2",
-                "options": options,
-                "gold_label": 4,
-                "difficult": 1,
-            },
-        ],
-    }
-    return copy.deepcopy({**row, **changes})
+    told = {"article_id": f"2{number // 2:04}", "set_unique_id": f"set{number}", "title": "Builders"}
+    about = {"options": ["A mill", "A ship", "A tower", "A bridge"]}
+    easy = {"question": f"What was built ({number})?", "gold_label": 1, "difficult": 0}
+    hard = {"question": "What was not?", "gold_label": 4, "difficult": 1}
+    asked = [{**about, "question_unique_id": f"set{number}_{n}", **q} for n, q in ((1, easy), (2, hard))]
+    text = f"Ada built a mill in the year {number // 2}."
+    return copy.deepcopy({**told, "article": text, "questions": asked, **changes})
 
 
 def single(**changes):
@@ -77,20 +59,12 @@ def test_rows_of_the_hub_copy_count_from_zero(tmp_path):
     assert data.fingerprint == _load(write_lines(tmp_path / "r.jsonl", rows)).fingerprint
 
 
-def test_the_release_gives_its_stripped_file_of_the_split(tmp_path):
-    folder = tmp_path / "QuALITY.v1.0.1"
-    folder.mkdir()
-    files = {"htmlstripped.dev": 1, "htmlstripped.train": 3, "dev": 5, "train": 7}
-    with zipfile.ZipFile(tmp_path / "QuALITY.v1.0.1.zip", "w") as archive:
-        for end, number in files.items():
-            write_lines(folder / f"QuALITY.v1.0.1.{end}", [article(number)])
-            archive.write(folder / f"QuALITY.v1.0.1.{end}", f"QuALITY.v1.0.1.{end}")
-    for place in (folder, tmp_path / "QuALITY.v1.0.1.zip"):
-        assert [e.question.id for e in _load(place).examples] == ["set1_1", "set1_2"]
-    # Named by itself, the file with HTML is read.
-    assert [e.question.id for e in _load(folder / "QuALITY.v1.0.1.dev").examples] == ["set5_1", "set5_2"]
-    with_html = _load(folder, options={"files": "QuALITY.v1.0.1.dev"})
-    assert [e.question.id for e in with_html.examples] == ["set5_1", "set5_2"]
+def test_the_release_gives_its_stripped_file_of_the_split_and_another_one_where_it_is_named(tmp_path):
+    for end, number in {"htmlstripped.dev": 1, "htmlstripped.train": 3, "dev": 5, "train": 7}.items():
+        write_lines(tmp_path / f"QuALITY.v1.0.1.{end}", [article(number)])
+    html = "QuALITY.v1.0.1.dev"
+    loaded = _load(tmp_path), _load(tmp_path / html), _load(tmp_path, options={"files": html})
+    assert [data.examples[0].question.id for data in loaded] == ["set1_1", "set5_1", "set5_1"]
 
 
 PAGES = [

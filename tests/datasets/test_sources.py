@@ -13,6 +13,7 @@ HOTPOT = [
     "fullwiki/test-00000-of-00001.parquet",
     "fullwiki/validation-00000-of-00001.parquet",
 ]
+QASPER = [f"qasper/test/000{n}.parquet" for n in (0, 1)]
 ANS = [".gitattributes", "musique_ans_v1.0_dev.jsonl", "musique_ans_v1.0_train.jsonl"]
 FULL = [*ANS, "musique_full_v1.0_dev.jsonl"]
 LONG = ["data/qasper.jsonl", "data/qasper_e.jsonl", "data/musique.jsonl", "data/2wikimqa.jsonl"]
@@ -27,11 +28,7 @@ GOOD = [
     (FULL, {"split": "validation", "subset": "full"}, [FULL[3]]),
     (["rows.jsonl"], {"split": "validation"}, ["rows.jsonl"]),
     (["data/valid.json"], {"split": "validation"}, ["data/valid.json"]),
-    (
-        ["qasper/test/0000.parquet", "qasper/test/0001.parquet"],
-        {"split": "test"},
-        [f"qasper/test/000{n}.parquet" for n in (0, 1)],
-    ),
+    (QASPER, {"split": "test"}, QASPER),
     (["README.md", "loader.py", "data.zip"], {"split": "test", "subset": "qasper"}, ["data.zip"]),
     (["rows.jsonl", "more.zip"], {"split": "test"}, ["rows.jsonl"]),
     (LONG, {"split": "test", "subset": "qasper"}, ["data/qasper.jsonl"]),

@@ -5,7 +5,7 @@ import pytest
 from harness.config.schema import ModelConfig
 from harness.llm.load import load_model
 from pocket.random_model import save
-from tests.datasets.fake_hub import FakeHub
+from tests.datasets.fake_hub import served
 
 WORDS = (
     "The river town of Abel lies north of the old bridge. Mira Tal founded the school in 1902. "
@@ -32,16 +32,22 @@ def tiny_pieces(tiny_folder):
     return load_model(ModelConfig(name="tiny", source=str(tiny_folder), prefill_chunk=7))
 
 
+@pytest.fixture(scope="session")
+def adapter_folder(tiny_folder, tmp_path_factory):
+    """A LoRA adapter of the tiny model, of random weights."""
+    peft = pytest.importorskip("peft", reason="the extra 'adapters' is not installed")
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    torch.manual_seed(3)
+    lora = peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+    folder = tmp_path_factory.mktemp("adapters") / "one"
+    peft.get_peft_model(AutoModelForCausalLM.from_pretrained(tiny_folder), lora).save_pretrained(folder)
+    return folder
+
+
 @pytest.fixture
 def hub(monkeypatch, tmp_path):
     """A hub that this process asks, with a home and a cache of the test's own."""
-    import huggingface_hub.constants as constants
-
-    found = FakeHub()
-    for name, value in {"HF_ENDPOINT": found.endpoint, "HARNESS_HOME": str(tmp_path / "home"), "NO_PROXY": "*"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-    yield found
-    found.close()
+    with served(tmp_path, monkeypatch) as found:
+        yield found

@@ -4,27 +4,12 @@ import json
 import shutil
 
 import pytest
-import torch
 
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.errors import CannotRun
 from harness.llm.load import load_model
 from harness.llm.model_info import model_facts
-
-peft = pytest.importorskip("peft", reason="the extra 'adapters' is not installed")
-
-
-@pytest.fixture(scope="module")
-def adapter_folder(tiny_folder, tmp_path_factory):
-    from transformers import AutoModelForCausalLM
-
-    torch.manual_seed(3)
-    base = AutoModelForCausalLM.from_pretrained(tiny_folder)
-    settings = peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
-    folder = tmp_path_factory.mktemp("adapters") / "one"
-    peft.get_peft_model(base, settings).save_pretrained(folder)
-    return folder
 
 
 def first_logprobs(model, adapter=None):
@@ -73,9 +58,7 @@ def test_an_adapter_in_the_weights_without_a_card_is_told(tiny_folder, adapter_f
 
 
 def test_an_adapter_is_part_of_the_identity(tiny_folder, adapter_folder):
-    bare = model_facts(ModelConfig(name="tiny", source=str(tiny_folder))).identity
-    more = model_facts(
-        ModelConfig(name="tiny", source=str(tiny_folder), adapters={"one": str(adapter_folder)})
-    ).identity
-    assert bare["adapters"] == {}
-    assert len(more["adapters"]["one"]) == 64
+    config = ModelConfig(name="tiny", source=str(tiny_folder))
+    assert model_facts(config).identity["adapters"] == {}
+    more = config.model_copy(update={"adapters": {"one": str(adapter_folder)}})
+    assert len(model_facts(more).identity["adapters"]["one"]) == 64

@@ -131,12 +131,9 @@ def test_logits_of_a_packed_pass_equal_those_alone(tiny):
         if cut:
             batched_forward.alone(tiny.net, tiny.device, batched_forward.Ask(text[:cut], cache))
     rest = [text[cut:] for text, cut in zip(texts, cuts, strict=True)]
-    alone = [
-        batched_forward.alone(tiny.net, tiny.device, batched_forward.Ask(ids, cache, rows))
-        for ids, cache, rows in zip(rest, own, wanted, strict=True)
-    ]
-    asks = [batched_forward.Ask(ids, cache, rows) for ids, cache, rows in zip(rest, caches, wanted, strict=True)]
-    packed = batched_forward.together(tiny.net, tiny.device, asks)
+    asks = [[batched_forward.Ask(*one) for one in zip(rest, held, wanted, strict=True)] for held in (own, caches)]
+    alone = [batched_forward.alone(tiny.net, tiny.device, ask) for ask in asks[0]]
+    packed = batched_forward.together(tiny.net, tiny.device, asks[1])
     assert packed[3] is None
     for rows, a, b in zip(wanted[:3], alone, packed, strict=False):
         assert b.shape == (rows, tiny.net.config.vocab_size)
@@ -367,27 +364,20 @@ def test_contexts_that_fit_by_hand(tiny, monkeypatch):
 
 
 @pytest.fixture
-def with_adapter(tiny_folder, tmp_path):
+def with_adapter(tiny_folder, adapter_folder):
     """The tiny model with the adapter "one"; no trial has run yet."""
-    peft = pytest.importorskip("peft", reason="the extra 'adapters' is not installed")
-    from transformers import AutoModelForCausalLM
-
-    torch.manual_seed(3)
-    lora = peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
-    peft.get_peft_model(AutoModelForCausalLM.from_pretrained(tiny_folder), lora).save_pretrained(tmp_path)
-    return load_model(ModelConfig(name="tiny", source=str(tiny_folder), adapters={"one": str(tmp_path)}))
+    return load_model(ModelConfig(name="tiny", source=str(tiny_folder), adapters={"one": str(adapter_folder)}))
 
 
 def test_a_trial_before_a_pass_leaves_the_adapter_in_use(with_adapter):
     model, texts = with_adapter, ([1, 2, 3], [4, 5])
-    found = batched_forward.ForwardLane(model, "one").run(
-        [batched_forward.Ask(text, model.arena.cache(), 1) for text in texts]
-    )
+
+    def asks():
+        return [batched_forward.Ask(text, model.arena.cache(), 1) for text in texts]
+
+    found = batched_forward.ForwardLane(model, "one").run(asks())
     with model.adapter("one"):
-        expected = [
-            batched_forward.alone(model.net, model.device, batched_forward.Ask(text, model.arena.cache(), 1))
-            for text in texts
-        ]
+        expected = [batched_forward.alone(model.net, model.device, ask) for ask in asks()]
     for one, other in zip(expected, found, strict=True):
         assert (one - other).abs().max() < 1e-5
 

@@ -278,10 +278,7 @@ def test_a_withheld_reply_fails_the_question():
         ({"tokenizer": None}, "name it with --set model.tokenizer=FOLDER"),
         ({"tokenizer": "/nowhere"}, "no folder '/nowhere'"),
         ({"tokenizer": "tests"}, "no folder 'tests'" if not Path("tests").is_dir() else "has no tokenizer"),
-        (
-            {"api_key_env": "NOT_SET_ANYWHERE"},
-            "variable NOT_SET_ANYWHERE, which should hold the key of 'm', is not set",
-        ),
+        ({"api_key_env": "NOT_SET"}, "variable NOT_SET, which should hold the key of 'm', is not set"),
         ({"api_key_env": "sk-pa55"}, "must be the name of an environment variable in capitals"),
         ({"api_key_env": "gsk_pa55"}, "must be the name of an environment variable in capitals"),
         ({"dtype": "bfloat16"}, "model.dtype says how a model is loaded here"),

@@ -10,23 +10,16 @@ from hypothesis import strategies as st
 from harness.errors import CannotRun
 from harness.llm.fast_tokenizer import FastTokenizer
 from harness.training.teacher import Teacher
+from pocket.card import EMBEDDED
 
 MESSAGES = [{"role": "user", "content": " <|end|> a "}, {"role": "assistant", "content": "b\n\nc"}]
 
 
 @pytest.fixture(scope="session")
-def folder():
-    """The embedded model's."""
-    from pocket.card import EMBEDDED
-
-    return EMBEDDED
-
-
-@pytest.fixture(scope="session")
-def both(folder):
+def both():
     from transformers import AutoTokenizer
 
-    return Teacher(FastTokenizer(folder)), Teacher(AutoTokenizer.from_pretrained(str(folder)))
+    return Teacher(FastTokenizer(EMBEDDED)), Teacher(AutoTokenizer.from_pretrained(str(EMBEDDED)))
 
 
 @given(text=st.text() | st.sampled_from(["<|end|>", "<|begin|><|user|>x", "a\n\nb", " "]))
@@ -47,10 +40,8 @@ def test_the_same_frame_and_control_tokens(both):
 
 @pytest.mark.parametrize("more", [False, True])
 def test_the_same_template(more, both):
-    light, whole = (
-        teacher.text.tokenizer.apply_chat_template(MESSAGES, tokenize=False, add_generation_prompt=more)
-        for teacher in both
-    )
+    how = {"tokenize": False, "add_generation_prompt": more}
+    light, whole = (teacher.text.tokenizer.apply_chat_template(MESSAGES, **how) for teacher in both)
     assert light == whole
 
 
@@ -62,11 +53,11 @@ def test_a_file_that_is_missing_or_broken_is_one_sentence(content, tmp_path):
         FastTokenizer(tmp_path)
 
 
-def test_it_imports_neither_transformers_nor_torch(folder):
+def test_it_imports_neither_transformers_nor_torch():
     code = (
         "import sys; from pathlib import Path; from harness.llm.fast_tokenizer import FastTokenizer; "
         "from harness.training.teacher import Teacher; Teacher(FastTokenizer(Path(sys.argv[1]))); "
         "print([m for m in ('torch', 'transformers') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code, str(EMBEDDED)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -1,6 +1,7 @@
 """The arena against plain tensors: whatever contexts do, each finds its own keys and values, to the bit."""
 
 from dataclasses import replace
+from unittest import mock
 
 import pytest
 import torch
@@ -114,9 +115,8 @@ def test_contexts_that_do_not_fit_together_wait_in_the_host_memory(tiny, monkeyp
     moved, evict = [], type(slot_of(tiny.session(Meter())._cache)).evict
     monkeypatch.setattr("harness.llm.kv.Slot.evict", lambda slot: (moved.append(slot.used[0]), evict(slot))[1])
     monkeypatch.setitem(vars(tiny), "arena", Arena(tiny.layers, limit=400))
-    for one, other in zip(
-        alone, side_by_side([lambda n=n, a=a: play(tiny, a, 9 + n) for n, a in enumerate(SCRIPTS)]), strict=True
-    ):
+    beside = side_by_side([lambda n=n, a=a: play(tiny, a, 9 + n) for n, a in enumerate(SCRIPTS)])
+    for one, other in zip(alone, beside, strict=True):
         same(one, other)
     assert any(moved), "nothing moved"
 
@@ -139,6 +139,11 @@ def counted(tiny, monkeypatch):
     sizes.clear()
     yield tiny, sizes
     hook.remove()
+
+
+def shared(model, ids):
+    """A pass over these tokens, of which whole blocks may be copied."""
+    return Ask(ids, model.arena.cache(), 1, blocks=block_names(slot_of(model.arena.cache()), ids, None))
 
 
 def ask(model, document, question, write=3):
@@ -242,27 +247,20 @@ def test_too_little_memory_for_a_copy_is_the_error_of_its_context_alone(counted,
     with model.session(Meter()) as s:
         s.user(DOCUMENTS[0])
         ids = [*s.ids, *range(size)]
-    lane = ForwardLane(model, None)
-    small, large = model.arena.cache(), model.arena.cache()
-    first, second = lane.run(
-        [Ask([1, 2], small, 1), Ask(ids, large, 1, blocks=block_names(slot_of(model.arena.cache()), ids, None))]
-    )
+    first, second = ForwardLane(model, None).run([Ask([1, 2], model.arena.cache(), 1), shared(model, ids)])
     assert first.shape[0] == 1
     assert isinstance(second, MemoryError)
 
 
-def test_a_pass_that_fails_after_a_copy_leaves_the_context_as_it_was(counted, monkeypatch):
+def test_a_pass_that_fails_after_a_copy_leaves_the_context_as_it_was(counted):
     model, _ = counted
     own = ask(model, DOCUMENTS[0], "Where?")
     with model.session(Meter()) as s:
         s.user(DOCUMENTS[0])
         s.feed("Where?")
-        with monkeypatch.context() as broken:
-            broken.setattr(
-                "harness.llm.batched_forward._make_room", lambda asks: (_ for _ in ()).throw(MemoryError("full"))
-            )
-            with pytest.raises(MemoryError):
-                s.flush()
+        full = mock.patch("harness.llm.batched_forward._make_room", side_effect=MemoryError("full"))
+        with full, pytest.raises(MemoryError):
+            s.flush()
         assert (s._cache.get_seq_length(), slot_of(s._cache).names) == (0, [])
         assert list(s.probe(["Yes", "No"]).mass.values()) == pytest.approx(own[1], abs=1e-5)
 
@@ -281,19 +279,13 @@ def test_prompts_of_whole_blocks_share_a_pass(counted):
     """The last block holds the logits' row, so nobody copies it and nobody need wait for it."""
     model, _ = counted
     ids = [n % 50 for n in range(BLOCK)]
-    asks = [
-        Ask(ids, model.arena.cache(), 1, blocks=block_names(slot_of(model.arena.cache()), ids, None)) for _ in range(3)
-    ]
-    assert ForwardLane(model, None).take(asks) == [0, 1, 2]
+    assert ForwardLane(model, None).take([shared(model, ids) for _ in range(3)]) == [0, 1, 2]
 
 
 def test_logits_are_computed_where_all_blocks_are_there(counted):
     model, sizes = counted
     ids = [n % 50 for n in range(2 * BLOCK)]
-    asks = [
-        Ask(ids, model.arena.cache(), 1, blocks=block_names(slot_of(model.arena.cache()), ids, None)) for _ in range(2)
-    ]
-    first, second = (model.forward(ask, None) for ask in asks)
+    first, second = (model.forward(ask, None) for ask in [shared(model, ids) for _ in range(2)])
     assert torch.allclose(first, second, atol=1e-5)
     assert sizes == [2 * BLOCK, BLOCK]
 

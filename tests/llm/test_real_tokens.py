@@ -3,14 +3,15 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm.load import load_model
-from harness.method import Task
 from harness.models import MeteredModel
 from harness.types import Document, Question
 from methods.chunks import fixed_chunks, kept_spans
 from methods.reading import room_for_text
 from methods.window import FullContext
+from tests.methods.conftest import FakeTools
 
 # Characters of one to four bytes, some of which take several tokens, so that cuts fall inside words and characters.
 TEXT = st.text("ab The bridge.\n\u00e9\u6771\u6f22\U0001f98a", min_size=1, max_size=60)
@@ -27,40 +28,24 @@ def test_what_is_kept_has_no_more_tokens_than_allowed(tiny, text, most, size):
     assert "".join(text[a:b] for a, b in fixed_chunks(text, size, model)) == text
 
 
-class Tools:
-    """As much of Tools as the full document needs."""
-
-    task = Task(instruction="Answer.", max_answer_tokens=4)
-
-    def __init__(self, model):
-        self.meter = Meter()
-        self._model = MeteredModel(model, self.meter, "reader")
-
-    def model(self, role="reader"):
-        return self._model
-
-
-def test_a_question_that_just_fits_is_asked_without_the_text(tiny_folder):
+def test_a_question_that_just_fits_is_asked_without_the_text(tiny, tiny_folder):
     """The window has room for the question and the answer, and 0, 1, 2 ... tokens of text."""
-    from harness.config.schema import ModelConfig
-
     question, document = Question("q", "Who founded the school?", ("d",)), Document("d", "The river town \u6771. " * 50)
-    whole = Tools(load_model(ModelConfig(name="tiny", source=str(tiny_folder))))
+    whole = FakeTools(reader=tiny)
     used = whole.model().window - room_for_text(question, whole, whole.model())
     for spare in range(6):
-        tools = Tools(load_model(ModelConfig(name="tiny", source=str(tiny_folder), window=used + spare)))
+        model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), window=used + spare))
+        tools = FakeTools(reader=model)
         found = FullContext(FullContext.Config()).answer(question, [document], [{}], tools)
         shown = [document.text[s.start : s.end] for s in found.shown]
         kept = sum(tools.model().count(text) for text in shown)
         assert kept <= spare, "the two ends are joined with nothing between them"
         assert found.truncated is not None
         assert found.truncated["tokens_after"] == kept
-        assert sum(e.new for e in tools.meter.events if e.kind == "prefill") <= used + spare - 4
+        assert sum(e.new for e in tools.meter.events if e.kind == "prefill") <= used + spare - 8
 
 
 def test_the_first_prompt_is_kept_for_each_role(tiny_folder):
-    from harness.config.schema import ModelConfig
-
     model = load_model(ModelConfig(name="tiny", source=str(tiny_folder)))
     assert model.first_prompts == {}
     for role, text in (("builder", "Summary"), ("searcher", "Can this"), ("builder", "Later")):

@@ -21,6 +21,7 @@ HEADERS = (
     "<B>{% for m in messages %}<H>{{ m.role }}</H>\n\n{{ m.content TRIM}}<E>{% endfor %}"
     "{% if add_generation_prompt %}<H>assistant</H>\n\n{% endif %}"
 )
+HEADS = ("<B><H>user</H>\n\n", "<E><H>assistant</H>\n\n", "<E><H>user</H>\n\n")
 LINES = (
     "{% for m in messages %}<S>{{ m.role }}\n{{ m.content }}<E>\n{% endfor %}"
     "{% if add_generation_prompt %}<S>assistant\n{% endif %}"
@@ -33,14 +34,8 @@ CLOCK = "<B>Today: {{ strftime_now('%Y-%m-%d') }}. " + LINES
 @pytest.mark.parametrize(
     ("template", "begin", "mid", "then", "trims"),
     [
-        (HEADERS.replace("TRIM", ""), "<B><H>user</H>\n\n", "<E><H>assistant</H>\n\n", "<E><H>user</H>\n\n", False),
-        (
-            HEADERS.replace("TRIM", "| trim "),
-            "<B><H>user</H>\n\n",
-            "<E><H>assistant</H>\n\n",
-            "<E><H>user</H>\n\n",
-            True,
-        ),
+        (HEADERS.replace("TRIM", ""), *HEADS, False),
+        (HEADERS.replace("TRIM", "| trim "), *HEADS, True),
         (LINES, "<S>user\n", "<E>\n<S>assistant\n", "<E>\n<S>user\n", False),
         (INST, "<s>[I]", "[/I]", "</s>[I]", False),
         (DATED, "<B>Today: 26 Jul 2024. <S>user\n", "<E>\n<S>assistant\n", "<E>\n<S>user\n", False),

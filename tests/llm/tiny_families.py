@@ -15,69 +15,33 @@ from pocket.random_model import save
 FAMILIES = sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
 LAYERS, WINDOW, VOCABULARY = 2, 400, 384
 # By the names that most families use, or give as an alias; a family takes those that it knows.
-SIZES = {
-    "bos_token_id": 0,
-    "decoder_attention_heads": 4,
-    "decoder_ffn_dim": 48,
-    "decoder_layers": LAYERS,
-    "embedding_size": 32,
-    "encoder_attention_heads": 4,
-    "encoder_ffn_dim": 48,
-    "encoder_layers": LAYERS,
-    "eos_token_id": 1,
-    "ffn_hidden_size": 48,
-    "first_k_dense_replace": 1,
-    "head_dim": 8,
-    "hidden_size": 32,
-    "initializer_range": 0.3,
-    "intermediate_size": 48,
-    "is_decoder": True,
-    "kv_lora_rank": 16,
-    "mamba_d_head": 8,
-    "mamba_n_heads": 8,
-    "max_position_embeddings": WINDOW,
-    "moe_intermediate_size": 16,
-    "n_group": 1,
-    "n_inner": 48,
-    "n_routed_experts": 4,
-    "n_shared_experts": 1,
-    "num_attention_heads": 4,
-    "num_experts": 4,
-    "num_experts_per_tok": 2,
-    "num_hidden_layers": LAYERS,
-    "num_key_value_heads": 2,
-    "num_local_experts": 4,
-    "num_nextn_predict_layers": 0,
-    "num_kv_shared_layers": 0,
-    "pad_token_id": 4,  # "!", which no text of the tests holds
-    "q_lora_rank": 16,
-    "qk_head_dim": 16,
-    "qk_nope_head_dim": 8,
-    "qk_rope_head_dim": 8,
-    "rotary_dim": 4,
-    "shared_expert_intermediate_size": 16,
-    "topk_group": 1,
-    "v_head_dim": 8,
-    "vocab_size": VOCABULARY,
-    "vocab_size_per_layer_input": VOCABULARY,
+NAMES = {
+    VOCABULARY: "vocab_size vocab_size_per_layer_input",
+    WINDOW: "max_position_embeddings",
+    0: "bos_token_id num_nextn_predict_layers num_kv_shared_layers",
+    1: "eos_token_id first_k_dense_replace n_group n_shared_experts topk_group",
+    4: "decoder_attention_heads encoder_attention_heads num_attention_heads n_routed_experts num_experts "
+    "num_local_experts rotary_dim pad_token_id",  # its token is "!", which no text of the tests holds
+    8: "head_dim mamba_d_head mamba_n_heads qk_nope_head_dim qk_rope_head_dim v_head_dim",
+    16: "kv_lora_rank q_lora_rank qk_head_dim moe_intermediate_size shared_expert_intermediate_size",
+    32: "embedding_size hidden_size",
+    48: "decoder_ffn_dim encoder_ffn_dim ffn_hidden_size intermediate_size n_inner",
 }
+SIZES = {"initializer_range": 0.3, "is_decoder": True, "num_key_value_heads": 2, "num_experts_per_tok": 2}
+SIZES |= dict.fromkeys(("decoder_layers", "encoder_layers", "num_hidden_layers"), LAYERS)
+SIZES |= {name: size for size, names in NAMES.items() for name in names.split()}
 _LATENT = {"num_key_value_heads": 4}  # as many as heads, with latent attention
 _ROPE = {"rope_type": "default", "rope_theta": 1e4}
 _TOWER = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 4}
+LATENT = "axk1 deepseek_v2 deepseek_v3 dots3_note_text glm4_moe_lite minicpm3 youtu"
 FIXES = {
-    "axk1": _LATENT,
+    **dict.fromkeys(LATENT.split(), _LATENT),
     "cohere_compass_text": {"rope_parameters": dict.fromkeys(("full_attention", "sliding_attention"), _ROPE)},
-    "deepseek_v2": _LATENT,
-    "deepseek_v3": _LATENT,
-    "dots3_note_text": _LATENT,
     "git": {"vision_config": {**_TOWER, "image_size": 32, "patch_size": 16}},
-    "glm4_moe_lite": _LATENT,
     "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
     "longcat_flash": {**_LATENT, "num_layers": 1, "expert_ffn_hidden_size": 16},
-    "minicpm3": _LATENT,
     "mpt": {"d_model": 32, "n_heads": 4, "n_layers": LAYERS, "max_seq_len": WINDOW},
     "reformer": {"axial_pos_embds_dim": (16, 16), "axial_pos_shape": (20, 20)},
-    "youtu": _LATENT,
 }
 
 

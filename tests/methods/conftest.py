@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 
+from harness.cost.flops import ModelShape
 from harness.cost.meter import Meter
 from harness.llm.scripted import Script, ScriptedModel
 from harness.method import Task
@@ -29,16 +30,23 @@ class WordEncoder:
         return np.array([len(asked & self._texts[int(p[0])]) / max(len(asked), 1) for p in passages])
 
 
+class Counted(Meter):
+    """Books the events of a model that tells no shape as those of a small one."""
+
+    def record(self, event, shape):
+        super().record(event, ModelShape(layers=2, width=8, heads=2, kv_heads=2, head_size=4, mlp=16, vocab=50))
+
+
 class FakeTools:
     """What the engine hands a method, without an engine."""
 
-    def __init__(self, replies=(), probes=(), attention=None, window=8192, similarity=None, **models):
+    def __init__(self, replies=(), probes=(), attention=None, window=8192, similarity=None, reranker=None, **models):
         script = Script(replies=list(replies), probes=list(probes), window=window)
         self.reader = ScriptedModel(script, attention=attention)
         self.models = models
         self.meter, self.seed, self.question = Meter(), 0, None
         self.task = Task(instruction="Answer the question as concisely as you can.", max_answer_tokens=8)
-        self._encoder = WordEncoder() if similarity is None else similarity
+        self._encoder, self._reranker = WordEncoder() if similarity is None else similarity, reranker
         self.kept, self.shared, self.said = {}, {}, []
 
     def model(self, role="reader"):
@@ -46,6 +54,9 @@ class FakeTools:
 
     def encoder(self, role="encoder"):
         return self._encoder
+
+    def reranker(self, role="reranker"):
+        return self._reranker
 
     def map(self, fn, items):
         return [fn(i) for i in items]

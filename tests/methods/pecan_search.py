@@ -39,10 +39,12 @@ def probes(*p_yes):
     return [Rule(p={"Yes": p, "No": 1 - p}, once=True) for p in p_yes] + [Rule(p={"Yes": 0.0, "No": 1.0})]
 
 
-def run(p_yes, tools=None, text=TEXT, **params):
+def run(p_yes, tools=None, text=TEXT, meter=None, **params):
+    """Answer, graph and tools; meter: the question's, where it is not that of the graph too."""
     tools = tools or FakeTools([SUMMARY, Rule(reply="the answer")], probes(*p_yes), attention)
     config = {"chunk_tokens": 3, "reserve": 20, "similarity": False, **params}
     method, document = Pecan(PecanConfig(**{"min_ip_levels": 1, **config})), Document("d", text)
     index = method.index(document, tools)
+    tools.meter = meter or tools.meter
     answer = method.answer(Question("q", "who zz", ("d",)), [document], [index], tools)
     return answer, Graph.from_index(index), tools

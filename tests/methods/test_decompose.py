@@ -106,18 +106,12 @@ def test_summaries_that_fit_are_read_as_they_are():
 
 def test_summaries_that_do_not_fit_are_summarised_again():
     # Three summaries of 3 tokens and a line's end each are 12; in twos they are two, the second of them as it was.
-    rules = (Rule(when="Text:\nin short 0\nin short 1\n", reply="both"),)
-    tools = FakeTools([*SHORT, *rules])
-    pieces = condense(SEGMENTS, 12, 5, tools, tools.model())
-    assert [(p.text, p.first, p.last) for p in pieces] == [
-        ("in short 0", 0, 0),
-        ("in short 1", 1, 1),
-        ("in short 2", 2, 2),
-    ]
-    tools = FakeTools([*SHORT, *rules])
-    pieces = condense(SEGMENTS, 11, 5, tools, tools.model())
-    assert [(p.text, p.first, p.last) for p in pieces] == [("both", 0, 1), ("in short 2", 2, 2)]
-    assert len(tools.reader.prompts) == 4
+    joined = [("both", 0, 1), ("in short 2", 2, 2)]
+    for room, found, requests in ((12, [(f"in short {n}", n, n) for n in range(3)], 3), (11, joined, 4)):
+        tools = FakeTools([*SHORT, Rule(when="Text:\nin short 0\nin short 1\n", reply="both")])
+        pieces = condense(SEGMENTS, room, 5, tools, tools.model())
+        assert [(p.text, p.first, p.last) for p in pieces] == found
+        assert len(tools.reader.prompts) == requests
 
 
 @pytest.mark.parametrize(

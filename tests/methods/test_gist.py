@@ -21,16 +21,10 @@ TEXT = "\n".join(LINES)
 QUESTION = Question("q", "Who sails?", ("d",))
 # Pages of 12 words at most, labels behind the 4th; a rest of fewer than 7 words is one page.
 SIZES = {"page_words": 12, "least_words": 4, "last_words": 7, "gist_tokens": 5}
-BREAKS = [
-    Rule(when="<1>\nAnn sells", reply="Break: 2"),
-    Rule(
-        when="Text:\nBob sails far away. \n<3>\nBob sees many islands. \n<4>\nCid sleeps. \n<5>\n", reply="Break: <4>"
-    ),
-]
-GISTS = [
-    Rule(when=f"names and numbers.\n\nText:\n{a}", reply=b)
-    for a, b in (("Ann", "Ann: bread"), ("Bob", "Bob: sea"), ("Cid", "Cid: nap"))
-]
+SECOND = "Text:\nBob sails far away. \n<3>\nBob sees many islands. \n<4>\nCid sleeps. \n<5>\n"
+BREAKS = [Rule(when="<1>\nAnn sells", reply="Break: 2"), Rule(when=SECOND, reply="Break: <4>")]
+WHAT = {"Ann": "bread", "Bob": "sea", "Cid": "nap"}
+GISTS = [Rule(when=f"names and numbers.\n\nText:\n{who}", reply=f"{who}: {what}") for who, what in WHAT.items()]
 READ = Rule(when="Read the text below", reply="Bob")
 
 
@@ -107,9 +101,8 @@ def test_units_hold_all_words_and_fit_a_page(sizes, most, least):
 
 
 # A made-up text without white space but for its lines: 300 paragraphs of 96 characters, that is 12 words each.
-CHINESE = "\n".join(
-    "\u8239\u5728\u6cb3\u4e0a\u6162\u6162\u5730\u8d70\u7740\u5230\u3002" * 8 + "\u6cb3" * 8 for _ in range(300)
-)
+BOAT = "\u8239\u5728\u6cb3\u4e0a\u6162\u6162\u5730\u8d70\u7740\u5230\u3002"
+CHINESE = "\n".join([BOAT * 8 + "\u6cb3" * 8] * 300)
 
 
 def test_a_text_without_white_space_has_pages():
@@ -156,13 +149,6 @@ def test_an_empty_text_asks_nothing():
 
 
 def test_gists_that_the_window_does_not_hold():
+    text, sizes = "\n".join(["one two three four"] * 60), {"last_words": 1, "least_words": 0, "page_words": 4}
     with pytest.raises(QuestionError, match="does not hold the gists of .* pages; raise method.page_words"):
-        gist(
-            *BREAKS,
-            *GISTS,
-            text="\n".join(["one two three four"] * 60),
-            window=110,
-            last_words=1,
-            least_words=0,
-            page_words=4,
-        )
+        gist(*BREAKS, *GISTS, text=text, window=110, **sizes)

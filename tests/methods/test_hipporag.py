@@ -13,9 +13,8 @@ from tests.methods.conftest import FakeTools, WordEncoder
 PARAGRAPHS = ["Velindra is by Toren.", "Toren lives in Kelford.", "Mira sold boats.", "Kelford lies by a river."]
 TEXT = "\n\n".join(PARAGRAPHS)
 STARTS = [TEXT.index(p) for p in PARAGRAPHS]
-DOCUMENT = Document(
-    "d", TEXT, passages=tuple(Passage("", a, a + len(p)) for a, p in zip(STARTS, PARAGRAPHS, strict=True))
-)
+PASSAGES = tuple(Passage("", a, a + len(p)) for a, p in zip(STARTS, PARAGRAPHS, strict=True))
+DOCUMENT = Document("d", TEXT, passages=PASSAGES)
 QUESTION = Question("q", "Where lives the author of Velindra?", ("d",))
 TRIPLES = {
     "Velindra is by": '[["Velindra", "is by", "Toren"]]',
@@ -47,11 +46,8 @@ def answered(reply, **params):
 
 def test_the_index_has_the_triples_of_each_passage_once():
     index, tools = built()
-    assert index["facts"] == [
-        ["velindra", "is by", "toren"],
-        ["toren", "lives in", "kelford"],
-        ["kelford", "lies by", "a river"],
-    ]
+    facts = ["velindra|is by|toren", "toren|lives in|kelford", "kelford|lies by|a river"]
+    assert index["facts"] == [fact.split("|") for fact in facts]
     assert index["of"] == [[0], [1], [], [2]]
     assert [TEXT[a:b] for a, b in index["passages"]] == PARAGRAPHS
     assert index["synonyms"] == []

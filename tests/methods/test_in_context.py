@@ -11,6 +11,7 @@ from harness.errors import CannotRun
 from harness.llm.load import load_model, unload
 from harness.llm.scripted import Rule
 from harness.models import MeteredModel
+from harness.prompts import prompt_tokens
 from harness.types import Document, Question
 from methods.head_lists import heads_for
 from methods.in_context import InContext, InContextConfig, _kept_sum
@@ -48,10 +49,8 @@ def test_golden_trace():
     assert found.text == "Green"
     assert [TEXT[s.start : s.end] for s in found.shown] == [" Green bird sings well.", " Blue fox sleeps now."]
     # Five tokens a chunk with its number; the line begins with the chunk's mark, so each has its chunk's weight.
-    assert [(s.action, s.node, round(s.scores["attention"], 4)) for s in found.steps] == [
-        ("rank", 2, 3.75),
-        ("rank", 1, 1.875),
-    ]
+    steps = [(s.action, s.node, round(s.scores["attention"], 4)) for s in found.steps]
+    assert steps == [("rank", 2, 3.75), ("rank", 1, 1.875)]
     prompt = tools.reader.prompts[0]
     assert prompt.index("Green bird") < prompt.index("Blue fox")
     kinds = [(e.phase, e.kind, e.requests) for e in tools.meter.events]
@@ -70,20 +69,13 @@ def test_without_calibration_nothing_is_taken_off():
 
 
 def test_a_window_that_holds_two_chunks_takes_passes_from_the_end_and_finds_the_same_best():
-    tools = FakeTools([Rule(reply="x")], attention=attend, window=45)
-    method, texts = InContext(config()), ["Blue one.", "Red two.", "bird three.", "Red four."]
-    tools.reader.window = method_room(method, tools, 2, texts)
+    tools = FakeTools([Rule(reply="x")], attention=attend)
+    method, texts, model = InContext(config()), ["Blue one.", "Red two.", "bird three.", "Red four."], tools.model()
+    frame = prompt_tokens(method._prompt().fill(text=[""], question=QUESTION.text), model) + model.count("N/A")
+    tools.reader.window = frame + 2 * (max(model.count(f"[9] {t}") for t in texts) + 2)
     order = np.argsort(-method.rank(QUESTION, texts, {}, tools))
     assert order.tolist() == [2, 0, 1, 3]
     assert sum(e.requests for e in tools.meter.events) == 6  # three passes of two questions
-
-
-def method_room(method, tools, chunks, texts):
-    from harness.prompts import prompt_tokens
-
-    model = tools.model()
-    frame = prompt_tokens(method._prompt().fill(text=[""], question=QUESTION.text), model) + model.count("N/A")
-    return frame + chunks * (max(model.count(f"[9] {t}") for t in texts) + 2)
 
 
 # --- scores -----------------------------------------------------------------------------------------------------------
@@ -111,9 +103,7 @@ def test_chunk_scores_equal_those_of_eager_attention(family, words, tmp_path):
     tools.model = lambda role="reader": MeteredModel(model, Meter(), role)
     method, asks = InContext(config(instruction="find")), {}
     for text in (QUESTION.text, "N/A"):
-        ids, spans = [*model.begin], []
-        for piece in ("Passages of a text follow.\n\n",):
-            ids += model.text.plain(piece)
+        ids, spans = [*model.begin, *model.text.plain("Passages of a text follow.\n\n")], []
         for n, chunk in enumerate(texts, 1):
             ids += model.text.plain("\n\n") if n > 1 else []
             spans.append((len(ids), len(ids := ids + model.text.plain(f"[{n}] {chunk}"))))

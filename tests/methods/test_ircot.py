@@ -90,7 +90,7 @@ def test_limits(params, asked, found):
         (["It is by Toren."], "It by Toren."),
         (["It is by Toren.", "Thus, he knows."], "It by Toren."),
         (
-            ["So it goes.", "Therefore yes.", "That makes 12 + 3 = 15 in all."],
+            ["So it goes.", "Therefore yes.", "That makes 12 + 3 = 15."],
             "knows river the author of the novel Velindra saw?",
         ),
         (["Sources name Kelford."], "Sources name Kelford."),

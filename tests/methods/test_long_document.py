@@ -9,20 +9,17 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from harness.config.schema import DatasetConfig
-from harness.cost.meter import Meter
 from harness.datasets import load
 from harness.llm.scripted import Rule, Script, ScriptedModel
-from harness.method import Task
-from harness.models import MeteredModel
 from harness.storage.index_cache import IndexCache
 from harness.types import Document, Question
 from methods.pecan import Pecan
 from methods.retrieval import BM25
 from methods.window import FullContext
+from tests.datasets.support import config
+from tests.methods.conftest import FakeTools
 
 SMALL, LARGE = 6_000, 24_000  # words
-TASK = Task(instruction="Answer.", max_answer_tokens=8)
 QUESTION = Question("q", "Where is mill 17?", ("d",))
 
 
@@ -59,25 +56,14 @@ class Vectors:
         return np.ones((len(texts), 4), dtype=np.float32)
 
 
-class Desk:
-    """The tools of a method: a counting model, durable parts on disk, and what was said of the progress."""
+class Desk(FakeTools):
+    """A counting model, and durable parts on disk."""
 
     def __init__(self, folder, window=1024):
-        self.reader, self.meter, self.seed, self.task, self.question = Counting(window), Meter(), 0, TASK, None
+        super().__init__(similarity=Vectors())
+        self.reader, self.made = Counting(window), []
         key = {"method": "methods.pecan:Pecan", "document": "d"}
         self.parts = IndexCache(folder, note=lambda text: None).parts(key)
-        self.phase = self.meter.phase
-        self.made = []
-        self.said = []
-
-    def model(self, role="reader"):
-        return MeteredModel(self.reader, self.meter, role)
-
-    def encoder(self, role="encoder"):
-        return Vectors()
-
-    def map(self, fn, items):
-        return [fn(item) for item in items]
 
     def keep(self, key, fn):
         def make():
@@ -85,9 +71,6 @@ class Desk:
             return fn()
 
         return self.parts.keep(key, make, self.meter)
-
-    def progress(self, done, total, what):
-        self.said.append((done, total, what))
 
 
 def index(words, folder):
@@ -164,11 +147,6 @@ def test_a_stopped_index_goes_on_where_it_stopped(tmp_path):
     assert again.meter.usage()["answer"]["tokens_in"] == undisturbed.meter.usage()["answer"]["tokens_in"]
 
 
-def _config(path):
-    fields = {"name": "t", "format": "narrativeqa", "data": str(path), "split": "test", "instruction": "Answer."}
-    return DatasetConfig.model_validate({**fields, "max_answer_tokens": 8, "scorers": ("flashrag.acc",)})
-
-
 @pytest.mark.parametrize("form", ["rows", "official"])
 def test_a_story_that_thirty_questions_share_is_held_once(tmp_path, form):
     text = "x" * 2_000_000  # as long as the longest story
@@ -184,9 +162,9 @@ def test_a_story_that_thirty_questions_share_is_held_once(tmp_path, form):
         (tmp_path / "documents.csv").write_text("document_id,set\n" + "".join(f"{name},test\n" for name in names))
         for name in names:
             (tmp_path / f"{name}.content").write_text(text)
-    path = tmp_path / "r.jsonl" if form == "rows" else tmp_path
-    load(_config(path), 1)
+    data = config("narrativeqa", data=str(tmp_path / "r.jsonl" if form == "rows" else tmp_path), split="test")
+    load(data, 1)
     # Three stories, and what reading one more row takes: its bytes (also trimmed), its JSON, its text, the row before.
-    assert _peak(lambda: load(_config(path))) < (3 + 6) * len(text)
+    assert _peak(lambda: load(data)) < (3 + 6) * len(text)
     # With a limit, one story and no more.
-    assert _peak(lambda: load(_config(path), 5)) < (1 + 6) * len(text)
+    assert _peak(lambda: load(data, 5)) < (1 + 6) * len(text)

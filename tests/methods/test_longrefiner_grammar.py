@@ -67,24 +67,9 @@ def test_clips_keep_eight_tokens_of_each_end():
 
 # --- written and read back --------------------------------------------------------------------------------------------
 
-AWKWARD = [
-    "<br>",
-    "<skip>",
-    "...",
-    "....",
-    "&lt;",
-    "&amp;",
-    "&#46;",
-    '"',
-    "<section: x>",
-    "</section>",
-    ">",
-    "<",
-    ":",
-    "é",
-    "字",
-]
-words = st.lists(st.sampled_from(AWKWARD) | st.text(min_size=1, max_size=6), min_size=1, max_size=5).map(" ".join)
+MARKS = '<br> <skip> ... .... &lt; &amp; &#46; " </section> > < : é 字'
+awkward = st.sampled_from(["<section: x>", *MARKS.split()])
+words = st.lists(awkward | st.text(min_size=1, max_size=6), min_size=1, max_size=5).map(" ".join)
 tidy = words.map(lambda text: " ".join(text.split())).filter(bool)
 clips = st.builds(Clip, tidy, st.none() | tidy)
 titles = st.just("") | tidy
@@ -122,10 +107,8 @@ def whole(tree, text):
 
 tags = ["<abstract>", "</abstract>", "<section: A>", "</section: A>", "<sub-section: B>", "</sub-section: B>", "<br>", "<skip>",
         "...", "<section: ", "</", ">", "one two", "three.", "four five", "\n", "zzz"]  # fmt: skip
-texts = st.lists(
-    st.sampled_from(["one two", "three.", "four five", "\n", "\n\n", "<br>", "<section: A>", "...", "字。"]),
-    max_size=20,
-)
+parts = st.sampled_from(["one two", "three.", "four five", "\n", "\n\n", "<br>", "<section: A>", "...", "字。"])
+texts = st.lists(parts, max_size=20)
 
 
 @settings(max_examples=100, deadline=None)
@@ -224,15 +207,10 @@ def test_paragraphs_are_put_together_until_they_have_enough_words():
 
 def test_a_long_paragraph_is_several_leaves():
     text = "One two three. Four five six. Seven eight nine."
-    tree = build(text, parse(f"<section: S>{text}</section: S>"), CONFIG.model_copy(update={"leaf_tokens": 6}), MODEL)
-    assert [text[n.start : n.end] for n in tree.nodes if n.leaf] == [
-        "One two three. Four five six.",
-        "Seven eight nine.",
-    ]
-    tree = build(
-        text, parse(f"<section: S>{text}</section: S>"), CONFIG.model_copy(update={"leaf_tokens": None}), MODEL
-    )
-    assert [text[n.start : n.end] for n in tree.nodes if n.leaf] == [text]
+    outline = parse(f"<section: S>{text}</section: S>")
+    for tokens, leaves in ((6, ["One two three. Four five six.", "Seven eight nine."]), (None, [text])):
+        tree = build(text, outline, CONFIG.model_copy(update={"leaf_tokens": tokens}), MODEL)
+        assert [text[n.start : n.end] for n in tree.nodes if n.leaf] == leaves
 
 
 @pytest.mark.parametrize("text", ["", "  \n ", "x", "字" * 3000, "." * 20_000, "a b " * 5000])
@@ -248,15 +226,10 @@ def test_awkward_texts_are_covered(text):
 BARE = ("Winners and nominees",)
 
 
-def samples():
-    file = real("data", "longrefiner", "step2_doc-structuring.json")
-    return json.loads(file.read_text(encoding="utf-8"))
-
-
 @needs_real
 @pytest.mark.parametrize("row", range(10))
 def test_released_samples(row):
-    sample = samples()[row]
+    sample = json.loads(real("data", "longrefiner", "step2_doc-structuring.json").read_text("utf-8"))[row]
     text, output = sample["input"], sample["output"]
     tree = build(text, parse(output), LongRefinerConfig(scoring="bm25"), MODEL)
     whole(tree, text)

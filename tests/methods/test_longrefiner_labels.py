@@ -142,20 +142,15 @@ def test_an_outline_is_the_pages_own_or_the_teachers():
 
 def test_titles_are_selected_from_the_trained_models_outline():
     labels = Labels([{"reply": '["work", "Nowhere"]'}], TOLD)
-    task = tasks(LongRefinerConfig())[2]
-    (scene,) = task.label(QUESTION, [DOCUMENT], labels)
+    (scene,) = SELECTION.label(QUESTION, [DOCUMENT], labels)
     assert scene.texts == ("Mira Tal", "Mira Tal was a painter of Toren.", "\nSection1: Work")
     assert scene.replies == ("['Work']",)
     assert "Section1: Work" in labels.model.prompts[-1]
-    assert task.asked.split("{")[0] in labels.model.prompts[-1]  # what the file of labels is bound to
-    task.label(QUESTION, [DOCUMENT], labels)
-    assert len(labels.built.prompts) == 1  # a document is structured once
-    assert tasks(LongRefinerConfig())[2].label(QUESTION, [DOCUMENT], Labels([{"reply": "none"}], TOLD)) == []
-    (none,) = tasks(LongRefinerConfig())[2].label(QUESTION, [DOCUMENT], Labels([{"reply": "[]"}], TOLD))
+    assert SELECTION.asked.split("{")[0] in labels.model.prompts[-1]  # what the file of labels is bound to
+    assert SELECTION.label(QUESTION, [DOCUMENT], Labels([{"reply": "none"}], TOLD)) == []
+    (none,) = SELECTION.label(QUESTION, [DOCUMENT], Labels([{"reply": "[]"}], TOLD))
     assert none.replies == ("[]",)
-    assert (
-        tasks(LongRefinerConfig())[2].label(QUESTION, [DOCUMENT], Labels([], "no outline")) == []
-    )  # nothing to select from
+    assert SELECTION.label(QUESTION, [DOCUMENT], Labels([], "no outline")) == []  # nothing to select from
 
 
 def test_labels_are_kept_and_gone_on_with(tmp_path):
@@ -175,13 +170,16 @@ def test_labels_are_kept_and_gone_on_with(tmp_path):
     assert same == scenes[0]
 
 
-def test_what_the_teacher_cannot_read_is_left_out_and_said(tmp_path):
-    labels = Labels([{"reply": TOLD}])
-    labels.model.window = 40
-    write_labels(tmp_path / "s.jsonl", STRUCTURING, [("d", None, [DOCUMENT])], {}, labels, lambda _: None)
+@pytest.mark.parametrize(
+    ("window", "limit", "why"), [(40, 9000, "window"), (9000, 5, "the outline was not at its end after 5 tokens")]
+)
+def test_what_the_teacher_cannot_read_or_write_whole_is_left_out_and_said(window, limit, why, tmp_path):
+    labels, told = Labels([{"reply": TOLD}], limit=limit), []
+    labels.model.window = window
+    write_labels(tmp_path / "s.jsonl", STRUCTURING, [("d", None, [DOCUMENT])], {}, labels, told.append)
     line = json.loads((tmp_path / "s.jsonl").read_text().splitlines()[1])
-    assert line["scenes"] == []
-    assert "window" in line["left_out"]
+    assert (line["scenes"], why in line["left_out"]) == ([], True)
+    assert told[-1].startswith("structuring: 1 of 1 labelled, 1 without a usable reply; ")
 
 
 def test_the_printed_prompts_ask_for_the_labels_of_the_paper():
@@ -196,28 +194,11 @@ def test_the_printed_prompts_ask_for_the_labels_of_the_paper():
     assert f"**Question**:{QUESTION.text}\nOutput:" in labels.model.prompts[-1]
 
 
-def test_an_outline_that_is_longer_than_a_reply_may_be_is_left_out_and_said(tmp_path):
-    told = []
-    write_labels(
-        tmp_path / "s.jsonl",
-        STRUCTURING,
-        [("d", None, [DOCUMENT])],
-        {},
-        Labels([{"reply": TOLD}], limit=5),
-        told.append,
-    )
-    line = json.loads((tmp_path / "s.jsonl").read_text().splitlines()[1])
-    assert (line["scenes"], line["left_out"]) == ([], "the outline was not at its end after 5 tokens")
-    assert told[-1].startswith("structuring: 1 of 1 labelled, 1 without a usable reply; ")
-
-
 @pytest.mark.parametrize(("length", "seconds", "most"), [(10, 9e9, 10), (900, 9e9, 500), (900, 1e-12, 1)])
 def test_a_long_reply_fits_into_a_row_and_into_its_time(length, seconds, most):
     teacher = ScriptedModel(Script(replies=[{"reply": "one two three"}], window=9000))
-    made = Models(
-        Task(instruction="x", max_answer_tokens=8), lambda: teacher, lambda: teacher, teacher.offsets, length, seconds
-    )
-    assert made.most(500) == most
+    task = Task(instruction="x", max_answer_tokens=8)
+    assert Models(task, lambda: teacher, lambda: teacher, teacher.offsets, length, seconds).most(500) == most
 
 
 def test_a_text_is_an_item_once_and_the_sets_take_turns():
@@ -261,15 +242,11 @@ def test_auto_takes_what_the_model_has():
     config = LongRefinerConfig(selection_adapter="mine", structuring_adapter=None)
     assert config.adapters() == {"analysis": ("analysis", True), "selection": ("mine", True)}
     tools = FakeTools()
-    model = tools.model("refiner")
-    assert [config.adapter(task, model) for task in ("analysis", "structuring", "selection")] == [None, None, "mine"]
-    tools.reader.identity = {"adapters": {"analysis": "hash", "selection": "hash"}}
-    model = tools.model("refiner")
-    assert [config.adapter(task, model) for task in ("analysis", "structuring", "selection")] == [
-        "analysis",
-        None,
-        "mine",
-    ]
+    for there, first in (({}, None), ({"analysis": "hash", "selection": "hash"}, "analysis")):
+        tools.reader.identity = {"adapters": there}
+        model = tools.model("refiner")
+        found = [config.adapter(task, model) for task in ("analysis", "structuring", "selection")]
+        assert found == [first, None, "mine"]
 
 
 def chosen(preset, **sets):
@@ -310,11 +287,8 @@ def test_a_row_that_uses_no_adapters_runs_on_any_model(preset):
 
 
 def test_a_model_is_not_told_to_try_a_method_that_it_has_no_adapters_for():
-    found = fitting(CAPABILITIES)
-    assert [name for name in found if name.startswith("longrefiner")] == [
-        "longrefiner-no-adapters",
-        "longrefiner-rival-bge",
-    ]
+    found = [name for name in fitting(CAPABILITIES) if name.startswith("longrefiner")]
+    assert found == ["longrefiner-no-adapters", "longrefiner-rival-bge"]
 
 
 def test_adapters_of_the_package_are_the_refiners_alone(tmp_path, monkeypatch):

@@ -35,17 +35,13 @@ def showing(titles=False, documents=None, trees=None, part_titles="none"):
     return Showing(documents or [Document("d", TEXT, "Mira Tal")], trees or [TREE], MODEL, titles, part_titles)
 
 
-def near(expected):
-    return pytest.approx(expected)
-
-
 def test_local_scores_are_means_of_children():
     #                                          abs  p   Early         p   School p   p   Late p   chunk
-    assert local_scores(TREE, LEAVES) == near([0.6, 0.6, 0.375, 0.2, 0.55, 0.8, 0.3, 0.1, 0.1, 0.9])
+    assert local_scores(TREE, LEAVES) == pytest.approx([0.6, 0.6, 0.375, 0.2, 0.55, 0.8, 0.3, 0.1, 0.1, 0.9])
     # Early = mean(.2, mean(.8, .3)) either way: it has one paragraph of its own. With a second of .5 it has not.
     more = Tree([*TREE.nodes[:4], Node("paragraph", "", 13, 14, 2), *(shifted(n) for n in TREE.nodes[4:])])
     leaves = [0.6, 0.2, 0.5, 0.8, 0.3, 0.1, 0.9]
-    assert local_scores(more, leaves)[2] == near((0.2 + 0.5 + 0.55) / 3)
+    assert local_scores(more, leaves)[2] == pytest.approx((0.2 + 0.5 + 0.55) / 3)
 
 
 def shifted(node):
@@ -66,7 +62,7 @@ GLOBAL = [
 
 @pytest.mark.parametrize(("selected", "rule", "expected"), GLOBAL)
 def test_global_scores_are_handed_down(selected, rule, expected):
-    assert global_scores(TREE, selected, rule) == near(expected)
+    assert global_scores(TREE, selected, rule) == pytest.approx(expected)
 
 
 def test_a_repeated_title_selects_every_part_of_that_name():

@@ -10,15 +10,13 @@ from tests.methods.conftest import FakeTools
 
 TEXT = "Toren wrote Velindra here. He lives in Kelford. Mira sold two boats."
 QUESTION = Question("q", "Where lives Toren?", ("d",), ("Kelford", "Rome"))
+NEW = "<memory>\nNo previous memory\n</memory>\n\n"
 RULES = [
-    Rule(
-        when="<memory>\nNo previous memory\n</memory>\n\n<section>\nToren wrote Velindra here.\n</section>",
-        reply=" one\n",
-    ),
+    Rule(when=f"{NEW}<section>\nToren wrote Velindra here.\n</section>", reply=" one\n"),
     Rule(when="<memory>\none\n</memory>\n\n<section>\n He lives in Kelford.\n</section>", reply="two two"),
     Rule(when="<memory>\ntwo two\n</memory>\n\n<section>\n Mira sold two boats.\n</section>", reply="three"),
     Rule(when="<memory>\nthree\n</memory>\n\nYour answer:", reply="Kelford"),
-    Rule(when="<memory>\nNo previous memory\n</memory>\n\nYour answer:", reply="nobody knows"),
+    Rule(when=f"{NEW}Your answer:", reply="nobody knows"),
 ]
 
 
@@ -37,9 +35,8 @@ def test_the_memory_is_overwritten_and_read_alone():
     ]
     assert answer.shown == (Shown("generated", "d", text="three", sources=tuple(("d", *s) for s in spans)),)
     *updates, final = tools.reader.prompts
-    assert all(
-        "<problem>\nWhere lives Toren?\nOptions:\n(A) Kelford\n(B) Rome\n</problem>" in p for p in tools.reader.prompts
-    )
+    problem = "<problem>\nWhere lives Toren?\nOptions:\n(A) Kelford\n(B) Rome\n</problem>"
+    assert all(problem in p for p in tools.reader.prompts)
     assert "Answer the question as concisely as you can." in final
     assert not any("concisely" in p for p in updates)
     usage = tools.meter.usage()
@@ -52,9 +49,7 @@ def test_without_a_text_there_is_no_memory():
 
 
 def test_a_segment_that_does_not_fit_is_told_with_what_to_change():
-    with pytest.raises(
-        WindowExceeded, match=r"takes \d+ tokens, more than the window of 40 .* lower the method's sizes"
-    ):
+    with pytest.raises(WindowExceeded, match=r"takes \d+ tokens, more than the window of 40 .* lower the method's"):
         read(window=40)
 
 

@@ -37,12 +37,12 @@ def said(*replies):
     return [Rule(when="Question: Who weaves?", reply=reply, once=True) for reply in replies]
 
 
-def walk(*replies, text=TEXT, window=8192, tools=None, **params):
+def walk(*replies, text=TEXT, window=8192, tools=None, question=QUESTION, **params):
     tools = tools or FakeTools([*TREE, *said(*replies)], window=window)
     method = MemWalker(MemWalkerConfig(**{**SIZES, **params}))
     document = Document("d", text)
     index = method.index(document, tools)
-    answer = method.answer(QUESTION, [document], [index], tools)
+    answer = method.answer(question, [document], [index], tools)
     asked = [p for p in tools.reader.prompts if "Question: Who weaves?" in p]
     return answer, Graph.from_index(index), asked, tools
 
@@ -59,9 +59,7 @@ def test_tree_of_four_segments():
     assert graph.text == ["sum 0", "sum 1", "sum 2", "sum 3", "left half", "right half", "all of it"]
     assert graph.level == [1, 1, 1, 1, 2, 2, 3]
     assert graph.span == [*SPANS, None, None, None]
-    assert {(a, b): w for a, b, w in graph.edges} == dict.fromkeys(
-        [(4, 0), (4, 1), (5, 2), (5, 3), (6, 4), (6, 5)], 0.5
-    )
+    assert graph.edges == [(a, b, 0.5) for a, b in ((4, 0), (4, 1), (5, 2), (5, 3), (6, 4), (6, 5))]
     assert len(tools.kept) == 7
     assert tools.said[-1] == (1, 1, "level 3 summaries")
 
@@ -139,9 +137,8 @@ def test_straight_down_to_the_answer():
 
 
 def test_going_back_leaves_out_what_was_given_up():
-    answer, _, asked, _ = walk(
-        "Action: 0", "Action: 1", "Action: -1", "Action: -1", "Action: -2\nAnswer: Dan", "x", "y"
-    )
+    back = ("Action: -1", "Action: -1")
+    answer, _, asked, _ = walk("Action: 0", "Action: 1", *back, "Action: -2\nAnswer: Dan", "x", "y")
     # Segment 1 is rejected; segment 0 is the only other one, so it is not asked for; then node 4 is used up, and node 5
     # the only one left; there an answer is no choice.
     assert moves(answer)[:7] == [
@@ -156,9 +153,8 @@ def test_going_back_leaves_out_what_was_given_up():
 
 
 def test_every_part_tried():
-    answer, _, _, _ = walk(
-        "Action: 1", "Action: 1", "Action: -1", "Action: -1", "Action: 0", "Action: -1", "Action: -1"
-    )
+    back = ("Action: -1", "Action: -1")
+    answer, _, _, _ = walk("Action: 1", "Action: 1", *back, "Action: 0", *back)
     assert (answer.text, answer.stop_reason) == ("", "no answer")
     assert [n for a, n in moves(answer) if a == "read"] == [3, 2, 0, 1]
     assert answer.steps[-1].note == "every part was tried"
@@ -186,7 +182,8 @@ class Sampling(FakeTools):
 
 
 def test_repetitions_are_sampled_with_seeds_of_their_own():
-    tools = Sampling([*TREE, *said("the second", "Action: 7", "Action: 1", "Action: 0", "Action: -2\nAnswer: Cid")])
+    replies = said("the second", "Action: 7", "Action: 1", "Action: 0", "Action: -2\nAnswer: Cid")
+    tools, again = Sampling([*TREE, *replies]), Sampling([*TREE, *replies])
     answer, _, _, _ = walk(tools=tools)
     assert answer.text == "Cid"
     assert answer.steps[0].note == "invalid reply 'the second'; invalid reply 'Action: 7'"
@@ -194,7 +191,6 @@ def test_repetitions_are_sampled_with_seeds_of_their_own():
     how = [h for h in tools.asked if "temperature" in h]
     assert [(h["temperature"], h["top_p"]) for h in how] == [(0, 1), (0.7, 0.9), (0.7, 0.9), (0, 1), (0, 1)]
     assert len({h["seed"] for h in how}) == 5
-    again = Sampling([*TREE, *said("the second", "Action: 7", "Action: 1", "Action: 0", "Action: -2\nAnswer: Cid")])
     walk(tools=again)
     assert again.asked == tools.asked
 
@@ -262,17 +258,13 @@ def test_the_oldest_memory_goes_where_the_window_is_short():
         except WindowExceeded:
             continue
         memory = asked[-1].partition("before:\n")[2].partition("\n\nText:")[0].splitlines()
-        note = answer.steps[-2].note
-        assert note == (
-            f"{5 - len(memory)} of 5 summaries in the working memory did not fit" if len(memory) < 5 else ""
-        )
+        left_out = f"{5 - len(memory)} of 5 summaries in the working memory did not fit"
+        assert answer.steps[-2].note == (left_out if len(memory) < 5 else "")
         if memory not in kept:
             kept.append(memory)
     full = ["all of it", "left half", "sum 0", "sum 1", "right half"]
     assert kept == [full[i:] for i in range(5, -1, -1)]
-    with pytest.raises(
-        WindowExceeded, match="a request of the walk with its reply takes .* lower method.segment_tokens"
-    ):
+    with pytest.raises(WindowExceeded, match="of the walk with its reply takes .* lower method.segment_tokens"):
         walk(*whole, window=60)
 
 
@@ -281,11 +273,11 @@ def test_an_answer_is_cut_to_the_length_of_the_task():
     assert answer.text == "one two three four five six seven eight"
 
 
-@pytest.mark.parametrize(("text", "note"), [("", "the document has no text"), (" \n ", "the document has no text")])
-def test_a_document_without_text(text, note):
+@pytest.mark.parametrize("text", ["", " \n "])
+def test_a_document_without_text(text):
     answer, _, asked, _ = walk(text=text)
     assert (answer.text, answer.stop_reason, asked) == ("", "no answer", [])
-    assert note in answer.steps[-1].note
+    assert "the document has no text" in answer.steps[-1].note
     assert answer.steps[-1].scores["read"] == 0
 
 
@@ -306,12 +298,8 @@ def test_summaries_that_were_not_written():
 
 
 def test_options_are_shown_to_both_requests():
-    tools = FakeTools([*TREE, *said("Action: 1", "Action: 0", "Action: -2\nAnswer: Cid")])
-    method = MemWalker(MemWalkerConfig(**SIZES))
-    document = Document("d", TEXT)
-    index = method.index(document, tools)
-    method.answer(Question("q", "Who weaves?", ("d",), ("Ann", "Cid")), [document], [index], tools)
-    asked = [p for p in tools.reader.prompts if "Who weaves?" in p]
+    question = Question("q", "Who weaves?", ("d",), ("Ann", "Cid"))
+    _, _, asked, _ = walk("Action: 1", "Action: 0", "Action: -2\nAnswer: Cid", question=question)
     assert all("Who weaves?\nOptions:\n(A) Ann\n(B) Cid\n\n" in p for p in asked)
 
 

@@ -19,10 +19,8 @@ from tests.methods.pecan_search import CHUNKS, SUMMARY, TEXT, attention, probes,
 
 def test_options_are_shown_in_the_second_turn_alone():
     """The papers have no multiple choice; a question whose options nobody showed cannot be answered with one of them."""
-    method, document = (
-        Pecan(PecanConfig(chunk_tokens=3, reserve=20, min_ip_levels=1, similarity=False)),
-        Document("d", TEXT),
-    )
+    method = Pecan(PecanConfig(chunk_tokens=3, reserve=20, min_ip_levels=1, similarity=False))
+    document = Document("d", TEXT)
     shown = "Options:\n(A) red\n(B) blue"
     first, second = Rule(when=shown, reply="blue"), Rule(reply="nobody showed the options")
     tools = FakeTools([SUMMARY, first, second], probes(0.9), attention)
@@ -38,12 +36,8 @@ def test_options_are_shown_in_the_second_turn_alone():
     [
         ([0.9], {}, 2, "yes"),
         ([0.5, 0.51], {}, 3, "yes"),  # p_yes must be above t_p, not at it
-        (
-            [0.9, 0.1, 0.9, 0.1, 0.9],
-            {"t_n": 3},
-            6,
-            "yes",
-        ),  # cumulative, not consecutive (docs/methods/pecan.md#pecan-patience)
+        # Cumulative, not consecutive (docs/methods/pecan.md#pecan-patience).
+        ([0.9, 0.1, 0.9, 0.1, 0.9], {"t_n": 3}, 6, "yes"),
         ([0.9, 0.9, 0.9, 0.9], {"t_n": 3}, 4, "yes"),
         ([0.9, 0.9, 0.97, 0.99], {"t_p": 0.98}, 5, "yes"),
         ([0.0] * 9, {"max_nodes": 4}, 4, "max-nodes"),
@@ -57,9 +51,8 @@ def test_stop_rules(p_yes, params, visited, reason):
     assert answer.stop_reason == reason
     assert [s.p_yes for s in answer.steps if s.p_yes is not None] == p_yes[: visited - 1] or reason != "yes"
     # The answer is always asked behind "Yes" in a second turn.
-    assert tools.reader.prompts[-1].endswith(
-        "[reply]Yes\n[user]Given the above information and question, answer the question as concisely as you can."
-    )
+    turn = "[reply]Yes\n[user]Given the above information and question, answer the question as concisely as you can."
+    assert tools.reader.prompts[-1].endswith(turn)
 
 
 def test_prompt_is_the_printed_one():

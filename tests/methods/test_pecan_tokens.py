@@ -41,10 +41,8 @@ def like_llama_3(texts):
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, byte_level])
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=2000, special_tokens=random_model.SPECIAL, initial_alphabet=alphabet, show_progress=False
-    )
-    tokenizer.train_from_iterator(texts, trainer)
+    settings = {"special_tokens": random_model.SPECIAL, "initial_alphabet": alphabet, "show_progress": False}
+    tokenizer.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=2000, **settings))
     return tokenizer
 
 
@@ -64,14 +62,6 @@ def model(request, tmp_path_factory):
 def words(model, ids):
     """The text of each token; line breaks apart from what they are joined to."""
     return [part for i in ids for part in re.findall(r"\n+|[^\n]+", model.text.decode([i])[0])]
-
-
-def test_the_tokenizer_of_this_test_joins_a_space_to_the_word_behind_it_and_a_line_break_to_a_full_stop(model):
-    if model.name != "like Llama 3":
-        pytest.skip("about the tokenizer that is made here")
-    ids = model.text.plain("* The garden.\n* The tea")
-    assert [model.text.decode([i])[0] for i in ids] == ["*", " The", " garden", ".\n", "*", " The", " tea"]
-    assert [model.text.decode([i])[0] for i in model.text.plain("* ")] == ["*", " "]
 
 
 @pytest.mark.parametrize("level", [2, 3])

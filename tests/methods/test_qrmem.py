@@ -30,13 +30,10 @@ def test_two_segments_become_one_graph():
     assert memory.edge_text(2) == "Velindra ; printed there ; Kelford"
     assert memory.document_summary == "about a poet"
     assert memory.notes == []
-    fused = asked(tools, about="Two parts of a document")
-    assert len(fused) == 2
-    assert (
-        f"Part 1:\n{FIRST}\n\nRelation in part 1: Ann Toren wrote it.\n\nPart 2:\n{SECOND}\n\n"
-        "Relation in part 2: It is a work of Toren."
-    ) in fused[0]
-    assert "[reply]* Is it the same work?\n[user]Answer these questions" in fused[1]
+    first, second = asked(tools, about="Two parts of a document")
+    assert f"Part 1:\n{FIRST}\n\nRelation in part 1: Ann Toren wrote it.\n\nPart 2:\n{SECOND}\n\n" in first
+    assert "Relation in part 2: It is a work of Toren." in first
+    assert "[reply]* Is it the same work?\n[user]Answer these questions" in second
 
 
 def test_a_question_like_one_in_the_pool_stays_out():
@@ -70,9 +67,7 @@ def test_without_update_nobody_asks_questions():
     memory, tools = build(update=False)
     assert not asked(tools, about=DOUBT)
     assert not asked(tools, about="Pay attention")
-    assert memory.questions == []
-    assert "winter" not in memory.names
-    assert len(memory.edges) == 2
+    assert (memory.questions, "winter" in memory.names, len(memory.edges)) == ([], False, 2)
     assert asked(tools, about="Two parts of a document"), "relations are fused all the same"
 
 

@@ -102,18 +102,11 @@ def test_profile_paper_finds_entities_with_stanza_and_the_default_with_rules(pre
     assert paper.origins["method.params.recogniser"] == "profile paper"
 
 
-def _said(**sets):
+def _said():
     """What the plan says of QRMeM with stanza."""
+    sets = {"method.recogniser": "stanza", "encoder": "minilm"}
     with pytest.raises(HarnessError) as caught:
-        plan_choices(
-            Choices(
-                method="qrmem",
-                dataset="pocket/musique",
-                model="random",
-                limit=1,
-                sets={"method.recogniser": "stanza", "encoder": "minilm", **sets},
-            )
-        )
+        plan_choices(Choices(method="qrmem", dataset="pocket/musique", model="random", limit=1, sets=sets))
     return "\n".join(caught.value.problems) if isinstance(caught.value, ConfigError) else str(caught.value)
 
 
@@ -130,8 +123,7 @@ def test_the_plan_says_what_stanza_needs_before_anything_is_loaded(monkeypatch, 
     (tmp_path / "en" / "ner").mkdir(parents=True)
     assert entities.missing("stanza") == ""
     assert entities.missing("rules") == ""
-    assert "run: pip install spacy, then python -m spacy download en_core_web_lg" in entities.missing(
-        "spacy:en_core_web_lg"
-    )
+    large = "spacy:en_core_web_lg"
+    assert "run: pip install spacy, then python -m spacy download en_core_web_lg" in entities.missing(large)
     here |= {"spacy", "en_core_web_lg"}
-    assert entities.missing("spacy:en_core_web_lg") == ""
+    assert entities.missing(large) == ""

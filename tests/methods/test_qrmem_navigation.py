@@ -23,9 +23,8 @@ def go(*replies, question=QUESTION, window=8192, text=TEXT, **params):
     rules += [Rule(when="Read the text below", reply="read"), Rule(when="from what you know", reply="guess")]
     tools = FakeTools(rules, window=window, similarity=encoder)
     method = QRMeM(QRMeMConfig(**{"reasoning_tokens": 20, **params}))
-    found = method.answer(
-        question, [Document("d", text)], [memory(encoder, **own, segments=SEGMENTS if text else []).to_index()], tools
-    )
+    index = memory(encoder, **own, segments=SEGMENTS if text else []).to_index()
+    found = method.answer(question, [Document("d", text)], [index], tools)
     asked = [p for p in tools.reader.prompts if "Read the text and answer" in p]
     return found, asked, encoder, tools
 
@@ -42,9 +41,8 @@ def spans(*numbers):
 
 
 def test_entities_that_the_question_does_not_name_are_reached():
-    answer, asked, encoder, _ = go(
-        no("It is by Toren, whose birthplace is missing."), no("The river is missing."), yes("the Une")
-    )
+    reasons = ("It is by Toren, whose birthplace is missing.", "The river is missing.")
+    answer, asked, encoder, _ = go(*map(no, reasons), yes("the Une"))
     assert (answer.text, answer.stop_reason) == ("the Une", "answered")
     # Velindra -> Toren brings segments 1 and 3; Toren -> Kelford brings segment 2.
     assert moves(answer) == [
@@ -246,16 +244,13 @@ def test_an_answer_is_no_longer_than_the_task_allows():
 
 
 def test_entity_trial():
-    answer, _, _, tools = go(
-        no("It is by Toren."), yes("the Une"), navigation="entity-trial", rules=choose("* Toren\n* the Une\n* Nobody")
-    )
+    rules = choose("* Toren\n* the Une\n* Nobody")
+    answer, _, _, tools = go(no("It is by Toren."), yes("the Une"), navigation="entity-trial", rules=rules)
     assert (answer.text, answer.stop_reason) == ("the Une", "answered")
     assert answer.shown == spans(0, 1, 2, 3), "the segments of Toren and of the Une; Velindra was not named again"
     (prompt,) = [p for p in tools.reader.prompts if "Choose the entities" in p]
-    assert (
-        "question: It is by Toren.\n\nEntities chosen so far:\n* Velindra\n\nOther entities of the document:\n* Toren\n* Kelford"
-        in prompt
-    )
+    assert "question: It is by Toren.\n\nEntities chosen so far:\n* Velindra\n\nOther entities of the" in prompt
+    assert "document:\n* Toren\n* Kelford" in prompt
     assert answer.steps[3].note == "Toren, Une"
 
 

@@ -4,8 +4,7 @@ from dataclasses import asdict
 
 import pytest
 
-from harness.cost.flops import CONVENTIONS, ModelShape
-from harness.cost.meter import Meter
+from harness.cost.flops import CONVENTIONS
 from harness.errors import RequestFailed, WindowExceeded
 from harness.llm.scripted import Rule
 from harness.types import Document
@@ -14,10 +13,9 @@ from methods.qrmem import QRMeM
 from methods.qrmem.config import QRMeMConfig
 from reports.figures.replay import Recorded, Trials
 from reports.figures.trials import requests
-from tests.methods.conftest import FakeTools
+from tests.methods.conftest import Counted, FakeTools
 from tests.methods.qrmem_graph import QUESTION, TEXT, Overlap, choose, memory, no, yes
 
-SHAPE = ModelShape(layers=2, width=8, heads=2, kv_heads=2, head_size=4, mlp=16, vocab=50)
 # What is read last tells which segments there are: 0 | 0, 1, 3 | all four.
 READ = [
     Rule(when="Text:\nVelindra is by Toren.\n\nThe text ends here", reply="one"),
@@ -28,13 +26,6 @@ READ = [
     Rule(when="Read the text below", reply="others"),
     Rule(when="from what you know", reply="guess"),
 ]
-
-
-class Counted(Meter):
-    """Books the events of a model that tells no shape as those of a small one."""
-
-    def record(self, event, shape):
-        super().record(event, SHAPE)
 
 
 def search(*replies, rules=(), **params):
@@ -113,13 +104,10 @@ def test_by_hand():
     assert record["prediction"] == "three"
     assert record["steps"][-1]["note"] == "ask: ?"
     told = recorded(1, 2)
-    found = [told.stop(record, Trials(most)) for most in range(4)]
-    assert [(f.answer, f.own, requests(record, f)) for f in found[:3]] == [
-        ("one", False, 2),
-        ("three", True, 3),
-        ("four", False, 4),
-    ]
-    assert found[3] is None, "the search was not recorded up to 3 updates, and had not ended by itself"
+    *found, beyond = [told.stop(record, Trials(most)) for most in range(4)]
+    stops = [(f.answer, f.own, requests(record, f)) for f in found]
+    assert stops == [("one", False, 2), ("three", True, 3), ("four", False, 4)]
+    assert beyond is None, "the search was not recorded up to 3 updates, and had not ended by itself"
 
 
 def test_without_recording_only_what_the_search_itself_tells_is_known():
@@ -143,12 +131,8 @@ def test_a_recording_that_fails_costs_nothing_else(monkeypatch):
     assert (record["prediction"], record["stop_reason"]) == ("three", "max trials")
     notes = [(s["action"], s["note"]) for s in record["steps"] if "server" in s["note"]]
     assert notes == [("stop", "not recorded: the server is gone"), ("study", "stop: not recorded: the server is gone")]
-    assert [recorded(1, 2).stop(record, Trials(most)) is None for most in range(4)] == [
-        True,
-        False,
-        True,
-        True,
-    ]
+    known = [most for most in range(4) if recorded(1, 2).stop(record, Trials(most)) is not None]
+    assert known == [1]
 
 
 def test_a_search_that_breaks_behind_the_stop_is_recorded_up_to_there():
@@ -156,13 +140,8 @@ def test_a_search_that_breaks_behind_the_stop_is_recorded_up_to_there():
     record = search(no("by?"), no("river?"), max_trials=1, record_stops=4)
     assert record["prediction"] == "three"
     assert record["steps"][-1]["note"].startswith("stop: recording ends: ")
-    assert [recorded(1, 4).stop(record, Trials(most)) is None for most in range(5)] == [
-        False,
-        False,
-        True,
-        True,
-        True,
-    ]
+    known = [most for most in range(5) if recorded(1, 4).stop(record, Trials(most)) is not None]
+    assert known == [0, 1]
 
 
 def test_a_segment_that_leaves_is_told():

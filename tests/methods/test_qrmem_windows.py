@@ -30,11 +30,10 @@ def test_lists_that_do_not_fit_the_window_are_cut_and_it_is_said():
         Rule(when=ENTITY, reply="none"),
     ]
     seen = []
+    sizes = {"entity_tokens": 20, "relation_tokens": 150, "question_tokens": 150}
     for window in range(200, 640, 10):
         try:
-            memory, tools = build(
-                rules, text=text, window=window, entity_tokens=20, relation_tokens=150, question_tokens=150
-            )
+            memory, tools = build(rules, text=text, window=window, **sizes)
         except QuestionError:
             seen.append("refused")
             continue

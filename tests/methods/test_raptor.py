@@ -1,5 +1,6 @@
 """RAPTOR: chunks, clusters, trees and what is shown, with answers worked by hand."""
 
+import contextlib
 import os
 import random
 import subprocess
@@ -180,9 +181,8 @@ def test_summaries_are_asked_for_once_in_document_order_and_cut():
     for node in (i for i, level in enumerate(graph.level) if level == 2):
         below = graph.below(node)[0].tolist()
         assert below == sorted(below)
-        assert any(
-            "Text:\n" + "\n".join(graph.text[c] for c in below) + "\n\nThe text" in p for p in tools.reader.prompts
-        )
+        text = "\n".join(graph.text[c] for c in below)
+        assert any(f"Text:\n{text}\n\nThe text" in p for p in tools.reader.prompts)
 
 
 def test_empty_summaries_are_left_out_and_told():
@@ -191,7 +191,7 @@ def test_empty_summaries_are_left_out_and_told():
     (note,) = index["notes"]
     assert note.startswith("level 2: ")
     assert note.endswith("summaries were empty and are left out")
-    answer = shown_by(Graph.from_index(index), Vectors().encode(index["text"], "passage"), top_k=2)
+    answer, _ = shown_by(Graph.from_index(index), Vectors().encode(index["text"], "passage"), top_k=2)
     assert answer.steps[0].note == note
     assert [s.action for s in answer.steps] == ["start", "select", "select"]
 
@@ -275,12 +275,7 @@ def shown_by(graph, vectors=None, similarity=None, window=8192, **params):
     values = np.arange(len(graph.text))[::-1] if similarity is None else similarity
     tools = FakeTools([Rule(reply=" the reply ")], similarity=Fixed(values), window=window)
     index = {**graph.to_index(), "embeddings": vectors}
-    answer = Raptor(RaptorConfig(**params)).answer(QUESTION, [Document("d", TEXT)], [index], tools)
-    answer_tools.append(tools)
-    return answer
-
-
-answer_tools = []
+    return Raptor(RaptorConfig(**params)).answer(QUESTION, [Document("d", TEXT)], [index], tools), tools
 
 
 @pytest.mark.parametrize(
@@ -300,18 +295,18 @@ answer_tools = []
     ],
 )
 def test_what_is_shown_of_a_hand_made_tree(params, nodes, reason):
-    answer = shown_by(hand_made(), similarity=SIMILARITY, **params)
+    answer, tools = shown_by(hand_made(), similarity=SIMILARITY, **params)
     assert [s.node for s in answer.steps] == nodes
     assert answer.stop_reason == reason
     assert [s.scores["similarity"] for s in answer.steps] == pytest.approx([SIMILARITY[i] for i in nodes])
     assert [s.level for s in answer.steps] == [hand_made().level[i] for i in nodes]
     assert answer.text == "the reply"
     texts = [hand_made().text[i] for i in nodes]
-    assert not texts or "Text:\n" + "\n\n".join(texts) + "\n\nThe text ends here." in answer_tools[-1].reader.prompts[0]
+    assert not texts or "Text:\n" + "\n\n".join(texts) + "\n\nThe text ends here." in tools.reader.prompts[0]
 
 
 def test_chunks_are_spans_and_summaries_have_the_chunks_under_them_as_sources():
-    answer = shown_by(hand_made(), similarity=SIMILARITY, top_k=5)
+    answer, _ = shown_by(hand_made(), similarity=SIMILARITY, top_k=5)
     assert answer.shown == (
         Shown("span", "d", 0, 5),
         Shown("generated", "d", text="s5 y", sources=tuple(("d", *s) for s in SPANS[1:])),
@@ -325,11 +320,9 @@ def test_chunks_are_spans_and_summaries_have_the_chunks_under_them_as_sources():
 def test_the_window_ends_the_list():
     seen = []
     for window in range(40, 90):
-        try:
-            answer = shown_by(hand_made(), similarity=SIMILARITY, window=window)
-        except QuestionError:
-            continue
-        seen.append((len(answer.steps), answer.stop_reason))
+        with contextlib.suppress(QuestionError):
+            answer, _ = shown_by(hand_made(), similarity=SIMILARITY, window=window)
+            seen.append((len(answer.steps), answer.stop_reason))
     assert seen[0] == (0, "window: not even one node fits")
     assert [n for n, _ in seen] == sorted(n for n, _ in seen)
     assert {n for n, _ in seen} == set(range(8))

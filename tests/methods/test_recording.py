@@ -1,19 +1,14 @@
 """Recording what other stops would have answered changes nothing, and what it records is what those runs would do."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 
-from harness.config.layers import Choices
 from harness.cost.flops import Flops
-from harness.engine.plan import plan_choices
-from harness.engine.progress import Silent
-from harness.engine.runner import run as run_plan
 from harness.errors import ModelOutputError
 from harness.llm.scripted import Rule
-from harness.storage.run_folder import read_run
 from harness.storage.summary import summarise
-from tests.methods.conftest import FakeTools
+from tests.methods.conftest import Counted, FakeTools
 from tests.methods.pecan_search import SUMMARY, attention, probes, run
 
 # The answer tells how far the search was when it was written. Order of visits: 4, 5 | 3, 1, 2, 0 (test_pecan.py).
@@ -77,9 +72,8 @@ def test_a_recorded_search_is_the_search_and_more(params, stop, end, reason, end
     assert [s.answer for s in answer.steps] == [None, *ANSWERS[:end]]
     assert [s.p_yes for s in answer.steps] == [None, *P_YES[:end]]
     assert [s.action for s in answer.steps[until:]] == ["study"] * (end - stop)
-    assert [s.note for s in answer.steps[until:]] == [""] * (end - stop - 1) + [f"recording ends: {ends}"] * (
-        end > stop
-    )
+    notes = [*[""] * (end - stop - 1), f"recording ends: {ends}"] if end > stop else []
+    assert [s.note for s in answer.steps[until:]] == notes
     assert set(tools.meter.usage()) - {"index"} == {"search", "answer"} | ({"study"} if end > 1 else set())
     assert set(plain_tools.meter.usage()) - {"index"} == {"search", "answer"}
 
@@ -151,87 +145,44 @@ def test_a_search_that_shows_nothing_is_recorded_too():
     assert usage(more, "search", "answer") == usage(tools, "search", "answer")
 
 
-# --- with the embedded model -------------------------------------------------------------------------------------------
+# --- what it costs ----------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def records(tmp_path_factory):
-    """Records of pecan on one question with the embedded model, by parameters; the graph is built once."""
-    folder = tmp_path_factory.mktemp("recording")
-
-    def make(**params):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("HARNESS_HOME", str(folder))
-            patch.setenv("HARNESS_CACHE", str(folder / "cache"))
-            sets = {f"method.{k}": v for k, v in {"t_p": 0.0, **params}.items()}
-            # Short summaries: writing them takes most of the time, and what they say does not matter here.
-            more = {"dataset.tokens": 300, "dataset.questions": 1, "method.reserve": 60}
-            choices = Choices(method="pecan", dataset="pocket/musique", profile="pocket", sets={**sets, **more})
-            (found,) = read_run(
-                run_plan(plan_choices(choices), folder, command=["x"], progress=Silent()).folder
-            ).records
-        assert found["error"] is None
-        return found
-
-    return make
+def counted(**params):
+    """The steps of a search, and its usage by the sizes of a small model."""
+    meter = Counted("answer")
+    answer, _, _ = run([], FakeTools(REPLIES, probes(*P_YES), attention), meter=meter, **params)
+    return answer.steps, meter.usage()
 
 
-def spent(record, *phases):
-    return sum((Flops(record["usage"][phase]["flops"]) for phase in phases), Flops())
+def spent(used, *phases):
+    return sum((Flops(used[phase]["flops"]) for phase in phases), Flops())
 
 
-def stop_flops(step):
-    return Flops(step["flops"]) + step["answer_flops"]
+def test_a_recorded_stop_costs_what_a_run_costs_that_stops_there():
+    steps, used = counted(t_n=2, record_stops=9)
+    asked = [step for step in steps if step.p_yes is not None]
+    yes = [step for step in asked if step.p_yes > 0.5]
+    for t_n, step in enumerate(yes, 1):
+        theirs, other = counted(t_n=t_n)
+        assert step.flops == theirs[-1].flops == spent(other, "search")
+        assert Flops(step.flops) + step.answer_flops == spent(other, "search", "answer")
+    assert {phase: spent(used, phase) for phase in ("search", "answer")} == {
+        "search": yes[1].flops, "answer": yes[1].answer_flops
+    }  # fmt: skip
+    # All the rest is study: the answers beside the run's own, and the search behind the stop.
+    beside = [Flops(step.answer_flops) for step in asked if step is not yes[1]]
+    assert spent(used, "study") == sum(beside, Flops(asked[-1].flops) - yes[1].flops)
 
 
-def cost(record):
-    """Usage of search and answer without seconds; whether the encoder was loaded already makes no difference."""
-    return {p: {k: v for k, v in record["usage"][p].items() if k != "seconds"} for p in ("search", "answer")}
-
-
-def test_the_embedded_model_answers_and_spends_the_same_with_and_without_recording(records):
-    # Above t_p 0 every probe is a Yes, whatever the model has learnt: the stop is at the second one.
-    plain, found = records(t_n=2), records(t_n=2, record_stops=4)
-    until = len(plain["steps"])
-    assert (found["prediction"], found["stop_reason"], found["shown"]) == (
-        plain["prediction"],
-        "yes",
-        plain["shown"],
-    )
-    assert [{**s, "answer": None, "answer_flops": {}} for s in found["steps"][:until]] == plain["steps"]
-    assert cost(found) == cost(plain)
-    asked = [s for s in found["steps"] if s["p_yes"] is not None]
-    assert [s["action"] for s in asked[2:]] == ["study", "study"]
-    # The plain run's own account: search up to the last probe, and the answer.
-    assert plain["steps"][-1]["flops"] == spent(plain, "search")
-    assert stop_flops(asked[1]) == spent(plain, "search", "answer")
-    # Every other stop: what a run with that t_n answers, shows and spends, to the last FLOP.
-    for t_n in (1, 4):
-        other, step = records(t_n=t_n), asked[t_n - 1]
-        assert step["answer"] == other["prediction"]
-        assert step["flops"] == other["steps"][-1]["flops"] == spent(other, "search")
-        assert stop_flops(step) == spent(other, "search", "answer")
-        assert [s["node"] for s in other["steps"]] == [s["node"] for s in found["steps"][: until + t_n - 2]]
-    # All the rest is study: three answers beside the run's own, and the search behind the stop.
-    answers = [Flops(s["answer_flops"]) for i, s in enumerate(asked) if i != 1]
-    beside = sum(answers, Flops(asked[-1]["flops"]) - asked[1]["flops"])
-    assert spent(found, "study") == beside
-
-
-def test_probes_are_booked_as_their_own_part_of_the_search(records):
-    found = records(t_n=2, record_stops=4)
-    asked = [s for s in found["steps"] if s["p_yes"] is not None]
-    for phase, probed in (("search", asked[:2]), ("study", asked[2:])):
-        told = found["usage"][phase]["probes"]
-        assert told["requests"] == len(probed) == 2
-        assert told["flops"]["full"] == pytest.approx(sum(s["probe_flops"]["full"] for s in probed))
-        assert 0 < told["flops"]["full"] < 0.5 * found["usage"][phase]["flops"]["full"]
-        assert told["tokens"] == 4  # <|end|> and <|assistant|>, twice
-    assert "probes" not in found["usage"]["answer"]
-    assert summarise([found], [])["usage"]["search"]["probes"] == found["usage"]["search"]["probes"]
-
-
-def test_steps_survive_the_way_to_disk(records):
-    found = records(t_n=2, record_stops=4)
-    keys = set(asdict(search()[0].steps[0]))
-    assert all(set(step) == keys for step in found["steps"])
+def test_probes_are_booked_as_their_own_part_of_the_search():
+    steps, used = counted(t_n=2, record_stops=9)
+    asked = [step for step in steps if step.p_yes is not None]
+    for phase, probed in (("search", asked[:3]), ("study", asked[3:])):
+        told = used[phase]["probes"]
+        assert (told["requests"], told["tokens"]) == (len(probed), len(probed))
+        assert told["flops"] == sum((Flops(step.probe_flops) for step in probed), Flops())
+        assert 0 < told["flops"]["full"] < 0.5 * used[phase]["flops"]["full"]
+    assert "probes" not in used["answer"]
+    row = {"question_id": "q", "document_ids": ["d"], "scores": {}, "usage": used, "truncated": None, "error": None}
+    assert summarise([{**row, "notes": {}}], [])["usage"]["search"]["probes"] == used["search"]["probes"]

@@ -37,11 +37,6 @@ def _pieces(monkeypatch):
     monkeypatch.setattr(scripted, "_TOKEN", PIECES)
 
 
-class Tools(FakeTools):
-    def reranker(self, role="reranker"):
-        return ByLength()
-
-
 def chunked(kind, **more):
     return kind(kind.Config(**{"chunk_tokens": 50, "k": 3, **more}))
 
@@ -67,9 +62,9 @@ ROWS = {
 }
 
 
-def answered(method, text, encoder=None):
+def answered(method, text):
     replies = [Rule(when="Action:", reply="Action: 0"), Rule(reply="Mira")]
-    tools = Tools(replies, compressor=Table(), similarity=encoder or Vectors(), window=16_384)
+    tools = FakeTools(replies, compressor=Table(), similarity=Vectors(), reranker=ByLength(), window=16_384)
     document, question = Document("d", text), Question("q", "\u6821\u957f\u662f\u8c01 word7?", ("d",))
     index = method.index(document, tools) if method.scope == "document" else {}
     json.dumps({k: v for k, v in index.items() if not isinstance(v, np.ndarray)})
@@ -89,10 +84,8 @@ def test_every_row_answers_from_what_is_in_the_text(row, text):
     for shown in told.shown:
         if shown.kind == "span":
             assert 0 <= shown.start < shown.end <= len(text)
-            assert any(
-                text[shown.start : shown.end].strip() in " ".join(p.split()) or text[shown.start : shown.end] in p
-                for p in prompts
-            )
+            part = text[shown.start : shown.end]
+            assert any(part.strip() in " ".join(p.split()) or part in p for p in prompts)
     assert told.stop_reason
 
 

@@ -16,6 +16,7 @@ from methods.retrieval import RetrievalConfig
 from methods.self_route import SelfRoute
 from methods.window import FullContext
 
+MARKS = ("\n", "?", "!", ".", ",")
 PRESETS = {
     "full-context": (FullContext, {}),
     "full-context-8k": (FullContext, {"max_tokens": 8192}),
@@ -30,10 +31,7 @@ PRESETS = {
     "longllmlingua-2k": (LongLLMLingua, {"contexts": "titled-lines", "target_tokens": 2000}),
     "longllmlingua-2k-chunks": (LongLLMLingua, {"contexts": "lines", "target_tokens": 2000}),
     "llmlingua-2": (LLMLingua2, {"contexts": "titled-lines", "target_tokens": 2000}),
-    "llmlingua-2-longbench": (
-        LLMLingua2,
-        {"target_tokens": 2000, "force_tokens": ("\n", "?", "!", ".", ","), "drop_consecutive": True},
-    ),
+    "llmlingua-2-longbench": (LLMLingua2, {"target_tokens": 2000, "force_tokens": MARKS, "drop_consecutive": True}),
     "selective-context": (SelectiveContext, {"target_tokens": 2000}),
 }
 
@@ -46,6 +44,7 @@ def test_presets(name):
     assert kind.Config(**found.params) == kind.Config(**changed)
 
 
+BLIND = {"progress_control": False}
 OBSERVED = {"rule": "observed", "budget": 100, "last": 32, "width": 7}
 REFUSED = [
     (BoundedCacheConfig, {**OBSERVED, "width": 4}, "set an odd one"),
@@ -61,11 +60,7 @@ REFUSED = [
     (RetrievalConfig, {"chunks": "sentences"}, "chunk_sentences goes with chunks=sentences"),
     (RetrievalConfig, {"chunk_sentences": 6}, "chunk_sentences goes with chunks=sentences"),
     (RetrievalConfig, {"chunks": "packed", "chunk_sentences": 1}, "chunk_sentences goes with chunks=sentences"),
-    (
-        config.LinguaConfig,
-        {"contexts": "titled-lines", "chunk_tokens": 100},
-        "chunk_tokens cuts nothing with contexts=",
-    ),
+    (config.LinguaConfig, {"contexts": "titled-lines", "chunk_tokens": 9}, "chunk_tokens cuts nothing with contexts="),
     (config.LinguaConfig, {"context_budget": "exit()"}, "an operator and a number"),
     (config.LinguaConfig, {"context_budget": "/0"}, "an operator and a number"),
     (config.LinguaConfig, {"rate": 1.5}, "less than or equal to 1"),
@@ -76,12 +71,8 @@ REFUSED = [
     (config.SelectiveConfig, {"reduce_ratio": 1.0}, "less than 1"),
     (config.SelectiveConfig, {"level": "phrase"}, "'token' or 'sentence'"),
     (PecanConfig, {"attention": False, "similarity": False}, "\nsimilarity\n.*no node can be chosen; keep one of the"),
-    (PecanConfig, {"progress_control": False}, "\nprogress_control\n.*say how many with method.max_nodes=N"),
-    (
-        PecanConfig,
-        {"progress_control": False, "max_nodes": 3, "record_stops": 2},
-        "\nrecord_stops\n.*without progress control no probe is made",
-    ),
+    (PecanConfig, BLIND, "\nprogress_control\n.*say how many with method.max_nodes=N"),
+    (PecanConfig, {**BLIND, "max_nodes": 3, "record_stops": 2}, "\nrecord_stops\n.*without progress control no probe"),
     (PecanConfig, {"record_t_p": 0.9}, "\nrecord_t_p\n.*add method.record_stops=N"),
     (PecanConfig, {"record_stops": 0}, "\nrecord_stops\n.*greater than or equal to 1"),
     (PecanConfig, {"record_stops": 1, "record_t_p": 1.5}, "\nrecord_t_p\n.*less than or equal to 1"),

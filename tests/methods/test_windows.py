@@ -83,19 +83,13 @@ def slide(replies, text="w0 w1 w2 w3 w4 w5 w6 w7 w8 w9", task=None, window=8192,
 
 
 def test_the_first_answer_that_is_no_refusal():
-    replies = {
-        "w0": "Unanswerable.",
-        "w2": "This is unanswerable here",
-        "w4": "Mira",
-        "w6": "Tal",
-        "w8": "unanswerable",
-    }
+    said = ("Unanswerable.", "This is unanswerable here", "Mira", "Tal", "unanswerable")
+    replies = {f"w{2 * i}": reply for i, reply in enumerate(said)}
     shown, told, tools = slide(replies)
     assert [part.split() for part in shown] == [[f"w{i}", f"w{i + 1}"] for i in range(0, 10, 2)]
     assert (told.text, told.stop_reason) == ("Mira", "window 3 of 5")
-    assert [(s.action, s.node, s.tokens, s.note) for s in told.steps] == [
-        ("window", i, 2, said) for i, said in enumerate(replies.values())
-    ]
+    steps = [(s.action, s.node, s.tokens, s.note) for s in told.steps]
+    assert steps == [("window", i, 2, reply) for i, reply in enumerate(said)]
     assert len(tools.reader.prompts) == 5  # table 6 of QRMeM: five requests a question
     assert all(p.count("Answer 'unanswerable' where the text does not say.") == 2 for p in tools.reader.prompts)
     assert told.truncated is None
