@@ -51,10 +51,8 @@ class FakeSession:
 
     def feed(self, text):
         self.model.first_prompts.setdefault(self.role, {"text": text, "ids": [1, 2]})
-        new = len(text.split())
-        self.meter.record(
-            Event(self.role, self.model.name, self.meter.current_phase, "prefill", new, seconds=random.random()), SHAPE
-        )
+        new, phase = len(text.split()), self.meter.current_phase
+        self.meter.record(Event(self.role, self.model.name, phase, "prefill", new, seconds=random.random()), SHAPE)
 
 
 class Words(Method):
@@ -159,20 +157,10 @@ class World:
 def make_plan(dataset=None, method=None, *, limit=None, view="document", seed=0, failed="zero"):
     method = method or Words(Words.Config())
     model = ModelConfig(name="fake", backend="scripted")
+    params, asked = method.config.model_dump(), {"instruction": "Answer.", "max_answer_tokens": 8}
     config = RunConfig(
-        method=MethodChoice(
-            name="words",
-            implementation="fakes:Words",
-            view=view,
-            params=method.config.model_dump(),
-        ),
-        dataset=Data(
-            name="tiny",
-            format="tiny",
-            instruction="Answer.",
-            max_answer_tokens=8,
-            scorers=(SCORER, "evidence_recall"),
-        ),
+        method=MethodChoice(name="words", implementation="fakes:Words", view=view, params=params),
+        dataset=Data(name="tiny", format="tiny", scorers=(SCORER, "evidence_recall"), **asked),
         model=model,
         encoder=EncoderConfig(name="none", source="none"),
         seed=seed,
@@ -184,7 +172,7 @@ def make_plan(dataset=None, method=None, *, limit=None, view="document", seed=0,
         origins={"seed": "default"},
         method=method,
         dataset=dataset or World().dataset(),
-        task=Task(instruction="Answer.", max_answer_tokens=8),
+        task=Task(**asked),
         models={"reader": model},
         encoders={},
         facts={"reader": {"weights": "fake"}},

@@ -46,9 +46,8 @@ def tiny(questions=80, documents=40):
 def plan(name, method, dataset, **more):
     made = make_plan(dataset, method, **more)
     choice = made.config.method.model_copy(update={"name": name})
-    return replace(
-        made, config=made.config.model_copy(update={"method": choice}), folder=f"tiny/{name}--fake--01234567"
-    )
+    config = made.config.model_copy(update={"method": choice})
+    return replace(made, config=config, folder=f"tiny/{name}--fake--01234567")
 
 
 def fight(out, methods, rules=None, dataset=None, **more):
@@ -111,9 +110,8 @@ def test_a_duel_that_goes_on_gives_the_same_verdict(tmp_path, parallel):
     # what a whole run recorded is not asked again, and changes nothing
     done = Right()
     go(plan("good", Right(), tiny()), tmp_path / "b")
-    assert [p.values() for p in fight(tmp_path / "b", {"good": done, "bad": Right(wrong)}).pairs] == [
-        p.values() for p in whole.pairs
-    ]
+    over = fight(tmp_path / "b", {"good": done, "bad": Right(wrong)})
+    assert [p.values() for p in over.pairs] == [p.values() for p in whole.pairs]
     assert done.asked == []
 
 
@@ -121,11 +119,8 @@ def test_a_method_leaves_when_all_its_pairs_are_settled(tmp_path):
     some = [n for n in range(80) if n % 9 == 0]
     methods = {"one": Right(), "two": Right(some), "bad": Right(range(80))}
     outcome = fight(tmp_path, methods)
-    assert [(p.a, p.b, p.settled_by) for p in outcome.pairs] == [
-        ("one", "two", "all"),
-        ("one", "bad", "level"),
-        ("two", "bad", "level"),
-    ]
+    settled = [(p.a, p.b, p.settled_by) for p in outcome.pairs]
+    assert settled == [("one", "two", "all"), ("one", "bad", "level"), ("two", "bad", "level")]
     assert len(methods["one"].asked) == len(methods["two"].asked) == 80
     assert len(methods["bad"].asked) < 60
     assert "one and two are not settled" in outcome.pairs[0].sentence

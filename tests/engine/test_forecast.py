@@ -8,11 +8,15 @@ import pytest
 
 from harness.cli.forecast_table import one_line, table
 from harness.config.layers import Choices
-from harness.cost.flops import DEFAULT, ModelShape, flops
+from harness.cost.events import Event
+from harness.cost.flops import DEFAULT, flops
 from harness.engine.forecast import FRAME, Forecast, forecast
 from harness.engine.plan import plan_choices
 from harness.method.hooks import Reads
 from harness.types import Document, Example, Gold, Question, Support
+from tests.engine.fakes import SHAPE
+from tests.made_up import write_rows
+from tests.reports.build import record
 
 # Three questions on two documents of 400 and 800 bytes: 100 and 200 tokens.
 DOCUMENTS = {"a": Document("a", "x" * 400), "b": Document("b", "y" * 800)}
@@ -38,30 +42,11 @@ def usage(tokens, full, **more):
 def store(folder, plan, records, documents=()):
     """A run folder with such records, and an index of 1,000 tokens and 5 TFLOPs a document."""
     folder.mkdir(parents=True)
-    config = plan.config.model_dump(mode="json")
-    (folder / "run.yaml").write_text(json.dumps({"config": config}))
-    rest = {
-        "document_ids": [],
-        "prediction": "",
-        "scores": {},
-        "shown": [],
-        "stop_reason": "",
-        "steps": [],
-    }
-    rows = [
-        {
-            "question_id": q,
-            "usage": u,
-            "error": None if u else {"type": "E", "message": ""},
-            "truncated": None,
-            "notes": {},
-            **rest,
-        }
-        for q, u in records
-    ]
-    (folder / "records.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "run.yaml").write_text(json.dumps({"config": plan.config.model_dump(mode="json")}))
+    rows = [record(0, 0.0 if used else None, question_id=q, usage=used) for q, used in records]
     built = [{"document_id": d, "key": d, "status": "built", "usage": usage(1000, 5e12)} for d in documents]
-    (folder / "documents.jsonl").write_text("".join(json.dumps(row) + "\n" for row in built))
+    write_rows(folder / "records.jsonl", rows)
+    write_rows(folder / "documents.jsonl", built)
 
 
 def test_unknown_is_said_and_no_number_is_made_up(plan, tmp_path):
@@ -165,7 +150,6 @@ def test_declared_reading_is_counted_by_the_formulas(plan, tmp_path):
         told.append((tokens, room))
         return Reads(shown=2 * tokens, requests=2)
 
-    shape = ModelShape(layers=2, width=8, heads=2, kv_heads=1, head_size=4, mlp=16, vocab=50)
     reader = plan.config.model.model_copy(update={"package": None, "source": str(tmp_path / "model")})
     keys = ("num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim")
     sizes = dict(zip((*keys, "intermediate_size", "vocab_size"), (2, 8, 2, 1, 4, 16, 50), strict=True))
@@ -173,26 +157,17 @@ def test_declared_reading_is_counted_by_the_formulas(plan, tmp_path):
     (tmp_path / "model" / "config.json").write_text(json.dumps(sizes))
     (tmp_path / "model" / "model.safetensors").write_bytes(b"")
     task = plan.task.model_copy(update={"instruction": "i" * 40, "max_answer_tokens": 10})
-    made = replace(
-        indexed(plan, reads=reads, scope="none"),
-        task=task,
-        models={"reader": reader},
-        facts={"reader": {"window": 1000, "weights": "those here"}},
-    )
+    facts = {"reader": {"window": 1000, "weights": "those here"}}
+    made = replace(indexed(plan, reads=reads, scope="none"), task=task, models={"reader": reader}, facts=facts)
     found = forecast(made, tmp_path / "results")
     # The frame of question n: its own words and twice the instruction of 10 tokens, and "Who?" n times.
     frames = [FRAME + 20 + n for n in range(3)]
     assert told == [(text, 1000 - frame - 10) for text, frame in zip((100, 100, 300), frames, strict=True)]
     prompts = [frame + text for text, frame in zip((100, 100, 300), frames, strict=True)]
     assert found.tokens == sum(2 * (prompt + 10) for prompt in prompts)
-    from harness.cost.events import Event
-
-    full = sum(
-        2
-        * (flops(Event("", "", "answer", "prefill", p), shape) + flops(Event("", "", "answer", "decode", 10, p), shape))
-        for p in prompts
-    )
-    assert found.tflops == pytest.approx(full / 1e12)
+    asked = [Event("", "", "answer", "prefill", p) for p in prompts]
+    asked += [Event("", "", "answer", "decode", 10, p) for p in prompts]
+    assert found.tflops == pytest.approx(2 * sum(flops(event, SHAPE) for event in asked) / 1e12)
     assert found.how.startswith("declared")
     unknown = replace(made, models={})
     assert (forecast(unknown, tmp_path / "results").tflops, forecast(unknown, tmp_path).tokens) == (None, found.tokens)
@@ -230,9 +205,8 @@ def test_the_table_sums_what_is_known_and_says_what_is_not():
     assert lines[4].split()[:4] == ["together", "38", "12.3k", "0.5"]
     assert "without the 1 row with something unknown" in lines[4]
     assert "unknown" in table("", rows[1:]).splitlines()[3]
-    assert (
-        one_line("s", rows, 1) == "suite s: 2 rows, 38 questions to answer, 12.3k tokens, 0.5 TFLOPs (each row: --plan)"
-    )
+    told = "suite s: 2 rows, 38 questions to answer, 12.3k tokens, 0.5 TFLOPs (each row: --plan)"
+    assert one_line("s", rows, 1) == told
 
 
 def test_a_suite_says_what_it_will_cost_runs_and_names_what_did_not(here, configs, tmp_path):

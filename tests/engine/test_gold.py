@@ -45,12 +45,11 @@ def test_poisoned_gold_changes_no_prediction(method, dataset, tmp_path, monkeypa
             raise
         pytest.skip(str(e))
     marks_too = plan.config.method.view != "evidence"
-    examples = tuple(
-        replace(e, gold=poisoned(e.gold, e.question.document_ids[0], marks_too)) for e in plan.dataset.examples
-    )
+    asked = [(e, poisoned(e.gold, e.question.document_ids[0], marks_too)) for e in plan.dataset.examples]
+    examples = tuple(replace(example, gold=gold) for example, gold in asked)
     scorers = plan.config.dataset.model_copy(update={"scorers": ("longbench.qa_f1_score",)})
-    config = plan.config.model_copy(update={"dataset": scorers})
-    clean = predictions(replace(plan, config=config), tmp_path / "clean", monkeypatch)
-    poison = replace(plan, config=config, dataset=replace(plan.dataset, examples=examples))
+    plan = replace(plan, config=plan.config.model_copy(update={"dataset": scorers}))
+    clean = predictions(plan, tmp_path / "clean", monkeypatch)
+    poison = replace(plan, dataset=replace(plan.dataset, examples=examples))
     assert predictions(poison, tmp_path / "poisoned", monkeypatch) == clean
     assert len(clean) == questions

@@ -17,13 +17,8 @@ USAGE = {"tokens_in": 900, "tokens_out": 100, "seconds": 2.0}
 def stored(out, name, method="words", dataset="tiny", **more):
     folder = out / dataset / name
     folder.mkdir(parents=True)
-    config = {
-        "method": {"name": method},
-        "dataset": {"name": dataset, "scorers": ["s"]},
-        "model": {"name": "fake"},
-        "seed": 0,
-    }
-    (folder / "run.yaml").write_text(json.dumps({"config": config}))
+    config = {"method": {"name": method}, "dataset": {"name": dataset, "scorers": ["s"]}, "model": {"name": "fake"}}
+    (folder / "run.yaml").write_text(json.dumps({"config": {**config, "seed": 0}}))
     index = {"usage": {"index": {"tokens_in": 1000, "tokens_out": 0, "seconds": 1.0}}}
     summary = {"n_total": 12, "n_failed": 2, "usage": {"answer": USAGE}, "index": index, "scores": {}, "errors": {}}
     (folder / "summary.json").write_text(json.dumps(summary))

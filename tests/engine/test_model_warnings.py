@@ -1,5 +1,6 @@
 """What is said of the embedded models, and the warning about skills that a card does not vouch for."""
 
+import shutil
 import sys
 from dataclasses import replace
 
@@ -20,6 +21,9 @@ from tests.pocket import tiny_model
 
 READER = {"name": "pocket-llama", "package": "pocket", "package_path": "model", "embedded": True}
 RANDOM = {"name": "random-llama", "backend": "random", "embedded": True}
+MADE_FOR_IT = "pocket-llama is the embedded model, made for the synthetic world (pocket/*)"
+PLUMBING = "pocket-llama is trained on pocket/* only: on {} it shows plumbing, no method's quality"
+NOISE = "random-llama is a random model: its answers are noise"
 
 
 @pytest.mark.parametrize(
@@ -40,24 +44,12 @@ def test_the_ticket(model, line):
 @pytest.mark.parametrize(
     ("model", "dataset", "sentence"),
     [
-        (
-            READER,
-            ("pocket/musique", "pocket"),
-            "pocket-llama is the embedded model, made for the synthetic world (pocket/*)",
-        ),
-        (READER, ("my-world", "pocket"), "pocket-llama is the embedded model, made for the synthetic world (pocket/*)"),
-        (
-            READER,
-            ("musique", "musique"),
-            "pocket-llama is trained on pocket/* only: on musique it shows plumbing, no method's quality",
-        ),
-        (
-            READER,
-            ("pocket/mine", "musique"),  # a name says nothing about where the rows are from
-            "pocket-llama is trained on pocket/* only: on pocket/mine it shows plumbing, no method's quality",
-        ),
-        (RANDOM, ("pocket/musique", "pocket"), "random-llama is a random model: its answers are noise"),
-        (RANDOM, ("musique", "musique"), "random-llama is a random model: its answers are noise"),
+        (READER, ("pocket/musique", "pocket"), MADE_FOR_IT),
+        (READER, ("my-world", "pocket"), MADE_FOR_IT),
+        (READER, ("musique", "musique"), PLUMBING.format("musique")),
+        (READER, ("pocket/mine", "musique"), PLUMBING.format("pocket/mine")),  # a name says not where rows are from
+        (RANDOM, ("pocket/musique", "pocket"), NOISE),
+        (RANDOM, ("musique", "musique"), NOISE),
     ],
 )
 def test_the_caveat_of_a_stored_run(model, dataset, sentence):
@@ -98,12 +90,8 @@ def weights(tmp_path_factory):
 @pytest.fixture
 def model(weights, tmp_path, monkeypatch):
     """A model that a package carries, with a card for the skill "answer" alone."""
-    (tmp_path / "carrier").mkdir()
+    folder = shutil.copytree(weights, tmp_path / "carrier" / "weights")
     (tmp_path / "carrier" / "__init__.py").write_text("")
-    folder = tmp_path / "carrier" / "weights"
-    folder.mkdir()
-    for file in weights.iterdir():
-        (folder / file.name).write_bytes(file.read_bytes())
     card = cards.new(folder)
     cards.write(replace(card, skills={"answer": "0"}, prompts=[*prompt_digests({"answer": "Answer."}).values()]))
     monkeypatch.syspath_prepend(tmp_path)

@@ -9,11 +9,13 @@ from harness.config.layers import Choices
 from harness.config.suites import read
 from harness.cost.flops import ModelShape
 from harness.engine.forecast import Cost
+from harness.engine.manifest import amounts_of, shape_of_role
 from harness.engine.numbers_from_runs import cost_of, nearest, settle, visited
 from harness.engine.plan import plan_choices
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
 from methods.raptor.method import Raptor
+from tests.reports.build import record
 
 LLAMA = ModelShape(layers=32, width=4096, heads=32, kv_heads=8, head_size=128, mlp=14336, vocab=128256)
 # GARLIC's TFLOPs a question (GARLIC, table 1) and X of the two captions, by data set.
@@ -69,18 +71,18 @@ def planned(method, **sets):
 def source(plan, tokens, flops, uncounted=0):
     """Two answered questions and a failed one; each answered one wrote 4 tokens."""
 
-    def row(n, read, error=None):
-        one = {"tokens_in": read, "tokens_out": 0, "flops": {"all-params": flops}, "uncounted": uncounted}
-        answer = {"tokens_in": 0, "tokens_out": 4, "flops": {"all-params": flops}, "uncounted": 0}
-        study = {"tokens_in": 10**6, "tokens_out": 0, "flops": {"all-params": 1e18}, "uncounted": 0}
-        return {
-            "question_id": f"q{n}",
-            "error": error,
-            "usage": {"search": one, "answer": answer, "study": study},
-            "steps": [],
-        }
+    def phase(read, wrote, full, unknown=0):
+        return {"tokens_in": read, "tokens_out": wrote, "flops": {"all-params": full}, "uncounted": unknown}
 
-    records = [row(0, tokens[0]), row(1, tokens[1]), row(2, 10**6, {"type": "E", "message": ""})]
+    def row(n, read, score=0.0):
+        used = {
+            "search": phase(read, 0, flops, uncounted),
+            "answer": phase(0, 4, flops),
+            "study": phase(10**6, 0, 1e18),
+        }
+        return record(n, score, usage=used)
+
+    records = [row(0, tokens[0]), row(1, tokens[1]), row(2, 10**6, None)]
     return StoredRun(Path("r/pecan--m--1"), plan.config.model_dump(mode="json"), {}, records, [], {})
 
 
@@ -91,22 +93,12 @@ def test_search_and_answer_count_and_a_study_or_a_failed_question_does_not():
     made = settle(plan, {"k": ("pecan", run)})
     amount = made.amounts["k"]
     assert (amount["unit"], amount["mean"], amount["questions"], amount["failed"]) == ("TFLOPs", 0.0025, 2, 1)
-    cost = cost_of(65, 100, 4, ModelShape(**_shape(made)))
+    cost = cost_of(65, 100, 4, shape_of_role(made, "reader"))
     k = made.config.method.params["k"]
     gaps = [abs((cost(n).flops or 0) - 2.5e9) for n in (k - 1, k, k + 1)]
     assert gaps[1] == min(gaps)
     assert made.hash8 == planned("bm25-topx", **{"method.k": k}).hash8
     assert made.origins["method.params.k"] == amount["note"]
-
-
-def _shape(plan):
-    from dataclasses import asdict
-
-    from harness.engine.manifest import shape_of_role
-
-    shape = shape_of_role(plan, "reader")
-    assert shape is not None
-    return asdict(shape)
 
 
 def test_tokens_where_the_flops_of_the_source_are_unknown():
@@ -138,8 +130,6 @@ def test_a_run_that_visited_nothing_gives_no_number_of_nodes():
 
 
 def test_printed_numbers_say_so():
-    from harness.engine.manifest import amounts_of
-
     alone = plan_choices(Choices(method="bm25-topx", dataset="pocket/musique", limit=1))
     note = "k = 7, printed in the paper (configs/methods/bm25-topx.yaml, by_dataset)"
     assert amounts_of(alone) == {"k": {"value": 7, "note": note}}

@@ -4,6 +4,7 @@ import faulthandler
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -68,9 +69,8 @@ def test_records_equal_those_of_one_at_a_time(parallel, tmp_path, monkeypatch):
     assert rows(one.folder) == rows(many.folder)
     assert documents(one.folder) == documents(many.folder)
     assert sorted(method.built) == ["d0", "d1", "d2"], "each index is built by one of its questions"
-    assert {k: v for k, v in many.summary.items() if k not in ("usage", "index")} == {
-        k: v for k, v in one.summary.items() if k not in ("usage", "index")
-    }
+    told = [{k: v for k, v in run.summary.items() if k not in ("usage", "index")} for run in (one, many)]
+    assert told[0] == told[1]
     assert progress.notes == []
     assert progress.line().startswith("12/12 · 3 failed")
 
@@ -230,10 +230,7 @@ class Sized:
 def test_fewer_in_flight_than_asked_for_is_said(models, places, said):
     notes = []
     assert places_for(models, 16, notes.append) == places
-    assert len(notes) == len(said)
-    for note, expected in zip(notes, said, strict=True):
-        with pytest.raises(AssertionError, match=expected):
-            raise AssertionError(note)
+    assert [bool(re.search(*pair)) for pair in zip(said, notes, strict=True)] == [True] * len(said)
 
 
 def test_none_in_flight_is_refused(tmp_path):

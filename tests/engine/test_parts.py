@@ -86,21 +86,16 @@ def test_a_joined_document_keeps_titles_and_passages():
 def test_a_step_over_two_pieces_names_both():
     view = View.evidence([Document("a", TEXT)], [Support("a", 0, 4), Support("a", 20, 24)])
     across, inside = Shown("span", "a", 2, 8), Shown("span", "a", 6, 10)
-    steps = view.original(
-        Answer("", steps=(Step("read", shown=across), Step("read", shown=inside), Step("stop")))
-    ).steps
-    assert steps[0].shown is not None
-    assert steps[0].shown.sources == (("a", 2, 4), ("a", 20, 22))
-    assert steps[1].shown == Shown("span", "a", 20, 24)
-    assert steps[2].shown is None
+    steps = Step("read", shown=across), Step("read", shown=inside), Step("stop")
+    first, second, third = view.original(Answer("", steps=steps)).steps
+    assert first.shown.sources == (("a", 2, 4), ("a", 20, 22))
+    assert (second.shown, third.shown) == (Shown("span", "a", 20, 24), None)
 
 
+names = st.text(max_size=3).filter(lambda k: not k.startswith("__"))
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.text(max_size=3).filter(lambda k: not k.startswith("__")), inner, max_size=3)
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
     max_leaves=10,
 )
 arrays = st.sampled_from(
@@ -199,11 +194,8 @@ def test_a_log_gets_a_line_every_minute_of_a_long_index(monkeypatch):
     for second in range(0, 200, 10):
         clock[0] = second
         progress.part(second, 200, "chunks")
-    assert [line.rpartition(" · ")[2] for line in stream.getvalue().splitlines()] == [
-        "chunks 60/200",
-        "chunks 120/200",
-        "chunks 180/200",
-    ]
+    told = [line.rpartition(" · ")[2] for line in stream.getvalue().splitlines()]
+    assert told == ["chunks 60/200", "chunks 120/200", "chunks 180/200"]
 
 
 def test_a_notebook_gets_a_bar_with_the_same_line(capsys):
@@ -243,9 +235,8 @@ def test_a_score_is_left_to_the_result_and_nothing_repeats_a_row_that_was_stored
     progress.more(1)
     progress.done(record(1.0))
     progress.stop()
-    assert re.fullmatch(
-        r"bm25 on musique 2/2 · 2k tokens · 4 TFLOPs · \S+ m?s", stream.getvalue().split("\x1b[K")[-1].rstrip()
-    )
+    last = stream.getvalue().split("\x1b[K")[-1].rstrip()
+    assert re.fullmatch(r"bm25 on musique 2/2 · 2k tokens · 4 TFLOPs · \S+ m?s", last)
 
 
 class Closing(Terminal):
@@ -286,11 +277,8 @@ def test_a_later_start_says_what_had_changed():
 
 def test_git_state_is_that_of_its_own_checkout_only(tmp_path):
     def git(*words):
-        subprocess.run(
-            ["git", "-c", "user.name=n", "-c", "user.email=e", "-C", str(tmp_path), *words],
-            check=True,
-            capture_output=True,
-        )
+        call = ["git", "-c", "user.name=n", "-c", "user.email=e", "-C", str(tmp_path), *words]
+        subprocess.run(call, check=True, capture_output=True)
 
     assert manifest.git_state(tmp_path) is None
     git("init", "-q")

@@ -53,9 +53,8 @@ def loaded(monkeypatch):
 def grouped():
     """Four short texts that are answered, four long ones that do not fit; two of these without supporting marks."""
     data = World(questions=8, documents=1, words=("fine",) * 4 + ("window",) * 4).dataset()
-    golds = [
-        Gold(("w0",), () if n > 5 else (Support("d0", 0, 2),), {"length": 100 if n < 4 else 9000}) for n in range(8)
-    ]
+    marks = [(Support("d0", 0, 2),)] * 6 + [()] * 2
+    golds = [Gold(("w0",), mark, {"length": 100 if n < 4 else 9000}) for n, mark in enumerate(marks)]
     return replace(data, examples=tuple(replace(e, gold=g) for e, g in zip(data.examples, golds, strict=True)))
 
 

@@ -28,9 +28,8 @@ def test_a_whole_run(tmp_path):
     assert [r["question_id"] for r in stored.records] == [f"q{n}" for n in range(6)]
     assert plan.method.built == ["d0", "d1"]
     assert {"search", "answer"} == stored.records[0]["usage"].keys()
-    assert stored.records[0]["shown"] == [
-        {"kind": "span", "document_id": "d0", "start": 0, "end": 2, "text": "w0", "sources": []}
-    ]
+    shown = {"kind": "span", "document_id": "d0", "start": 0, "end": 2, "text": "w0", "sources": []}
+    assert stored.records[0]["shown"] == [shown]
     assert stored.records[0]["scores"]["evidence_recall"] == 1.0
     assert [(d["document_id"], d["status"]) for d in stored.documents] == [("d0", "built"), ("d1", "built")]
     assert stored.config == plan.config.model_dump(mode="json")

@@ -50,6 +50,10 @@ def fingerprint(index):
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
-if __name__ == "__main__":
+def main():
     made, _ = index_of(text_of(40), reduction=sys.argv[1], layers=2)
     print(fingerprint(made), max(made["level"]), made["level"].count(2))
+
+
+if __name__ == "__main__":
+    main()

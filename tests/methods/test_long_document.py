@@ -149,7 +149,7 @@ def test_a_stopped_index_goes_on_where_it_stopped(tmp_path):
 
 @pytest.mark.parametrize("form", ["rows", "official"])
 def test_a_story_that_thirty_questions_share_is_held_once(tmp_path, form):
-    text = "x" * 2_000_000  # as long as the longest story
+    text = "x" * 400_000
     names = [f"{n:040}" for n in range(3)]
     if form == "rows":
         with (tmp_path / "r.jsonl").open("w") as out:

@@ -2,10 +2,8 @@
 
 import contextlib
 import os
-import random
-import subprocess
-import sys
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -24,6 +22,7 @@ from methods.raptor import Raptor
 from methods.raptor import config as raptor_config
 from methods.raptor.config import RaptorConfig
 from methods.raptor.tree import clusters, in_order, keep
+from tests import forked
 from tests.methods.conftest import FakeTools
 from tests.methods.raptor_tree import Vectors, fingerprint, index_of, text_of
 
@@ -212,22 +211,24 @@ def test_what_numba_compiled_is_stored(tmp_path):
     keep([SimpleNamespace(kernel=kernel)], tmp_path / "file")  # cannot be written: compiled anew each time
 
 
-@pytest.mark.filterwarnings("default")  # what umap and numba say about themselves
-def test_umap_gives_the_same_tree_twice():
-    made, _ = index_of(text_of(40), reduction="umap", layers=2)
-    np.random.seed(None)
-    random.seed(None)
-    again, _ = index_of(text_of(40), reduction="umap", layers=2)
-    assert fingerprint(again) == fingerprint(made)
-    assert max(made["level"]) >= 2
-    assert 2 in made["level"]
+def test_umap_has_the_seed_and_one_thread(monkeypatch):
+    asked = []
+
+    def umap(**settings):
+        asked.append({name: settings[name] for name in ("metric", "random_state", "n_jobs")})
+        return SimpleNamespace(fit_transform=lambda points: points[:, : settings["n_components"]])
+
+    monkeypatch.setattr("methods.raptor.tree._umap", lambda: SimpleNamespace(UMAP=umap))
+    index_of(text_of(40), reduction="umap", seed=3)
+    assert asked
+    assert all(one == {"metric": "cosine", "random_state": 3, "n_jobs": 1} for one in asked)
 
 
 # numba compiles UMAP anew in every process, for 13 s of processor time.
 @pytest.mark.parametrize("reduction", ["pca", *(["umap"] if os.environ.get("HARNESS_THOROUGH") else [])])
-def test_every_process_makes_the_same_tree(reduction):
-    command = [sys.executable, "-m", "tests.methods.raptor_tree", reduction]
-    other = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+def test_every_process_makes_the_same_tree(reduction, tmp_path):
+    run = forked.start("tests.methods.raptor_tree", [reduction], Path.cwd(), tmp_path / "printed", os.environ)
+    _, other, _ = run.end()
     made, _ = index_of(text_of(40), reduction=reduction, layers=2)
     assert other.split() == [fingerprint(made), str(max(made["level"])), str(made["level"].count(2))]
     assert 2 in made["level"]
