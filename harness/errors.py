@@ -242,9 +242,6 @@ def raise_all(problems: Sequence[HarnessError]) -> None:
         )
 
 
-# --- the terminal ---
-
-
 class _Screen:
     """A text stream whose `write` escapes; all else is the stream's own."""
 

@@ -95,9 +95,6 @@ def _words() -> list[str]:
     return sorted({f"{start}{middle}{end}".lower() for start in STARTS for middle in MIDDLES for end in ends})
 
 
-# --- tasks: (draws, size) -> text -------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Niah:
     """Needles in a haystack; numbers of keys, of values of each key, and of keys asked for."""

@@ -61,6 +61,7 @@ def of_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Audit]:
 
 
 def _audit(name: str, group: Sequence[tuple[StoredRun, Rows]]) -> Audit:
+    """Find the gold answers of one data set that look wrong: for each question the reasons, with evidence."""
     runs = [run for run, _ in group]
     asked = {record["question_id"] for run in runs for record in run.records}
     examples = {q: example for _, rows in group for q, example in rows.examples.items() if q in asked}
@@ -78,7 +79,7 @@ def _audit(name: str, group: Sequence[tuple[StoredRun, Rows]]) -> Audit:
     suspects = {}
     for question, example in examples.items():
         found = {
-            "methods agree": _agreed(answers.get(question, ()), example.gold.answers, evidence[question]),
+            "methods agree": _majority_answer(answers.get(question, ()), example.gold.answers, evidence[question]),
             "not in the evidence": _opening(evidence[question]) * (verbatim and question in absent),
             "gold contradicts": _contradiction(example.gold.answers),
             "duplicate": twice.get(question, ""),
@@ -106,8 +107,8 @@ def differ(a: Sequence[str], b: Sequence[str]) -> bool:
     return all(token_f1(x, y) < _WRONG and not holds(x, [y]) and not holds(y, [x]) for x in a for y in b)
 
 
-def _agreed(answers: Sequence[str], gold: Sequence[str], text: str) -> str:
-    """What most answers say, where it is another answer than gold and stands in the text."""
+def _majority_answer(answers: Sequence[str], gold: Sequence[str], text: str) -> str:
+    """The answer that most runs give, where it differs from gold and stands in the text; else ""."""
     ((best, count),) = Counter(map(normalize_answer, answers)).most_common(1) or [("", 0)]
     if count < 2 or 2 * count <= len(answers) or not holds(text, [best]) or not differ([best], gold):
         return ""
@@ -117,6 +118,7 @@ def _agreed(answers: Sequence[str], gold: Sequence[str], text: str) -> str:
 
 
 def _contradiction(gold: Sequence[str]) -> str:
+    """The first two gold answers of a question that exclude each other, as text; "" where there are none."""
     for a, b in combinations(gold, 2):
         kinds = {answer_kind([a]), answer_kind([b])}
         if (kinds & {"yes/no", "unanswerable"} or kinds == {"number"}) and token_f1(a, b) == 0:

@@ -1,6 +1,6 @@
 """Where questions were lost, by substitution from stored runs: what would have had to be different for a right answer.
 
-    cases = dissect(run, rows, siblings_of(run, runs), lost_below=0.5)      a Case for each question
+    cases = cases_of(run, rows, siblings_of(run, runs), lost_below=0.5)      a Case for each question
     frame(cases_by_label), sections(...)                                    counts and shares with intervals
 
 CLASSES are exclusive; the first that holds is taken. Causes that need no other run come first, then those that the
@@ -25,8 +25,8 @@ from harness.scorers import ScoreError
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.answer_recall import holds
-from reports.comparability import asked
-from reports.figures.replay import STUDY, Rule, own_place
+from reports.comparability import question_set
+from reports.figures.replay import STUDY, Rule, own_stop_index
 from reports.gold_rows import Rows
 
 CLASSES = {
@@ -79,11 +79,11 @@ def is_closed_book(run: StoredRun) -> bool:
 
 def siblings_of(run: StoredRun, runs: Sequence[StoredRun]) -> Siblings:
     """The siblings of `run` among `runs`: those with all its questions, the same rows, task, reader and first score."""
-    own, task, reader, name = asked(run), facts.task(run), facts.reader(run), facts.headline(run)
+    own, task, reader, name = question_set(run), facts.task(run), facts.reader(run), facts.headline(run)
 
     def scores(fits: Any) -> Mapping[str, float] | None:
         for other in runs:
-            rows, questions = asked(other)
+            rows, questions = question_set(other)
             alike = rows == own[0] and questions >= own[1] and facts.task(other) == task
             if alike and fits(other) and facts.reader(other) == reader and name in facts.score_names(other):
                 return {r["question_id"]: float(r["scores"].get(name) or 0.0) for r in other.records}
@@ -92,7 +92,7 @@ def siblings_of(run: StoredRun, runs: Sequence[StoredRun]) -> Siblings:
     return Siblings(scores(facts.is_oracle), scores(is_closed_book))
 
 
-def dissected(
+def cases_by_run(
     pairs: Sequence[tuple[StoredRun, Rows]], lost_below: float = LOST_BELOW
 ) -> dict[tuple[str, str, str], list[Case]]:
     """The cases of each run that is no sibling itself, by (data set, label, model)."""
@@ -101,11 +101,11 @@ def dissected(
     for (run, rows), label in zip(pairs, facts.labels(runs), strict=True):
         if not (facts.is_oracle(run) or is_closed_book(run)):
             key = str(run.config["dataset"]["name"]), label, str(run.config["model"]["name"])
-            cases[key] = dissect(run, rows, siblings_of(run, runs), lost_below)
+            cases[key] = cases_of(run, rows, siblings_of(run, runs), lost_below)
     return cases
 
 
-def dissect(run: StoredRun, rows: Rows, siblings: Siblings, lost_below: float = LOST_BELOW) -> list[Case]:
+def cases_of(run: StoredRun, rows: Rows, siblings: Siblings, lost_below: float = LOST_BELOW) -> list[Case]:
     """A case for each question, in the order of the records. `rows` has the gold answers; no model is loaded."""
     name = facts.headline(run)
     dataset = dataset_of_run(run.config, str(run.path)).model_copy(update={"scorers": (name,)})
@@ -120,17 +120,19 @@ def dissect(run: StoredRun, rows: Rows, siblings: Siblings, lost_below: float = 
             kind = "right" if known is None else "known" if known else "read"
         else:
             oracle = None if siblings.oracle is None else siblings.oracle[question] >= lost_below
-            kind = _lost(record, rows, dataset, oracle, lost_below)
+            kind = _loss_class(record, rows, dataset, oracle, lost_below)
         cases.append(Case(question, cluster, value, kind, known))
     return cases
 
 
-def _lost(record: Mapping[str, Any], rows: Rows, dataset: DatasetConfig, oracle: bool | None, lost_below: float) -> str:
+def _loss_class(
+    record: Mapping[str, Any], rows: Rows, dataset: DatasetConfig, oracle: bool | None, lost_below: float
+) -> str:
     """The class of a question with a wrong answer."""
     example = rows.examples.get(record["question_id"])
-    if _right_otherwise(record, example, lost_below):
+    if _right_by_another_score(record, example, lost_below):
         return "scorer"
-    if example is not None and (stop := _right_stop(record, dataset, example, lost_below)):
+    if example is not None and (stop := _wrong_stop_class(record, dataset, example, lost_below)):
         return stop
     if oracle is None:
         return "unknown"
@@ -144,7 +146,7 @@ def _lost(record: Mapping[str, Any], rows: Rows, dataset: DatasetConfig, oracle:
     return "cut by the window" if record["truncated"] else "not retrieved"
 
 
-def _right_otherwise(record: Mapping[str, Any], example: Any, lost_below: float) -> bool:
+def _right_by_another_score(record: Mapping[str, Any], example: Any, lost_below: float) -> bool:
     """Whether another score of an answer, or the gold answer in whole words in the answer, makes it right."""
     others = (v for name, v in record["scores"].items() if not name.startswith("evidence_recall") and v is not None)
     if any(value >= lost_below for value in others):
@@ -153,9 +155,9 @@ def _right_otherwise(record: Mapping[str, Any], example: Any, lost_below: float)
     return example is not None and not options and bool(holds(record["prediction"], example.gold.answers))
 
 
-def _right_stop(record: Mapping[str, Any], dataset: DatasetConfig, example: Any, lost_below: float) -> str | None:
-    """The class of a search of which another recorded stop is right."""
-    own = own_place(record)
+def _wrong_stop_class(record: Mapping[str, Any], dataset: DatasetConfig, example: Any, lost_below: float) -> str | None:
+    """ "stopped too early" or "stopped too late" where the answer at another recorded stop is right; else None."""
+    own = own_stop_index(record)
     for place, step in enumerate(record["steps"]):
         if step.get("answer") is None or place == own:
             continue

@@ -137,7 +137,7 @@ class Band:
             return f"The ranking does not depend on the scorer: {count_of}."
         changing = len(self.reversals)
         clear = sum(one.clear for one in self.reversals)
-        within = _within(self)
+        within = _reversals_by_family(self)
         some = f"{changing} of {pairs} pair{'s' if pairs > 1 else ''} change{'s' if changing == 1 else ''} order"
         return (
             f"The ranking depends on the scorer: {some} over {count} scorers, {clear or 'none'} clearly (both "
@@ -145,7 +145,7 @@ class Band:
         )
 
 
-def _within(band: Band) -> list[str]:
+def _reversals_by_family(band: Band) -> list[str]:
     """How many pairs change order within each family of several scorers."""
     told = []
     for family in dict.fromkeys(band.families.values()):
@@ -156,7 +156,7 @@ def _within(band: Band) -> list[str]:
     return told or ["each family none"]
 
 
-def applying(run: StoredRun, golds: Iterable[Gold]) -> dict[str, str]:
+def applicable_scorers(run: StoredRun, golds: Iterable[Gold]) -> dict[str, str]:
     """Scorer -> family, for all that apply to the run's answers; those of the run itself come first.
 
     Chinese scorers go with Chinese ones; a question with options is scored by its own scorers alone, because a letter
@@ -186,7 +186,7 @@ def _family(name: str) -> str:
     return "BLEU" if name.startswith("hf_bleu.") else "ROUGE-L" if name.startswith("rouge_score.") else _OTHER
 
 
-def values(run: StoredRun, examples: Mapping[str, Example], names: Sequence[str]) -> pd.DataFrame:
+def score_table(run: StoredRun, examples: Mapping[str, Example], names: Sequence[str]) -> pd.DataFrame:
     """A row a question, a column a scorer; NaN where there is no value.
 
     Failed questions as the run counts them: 0, or left out (failed: skip).
@@ -221,11 +221,12 @@ def of_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Band]:
 
 
 def _band(dataset: str, model: str, group: Sequence[tuple[str, StoredRun, Rows]]) -> Band:
-    each = [applying(run, (example.gold for example in rows.examples.values())) for _, run, rows in group]
+    """Score the runs of one data set and model by every scorer that applies to all of them, on common questions."""
+    each = [applicable_scorers(run, (example.gold for example in rows.examples.values())) for _, run, rows in group]
     families = {name: family for family_of in each for name, family in family_of.items()}
     partial = tuple(name for name in families if not all(name in one for one in each))
     families = {name: family for name, family in families.items() if name not in partial}
-    tables = {label: values(run, rows.examples, list(families)) for label, run, rows in group}
+    tables = {label: score_table(run, rows.examples, list(families)) for label, run, rows in group}
     first = group[0][1]
     common = functools.reduce(lambda a, b: a & b, (set(table.index) for table in tables.values()))
     documents = {r["question_id"]: r["document_ids"] for r in first.records if r["question_id"] in common}
@@ -253,25 +254,30 @@ def sections(bands: Sequence[Band]) -> list[tuple[str, pd.DataFrame]]:
     for band in bands:
         title = f"{band.dataset} · {band.model}"
         legend = f"lowest and highest mean in points, {band.asked}"
-        table = pd.DataFrame([{**_row(band, method), "notes": (band.sentence, legend)} for method in band.methods])
+        table = pd.DataFrame(
+            [{**_method_row(band, method), "notes": (band.sentence, legend)} for method in band.methods]
+        )
         out.append((title, table))
         if band.reversals:
-            out.append((f"{title}: pairs that change order", pd.DataFrame([_reversed(one) for one in band.reversals])))
+            out.append(
+                (f"{title}: pairs that change order", pd.DataFrame([_reversal_row(one) for one in band.reversals]))
+            )
     return out
 
 
-def _row(band: Band, method: str) -> dict[str, Any]:
+def _method_row(band: Band, method: str) -> dict[str, Any]:
+    """A method's row of the table: its score, the range of its scores by family of scorers, and its ranks."""
     own = {name: means[method] for name, means in band.means.items()}
-    row: dict[str, Any] = {"method": method, band.headline: _points([own[band.headline]])}
+    row: dict[str, Any] = {"method": method, band.headline: _score_range([own[band.headline]])}
     for family in dict.fromkeys(band.families.values()):
         held = [value for name, value in own.items() if band.families[name] == family]
         if held:
-            row[family] = _points(held)
-    row["rank"] = ranks(band.means, method)
+            row[family] = _score_range(held)
+    row["rank"] = rank_range(band.means, method)
     return row
 
 
-def ranks(means: Mapping[str, Mapping[str, float]], method: str) -> str:
+def rank_range(means: Mapping[str, Mapping[str, float]], method: str) -> str:
     """The best and the worst rank of a method over the scorers, "1 to 3"; "1" where they are the same."""
     found = {rank(own, method) for own in means.values()}
     return str(min(found)) if len(found) == 1 else f"{min(found)} to {max(found)}"
@@ -282,12 +288,13 @@ def rank(means: Mapping[str, float], method: str) -> int:
     return 1 + sum(value > means[method] + CLOSE for value in means.values())
 
 
-def _points(held: Sequence[float]) -> str:
+def _score_range(held: Sequence[float]) -> str:
+    """ "41.2", or "38.0 to 41.2" where the lowest and the highest mean (in points of 100) differ."""
     low, high = f"{100 * min(held):.1f}", f"{100 * max(held):.1f}"
     return low if low == high else f"{low} to {high}"
 
 
-def _reversed(one: Reversal) -> dict[str, str]:
+def _reversal_row(one: Reversal) -> dict[str, str]:
     def told(names: Sequence[str]) -> str:
         return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 

@@ -1,8 +1,8 @@
 """Methods by data sets: one row a method, one column a data set and the mean over data sets, as papers print it.
 
-    wide(frame(runs))                             the headline of each data set (frame: reports.tables)
-    wide(frame(runs), "musique.answer_f1")        method model musique qasper mean notes
-    sections(wide(frame(runs)))                   one table a model, best mean first
+    wide_table(frame(runs))                       the headline of each data set (frame: reports.tables)
+    wide_table(frame(runs), "musique.answer_f1")        method model musique qasper mean notes
+    sections(wide_table(frame(runs)))                   one table a model, best mean first
 
 A cell is a mean in [0, 1], with .low and .high beside it where intervals are asked for; a missing run is a gap.
 The mean over data sets is given only where a method has a value for every one of them; the notes say what is missing.
@@ -27,7 +27,7 @@ MEAN = "mean"
 _ENDS = (".low", ".high")
 
 
-def wide(
+def wide_table(
     means: pd.DataFrame, score: str | None = None, *, intervals: bool = False, differences: pd.DataFrame | None = None
 ) -> pd.DataFrame:
     """Return the table above of `means` (reports.tables.frame), a row a method and model, best mean first.
@@ -50,7 +50,7 @@ def wide(
         legend.append(
             f"†: differs from {against}, p < 0.05 (paired sign flips by document, Holm over {len(tested)} tests)"
         )
-    rows = [_row(method, model, own, score, datasets, legend) for (model, method), own in groups.items()]
+    rows = [_method_row(method, model, own, score, datasets, legend) for (model, method), own in groups.items()]
     for row, own in zip(rows, groups.values(), strict=True):
         row |= {f"{name}.p": tested.get((name, run["run"])) for name, run in own.items()} if tested else {}
     rows.sort(key=lambda row: (row["model"], row[MEAN] is None, -(row[MEAN] or 0.0), row["method"]))
@@ -70,35 +70,36 @@ def sections(table: pd.DataFrame, score: str | None = None) -> list[tuple[str, p
     return found
 
 
-def _row(
+def _method_row(
     method: str,
     model: str,
-    own: Mapping[str, Mapping[str, Any]],
+    by_dataset: Mapping[str, Mapping[str, Any]],
     score: str | None,
     datasets: Sequence[str],
     legend: Sequence[str],
 ) -> dict[str, Any]:
+    """The row of a method and model: a score for each data set, their mean, and why one is missing."""
     cells: dict[str, float | None] = {}
     missing, unscored = [], []
     for dataset in datasets:
-        run = own.get(dataset, {})
+        run = by_dataset.get(dataset, {})
         name = score or str(run.get("headline"))
         for end in ("", *_ENDS):
             value = run.get(f"{name}{end}")
             cells[f"{dataset}{end}"] = None if value is None or pd.isna(value) else float(value)
-        if dataset not in own:
+        if dataset not in by_dataset:
             missing.append(dataset)
         elif cells[dataset] is None:
             unscored.append(dataset)
     lacks = [f"no run on {', '.join(missing)}"] if missing else []
     lacks += [f"no such score on {', '.join(unscored)}"] if unscored else []
-    notes = [*legend, *([f"no mean: {' and '.join(lacks)}"] if lacks else []), *_notes(own)]
-    ceiling = any(run["ceiling"] for run in own.values())
-    found = {"method": method, "model": model, **cells, **_mean(cells, datasets)}
+    notes = [*legend, *([f"no mean: {' and '.join(lacks)}"] if lacks else []), *_notes(by_dataset)]
+    ceiling = any(run["ceiling"] for run in by_dataset.values())
+    found = {"method": method, "model": model, **cells, **_mean_over_datasets(cells, datasets)}
     return found | {"ceiling": ceiling, "notes": tuple(notes)}
 
 
-def _mean(cells: Mapping[str, float | None], datasets: Sequence[str]) -> dict[str, float | None]:
+def _mean_over_datasets(cells: Mapping[str, float | None], datasets: Sequence[str]) -> dict[str, float | None]:
     """The mean over data sets with its interval; None where a data set has no value, or no interval."""
     found: dict[str, float | None] = dict.fromkeys((MEAN, *(f"{MEAN}{end}" for end in _ENDS)))
     values = [value for name in datasets if (value := cells[name]) is not None]
@@ -126,15 +127,15 @@ def _legend(means: pd.DataFrame, score: str | None, datasets: Sequence[str]) -> 
     return ["; ".join(told), *([f"mean: over the {len(datasets)} data sets, each weighs the same"] if many else [])]
 
 
-def _notes(own: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _notes(by_dataset: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """The notes of a method's runs on scores: those of every run once, the others with the data set.
 
     Notes on probes, and shares that round to 0 %, stand in the table of each data set alone.
     """
-    notes = (note for run in own.values() for note in run["notes"])
+    notes = (note for run in by_dataset.values() for note in run["notes"])
     texts = dict.fromkeys(n for n in notes if not n.startswith(costs.PROBES) and "(0 %)" not in n)
     out = []
     for text in texts:
-        where = [dataset for dataset, run in own.items() if text in run["notes"]]
-        out.append(text if len(where) == len(own) else f"{', '.join(where)}: {text}")
+        where = [dataset for dataset, run in by_dataset.items() if text in run["notes"]]
+        out.append(text if len(where) == len(by_dataset) else f"{', '.join(where)}: {text}")
     return out

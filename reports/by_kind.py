@@ -56,7 +56,7 @@ def kinds_of(run: StoredRun, ways: Sequence[str] = BY) -> dict[str, list[str | N
     return found
 
 
-def parts(
+def split_by_kind(
     runs: Sequence[StoredRun], by: str, known: Sequence[Mapping[str, Sequence[str | None]]] = ()
 ) -> list[StoredRun]:
     """The runs, each divided by the kind of its questions; those whose kind is unknown are left out.

@@ -47,7 +47,9 @@ def ordered(frame: pd.DataFrame, score: str | None = None) -> pd.DataFrame:
     return table.drop(columns="_value").reset_index(drop=True)
 
 
-def select(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: str | None = None) -> pd.DataFrame:
+def selected_columns(
+    frame: pd.DataFrame, columns: Sequence[str] | None = None, score: str | None = None
+) -> pd.DataFrame:
     """The frame with the columns that fit a terminal, or with `columns` after those that say which run it is.
 
     The interval of a column comes with it. Raises UnknownName for a column the frame does not have.
@@ -70,7 +72,7 @@ def select(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: str
 
 
 def sections(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: str | None = None) -> list[Section]:
-    """One section a data set, its name and what else is the same for all rows in the title; `columns` as in `select`.
+    """One section a data set, titled by its name and the model that all rows share; `columns` as in `selected_columns`.
 
     columns=() keeps every column.
     """
@@ -78,13 +80,15 @@ def sections(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: s
     for _, group in frame.groupby("dataset", sort=False):
         table = group.reset_index(drop=True)
         if columns is None or len(columns):
-            table = select(table, columns, score)
-        found.append(Section(title(table), legended(_swept(table.drop(columns=_constant(table))))))
+            table = selected_columns(table, columns, score)
+        found.append(
+            Section(title(table), legended(_settings_as_columns(table.drop(columns=_columns_in_title(table)))))
+        )
     return found
 
 
-def _swept(table: pd.DataFrame) -> pd.DataFrame:
-    """A table of one data set whose settings are in columns of their own, so that the method's name is without them."""
+def _settings_as_columns(table: pd.DataFrame) -> pd.DataFrame:
+    """Move the settings that differ to columns behind the method; drop them from its name."""
     table = table.drop(columns=[name for name in settings(table) if table[name].isna().all()])
     if not settings(table):
         return table
@@ -112,18 +116,18 @@ def legended(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(notes=table["notes"].map(lambda notes: (legend, *notes)))
 
 
-def shortened(frame: pd.DataFrame, column: str, most: int = 46) -> pd.DataFrame:
+def shortened(frame: pd.DataFrame, column: str, longest: int = 46) -> pd.DataFrame:
     """The frame with the middle of long texts in `column` left out: "PECAN Attention … 8 queries per document"."""
-    half = (most - 3) // 2
-    told = [t if len(t) <= most else f"{t[:half].rstrip()} … {t[-half:].lstrip()}" for t in map(str, frame[column])]
+    half = (longest - 3) // 2
+    told = [t if len(t) <= longest else f"{t[:half].rstrip()} … {t[-half:].lstrip()}" for t in map(str, frame[column])]
     return frame.assign(**{column: told})
 
 
 def title(table: pd.DataFrame) -> str:
     """The data set of a table and, where it is one for all rows, the model: "musique · Llama-3.1-8B-Instruct"."""
-    return " · ".join(str(table[name].iloc[0]) for name in _constant(table))
+    return " · ".join(str(table[name].iloc[0]) for name in _columns_in_title(table))
 
 
-def _constant(table: pd.DataFrame) -> list[str]:
-    """The data set, and the model where all rows share it."""
+def _columns_in_title(table: pd.DataFrame) -> list[str]:
+    """Names of the columns that the title tells: the data set, and the model where all rows share it."""
     return [name for name in ("dataset", "model") if name in table.columns and table[name].nunique() == 1]

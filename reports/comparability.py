@@ -1,8 +1,8 @@
 """Whether runs of one data set may be ranked together: the same rows, the same questions, the same task.
 
-asked(run)           what its numbers are over: (fingerprint of the rows, ids of the questions)
-commonest(keys)      the one of several such keys that most runs share
-strangers(runs)      for each run None, or a sentence on how it differs from most runs of its data set
+question_set(run)    what its numbers are over: (fingerprint of the rows, ids of the questions)
+most_common(keys)    the one of several such keys that most runs share
+reasons_not_to_rank(runs)  for each run None, or a sentence on how it differs from most runs of its data set
 in_common(run, base) how many questions a run made elsewhere shares with another one
 
 A score over other questions ranks questions, not methods: such a run stays in the table with a footnote, has no ratio
@@ -21,32 +21,32 @@ from reports import facts
 Asked = tuple[str | None, frozenset[str]]
 
 
-def asked(run: StoredRun) -> Asked:
+def question_set(run: StoredRun) -> Asked:
     """The fingerprint of the rows and the ids of the questions, failed ones too."""
     return facts.fingerprint(run), frozenset(record["question_id"] for record in run.records)
 
 
-def commonest(keys: Sequence[Asked]) -> Asked:
+def most_common(keys: Sequence[Asked]) -> Asked:
     """The key that comes most often; of several, the one with most questions, then the first."""
     counts = Counter(keys)
     return max(counts, key=lambda key: (counts[key], len(key[1])))
 
 
-def strangers(runs: Sequence[StoredRun]) -> list[str | None]:
-    """Why a run should not be ranked with most of the others of its data set, by run; None where it may be."""
+def reasons_not_to_rank(runs: Sequence[StoredRun]) -> list[str | None]:
+    """For each run, why it should not be ranked with most runs of its data set; None where it may be."""
     labels = facts.labels(runs)
-    keys = [asked(run) for run in runs]
+    keys = [question_set(run) for run in runs]
     usual: dict[str, int] = {}  # the place of the run that stands for most of its data set
     for dataset in dict.fromkeys(facts.key(run)[0] for run in runs):
         there = [i for i, run in enumerate(runs) if facts.key(run)[0] == dataset]
-        most = commonest([keys[i] for i in there])
+        most = most_common([keys[i] for i in there])
         like = [i for i in there if keys[i] == most]
         tasks = [facts.task(runs[i]) for i in like]
         usual[dataset] = like[tasks.index(max(tasks, key=tasks.count))]
     found: list[str | None] = []
     for run, own, label in zip(runs, keys, labels, strict=True):
         base = usual[facts.key(run)[0]]
-        reasons = _reasons(own, keys[base])
+        reasons = _question_set_differences(own, keys[base])
         usual_task = facts.task(run if facts.elsewhere(run) or facts.elsewhere(runs[base]) else runs[base])
         if names := [name for name, value in facts.task(run).items() if value != usual_task[name]]:
             reasons.append(f"another task ({', '.join(names)})")
@@ -54,7 +54,8 @@ def strangers(runs: Sequence[StoredRun]) -> list[str | None]:
     return found
 
 
-def _reasons(own: Asked, usual: Asked) -> list[str]:
+def _question_set_differences(own: Asked, usual: Asked) -> list[str]:
+    """A phrase each for other rows and for other questions than those of most runs."""
     found = []
     if own[0] != usual[0]:
         prints = " and ".join((key[0] or "not recorded")[:12] for key in (own, usual))
@@ -87,10 +88,10 @@ def same_questions(run: StoredRun, base: StoredRun) -> set[str]:
         }
         for one in (run, base)
     )
-    return {name for name in ours.keys() & theirs.keys() if all(map(_agree, ours[name], theirs[name]))}
+    return {name for name in ours.keys() & theirs.keys() if all(map(_may_be_equal, ours[name], theirs[name]))}
 
 
-def _agree(ours: Sequence[str | None] | None, theirs: Sequence[str | None] | None) -> bool:
+def _may_be_equal(ours: Sequence[str | None] | None, theirs: Sequence[str | None] | None) -> bool:
     """Whether two lists have a normalised text in common, or one of them is not known."""
     known = [[text for text in texts or () if text] for texts in (ours, theirs)]
     return not all(known) or any(exact(a, b) for a in known[0] for b in known[1])

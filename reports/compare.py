@@ -50,7 +50,7 @@ from harness.stats.paired_tests import detectable_difference, holm, paired_test
 from harness.storage.paths import without_home
 from harness.storage.run_folder import StoredRun
 from reports import facts
-from reports.columns import PAIRED, Section, ordered, sections, select
+from reports.columns import PAIRED, Section, ordered, sections, selected_columns
 from reports.comparability import in_common, same_questions
 from reports.render import render, render_sections
 from reports.tables import REFERENCE, frame
@@ -65,7 +65,7 @@ _PLACES = re.compile(r"dataset\.(data|keep_texts)|(model|roles\.\w+|encoder|rera
 
 @dataclass(frozen=True)
 class _Pair:
-    """One row to come: a run beside the reference of its data set."""
+    """A run and the reference run of its data set: one row of the comparison."""
 
     run: StoredRun
     label: str
@@ -88,15 +88,15 @@ def compare(
     Raises UserError where nothing can be compared or (without `force`) must not be, UnknownName for a name.
     """
     facts.check_runs(runs)
-    pairs = _pairs(runs, reference)
-    found = [p for pair in pairs for p in _mismatches(pair, _score_name(pair, score))]
+    pairs = _pairs_with_reference(runs, reference)
+    found = [p for pair in pairs for p in _reasons_against_comparing(pair, _compared_score(pair, score))]
     if (problems := list(dict.fromkeys(found))) and not force:
         raise UserError(
             "these runs differ in more than the method:\n"
             + "\n".join(f"  - {p}" for p in problems)
             + "\nRun them alike, or compare them as they are with --force."
         )
-    rows = [_row(pair, _score_name(pair, score)) for pair in pairs]
+    rows = [_comparison_row(pair, _compared_score(pair, score)) for pair in pairs]
     for row, adjusted in zip(rows, holm([row["p"] for row in rows]), strict=True):
         row["p_holm"] = adjusted
     return facts.numbers(pd.DataFrame(rows))
@@ -127,7 +127,7 @@ class SideBySide:
         """
         if form in ("csv", "json"):
             table = self.joined()
-            return render(select(table, columns, self.score) if columns else table, form)
+            return render(selected_columns(table, columns, self.score) if columns else table, form)
         parts = [*sections(self.means, columns, self.score), *self.paired()]
         return render_sections(parts, form, width)
 
@@ -199,7 +199,7 @@ def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
 
     Beside a run made elsewhere those that both have.
     """
-    ours, theirs = (_flat(r.config) for r in (run, base))
+    ours, theirs = (_compared_settings(r.config) for r in (run, base))
     if facts.elsewhere(run) or facts.elsewhere(base):
         both = ours.keys() & theirs.keys() - {"dataset.scorers"}
         ours, theirs = ({key: value for key, value in one.items() if key in both} for one in (ours, theirs))
@@ -211,7 +211,7 @@ def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
 
 
 def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
-    """The same for people, who see two different methods by their names: parameters of one method only."""
+    """`config_difference` for people: two methods are told by name alone; of one method, its settings alone."""
     # Runs of the first edition hold the name of the class; it counts as today's name.
     ours, theirs = (short(one.config["method"]["implementation"]) for one in (run, base))
     found = config_difference(run, base)
@@ -220,7 +220,8 @@ def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
     return [line for line in found if not line.startswith("method.")]
 
 
-def _flat(config: dict[str, Any]) -> dict[str, Any]:
+def _compared_settings(config: dict[str, Any]) -> dict[str, Any]:
+    """Setting -> value of those that are compared: not where files are, nor how much was asked."""
     told = flatten(without_home({key: value for key, value in config.items() if key not in _NOT_COMPARED}))
     if isinstance(told.get("method.implementation"), str):
         told["method.implementation"] = short(told["method.implementation"])
@@ -231,7 +232,8 @@ def _told(value: object) -> str:
     return "not set" if value is _UNSET else repr(value)
 
 
-def _pairs(runs: Sequence[StoredRun], reference: str | None) -> list[_Pair]:
+def _pairs_with_reference(runs: Sequence[StoredRun], reference: str | None) -> list[_Pair]:
+    """Each run with the reference of its data set. Raises UnknownName, and UserError for nothing to compare."""
     names = dict(zip((id(r) for r in runs), facts.labels(runs), strict=True))
     if reference is not None:
         known = sorted({n for r in runs for n in facts.names(r)})
@@ -240,14 +242,15 @@ def _pairs(runs: Sequence[StoredRun], reference: str | None) -> list[_Pair]:
     pairs: list[_Pair] = []
     for dataset in dict.fromkeys(r.config["dataset"]["name"] for r in runs):
         group = [r for r in runs if r.config["dataset"]["name"] == dataset]
-        base = _base(group, dataset, reference)
+        base = _reference_run(group, dataset, reference)
         pairs += [_Pair(r, names[id(r)], base, names[id(base)]) for r in group if r is not base]
     if not pairs:
         raise UserError("nothing to compare: give at least two runs of one data set")
     return pairs
 
 
-def _base(group: Sequence[StoredRun], dataset: str, reference: str | None) -> StoredRun:
+def _reference_run(group: Sequence[StoredRun], dataset: str, reference: str | None) -> StoredRun:
+    """The run of the reference; by default full-context where it was run, else the first. Raises UserError."""
     wanted = reference or REFERENCE
     found = [run for run in group if wanted in facts.names(run)]
     if len(found) > 1:
@@ -260,7 +263,8 @@ def _base(group: Sequence[StoredRun], dataset: str, reference: str | None) -> St
     return group[0]
 
 
-def _score_name(pair: _Pair, score: str | None) -> str:
+def _compared_score(pair: _Pair, score: str | None) -> str:
+    """`score`, by default the reference's headline. Raises UnknownName where one of the two lacks it."""
     name = score or facts.headline(pair.base)
     for run in (pair.run, pair.base):
         known = facts.score_names(run)
@@ -269,7 +273,7 @@ def _score_name(pair: _Pair, score: str | None) -> str:
     return name
 
 
-def _mismatches(pair: _Pair, name: str) -> list[str]:
+def _reasons_against_comparing(pair: _Pair, name: str) -> list[str]:
     """Why the difference of two runs would not be the method's, a sentence each."""
     run, base = pair.run, pair.base
     who = f"{run.config['dataset']['name']}: {pair.label} and {pair.base_label}"
@@ -278,7 +282,7 @@ def _mismatches(pair: _Pair, name: str) -> list[str]:
         number, most, told = in_common(pair.run, pair.base)
         found = [] if number >= _SHARED * most else [f"{told}, less than {_SHARED:.0%}"]
     else:
-        found = _asked_otherwise(pair, who)
+        found = _input_differences(pair, who)
     versions = [facts.scorer_version(x, name) for x in (run, base)]
     if versions[0] != versions[1]:
         told = " and ".join(v or "not recorded" for v in versions)
@@ -293,7 +297,7 @@ def _mismatches(pair: _Pair, name: str) -> list[str]:
     return found
 
 
-def _asked_otherwise(pair: _Pair, who: str) -> list[str]:
+def _input_differences(pair: _Pair, who: str) -> list[str]:
     """How data, questions, task, seed and reader of two runs of this project differ."""
     run, base = pair.run, pair.base
     asked, theirs = ({r["question_id"] for r in x.records} for x in (run, base))
@@ -324,7 +328,8 @@ def _short(run: StoredRun) -> str:
     return (facts.fingerprint(run) or "not recorded")[:12]
 
 
-def _row(pair: _Pair, name: str) -> dict[str, Any]:
+def _comparison_row(pair: _Pair, name: str) -> dict[str, Any]:
+    """The row of a run: both means and their paired test by score `name` on common questions, with notes."""
     ours, theirs = facts.scored(pair.run, name), facts.scored(pair.base, name)
     values, other = dict(zip(ours.ids, ours.values, strict=True)), dict(zip(theirs.ids, theirs.values, strict=True))
     # The reference's documents say which questions belong together; both runs saw the same ones unless forced.
@@ -337,7 +342,7 @@ def _row(pair: _Pair, name: str) -> dict[str, Any]:
     a, b = [values[i] for i in common], [other[i] for i in common]
     groups = [clusters[i] for i in common]
     test = paired_test(a, b, groups)
-    notes = [f"compared all the same: {problem}" for problem in _mismatches(pair, name)]
+    notes = [f"compared all the same: {problem}" for problem in _reasons_against_comparing(pair, name)]
     if pair.elsewhere:
         notes.append(
             f"{in_common(pair.run, pair.base)[2]}; prompt, seed and weights of a run made elsewhere are not compared"

@@ -32,8 +32,8 @@ def block(name: str, text: str) -> Html:
     return el("script", Html(text), type="text/plain", id=name)
 
 
-def filled(**values: Any) -> dict[str, Any]:
-    """The values that are not empty. 0 is not empty: it is a number of a node or of tokens."""
+def without_empty(**values: Any) -> dict[str, Any]:
+    """The arguments that are not empty, as a mapping; 0 is not empty: it is a number of a node or of tokens."""
     # Not `value in (None, "", False, {})`: 0 is equal to False.
     return {k: v for k, v in values.items() if v is not None and v is not False and v not in ("", {}, [])}
 

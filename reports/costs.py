@@ -7,7 +7,7 @@ question_tflops(run, convention)           a question's search and answer, and i
     share of an index = what building it cost / questions of this run that were asked of its document
 
 A question with a document of its own pays the whole index. One that was found in the cache costs what building it
-did. The papers print search and answer alone; that is `whole=False`.
+did. The papers print search and answer alone; that is `with_index=False`.
 
 step_flops(step["flops"], convention)      older runs kept the FLOPs of steps by "full" alone
 """
@@ -68,21 +68,21 @@ def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
         usages = [record["usage"].get(phase, {}) for record in run.records if record["error"] is None]
     known = not any(usage.get("uncounted") for usage in usages)
     return Costs(
-        tokens=_sums(usages, "tokens_in", "tokens_out"),
+        tokens=_summed_costs(usages, "tokens_in", "tokens_out"),
         tflops=[float((u.get("flops") or {}).get(convention, 0.0)) / TERA for u in usages] if known else None,
-        seconds=_sums(usages, "seconds"),
+        seconds=_summed_costs(usages, "seconds"),
     )
 
 
-def _sums(usages: Sequence[Mapping[str, Any]], *keys: str) -> list[float]:
+def _summed_costs(usages: Sequence[Mapping[str, Any]], *keys: str) -> list[float]:
     """The sum of some costs of each usage; [] where one of them, made elsewhere, does not tell all."""
     if any(key not in usage for usage in usages if usage for key in keys):
         return []
     return [float(sum(usage.get(key, 0) for key in keys)) for usage in usages]
 
 
-def both(search: list[float], answer: list[float]) -> list[float]:
-    """Search and answer of each question; a run made elsewhere tells costs of the whole question as the answer's."""
+def search_and_answer(search: list[float], answer: list[float]) -> list[float]:
+    """The cost of search and answer of each question; runs made elsewhere book it all as the answer's."""
     return [s + a for s, a in zip(search or [0.0] * len(answer), answer, strict=True)] if answer else []
 
 
@@ -97,18 +97,18 @@ def part_costs(run: StoredRun, part: str, phases: Sequence[str], convention: str
     return Costs([float(sum(one["tokens"] for one in ones)) for ones in parts], tflops if known else None, [])
 
 
-def question_tflops(run: StoredRun, convention: str = DEFAULT, *, whole: bool = True) -> dict[str, float]:
-    """1e12 FLOPs by answered question, with its share of indexes where `whole`.
+def question_tflops(run: StoredRun, convention: str = DEFAULT, *, with_index: bool = True) -> dict[str, float]:
+    """1e12 FLOPs by answered question, with its share of indexes where `with_index`.
 
     {} where a model's FLOPs are not known, or the run folder lacks indexes that its summary counts.
     """
     answered = [record for record in run.records if record["error"] is None]
     usages = [record["usage"].get(phase, {}) for record in answered for phase in ("search", "answer")]
     built = {(row["document_id"], row.get("question_id")): row for row in run.documents if row["status"] != "failed"}
-    indexes = {key: row["usage"].get("index", {}) for key, row in built.items()} if whole else {}
+    indexes = {key: row["usage"].get("index", {}) for key, row in built.items()} if with_index else {}
     if any(usage.get("uncounted") for usage in [*usages, *indexes.values()]):
         return {}
-    if whole and len({document for document, _ in built}) < (run.summary.get("index") or {}).get("documents", 0):
+    if with_index and len({document for document, _ in built}) < (run.summary.get("index") or {}).get("documents", 0):
         return {}
     asked = Counter(key for record in (run.whole or run).records for key in _indexes(record) if key in indexes)
     price = {key: _flops(indexes[key], convention) / n for key, n in asked.items()}

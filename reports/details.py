@@ -29,7 +29,7 @@ from harness.storage.run_folder import ByQuestion, StoredRun
 from harness.storage.shown_texts import POINTER
 from harness.types import Example
 from reports import costs, facts
-from reports.compressed_json import cut, filled, packed
+from reports.compressed_json import cut, packed, without_empty
 from reports.costs import full_only, step_flops
 from reports.evidence import evidence
 from reports.gold_rows import Rows
@@ -99,7 +99,7 @@ class _Source:
         part: list[list[Any]] = []
         size = 0
         for question_id in ids:
-            answers = [self._answer(i, question_id, length, searches) for i in range(len(self.runs))]
+            answers = [self._answer_of(i, question_id, length, searches) for i in range(len(self.runs))]
             part.append(answers)
             size += len(json.dumps(answers))
             if size > _PART:
@@ -108,13 +108,15 @@ class _Source:
         if part:
             yield part
 
-    def _answer(self, place: int, question_id: str, length: Length, searches: Searches | None) -> dict[str, Any] | None:
-        record = self.records[place].get(question_id)
+    def _answer_of(
+        self, run: int, question_id: str, length: Length, searches: Searches | None
+    ) -> dict[str, Any] | None:
+        record = self.records[run].get(question_id)
         if record is None:
             return None
-        known = self.known[place]
-        answer = _answer(record, known, length, self.convention)
-        replay = searches.replay(self.runs[place], record, known.rows) if searches else None
+        known = self.known[run]
+        answer = _answer_json(record, known, length, self.convention)
+        replay = searches.replay(self.runs[run], record, known.rows) if searches else None
         return answer if replay is None else {**answer, "replay": replay}
 
 
@@ -136,11 +138,11 @@ def questions(
     long = _long_texts(runs, set(ids[: limits.questions]))
     records = [ByQuestion(run.whole_records, dict) for run in runs]
     source = _Source(runs, records, [_Known(own, long) for own in rows], convention)
-    listed = packed(_list(source, ids, score))
+    listed = packed(_question_list(source, ids, score))
     searches = Searches(limits.graphs)
     wanted, room = ids[: limits.questions], limits.size - len(listed)
-    length = _length(source, wanted, room)
-    starts, parts = _parts(source, wanted, length, room, searches)
+    length = _longest_that_fits(source, wanted, room)
+    starts, parts = _compressed_parts(source, wanted, length, room, searches)
     detailed = starts[-1]
     methods = [
         {"label": label, "model": run.config["model"]["name"], "run": run.path.name, "ceiling": facts.is_ceiling(run)}
@@ -150,7 +152,7 @@ def questions(
     problems = [own for own in rows if own.problem]
     notes = [
         *(f"No gold answers, questions and shown texts: {own.problem}." for own in problems[:1]),
-        *_left_out(len(ids), limits.questions, detailed, length),
+        *_notes_on_left_out(len(ids), limits.questions, detailed, length),
         *searches.notes(),
         *dict.fromkeys(note for run in runs for note in full_only(run.whole_records, convention)),
     ]
@@ -167,7 +169,7 @@ def _long_texts(runs: Sequence[StoredRun], ids: Set[str]) -> dict[str, tuple[str
     return long
 
 
-def _parts(
+def _compressed_parts(
     source: _Source, ids: Sequence[str], length: Length, room: int, searches: Searches
 ) -> tuple[list[int], dict[str, str]]:
     """The first question of each part and, last, the number of questions with details; and the parts' blocks."""
@@ -182,7 +184,8 @@ def _parts(
     return starts, blocks
 
 
-def _left_out(count: int, wanted: int | None, detailed: int, length: Length) -> list[str]:
+def _notes_on_left_out(count: int, wanted: int | None, detailed: int, length: Length) -> list[str]:
+    """What the page leaves out so that it stays small, a sentence each."""
     notes = []
     if detailed < count:
         why = "--questions" if wanted is not None and detailed == wanted else "so that the page stays small"
@@ -195,8 +198,8 @@ def _left_out(count: int, wanted: int | None, detailed: int, length: Length) -> 
     return notes
 
 
-def _length(source: _Source, ids: Sequence[str], size: int) -> Length:
-    """The longest of LENGTHS for which evenly spread questions say that all take at most `size` bytes."""
+def _longest_that_fits(source: _Source, ids: Sequence[str], size: int) -> Length:
+    """The longest of LENGTHS at which all questions take at most `size` bytes, as a sample of them says."""
     sample = [ids[i * len(ids) // _SAMPLE] for i in range(_SAMPLE)] if len(ids) > _SAMPLE else ids
     for length in LENGTHS[:-1]:
         need = sum(len(packed(part)) for part in source.parts(sample, length))
@@ -205,7 +208,8 @@ def _length(source: _Source, ids: Sequence[str], size: int) -> Length:
     return LENGTHS[-1]
 
 
-def _list(source: _Source, ids: Sequence[str], score: str) -> dict[str, Any]:
+def _question_list(source: _Source, ids: Sequence[str], score: str) -> dict[str, Any]:
+    """The table of all questions as JSON values: texts, gold answers, predictions and scores of each run."""
     texts: list[str | None] = []
     gold: list[list[str] | None] = []
     options: list[list[str] | None] = []
@@ -224,12 +228,13 @@ def _list(source: _Source, ids: Sequence[str], score: str) -> dict[str, Any]:
         "gold": gold if known else None,
         "options": options if any(options) else None,
         "predictions": [[own.get(question_id) for question_id in ids] for own in answers],
-        "values": [_values(run, score, ids) for run in source.runs],
+        "values": [_rounded_scores(run, score, ids) for run in source.runs],
         "failed": [[i for i, question_id in enumerate(ids) if question_id in own] for own in failed],
     }
 
 
-def _values(run: StoredRun, score: str, ids: Sequence[str]) -> list[float | None]:
+def _rounded_scores(run: StoredRun, score: str, ids: Sequence[str]) -> list[float | None]:
+    """The score of each question in `ids`, None where the run has none."""
     if score not in facts.score_names(run):
         return [None] * len(ids)
     scored = facts.scored(run, score)
@@ -237,23 +242,24 @@ def _values(run: StoredRun, score: str, ids: Sequence[str]) -> list[float | None
     return [None if (value := by_id.get(i)) is None else round(value, 5) for i in ids]
 
 
-def _answer(record: dict[str, Any], known: _Known, length: Length, convention: str) -> dict[str, Any]:
+def _answer_json(record: dict[str, Any], known: _Known, length: Length, convention: str) -> dict[str, Any]:
+    """A record as JSON values of the page: answer, scores, what was shown and the steps, cut to `length`."""
     shown, steps, error = record["shown"], record["steps"], record["error"]
     example = known.rows.examples.get(record["question_id"])
-    return filled(
+    return without_empty(
         prediction=cut(record["prediction"], LENGTHS[0].text),
         scores={name: round(value, 5) for name, value in record["scores"].items() if isinstance(value, int | float)},
         stop=record["stop_reason"],
         error=f"{error['type']}: {cut(error['message'], LENGTHS[0].text)}" if error else None,
         truncated=record["truncated"],
-        shown=[_piece(piece, example, known, length.text) for piece in shown[: length.shown]],
+        shown=[_piece_json(piece, example, known, length.text) for piece in shown[: length.shown]],
         shown_total=len(shown),
-        steps=[_step(step, known, length.step, convention) for step in steps[: length.steps]],
+        steps=[_step_json(step, known, length.step, convention) for step in steps[: length.steps]],
         steps_total=len(steps),
     )
 
 
-def _piece(piece: dict[str, Any], example: Example | None, known: _Known, longest: int) -> dict[str, Any]:
+def _piece_json(piece: dict[str, Any], example: Example | None, known: _Known, longest: int) -> dict[str, Any]:
     """One piece of what the reader saw; `evidence` where it overlaps a supporting part."""
     if piece["kind"] == "generated":
         sources = ", ".join(f"{d} {a}–{b}" for d, a, b in piece["sources"][:6])
@@ -261,14 +267,14 @@ def _piece(piece: dict[str, Any], example: Example | None, known: _Known, longes
     else:
         where = f"{piece['document_id']} {piece['start']}–{piece['end']}"
     supporting = piece["kind"] == "span" and evidence(piece, example) == "yes"
-    return filled(where=where, text=known.text(piece, longest), evidence=supporting)
+    return without_empty(where=where, text=known.text(piece, longest), evidence=supporting)
 
 
-def _step(step: dict[str, Any], known: _Known, longest: int, convention: str) -> dict[str, Any]:
+def _step_json(step: dict[str, Any], known: _Known, longest: int, convention: str) -> dict[str, Any]:
     shown = step["shown"] or {}
     flops = step_flops(step["flops"], convention)
     text = cut(step["note"], longest) or (known.text(shown, longest) if shown else "")
-    return filled(
+    return without_empty(
         action=step["action"],
         node=step["node"],
         level=step["level"],

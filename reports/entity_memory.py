@@ -1,7 +1,7 @@
 """The memory that a search moved in: entities, relations and segments, read from the index cache and known by its keys.
 
-    memory_of(index)                        Memory, where it has names, mentions, places, edges, segments; else None
-    walked(memory, record, question, ...)   what the steps reached and read
+    parse_memory(index)                     Memory, where it has names, mentions, places, edges, segments; else None
+    search_in_memory(memory, record, ...)   what the steps reached and read
     lines(memory, walk)                     where the evidence is, what was reached, which relations lead on from there
 
 segments[k] = (start, end) in the text that the method was handed; places[e]: the segments entity e stands in.
@@ -57,8 +57,8 @@ class Walked:
         return (*self.asked, *(e for e in self.reached if e not in self.asked))
 
 
-def memory_of(index: Any) -> Memory | None:
-    """The memory that `index` holds; None where it has not all of the keys, or what they hold is none."""
+def parse_memory(index: Any) -> Memory | None:
+    """The entity memory in `index`; None where it is no valid one."""
     if not isinstance(index, Mapping) or not all(isinstance(index.get(name), list) for name in _KEYS):
         return None
     try:
@@ -77,8 +77,10 @@ def memory_of(index: Any) -> Memory | None:
     return made if whole and all(k in segments for where in made.places for k in where) else None
 
 
-def walked(memory: Memory, record: Mapping[str, Any], question: str, evident: frozenset[int] | None = None) -> Walked:
-    """What the steps of a record did there: one that shows a span is a segment's, another one with a node an entity's.
+def search_in_memory(
+    memory: Memory, record: Mapping[str, Any], question: str, evident: frozenset[int] | None = None
+) -> Walked:
+    """The segments and entities that a record's steps visited; a step that shows text visits a segment.
 
     question: its text, "" where it is not at hand; evident: see Walked.
     """
@@ -113,20 +115,20 @@ def lines(memory: Memory, walk: Walked) -> list[str]:
         where = memory.places[e]
         segments = f"segment{'s' * (len(where) != 1)} {', '.join(map(str, where)) or 'none'}"
         entities.append(f"{e} {memory.names[e]}, {how}: {segments}")
-    found += _column("evidence", evidence) + _column("entities", entities)
+    found += _headed_lines("evidence", evidence) + _headed_lines("entities", entities)
     held = set(walk.held)
     near = [n for n, (a, b, _) in enumerate(memory.edges) if a in held or b in held]
-    return found + _column("relations", [memory.edge(n) for n in near])
+    return found + _headed_lines("relations", [memory.edge(n) for n in near])
 
 
-def _column(head: str, told: Iterable[str]) -> list[str]:
-    rows = list(told)
+def _headed_lines(head: str, texts: Iterable[str]) -> list[str]:
+    rows = list(texts)
     kept = rows[:_LISTED] + ([f"and {len(rows) - _LISTED} more (--json has all)"] if len(rows) > _LISTED else [])
     return [f"{head if not n else '':<10} {row}" for n, row in enumerate(kept)]
 
 
-def as_json(memory: Memory, walk: Walked) -> dict[str, Any]:
-    """All of it, for --json."""
+def memory_json(memory: Memory, walk: Walked) -> dict[str, Any]:
+    """Memory and search as JSON values, for --json."""
     return {
         "segments": [list(span) for span in memory.segments],
         "entities": [

@@ -199,13 +199,15 @@ def corpus_names(run: StoredRun) -> dict[str, str]:
 
     Only those whose counts every record holds that is scored: sums over a part would be another number.
     """
-    rows = _counted(run)
+    rows = _corpus_counts(run)
     names = [name for name in score_names(run) if rows and all(name in counts for counts in rows.values())]
-    return {lookup(name).corpus: name for name in names if _add_up(name, [counts[name] for counts in rows.values()])}
+    return {
+        lookup(name).corpus: name for name in names if _fit_counts(name, [counts[name] for counts in rows.values()])
+    }
 
 
-def _add_up(name: str, counts: Sequence[Sequence[float]]) -> bool:
-    """Whether each of these is as long as the scorer's own counts, which those of a received file need not be."""
+def _fit_counts(name: str, counts: Sequence[Sequence[float]]) -> bool:
+    """Whether every entry has as many counts as the scorer `name`; those of a received file may not."""
     own = lookup(name).counts
     return own is not None and {len(own("", ("",)))} == set(map(len, counts))
 
@@ -216,7 +218,7 @@ def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
     A failed question counts as an empty answer, or is left out where the run's config says `failed: skip`.
     """
     scorer = corpus_names(run)[name]
-    kept = {question: counts[scorer] for question, counts in _counted(run).items()}
+    kept = {question: counts[scorer] for question, counts in _corpus_counts(run).items()}
     pairs = zip(run.records, question_clusters(run), strict=True)
     clusters = [cluster for row, cluster in pairs if row["question_id"] in kept]
 
@@ -229,7 +231,7 @@ def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
     return corpus_interval(value, list(kept.values()), clusters, seed=int(run.config.get("seed") or 0), level=level)
 
 
-def _counted(run: StoredRun) -> dict[str, dict[str, Any]]:
+def _corpus_counts(run: StoredRun) -> dict[str, dict[str, Any]]:
     """The counts of each record that counts for a score of all answers, by its question."""
     skip = run.config.get("failed", "zero") == "skip"
     rows = (row for row in run.records if row["error"] is None or not skip)
@@ -244,7 +246,7 @@ def question_clusters(run: StoredRun) -> list[str]:
 
 def notes(run: StoredRun) -> tuple[str, ...]:
     """What a reader of the run's numbers must know, a sentence each."""
-    found = [*_of_the_run(run), *_of_answers(run), *costs.probes(run), *searches(run.records), *_of_models(run)]
+    found = [*_run_notes(run), *_answer_notes(run), *costs.probes(run), *searches(run.records), *_model_notes(run)]
     found += [f"{n} values of {name} could not be scored as they are and count 0" for name, n in _flagged(run).items()]
     changed = {key for start in run.manifest.get("starts") or () for key in start.get("changed") or ()}
     if changed:
@@ -255,7 +257,7 @@ def notes(run: StoredRun) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*found, *run.notes]))
 
 
-def _of_the_run(run: StoredRun) -> list[str]:
+def _run_notes(run: StoredRun) -> list[str]:
     """Where its answers come from, and whether all were asked."""
     total = len(run.records)
     found: list[str] = [str(amount["note"]) for amount in (run.manifest.get("amounts") or {}).values()]
@@ -279,7 +281,7 @@ def _of_the_run(run: StoredRun) -> list[str]:
     return found
 
 
-def _of_answers(run: StoredRun) -> list[str]:
+def _answer_notes(run: StoredRun) -> list[str]:
     """How many answers are less than they look."""
     total, found = len(run.records), []
     if failed := sum(r["error"] is not None for r in run.records):
@@ -293,7 +295,7 @@ def _of_answers(run: StoredRun) -> list[str]:
     return found
 
 
-def _of_models(run: StoredRun) -> list[str]:
+def _model_notes(run: StoredRun) -> list[str]:
     """What its models and servers did that the numbers do not show."""
     found = []
     usages = [usage for row in [*run.records, *run.documents] for usage in row["usage"].values()]

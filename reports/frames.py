@@ -52,7 +52,7 @@ def records(run: StoredRun) -> pd.DataFrame:
                 "shown": len(record["shown"]),
                 "steps": len(record["steps"]),
                 "stop_reason": record["stop_reason"],
-                **_costs(record["usage"]),
+                **_cost_columns(record["usage"]),
             }
         )
     return pd.DataFrame(rows)
@@ -61,17 +61,17 @@ def records(run: StoredRun) -> pd.DataFrame:
 def documents(run: StoredRun) -> pd.DataFrame:
     """A row an index: document_id, question_id (None where an index serves all questions), status, and its costs."""
     names = ("document_id", "question_id", "status")
-    return pd.DataFrame([{**{n: row.get(n) for n in names}, **_costs(row["usage"])} for row in run.documents])
+    return pd.DataFrame([{**{n: row.get(n) for n in names}, **_cost_columns(row["usage"])} for row in run.documents])
 
 
-def _costs(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, float | None]:
+def _cost_columns(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, float | None]:
     """Sums over the phases, and each phase's own; TFLOPs are None where a model's sizes are unknown."""
     costs: dict[str, float | None] = {}
     for phase, used in usage.items():
-        costs[f"tokens.{phase}"] = _told(used, "tokens_in", "tokens_out")
+        costs[f"tokens.{phase}"] = _known_sum(used, "tokens_in", "tokens_out")
         known = not used.get("uncounted")
         costs[f"tflops.{phase}"] = (used.get("flops") or {}).get(DEFAULT, 0.0) / TERA if known else None
-        costs[f"seconds.{phase}"] = _told(used, "seconds")
+        costs[f"seconds.{phase}"] = _known_sum(used, "seconds")
     sums: dict[str, float | None] = {}
     for name in ("tokens", "tflops", "seconds"):
         values = [costs[f"{name}.{phase}"] for phase in usage if phase != "study"]
@@ -79,7 +79,7 @@ def _costs(usage: Mapping[str, Mapping[str, Any]]) -> dict[str, float | None]:
     return sums | costs
 
 
-def _told(used: Mapping[str, Any], *keys: str) -> float | None:
+def _known_sum(used: Mapping[str, Any], *keys: str) -> float | None:
     """The sum of costs; None where one is not known, as in a run made elsewhere."""
     return sum(used[key] for key in keys) if all(key in used for key in keys) else None
 

@@ -60,7 +60,7 @@ class Rows:
         return sizes if len(sizes) == len(known) else None
 
 
-def moved(run: StoredRun, data: str | None) -> StoredRun:
+def with_data_at(run: StoredRun, data: str | None) -> StoredRun:
     """The run with its data set's rows at `data`; as it is for None."""
     if data is None:
         return run
@@ -91,11 +91,11 @@ def rows_of(runs: Sequence[StoredRun], *, data: str | None = None, whole: bool =
     """`read_rows` of each run; a data set that several runs need is read once."""
     read: dict[str, Rows] = {}
     found = []
-    for run in (moved(run, data) for run in runs):
-        rows = None if whole or data is not None else _recorded(run)
+    for run in (with_data_at(run, data) for run in runs):
+        rows = None if whole or data is not None else _rows_in_records(run)
         if rows is None:
             key = f"{run.config['dataset']} {facts.fingerprint(run)}"
-            rows = read[key] if key in read else read.setdefault(key, _of_data_set(run))
+            rows = read[key] if key in read else read.setdefault(key, _rows_of_data_set(run))
         found.append(rows)
     return found
 
@@ -109,7 +109,7 @@ def with_rows(
     """
     if data is not None and len({run.config["dataset"]["name"] for run in runs}) > 1:
         raise UserError("--data holds the rows of one data set, but the runs have several; name runs over one of them")
-    pairs = list(zip([moved(run, data) for run in runs], rows_of(runs, data=data, whole=whole), strict=True))
+    pairs = list(zip([with_data_at(run, data) for run in runs], rows_of(runs, data=data, whole=whole), strict=True))
     problems = [f"{run.path}: {rows.problem}" for run, rows in pairs if rows.problem is not None]
     if len(problems) == len(pairs):
         raise UserError(f"{problems[0]}; name the file of the rows with --data")
@@ -123,15 +123,15 @@ def with_texts(rows: Rows, run: StoredRun, records: Sequence[Mapping[str, Any]])
     return replace(rows, texts=run.texts(records))
 
 
-def _example(record: Mapping[str, Any]) -> Example:
+def _example_of(record: Mapping[str, Any]) -> Example:
     options = None if record.get("options") is None else tuple(record["options"])
     question = Question(record["question_id"], record["question"], tuple(record["document_ids"]), options)
     gold = gold_of(record)
-    assert gold is not None  # `_recorded` has seen it
+    assert gold is not None  # `_rows_in_records` has seen it
     return Example(question, gold)
 
 
-def _recorded(run: StoredRun) -> Rows | None:
+def _rows_in_records(run: StoredRun) -> Rows | None:
     """The questions as the records hold them; None where one holds none."""
     characters: dict[str, int] = {}
     for record in run.whole_records:
@@ -139,10 +139,11 @@ def _recorded(run: StoredRun) -> Rows | None:
         if record.get("gold") is None or record.get("question") is None or len(sizes) != len(ids):
             return None
         characters.update(zip(ids, sizes, strict=True))
-    return Rows(ByQuestion(run.whole_records, _example), characters=characters)
+    return Rows(ByQuestion(run.whole_records, _example_of), characters=characters)
 
 
-def _of_data_set(run: StoredRun) -> Rows:
+def _rows_of_data_set(run: StoredRun) -> Rows:
+    """The run's data set loaded again; `problem` where it is not here or not the one the run was made with."""
     name = run.config["dataset"]["name"]
     try:
         with offline():
@@ -156,7 +157,7 @@ def _of_data_set(run: StoredRun) -> Rows:
 
 @contextmanager
 def offline() -> Iterator[None]:
-    """A report never connects: files of the hub come from the cache or not at all."""
+    """Inside, no report connects: files of the hub come from the cache or not at all."""
     before = os.environ.get("HF_HUB_OFFLINE")
     os.environ["HF_HUB_OFFLINE"] = "1"
     try:

@@ -1,6 +1,6 @@
 """How far the judges of a run agree, with each other and with its headline score.
 
-    agreements(run)  ->  [{"a": "judge.m", "b": "musique.answer_f1", "n": 198, "share": 0.92, "kappa": 0.84}, ...]
+    judge_agreements(run)  ->  [{"a": "judge.m", "b": "musique.answer_f1", "n": 198, "share": 0.92, "kappa": 0.84}, ...]
 
 A score that is no judge's counts as right from RIGHT on. Failed questions, which every score counts as wrong, are left
 out: all would agree on them.
@@ -18,7 +18,7 @@ from reports import facts
 RIGHT = 0.5
 
 
-def agreements(run: StoredRun) -> list[dict[str, Any]]:
+def judge_agreements(run: StoredRun) -> list[dict[str, Any]]:
     """Each judge of the run with its headline score, then each judge with each other: a, b, n, share, kappa."""
     judges, headline = facts.judges(run), facts.headline(run)
     scores = [record["scores"] for record in run.records if record["error"] is None]

@@ -67,7 +67,8 @@ def table(
     label = re.sub("[^a-z0-9]+", "-", title.lower()).strip("-") or "runs"
     body = [
         " & ".join(
-            _cell(cell, number, ranks.get((i, k))) for k, (cell, number) in enumerate(zip(row, numeric, strict=True))
+            _latex_cell(cell, number, ranks.get((i, k)))
+            for k, (cell, number) in enumerate(zip(row, numeric, strict=True))
         )
         for i, row in enumerate(rows)
     ]
@@ -81,28 +82,28 @@ def table(
         r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",
-        " & ".join(map(escaped, short(heads))) + r" \\",
+        " & ".join(map(escaped, short_heads(heads))) + r" \\",
         r"\midrule",
-        *(_guarded(line) + r" \\" for line in body),
+        *(_guard_line_start(line) + r" \\" for line in body),
         r"\bottomrule",
         r"\end{tabular}}",
-        *(rf"{{\par\footnotesize\raggedright {_guarded(escaped(note))}\par}}" for note in notes[1]),
+        *(rf"{{\par\footnotesize\raggedright {_guard_line_start(escaped(note))}\par}}" for note in notes[1]),
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
 
 
-def short(heads: Sequence[str]) -> list[str]:
+def short_heads(heads: Sequence[str]) -> list[str]:
     """Heads as a paper has them: "F1" for "longbench.qa_f1_score", "TFLOPs search" for "tflops.search".
 
     Two that would be the same stay as they are.
     """
-    told = [_short(head) for head in heads]
+    told = [_short_head(head) for head in heads]
     count = Counter(told)
     return [whole if count[one] > 1 else one for whole, one in zip(heads, told, strict=True)]
 
 
-def _short(head: str) -> str:
+def _short_head(head: str) -> str:
     family, dot, part = head.partition(".")
     if family in ("tflops", "tokens", "ratio"):
         return f"{_word(family)} {part}".rstrip()
@@ -116,7 +117,7 @@ def _word(word: str) -> str:
     return _WORDS.get(word, word[:1].upper() + word[1:])
 
 
-def _cell(cell: str, number: bool, rank: int | None) -> str:
+def _latex_cell(cell: str, number: bool, rank: int | None) -> str:
     value, bracket, ends = cell.partition(" [") if number else (cell, "", "")
     told, ends = (
         re.sub(r"(?<![\w-])-(?=\d)", "$-$", escaped(text)) if number else escaped(text) for text in (value, ends)
@@ -125,6 +126,6 @@ def _cell(cell: str, number: bool, rank: int | None) -> str:
     return told + (rf" {{\scriptsize [{ends}}}" if bracket else "")
 
 
-def _guarded(line: str) -> str:
+def _guard_line_start(line: str) -> str:
     """Guard a line's start: "[" or "*" there would be read as an argument of the line break before it."""
     return "{}" + line if line.startswith(("[", "*")) else line

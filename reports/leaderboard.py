@@ -43,7 +43,7 @@ def leaderboard(means: pd.DataFrame, runs: Sequence[StoredRun], anchors: Mapping
     by_key = {facts.key(run): run for run in runs}
     folders = sources(runs)
     each = [(row, by_key[row["dataset"], row["run"]]) for row in facts.records(means)]
-    rows = [_row(row, run, folders[run.path]) for row, run in each]
+    rows = [_run_row(row, run, folders[run.path]) for row, run in each]
     table = pd.DataFrame(rows)
     shown = [name for name in _COLUMNS if name not in ("suite", "folder") or table[name].nunique() > 1]
     cells = Cells(table[[*_NUMERIC, "score.low", "score.high"]].astype("float64"))  # numbers as the tables write them
@@ -51,7 +51,7 @@ def leaderboard(means: pd.DataFrame, runs: Sequence[StoredRun], anchors: Mapping
     kinds = dict.fromkeys(_NUMERIC, "number")
     head = [el("th", el("button", name, type="button"), class_=kinds.get(name), scope="col") for name in shown]
     body = [
-        el("tr", *(_cell(row, told, name, anchors) for name in shown), **_data(row))
+        el("tr", *(_html_cell(row, told, name, anchors) for name in shown), **_data_attributes(row))
         for row, told in zip(rows, formatted, strict=True)
     ]
     board = el("table", el("thead", el("tr", *head)), el("tbody", *body), class_="board")
@@ -79,7 +79,8 @@ def sources(runs: Sequence[StoredRun]) -> dict[Any, str]:
     return {path: os.path.basename(shared) if name == "." else name for path, name in relative.items()}
 
 
-def _row(row: Mapping[str, Any], run: StoredRun, folder: str) -> dict[str, Any]:
+def _run_row(row: Mapping[str, Any], run: StoredRun, folder: str) -> dict[str, Any]:
+    """A run's row of the leaderboard, from its row of reports.tables.frame."""
     score = row["headline"]
     return {
         "method": row["method"],
@@ -98,17 +99,17 @@ def _row(row: Mapping[str, Any], run: StoredRun, folder: str) -> dict[str, Any]:
     }
 
 
-def _cell(row: Mapping[str, Any], told: Mapping[str, str], name: str, anchors: Mapping[str, str]) -> Html:
+def _html_cell(row: Mapping[str, Any], texts: Mapping[str, str], name: str, anchors: Mapping[str, str]) -> Html:
     if name in _NUMERIC:
-        value, bracket, interval = told.get(name, "–").partition(" [")
+        value, bracket, interval = texts.get(name, "–").partition(" [")
         return el("td", value, el("small", f" [{interval}") if bracket else None, class_="number")
     if name == "data set":
         return el("td", el("a", row[name], href=anchors[row[name]]), el("small", f" {row['headline']}"))
     return el("td", f"{row[name]} (c)" if name == "method" and row["ceiling"] else row[name])
 
 
-def _data(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What the script groups and sorts by, as attributes."""
+def _data_attributes(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes of a table row that the script groups and sorts by."""
     names = ("method", "model", "data set", "suite", "folder")
     values = {f"data_{name.replace(' ', '_')}": row[name] for name in (*names, "date")}
     known = {name: row[name] for name in _NUMERIC if row[name] is not None and not pd.isna(row[name])}

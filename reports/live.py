@@ -55,18 +55,19 @@ class Live:
 
     def __init__(self, folders: Sequence[str]) -> None:
         self._roots = [Path(folder) for folder in folders]
-        self._runs: dict[Path, _Followed] = {}
-        self._search()
+        self._runs: dict[Path, _FollowedRun] = {}
+        self._find_runs()
 
-    def _search(self) -> None:
+    def _find_runs(self) -> None:
+        """Look for run folders again; one that is followed already stays as it is."""
         found = [folder for root in self._roots for folder in find_runs(root)]
-        self._runs = {folder: self._runs.get(folder) or _Followed(folder) for folder in dict.fromkeys(found)}
+        self._runs = {folder: self._runs.get(folder) or _FollowedRun(folder) for folder in dict.fromkeys(found)}
         self._searched = time.monotonic()
 
     def state(self) -> dict[str, Any]:
         """What is new since the last call, as values that JSON holds; `rows` and questions hold texts alone."""
         if time.monotonic() - self._searched > _SEARCH:
-            self._search()
+            self._find_runs()
         for run in self._runs.values():
             run.read()
         described = [run for run in self._runs.values() if hasattr(run, "stored")]
@@ -98,7 +99,7 @@ class Live:
         return [run for run in found if run.records]
 
 
-class _Followed:
+class _FollowedRun:
     """One run folder; `stored` is there once run.yaml could be read."""
 
     stored: StoredRun
@@ -120,13 +121,13 @@ class _Followed:
         """Take what is new in the folder; a damaged file becomes `problem`."""
         try:
             check_plain(self.folder)
-            names = {name: self._names(name) for name in (RECORDS, DOCUMENTS, RUN, MANIFEST, SUMMARY)}
-            stamps = {name: stamp for own in names.values() for name in own if (stamp := _stamp(self.folder / name))}
+            names = {name: self._files_with_parts(name) for name in (RECORDS, DOCUMENTS, RUN, MANIFEST, SUMMARY)}
+            stamps = {name: stamp for own in names.values() for name in own if (stamp := _stat(self.folder / name))}
             begun = time.monotonic()
             if stamps != self._stamps and begun >= self._due:
                 self.changed = max((stamps[name][1] / 1e9 for name in names[RECORDS] if name in stamps), default=0.0)
                 files = [self.folder / name for name in names[RECORDS]]
-                self._take(row for file in files for row in read_lines(file, "question_id", shape=RECORD))
+                self._keep_records(row for file in files for row in read_lines(file, "question_id", shape=RECORD))
                 files = [self.folder / name for name in names[DOCUMENTS]]
                 built = (row for file in files for row in read_lines(file, "document_id", shape=DOCUMENT))
                 self._documents = list({(row["document_id"], row.get("question_id")): row for row in built}.values())
@@ -137,13 +138,13 @@ class _Followed:
             self.problem = f"{self.folder}: {error}"
         self._before = len(self.records) if self._before is None else self._before
 
-    def _names(self, name: str) -> list[str]:
+    def _files_with_parts(self, name: str) -> list[str]:
         """Names of a file of the run, and of those of its parts that are not merged yet."""
         return [part_name(name, part) for part in (None, *parts_in(self.folder))]
 
-    def _take(self, rows: Iterable[dict[str, Any]]) -> None:
+    def _keep_records(self, rows: Iterable[dict[str, Any]]) -> None:
         """Keep of each record what scores, costs and lists need. `at` says when this answer arrived."""
-        kept = {row["question_id"]: _kept(row) for row in rows}
+        kept = {row["question_id"]: _kept_fields(row) for row in rows}
         for question_id, row in kept.items():
             before = self.records.get(question_id)
             # A run that ends is sorted: its records are read again, and nothing has arrived.
@@ -154,7 +155,7 @@ class _Followed:
     def _describe(self) -> None:
         """The run as the tables know it, and its numbers."""
         described = run_yaml(self.folder)
-        manifests = [found for name in self._names(MANIFEST) if (found := read_json(self.folder / name))]
+        manifests = [found for name in self._files_with_parts(MANIFEST) if (found := read_json(self.folder / name))]
         states = [(one.get("starts") or [{}])[-1].get("state", "") for one in manifests]
         summary = read_json(self.folder / SUMMARY)
         self.state = "running" if "running" in states else summary.get("state", "not started")
@@ -167,7 +168,8 @@ class _Followed:
             summary=summary,
             origins=described.get("origins") or {},
         )
-        self._numbers = {"score": "–", "tokens": "–", "tflops": "–"} | (_numbers(run) if run.records else {})
+        numbers = _numbers_as_text(run) if run.records else {}
+        self._numbers = {"score": "–", "tokens": "–", "tflops": "–"} | numbers
 
     def row(self) -> dict[str, str]:
         """Column -> text."""
@@ -177,9 +179,9 @@ class _Followed:
             "method": self.label,
             "data set": facts.key(self.stored)[0],
             "score": self._numbers["score"],
-            "answered": f"{len(self.records)} of {self._asked() or 'unknown'}",
+            "answered": f"{len(self.records)} of {self._questions_asked() or 'unknown'}",
             "failed": str(failed),
-            "time left": self._left(),
+            "time left": self._time_left(),
             **{name: self._numbers[name] for name in ("tokens", "tflops")},
             "state": self.state,
             "last answer": ago,
@@ -187,25 +189,25 @@ class _Followed:
             "model": str(self.stored.config["model"]["name"]),
         }
 
-    def _asked(self) -> int:
+    def _questions_asked(self) -> int:
         """How many questions the run was asked; 0 where its manifest does not say."""
         questions = (self.stored.manifest.get("dataset") or {}).get("questions") or 0
         limit = self.stored.config.get("limit") or questions
         return max(min(questions, limit), len(self.records) if questions else 0)
 
-    def _left(self) -> str:
-        """By the time that answers took since the run began; of a run that goes on, since it was first looked at."""
+    def _time_left(self) -> str:
+        """The time left by the pace of the answers since the run began, or since it was first looked at."""
         starts = self.stored.manifest.get("starts") or []
         since, fresh = self._first, len(self.records) - (self._before or 0)
         if len(starts) == 1 and (begun := starts[0].get("started")):
             since, fresh = datetime.fromisoformat(begun).timestamp(), len(self.records)
-        left = self._asked() - len(self.records)
+        left = self._questions_asked() - len(self.records)
         if self.state != "running" or not left or fresh < 1:
             return "–"
         return duration(round(max(0.0, time.time() - since) / fresh * left))
 
 
-def _numbers(run: StoredRun) -> dict[str, str]:
+def _numbers_as_text(run: StoredRun) -> dict[str, str]:
     """Score with its interval, tokens and TFLOPs of a question, where they are known, as texts."""
     told, score = {}, facts.headline(run)
     if score in facts.score_names(run):
@@ -221,7 +223,8 @@ def _numbers(run: StoredRun) -> dict[str, str]:
     return told
 
 
-def _kept(row: dict[str, Any]) -> dict[str, Any]:
+def _kept_fields(row: dict[str, Any]) -> dict[str, Any]:
+    """What is kept of a record: the fields that costs and scores need, and texts for the list of questions."""
     error, gold = row["error"], (row.get("gold") or {}).get("answers") or []
     told = {
         "id": row["question_id"],
@@ -233,7 +236,7 @@ def _kept(row: dict[str, Any]) -> dict[str, Any]:
     return {**{key: row[key] for key in _KEPT}, "notes": {"joined": joined}, "told": told}
 
 
-def _stamp(path: Path) -> tuple[int, int, int] | None:
+def _stat(path: Path) -> tuple[int, int, int] | None:
     """What changes when a file does; None where there is none."""
     with contextlib.suppress(OSError):
         status = path.stat()
@@ -241,7 +244,7 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     return None
 
 
-def _newest(runs: Sequence[_Followed], failed: bool) -> list[dict[str, str]]:
+def _newest(runs: Sequence[_FollowedRun], failed: bool) -> list[dict[str, str]]:
     """The newest questions of all runs, with the names that their runs have now."""
     listed = ((run, row) for run in runs for row in run.records.values() if (row["error"] is not None) == failed)
     told = []

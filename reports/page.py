@@ -30,11 +30,11 @@ from harness.cost.flops import DEFAULT
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
 from reports import facts, stability
-from reports.autopsy import dissected
+from reports.autopsy import cases_by_run
 from reports.autopsy import frame as lost
 from reports.by_dataset import sections as wide_sections
-from reports.by_dataset import wide
-from reports.by_kind import BY, kinds_of, parts
+from reports.by_dataset import wide_table
+from reports.by_kind import BY, kinds_of, split_by_kind
 from reports.columns import ordered, sections, shortened
 from reports.compare import SideBySide, side_by_side
 from reports.compressed_json import block, packed_bytes
@@ -44,7 +44,7 @@ from reports.figures import front
 from reports.gold_rows import Rows, rows_of
 from reports.leaderboard import leaderboard
 from reports.markup import Html, el, joined, script_json
-from reports.page_header import Written, about
+from reports.page_header import Written, header
 from reports.paper import frame as beside
 from reports.paper import legend
 from reports.render import Cells
@@ -115,14 +115,15 @@ def page(
         packs = {**{f"front-{form}": packed_bytes(file) for form, file in files.items()}, **asked.blocks}
         blocks += [block(f"d{number}-{name}", text) for name, text in packs.items()]
     following = None if live is None else el("section", id="live", data_pause=live, data_answered=answers)
-    told = _stable(groups) if live is None else ()  # while runs go on, a ranking has not been found
+    told = _stability_sentences(groups) if live is None else ()  # while runs go on, a ranking has not been found
     head = el("header", el("h1", title), *(el("p", sentence, class_="stability") for sentence in told))
-    ending = about(runs, written) if runs else None
+    ending = header(runs, written) if runs else None
     body = joined(head, following, _contents(groups), *parts, ending)
-    return _fill(title, body, heads, joined(*blocks), following is not None)
+    return _filled_template(title, body, heads, joined(*blocks), following is not None)
 
 
 def _group(name: str, runs: list[StoredRun], reference: str | None, force: bool, convention: str | None) -> _Group:
+    """The runs of one data set with their tables; where they cannot be compared, `problem` says why."""
     counted = convention or DEFAULT
     problem = None
     try:
@@ -135,7 +136,7 @@ def _group(name: str, runs: list[StoredRun], reference: str | None, force: bool,
     return _Group(name, sorted(runs, key=lambda r: place[r.path.name]), found, problem, convention)
 
 
-def _stable(groups: Sequence[_Group]) -> Iterator[str]:
+def _stability_sentences(groups: Sequence[_Group]) -> Iterator[str]:
     """For each data set and model with several methods, whether their ranking survives its choices."""
     for group in groups:
         if len(group.runs) == 1:
@@ -143,14 +144,14 @@ def _stable(groups: Sequence[_Group]) -> Iterator[str]:
         if (count := sum(len(run.records) for run in group.runs)) > _RESCORED:
             yield f"{group.name}: `harness report stability` tells whether the ranking of {count:,} answers is stable."
             continue
-        pairs = [pair for pair in _with_rows(group) if pair[1].problem is None]
+        pairs = [pair for pair in _runs_with_rows(group) if pair[1].problem is None]
         with suppress(UserError):  # the methods have no question in common
             for found in stability.of_runs(pairs):
                 if not found.table.empty:
                     yield f"{group.name} · {found.found.model}. {found.sentence}"
 
 
-def _with_rows(group: _Group) -> list[tuple[StoredRun, Rows]]:
+def _runs_with_rows(group: _Group) -> list[tuple[StoredRun, Rows]]:
     """The runs with their texts, and the rows of each."""
     pairs = zip(group.runs, rows_of(group.runs), strict=True)
     return [(replace(run, records=run.whole_records), rows) for run, rows in pairs]
@@ -184,12 +185,13 @@ def _contents(groups: Sequence[_Group]) -> Html:
 
 
 def _section(group: _Group, number: int, asked: Questions, figure: Html, margin: float | None) -> Html:
+    """The section of a data set: tables, figure, differences, lost questions, and the list of questions."""
     (few,), (every,) = (sections(group.found.means, columns) for columns in (None, ()))
     return el(
         "section",
         el("h2", few.title),
-        _table(few.frame),
-        el("details", el("summary", "every column"), _table(every.frame.drop(columns=["scorers", "notes"]))),
+        _html_table(few.frame),
+        el("details", el("summary", "every column"), _html_table(every.frame.drop(columns=["scorers", "notes"]))),
         el("h3", "Score against cost"),
         figure,
         el("div", class_="save", data_file=f"d{number}-front", data_name=f"{group.name} score against cost"),
@@ -199,10 +201,10 @@ def _section(group: _Group, number: int, asked: Questions, figure: Html, margin:
             "a mark to read its numbers. The cost holds the index, shared by the questions of its document.",
             class_="legend",
         ),
-        _kinds(group),
-        _differences(group),
-        _lost(group),
-        None if margin is None else _paper(group, margin),
+        _kinds_table(group),
+        _differences_section(group),
+        _autopsy_section(group),
+        None if margin is None else _paper_section(group, margin),
         el("div", class_="differences", data_place=number),
         el("h3", "Questions"),
         *(el("p", note, class_="note") for note in asked.notes),
@@ -211,54 +213,54 @@ def _section(group: _Group, number: int, asked: Questions, figure: Html, margin:
     )
 
 
-def _kinds(group: _Group) -> Html:
+def _kinds_table(group: _Group) -> Html:
     """The headline by each kind of question of which there are several: a row a method, a column a kind."""
     found = []
     known = [kinds_of(run) for run in group.runs]
     for by in BY:
         if len({kind for own in known for kind in own[by]} - {None}) > 1:
-            means = frame(parts(group.runs, by, known))
+            means = frame(split_by_kind(group.runs, by, known))
             most = means.groupby("dataset")["n"].transform("max")
             names = means["dataset"].str.removeprefix(f"{group.name}, {by} ") + " (n = " + most.astype(str) + ")"
             means["dataset"], means["notes"] = names, pd.Series([()] * len(means), index=means.index)
             # Kinds are no data sets: neither their mean nor what is said of it.
-            table = wide(means, intervals=True).drop(columns=["mean", "mean.low", "mean.high", "notes"])
+            table = wide_table(means, intervals=True).drop(columns=["mean", "mean.low", "mean.high", "notes"])
             found += [
                 el("h4", f"{means['headline'].iloc[0]} by {by}"),
-                *(_table(rows) for _, rows in wide_sections(table)),
+                *(_html_table(rows) for _, rows in wide_sections(table)),
             ]
     return el("details", el("summary", "by kind of question"), *found) if found else joined()
 
 
-def _differences(group: _Group) -> Html:
+def _differences_section(group: _Group) -> Html:
     if group.problem is not None:
         return joined(el("h3", "Paired differences"), el("p", group.problem, class_="note pre"))
     paired = group.found.paired()
-    return joined(*(joined(el("h3", f"Paired differences: {s.title}"), _table(s.frame)) for s in paired))
+    return joined(*(joined(el("h3", f"Paired differences: {s.title}"), _html_table(s.frame)) for s in paired))
 
 
-def _lost(group: _Group) -> Html | None:
+def _autopsy_section(group: _Group) -> Html | None:
     """Why questions were lost, where a run on the evidence alone is there to compare with."""
     if not any(facts.is_oracle(run) for run in group.runs):
         return None
-    table = lost(dissected(_with_rows(group)))
+    table = lost(cases_by_run(_runs_with_rows(group)))
     if table.empty:
         return None
     legend = "A question is lost where its score is below 0.5; each stands in one class (harness autopsy)."
     return joined(el("h3", "Why questions were lost"), el("p", legend, class_="legend"), autopsy_figure.element(table))
 
 
-def _paper(group: _Group, margin: float) -> Html:
+def _paper_section(group: _Group, margin: float) -> Html:
     """Published numbers beside those of the group's runs."""
     found = beside(group.runs, margin=margin, convention=group.convention)
     if found.empty:
         return el("p", "None of these runs measures a value printed in a paper.", class_="none")
     (section,) = sections(shortened(found, "row"), ())
     told = (el("p", sentence, class_="legend") for sentence in legend(margin))
-    return joined(el("h3", "Printed and measured"), _table(section.frame), *told)
+    return joined(el("h3", "Printed and measured"), _html_table(section.frame), *told)
 
 
-def _table(table: pd.DataFrame) -> Html:
+def _html_table(table: pd.DataFrame) -> Html:
     """A sortable table: the cells of the text table, the number itself in data-value, footnotes below."""
     told = Cells(table)
     rows = table.to_dict("records")
@@ -272,19 +274,22 @@ def _table(table: pd.DataFrame) -> Html:
         for name, numeric, cell in zip(told.heads, told.numeric, line, strict=True):
             value = row.get(name) if numeric else None
             known = value is not None and not pd.isna(value)
-            tds.append(el("td", _cell(cell), class_="number" if numeric else None, data_value=value if known else None))
+            tds.append(
+                el("td", _html_cell(cell), class_="number" if numeric else None, data_value=value if known else None)
+            )
         body.append(el("tr", *tds))
     made = el("table", el("thead", el("tr", *head)), el("tbody", *body), class_="sortable")
     return joined(el("div", made, class_="wide"), *(el("p", note, class_="note") for note in told.below()))
 
 
-def _cell(cell: str) -> Html:
+def _html_cell(cell: str) -> Html:
     """A value, its interval in small type."""
     value, bracket, interval = cell.partition(" [")
     return joined(value, el("small", f" [{interval}")) if bracket and interval.endswith("]") else joined(cell)
 
 
-def _fill(title: str, body: Html, heads: list[dict[str, Any]], blocks: Html, live: bool) -> str:
+def _filled_template(title: str, body: Html, heads: list[dict[str, Any]], blocks: Html, live: bool) -> str:
+    """The page's HTML with style, scripts and data inside, and a policy that allows nothing else."""
     style = _template("page.css")
     script = "".join(_template(name) for name in (*SCRIPTS, *(["live.js"] if live else [])))
     policy = f"default-src 'none'; img-src blob:; style-src '{_hash(style)}'; script-src '{_hash(script)}'"

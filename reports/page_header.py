@@ -23,7 +23,7 @@ class Written:
     command: Sequence[str]
 
 
-def about(runs: Sequence[StoredRun], written: Written | None = None) -> Html:
+def header(runs: Sequence[StoredRun], written: Written | None = None) -> Html:
     """The facts that hold for all runs, and the runs one by one in a table that can be opened."""
     commands = list(dict.fromkeys(command for run in runs if (command := _command(run))))
     told = [el("code", command) for command in commands[:_COMMANDS]]
@@ -40,20 +40,23 @@ def about(runs: Sequence[StoredRun], written: Written | None = None) -> Html:
         made = [f"{_time(written.time)} by ", el("code", shlex.join(written.command))]
         rows.append(("This page", joined("written ", *made)))
     pairs = [el("div", el("dt", name), el("dd", value)) for name, value in rows]
-    return el("section", el("h2", "About these runs"), el("dl", *pairs, class_="facts"), _each(runs), class_="about")
+    return el(
+        "section", el("h2", "About these runs"), el("dl", *pairs, class_="facts"), _runs_table(runs), class_="about"
+    )
 
 
 def date(run: StoredRun) -> str:
     """The day on which a run was started, "2026-01-31"; "" where it is not recorded."""
-    started = _moment(run.manifest.get("started"))
+    started = _date_of(run.manifest.get("started"))
     return "" if started is None else f"{started:%Y-%m-%d}"
 
 
-def _each(runs: Sequence[StoredRun]) -> Html:
+def _runs_table(runs: Sequence[StoredRun]) -> Html:
+    """A table of the runs that can be opened: folder, dates, state, code, command."""
     heads = ("run", "data set", "started", "state", "questions", "seed", "code", "command")
     body = []
     for run in runs:
-        started = _moment(run.manifest.get("started"))
+        started = _date_of(run.manifest.get("started"))
         cells = (
             run.path.name,
             facts.key(run)[0],
@@ -80,7 +83,7 @@ def _dates(runs: Sequence[StoredRun]) -> str:
         start.get(key) for run in runs for start in run.manifest.get("starts") or () for key in ("started", "finished")
     ]
     told += [run.manifest.get("started") for run in runs]
-    moments = sorted(moment for text in told if (moment := _moment(text)))
+    moments = sorted(moment for text in told if (moment := _date_of(text)))
     if not moments:
         return "not recorded"
     first, last = moments[0], moments[-1]
@@ -89,7 +92,7 @@ def _dates(runs: Sequence[StoredRun]) -> str:
     return f"{first:%Y-%m-%d %H:%M} to {last:{'%H:%M' if first.date() == last.date() else '%Y-%m-%d %H:%M'}} UTC"
 
 
-def _moment(text: Any) -> datetime | None:
+def _date_of(text: Any) -> datetime | None:
     """A date of a manifest in UTC; None for what is no date. One without a time zone is taken to be in UTC."""
     try:
         moment = datetime.fromisoformat(text)

@@ -54,21 +54,18 @@ def render(frame: pd.DataFrame, form: str = "text", width: int | None = None) ->
     width: columns of the terminal that text is for; what does not fit stands below, the first column beside it.
     """
     if form == "text":
-        return _text(frame, width or math.inf)
-    return {"markdown": _markdown, "csv": _csv, "latex": _latex, "json": _json}[form](frame)
+        return _as_text(frame, width or math.inf)
+    return {"markdown": _as_markdown, "csv": _as_csv, "latex": _as_latex, "json": _as_json}[form](frame)
 
 
 def render_sections(sections: Sequence[tuple[str, pd.DataFrame]], form: str = "text", width: int | None = None) -> str:
     """Titled tables one below the other, as text, markdown or latex. width: as in `render`."""
     writers: dict[str, Callable[[str, pd.DataFrame], str]] = {
-        "text": lambda title, frame: _clean(title) + "\n" + _text(frame, width or math.inf),
-        "markdown": lambda title, frame: f"### {_markdown_escape(title)}\n\n" + _markdown(frame),
-        "latex": lambda title, frame: _latex(frame, title),
+        "text": lambda title, frame: _one_line(title) + "\n" + _as_text(frame, width or math.inf),
+        "markdown": lambda title, frame: f"### {_markdown_escape(title)}\n\n" + _as_markdown(frame),
+        "latex": lambda title, frame: _as_latex(frame, title),
     }
     return "\n".join(writers[form](title, frame) for title, frame in sections)
-
-
-# ---- numbers -------------------------------------------------------------------------------------------------------
 
 
 def _three_digits(value: float) -> str:
@@ -121,9 +118,6 @@ def _is_numeric(column: pd.Series[Any]) -> bool:
     return bool(pd.api.types.is_numeric_dtype(column))
 
 
-# ---- cells ---------------------------------------------------------------------------------------------------------
-
-
 class Cells:
     """A frame as strings, nothing escaped yet: heads, rows, which columns are numbers, and footnotes.
 
@@ -145,19 +139,20 @@ class Cells:
         short = [name.removeprefix("method.") if is_setting(name) else name for name in plain]
         self.heads = [name if name not in plain else whole for name, whole in zip(short, plain, strict=True)]
         rows: list[dict[str, Any]] = [{str(k): v for k, v in row.items()} for row in frame.to_dict("records")]
-        self.rows = [[self._cell(row, n) for n in plain] for row in rows]
+        self.rows = [[self._cell_text(row, n) for n in plain] for row in rows]
         # Versions of scorers say something where rows differ in them; csv and json have them always.
         told = [n for n in _FOOTNOTES if n in names and (n != "scorers" or frame[n].map(str).nunique() > 1)]
-        notes = [[note for n in told for note in _notes(row[n])] for row in rows]
+        notes = [[note for n in told for note in _as_notes(row[n])] for row in rows]
         # What holds for every row needs no mark.
         self.common = [note for note in dict.fromkeys(notes[0] if notes else ()) if all(note in n for n in notes)]
-        marks = [self._marks([note for note in n if note not in self.common]) for n in notes]
+        marks = [self._footnote_marks([note for note in n if note not in self.common]) for n in notes]
         if self.footnotes:
             self.heads.append("notes")
             self.numeric.append(False)
             self.rows = [[*cells, mark] for cells, mark in zip(self.rows, marks, strict=True)]
 
-    def _cell(self, row: dict[str, Any], name: str) -> str:
+    def _cell_text(self, row: dict[str, Any], name: str) -> str:
+        """A value as text: with its interval, and a dagger where its difference is significant."""
         value = row[name]
         if _absent(value):
             return _MISSING
@@ -186,7 +181,8 @@ class Cells:
             found |= {(i, k): best.index(float(v)) + 1 for i, v in enumerate(values) if v and float(v) in best}
         return found
 
-    def _marks(self, notes: list[str]) -> str:
+    def _footnote_marks(self, notes: list[str]) -> str:
+        """Marks such as "[1], [3]-[5]" of a row's notes, which are added to the footnotes."""
         for note in notes:
             if note not in self.footnotes:
                 self.footnotes.append(note)
@@ -206,19 +202,16 @@ class Cells:
         return [*map(escape, self.common), *(f"[{i}] {escape(note)}" for i, note in enumerate(self.footnotes, 1))]
 
 
-def _notes(value: Any) -> list[str]:
+def _as_notes(value: Any) -> list[str]:
     if _absent(value):
         return []
     return [value] if isinstance(value, str) else [str(note) for note in value]
 
 
-def _clean(text: str) -> str:
+def _one_line(text: str) -> str:
     """One line, without the control and direction characters that move a terminal's cursor or hide text."""
     spaced = re.sub(r"\s+", " ", text)
     return "".join(c for c in spaced if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co"))
-
-
-# ---- formats -------------------------------------------------------------------------------------------------------
 
 
 def _width(text: str) -> int:
@@ -226,9 +219,9 @@ def _width(text: str) -> int:
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
-def _text(frame: pd.DataFrame, wide: float) -> str:
+def _as_text(frame: pd.DataFrame, wide: float) -> str:
     cells = Cells(frame)
-    table = [[_clean(c) for c in row] for row in [cells.heads, *cells.rows]]
+    table = [[_one_line(c) for c in row] for row in [cells.heads, *cells.rows]]
     widths = [max(_width(row[i]) for row in table) for i in range(len(cells.heads))]
     # Plain numbers are right-aligned; intervals read better from the left.
     right = [n and not any("[" in row[i] for row in cells.rows) for i, n in enumerate(cells.numeric)]
@@ -239,14 +232,16 @@ def _text(frame: pd.DataFrame, wide: float) -> str:
         ]
         for row in table
     ]
-    blocks = ["\n".join("  ".join(row[i] for i in part).rstrip() for row in padded) for part in _folded(widths, wide)]
+    blocks = [
+        "\n".join("  ".join(row[i] for i in part).rstrip() for row in padded) for part in _column_blocks(widths, wide)
+    ]
     longest = int(min(_LONGEST, wide))
     wrapper = textwrap.TextWrapper(longest, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
-    below = [part for line in cells.below(_clean) for part in wrapper.wrap(line)]
+    below = [part for line in cells.below(_one_line) for part in wrapper.wrap(line)]
     return "\n".join(["\n\n".join(blocks), *([""] if below else []), *below]) + "\n"
 
 
-def _folded(widths: Sequence[int], wide: float) -> list[list[int]]:
+def _column_blocks(widths: Sequence[int], wide: float) -> list[list[int]]:
     """The columns of each block that is at most `wide`, the first column in each."""
     parts = [[0]]
     for i, width in enumerate(widths[1:], 1):
@@ -257,12 +252,12 @@ def _folded(widths: Sequence[int], wide: float) -> list[list[int]]:
 
 
 def _markdown_escape(text: str) -> str:
-    text = _clean(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = _one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     text = re.sub(r"([\\`*|\[\]~$])", r"\\\1", text)
     return re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", text)
 
 
-def _markdown(frame: pd.DataFrame) -> str:
+def _as_markdown(frame: pd.DataFrame) -> str:
     cells = Cells(frame)
     rule = ["---:" if n else "---" for n in cells.numeric]
     # Intervals and marks are written here, not taken from data: their brackets stay readable.
@@ -276,15 +271,15 @@ def _markdown(frame: pd.DataFrame) -> str:
     return "\n".join([*lines, *([""] if below else []), *below]) + "\n"
 
 
-def _latex(frame: pd.DataFrame, title: str = "") -> str:
+def _as_latex(frame: pd.DataFrame, title: str = "") -> str:
     cells = Cells(frame)
-    rows = [[_clean(cell) for cell in row] for row in cells.rows]
-    footnotes = [f"[{i}] {_clean(note)}" for i, note in enumerate(cells.footnotes, 1)]
+    rows = [[_one_line(cell) for cell in row] for row in cells.rows]
+    footnotes = [f"[{i}] {_one_line(note)}" for i, note in enumerate(cells.footnotes, 1)]
     ranks = cells.ranks()
     above = dict.fromkeys(str(row["method"]) for row in frame.to_dict("records") if ranks and row.get("ceiling"))
     ceilings = [f"{', '.join(above)}: a ceiling, never marked as best"] if above else []
-    told = [_clean(note) for note in [*cells.common, *ceilings]], footnotes
-    return latex.table(_clean(title), [*map(_clean, cells.heads)], rows, cells.numeric, ranks, told)
+    told = [_one_line(note) for note in [*cells.common, *ceilings]], footnotes
+    return latex.table(_one_line(title), [*map(_one_line, cells.heads)], rows, cells.numeric, ranks, told)
 
 
 def _csv_cell(value: Any) -> Any:
@@ -294,12 +289,12 @@ def _csv_cell(value: Any) -> Any:
     if isinstance(value, list | tuple):
         value = "; ".join(str(v) for v in value)
     if isinstance(value, str):
-        value = _clean(value)
+        value = _one_line(value)
         return "'" + value if value.lstrip().startswith(("=", "+", "-", "@", "＝", "＋", "－", "＠")) else value
     return value
 
 
-def _csv(frame: pd.DataFrame) -> str:
+def _as_csv(frame: pd.DataFrame) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([_csv_cell(str(c)) for c in frame.columns])
@@ -307,7 +302,7 @@ def _csv(frame: pd.DataFrame) -> str:
     return out.getvalue()
 
 
-def _json(frame: pd.DataFrame) -> str:
+def _as_json(frame: pd.DataFrame) -> str:
     rows = [
         {str(k): None if _absent(v) else list(v) if isinstance(v, tuple) else v for k, v in row.items()}
         for row in frame.to_dict("records")

@@ -1,6 +1,6 @@
 """Runs that differ in their seed alone, as one run whose scores and costs are means over the repeats.
 
-    averaged(runs)      the runs, each group of repeats as one; the others as they are
+    average_over_seeds(runs)  the runs, each group of repeats as one; the others as they are
 
 A question's score is the mean over the repeats, so an interval over documents holds for the mean of as many runs. How
 far the repeats lie apart is a note of the run: the standard deviation of their means (n - 1 in the denominator).
@@ -25,7 +25,7 @@ from harness.scorers.squad import normalize_answer
 from harness.storage.run_folder import StoredRun
 
 
-def averaged(runs: Sequence[StoredRun]) -> list[StoredRun]:
+def average_over_seeds(runs: Sequence[StoredRun]) -> list[StoredRun]:
     """One run for each group of runs whose settings differ in nothing but the seed, in the order of their first ones.
 
     Only questions that every repeat has are kept. Records are those of the first repeat with the mean scores and costs;
@@ -68,13 +68,14 @@ def _mean_record(records: Sequence[Mapping[str, Any]], drawn: Sequence[str]) -> 
     scores = {name: statistics.fmean(record["scores"].get(name, 0.0) for record in records) for name in names}
     if drawn:
         judging = [name for name in names if name in drawn and not name.startswith("evidence_recall")]
-        scores |= _of_draws(records, judging)
+        scores |= _vote_and_best(records, judging)
     errors = [record["error"] for record in records]
     error = errors[0] if all(error is not None for error in errors) else None
-    return {**records[0], "scores": scores, "usage": _mean([record["usage"] for record in records]), "error": error}
+    usage = _mean_value([record["usage"] for record in records])
+    return {**records[0], "scores": scores, "usage": usage, "error": error}
 
 
-def _of_draws(records: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[str, float]:
+def _vote_and_best(records: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[str, float]:
     """The scores of the vote, ties going to the first of the answers, and of the best of some repeats."""
     answers = [normalize_answer(str((r.get("notes") or {}).get("scored", r["prediction"]))) for r in records]
     given = [answer for answer, record in zip(answers, records, strict=True) if record["error"] is None] or answers
@@ -88,11 +89,11 @@ def _of_draws(records: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dic
     return out
 
 
-def _mean(values: Sequence[Any]) -> Any:
+def _mean_value(values: Sequence[Any]) -> Any:
     """The mean of each number in values of one shape; what is no number, or not in all, is that of the first."""
     first = values[0]
     if isinstance(first, dict):
-        return {k: _mean([v[k] for v in values if isinstance(v, dict) and k in v]) for k in first}
+        return {k: _mean_value([v[k] for v in values if isinstance(v, dict) and k in v]) for k in first}
     if isinstance(first, int | float) and not isinstance(first, bool):
         return statistics.fmean(v for v in values if isinstance(v, int | float))
     return first

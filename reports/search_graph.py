@@ -1,7 +1,7 @@
 """The graph that a search went over: read from the index cache, known by its keys and not by its method.
 
-    graph_of(index)          Graph, where the index has text, level, higher, lower and weight; None for any other index
-    indexed(run, record)     the lines of documents.jsonl that the record's question was answered from
+    parse_graph(index)       Graph, where the index has text, level, higher, lower and weight; None for any other index
+    index_lines(run, record) the lines of documents.jsonl that the record's question was answered from
     read_graph(run, record)  Found(graph, problem): at most one of the two
 
 An index is only read: one that is damaged stays where it is, and `problem` says so in a sentence.
@@ -69,8 +69,8 @@ class Found:
     key: str = ""
 
 
-def graph_of(index: Any) -> Graph | None:
-    """The graph that `index` holds; None where it has not all of the keys, or what they hold is no graph."""
+def parse_graph(index: Any) -> Graph | None:
+    """The graph in `index`; None where it is no valid one."""
     if not isinstance(index, Mapping) or not all(name in index for name in _KEYS):
         return None
     text, level = index["text"], index["level"]
@@ -78,11 +78,14 @@ def graph_of(index: Any) -> Graph | None:
         return None
     if not all(isinstance(t, str) for t in text) or not all(type(n) is int for n in level):
         return None
-    edges = _edges(index, len(text))
-    return None if edges is None else Graph(tuple(text), tuple(level), edges, _spans(index.get("span"), len(text)))
+    edges = _parsed_edges(index, len(text))
+    return (
+        None if edges is None else Graph(tuple(text), tuple(level), edges, _parsed_spans(index.get("span"), len(text)))
+    )
 
 
-def _edges(index: Mapping[str, Any], nodes: int) -> tuple[tuple[int, int, float], ...] | None:
+def _parsed_edges(index: Mapping[str, Any], nodes: int) -> tuple[tuple[int, int, float], ...] | None:
+    """Edges (higher, lower, weight) of an index; None where they are none of a graph with `nodes` nodes."""
     try:
         higher, lower, weight = (np.asarray(index[name]) for name in ("higher", "lower", "weight"))
     except ValueError:  # lists of unequal lengths
@@ -100,14 +103,15 @@ def _edges(index: Mapping[str, Any], nodes: int) -> tuple[tuple[int, int, float]
     return tuple((int(h), int(n), float(w)) for h, n, w in rows)
 
 
-def _spans(found: Any, nodes: int) -> tuple[tuple[int, int] | None, ...]:
+def _parsed_spans(found: Any, nodes: int) -> tuple[tuple[int, int] | None, ...]:
+    """A span for each node, None where a node has none; () where `found` is no list of `nodes` entries."""
     if not isinstance(found, list) or len(found) != nodes:
         return ()
     whole = [isinstance(s, list) and len(s) == 2 and all(type(n) is int for n in s) for s in found]
     return tuple((s[0], s[1]) if good else None for s, good in zip(found, whole, strict=True))
 
 
-def indexed(run: StoredRun, record: Mapping[str, Any]) -> list[dict[str, Any]]:
+def index_lines(run: StoredRun, record: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The lines of documents.jsonl behind a record, one a document, the newest that was built.
 
     A method that takes one document was handed several joined under an id of their own (harness.engine.document_view).
@@ -135,7 +139,7 @@ def read_graph(
     that the steps do not fit is not returned.
     """
     nodes = [step for step in record["steps"] if step["node"] is not None]
-    lines = indexed(run, record) if nodes else []
+    lines = index_lines(run, record) if nodes else []
     if not lines and run.documents and nodes:
         return Found(problem="documents.jsonl names no index of this question.")
     if len(lines) != 1:
@@ -144,19 +148,19 @@ def read_graph(
     kept = {} if kept is None else kept
     if key not in kept:
         index, wrong = read_index(key, cache_root() if root is None else root)
-        kept[key] = graph_of(index), wrong
+        kept[key] = parse_graph(index), wrong
     graph, problem = kept[key]
     if problem is not None:
         return Found(problem=f"The index of {name} {problem}.")
     if graph is None:
         return Found()
-    if other := misfit(graph, nodes):
+    if other := mismatch(graph, nodes):
         return Found(problem=f"The index of {name} is not the one that was searched ({other}).")
     return Found(graph, None, key)
 
 
-def misfit(graph: Graph, steps: list[dict[str, Any]]) -> str | None:
-    """What shows that `steps` (those with a node) went over another graph; None where nothing does."""
+def mismatch(graph: Graph, steps: list[dict[str, Any]]) -> str | None:
+    """Why `steps` (those with a node) cannot be of this graph; None where nothing speaks against it."""
     for step in steps:
         node, shown = step["node"], step.get("shown") or {}
         if not 0 <= node < len(graph.text):
@@ -179,12 +183,12 @@ def read_index(key: str, root: Path) -> tuple[Any, str | None]:
     if folder is None:
         return None, f"is not in the cache {root} any more (HARNESS_CACHE or HARNESS_HOME names another one)"
     try:
-        return _load(folder, key), None
+        return _load_index(folder, key), None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return None, f"cannot be read from the cache: {folder} is damaged ({error})"
 
 
-def _load(folder: Path, key: str) -> Any:
+def _load_index(folder: Path, key: str) -> Any:
     """Raises ValueError where a file is not the one that was written."""
     files = checked_files(folder)
     if key_digest(as_object(files["key.json"])) != key:

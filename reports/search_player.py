@@ -19,11 +19,11 @@ from typing import Any
 
 from harness.storage.run_folder import StoredRun
 from harness.types import Example
-from reports.compressed_json import cut, filled, packed
+from reports.compressed_json import cut, packed, without_empty
 from reports.evidence import evidence, overlapping
 from reports.gold_rows import Rows
 from reports.graph_layout import LEAST, layout, lines_of, shade
-from reports.search_graph import Graph, indexed, read_graph
+from reports.search_graph import Graph, index_lines, read_graph
 from reports.search_moves import Move, walk
 
 _MOST_MOVES = 400
@@ -49,7 +49,7 @@ class Searches:
         """What plays the search of `record`, as above; None where it went over no graph, or there is no room."""
         if not any(step["node"] is not None for step in record["steps"]):
             return None
-        if self._full and not any(str(line.get("key")) in self._places for line in indexed(run, record)):
+        if self._full and not any(str(line.get("key")) in self._places for line in index_lines(run, record)):
             self._left += run.path in self._with_graphs
             return None
         if len(self._read) > _KEPT:
@@ -113,14 +113,15 @@ def _replay(graph: Graph, run: StoredRun, record: dict[str, Any], rows: Rows) ->
     example = rows.examples.get(record["question_id"])
     return {
         "marked": sorted(overlapping(graph.span, run, record, rows)),
-        "moves": [_move(move, example) for move in moves[:_MOST_MOVES]],
+        "moves": [_move_json(move, example) for move in moves[:_MOST_MOVES]],
         "more": max(0, len(moves) - _MOST_MOVES),
     }
 
 
-def _move(move: Move, example: Example | None) -> dict[str, Any]:
+def _move_json(move: Move, example: Example | None) -> dict[str, Any]:
+    """A move as JSON values of the player."""
     step = move.step
-    return filled(
+    return without_empty(
         action=step["action"],
         node=step["node"],
         p_yes=None if step["p_yes"] is None else round(step["p_yes"], 4),

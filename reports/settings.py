@@ -65,27 +65,27 @@ def named(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[Name
         groups[str(run.config["method"]["name"]), *_profiles(run), str(run.config["model"]["name"])].append(i)
     out: dict[int, Named] = {}
     for places in groups.values():
-        out.update(zip(places, _group([runs[i] for i in places], ignored), strict=True))
+        out.update(zip(places, _name_group([runs[i] for i in places], ignored), strict=True))
     return [out[i] for i in range(len(runs))]
 
 
-def dated(label: str, run: StoredRun) -> str:
+def with_date(label: str, run: StoredRun) -> str:
     """A label of several runs whose settings are equal, but not their rows, weights or code, which the hash covers."""
     started = str(run.manifest.get("started") or "")[:16].replace("T", " ")
     return f"{label} ({', '.join(filter(None, [started, run.path.name.rpartition('--')[2]]))})"
 
 
-def unlike(labels: Sequence[str], runs: Sequence[StoredRun], places: Sequence[Hashable]) -> list[str]:
-    """The labels, `dated` where another run has the same one in the same place."""
+def distinct_labels(labels: Sequence[str], runs: Sequence[StoredRun], places: Sequence[Hashable]) -> list[str]:
+    """The labels, `with_date` where another run has the same label and the same one of `places`."""
     told = list(zip(labels, places, strict=True))
-    return [dated(own[0], run) if told.count(own) > 1 else own[0] for own, run in zip(told, runs, strict=True)]
+    return [with_date(own[0], run) if told.count(own) > 1 else own[0] for own, run in zip(told, runs, strict=True)]
 
 
 def values(run: StoredRun) -> dict[str, Any]:
     """Every setting of a run by the key that `--set` takes, those of its models too: "method.k", "model", "seed"."""
     config = {part: run.config[part] for part in _PARTS if run.config.get(part) is not None}
     found = {path: value for path, value in flatten(config).items() if not _LEFT_OUT.fullmatch(path)}
-    return {"model": run.config["model"]["name"]} | {_setting(path): value for path, value in found.items()}
+    return {"model": run.config["model"]["name"]} | {_set_key(path): value for path, value in found.items()}
 
 
 def settings(frame: pd.DataFrame) -> list[str]:
@@ -104,46 +104,46 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _group(runs: Sequence[StoredRun], ignored: Collection[str]) -> list[Named]:
+def _name_group(runs: Sequence[StoredRun], ignored: Collection[str]) -> list[Named]:
     """The names of runs of one method, profile and model."""
-    values = [_values(run, ignored) for run in runs]
+    values = [_answer_settings(run, ignored) for run in runs]
     datasets = [str(run.config["dataset"]["name"]) for run in runs]
     keys = [key for key in dict.fromkeys(k for own in values for k in own) if _differs(key, values, datasets)]
-    told = [{key for key in keys if _by_user(run, key)} for run in runs]
+    told = [{key for key in keys if _set_by_user(run, key)} for run in runs]
     swept = [key for key in keys if any(key in own for own in told)]
-    kept = [_named(*each, swept, ignored) for each in zip(runs, told, values, strict=True)]
-    repeated = _repeated(kept, datasets)
+    kept = [_name_run(*each, swept, ignored) for each in zip(runs, told, values, strict=True)]
+    repeated = _repeated_labels(kept, datasets)
     for i in repeated:
-        kept[i] = _named(runs[i], set(keys), values[i], keys, ignored)
-    for i in _repeated(kept, datasets) if not ignored else ():
-        kept[i] = replace(kept[i], label=dated(kept[i].label, runs[i]), base=dated(kept[i].base, runs[i]))
+        kept[i] = _name_run(runs[i], set(keys), values[i], keys, ignored)
+    for i in _repeated_labels(kept, datasets) if not ignored else ():
+        kept[i] = replace(kept[i], label=with_date(kept[i].label, runs[i]), base=with_date(kept[i].base, runs[i]))
     return kept
 
 
-def _named(
-    run: StoredRun, told: set[str], values: Mapping[str, Any], swept: Sequence[str], ignored: Collection[str]
+def _name_run(
+    run: StoredRun, in_label: set[str], values: Mapping[str, Any], swept: Sequence[str], ignored: Collection[str]
 ) -> Named:
-    """told: the keys that the label names; swept: those that vary among the runs."""
-    short = {_short(key) for key in (*swept, *ignored)}
-    rest = [mark for mark in _marks(run) if mark.partition("=")[0] not in short]
-    rest = [mark for mark in rest if not (m := _COUNTED.fullmatch(mark)) or int(m[1]) > len(told)]
+    """in_label: the keys that the label names; swept: those that vary among the runs."""
+    short = {_short_key(key) for key in (*swept, *ignored)}
+    rest = [mark for mark in _mark_parts(run) if mark.partition("=")[0] not in short]
+    rest = [mark for mark in rest if not (m := _COUNTED.fullmatch(mark)) or int(m[1]) > len(in_label)]
     base = label({"name": run.config["method"]["name"], "mark": ", ".join(rest)})
-    words = [f"{_short(key)}={_cut(text(values[key]))}" for key in swept if key in told and key in values]
-    return Named(" ".join([base, *words]), base, {_setting(key): values[key] for key in swept if key in values})
+    words = [f"{_short_key(key)}={_cut(text(values[key]))}" for key in swept if key in in_label and key in values]
+    return Named(" ".join([base, *words]), base, {_set_key(key): values[key] for key in swept if key in values})
 
 
-def _repeated(names: Iterable[Named], datasets: Sequence[str]) -> set[int]:
-    """The places of labels that another run of the same data set has too."""
+def _repeated_labels(names: Iterable[Named], datasets: Sequence[str]) -> set[int]:
+    """Indices of names whose label another run of the same data set has too."""
     keys = [(dataset, one.label) for dataset, one in zip(datasets, names, strict=True)]
     return {i for i, key in enumerate(keys) if keys.count(key) > 1}
 
 
-def _values(run: StoredRun, ignored: Collection[str]) -> dict[str, Any]:
+def _answer_settings(run: StoredRun, ignored: Collection[str]) -> dict[str, Any]:
     """Path -> value of all that may change an answer; a number that another run gave belongs to the method."""
     taken = {f"method.params.{name}" for name in run.manifest.get("amounts") or {}}
     config = {part: run.config[part] for part in _PARTS if run.config.get(part) is not None}
     found = flatten(config)
-    return {k: v for k, v in found.items() if not (_LEFT_OUT.fullmatch(k) or k in taken or _setting(k) in ignored)}
+    return {k: v for k, v in found.items() if not (_LEFT_OUT.fullmatch(k) or k in taken or _set_key(k) in ignored)}
 
 
 def _differs(key: str, values: Sequence[Mapping[str, Any]], datasets: Sequence[str]) -> bool:
@@ -154,29 +154,29 @@ def _differs(key: str, values: Sequence[Mapping[str, Any]], datasets: Sequence[s
     return any(len(found) > 1 for found in seen.values())
 
 
-def _by_user(run: StoredRun, key: str) -> bool:
+def _set_by_user(run: StoredRun, key: str) -> bool:
     origin = run.origins.get(key, "default")
     return origin != "default" and not origin.startswith(_PRESET[1:])
 
 
-def _marks(run: StoredRun) -> list[str]:
+def _mark_parts(run: StoredRun) -> list[str]:
     """The parts of a method's mark; those inside brackets stay together: ["pocket", "order=[a, b]"]."""
     return re.findall(r"(?:\[[^\]]*\]|[^,\[])+", str(run.config["method"].get("mark") or "").replace(", ", ","))
 
 
 def _profiles(run: StoredRun) -> list[str]:
-    return [m for m in _marks(run) if "=" not in m and not m.startswith("prompt ") and not _COUNTED.fullmatch(m)]
+    return [m for m in _mark_parts(run) if "=" not in m and not m.startswith("prompt ") and not _COUNTED.fullmatch(m)]
 
 
-def _setting(path: str) -> str:
+def _set_key(path: str) -> str:
     """ "method.params.k" -> "method.k", "roles.builder.name" -> "roles.builder"."""
     path = re.sub(r"^(method\.params|dataset\.options)\.", lambda m: m[0].split(".")[0] + ".", path)
     return re.sub(r"^(roles\.\w+|encoder|reranker)\.name$", r"\1", path)
 
 
-def _short(path: str) -> str:
+def _short_key(path: str) -> str:
     """A setting in a label: "k", but "dataset.tokens"."""
-    return _setting(path).removeprefix("method.")
+    return _set_key(path).removeprefix("method.")
 
 
 def _cut(value: str) -> str:

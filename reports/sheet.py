@@ -45,11 +45,11 @@ svg.figure { display: block; width: 100%; height: auto; border: 1px solid #d8dde
 def page(title: str, drawing: Html | None, tables: Sequence[tuple[str, pd.DataFrame]]) -> str:
     """A page with the drawing, if there is one, and titled tables below it."""
     code = "sha256-" + base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-    body = joined(drawing, *(joined(el("h2", name), _table(frame)) for name, frame in tables))
+    body = joined(drawing, *(joined(el("h2", name), _html_table(frame)) for name, frame in tables))
     return _PAGE.substitute(title=joined(title), hash=code, style=_STYLE, body=body)
 
 
-def _table(frame: pd.DataFrame) -> Html:
+def _html_table(frame: pd.DataFrame) -> Html:
     cells = Cells(frame)
     kinds = ["number" if numeric else None for numeric in cells.numeric]
     head = [el("th", name, class_=kind, scope="col") for name, kind in zip(cells.heads, kinds, strict=True)]

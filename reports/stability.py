@@ -25,7 +25,7 @@ import pandas as pd
 from harness.stats.bootstrap import Floats, by_cluster, resampled
 from harness.storage.run_folder import StoredRun
 from reports import bands
-from reports.bands import CLOSE, JUDGES, Band, ranks
+from reports.bands import CLOSE, JUDGES, Band, rank_range
 from reports.gold_rows import Rows
 
 KINDS = ("scorer", "judge", "judge prompt")
@@ -90,32 +90,33 @@ def of_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Stability]:
     return [_stability(found, judges) for found in bands.of_runs(pairs)]
 
 
-def _stability(found: Band, judges: Mapping[str, Any]) -> Stability:
-    pairs = list(combinations(found.methods, 2))
-    apart = {name: np.asarray([own[a] - own[b] for a, b in pairs]) for name, own in found.means.items()}
-    telling = [name for name, own in apart.items() if name == found.headline or np.any(abs(own) > CLOSE)]
-    names = sorted(telling, key=lambda name: name != found.headline)  # the headline first
+def _stability(band: Band, judges: Mapping[str, Any]) -> Stability:
+    """The difference of each pair of methods by every scorer and judge, and the share of draws that reverse it."""
+    pairs = list(combinations(band.methods, 2))
+    apart = {name: np.asarray([own[a] - own[b] for a, b in pairs]) for name, own in band.means.items()}
+    telling = [name for name, own in apart.items() if name == band.headline or np.any(abs(own) > CLOSE)]
+    names = sorted(telling, key=lambda name: name != band.headline)  # the headline first
     signs = np.sign([(apart[name] / CLOSE).round() for name in names])
     order = np.where(signs[0] != 0, signs[0], np.sign(signs.sum(axis=0)))
-    told = {name: judges.get(name) or {} for name in names if found.families[name] == JUDGES}
+    told = {name: judges.get(name) or {} for name in names if band.families[name] == JUDGES}
     models = [str((judge.get("model") or {}).get("name")) for judge in told.values()]
     kinds = {name: KINDS[1 + (models.count(model) > 1)] for name, model in zip(told, models, strict=True)}
     rows = []
     for name in names:
-        drawn = _drawn(found, name)
+        drawn = _resampled_means(band, name)
         reversed_ = [float(((drawn[a] - drawn[b]) * order[p] < -CLOSE).mean()) for p, (a, b) in enumerate(pairs)]
         flips = apart[name] * order < -CLOSE
         values = zip(pairs, apart[name], reversed_, flips, strict=True)
         rows += [(name, kinds.get(name, "scorer"), *pair, *value) for pair, *value in values]
     for _, _, a, b, *numbers, _ in rows[: len(pairs)]:
-        settled = found.settles(a, b, found.headline, _LEVEL, DRAWS)
+        settled = band.settles(a, b, band.headline, _LEVEL, DRAWS)
         rows.append((DRAW, "draw", a, b, *numbers, not settled))
-    return Stability(found, pd.DataFrame(rows, columns=["choice", "kind", "a", "b", "difference", "reversed", "flips"]))
+    return Stability(band, pd.DataFrame(rows, columns=["choice", "kind", "a", "b", "difference", "reversed", "flips"]))
 
 
-def _drawn(found: Band, name: str) -> dict[str, Floats]:
+def _resampled_means(band: Band, name: str) -> dict[str, Floats]:
     """Method -> (DRAWS,) its means by the scorer `name` over the drawn clusters."""
-    own = {method: by_cluster(values, found.clusters[name]) for method, values in found.columns[name].items()}
+    own = {method: by_cluster(values, band.clusters[name]) for method, values in band.columns[name].items()}
     totals = resampled([*(sums for sums, _ in own.values()), next(iter(own.values()))[1]], 0, DRAWS)
     return {method: totals[:, place] / totals[:, -1] for place, method in enumerate(own)}
 
@@ -134,19 +135,20 @@ def sections(found: Sequence[Stability]) -> list[tuple[str, pd.DataFrame]]:
             {
                 "method": m,
                 headline: f"{100 * means[headline][m]:.1f}",
-                "rank by any choice": ranks(means, m),
+                "rank by any choice": rank_range(means, m),
                 "notes": notes,
             }
             for m in each.found.methods
         ]
         out.append((title, pd.DataFrame(rows)))
         if each.flips:
-            changed = pd.DataFrame([_flip(each.table, name) for name in each.flips])
+            changed = pd.DataFrame([_flip_row(each.table, name) for name in each.flips])
             out.append((f"{title}: what flips or is not settled", changed))
     return out
 
 
-def _flip(table: pd.DataFrame, name: str) -> dict[str, Any]:
+def _flip_row(table: pd.DataFrame, name: str) -> dict[str, Any]:
+    """The row of the choice `name`: how many pairs it flips, in which share of draws, and which they are."""
     part = table[table["flips"] & (table["choice"] == name)]
     told = [f"{a}, {b}" for a, b in zip(part["a"], part["b"], strict=True)]
     return {

@@ -42,7 +42,7 @@ from harness.stats.bootstrap import NOTHING
 from harness.stats.clusters import linked
 from harness.storage.run_folder import StoredRun
 from reports import costs, facts
-from reports.comparability import asked, strangers
+from reports.comparability import question_set, reasons_not_to_rank
 from reports.costs import question_tflops
 from reports.search_notes import coinciding, declined
 from reports.settings import Named, is_number, named
@@ -63,25 +63,25 @@ def frame(runs: Sequence[StoredRun], *, convention: str = DEFAULT, reference: st
     costs.check_convention(convention)
     names = list(dict.fromkeys(name for run in runs for name in (*facts.score_names(run), *facts.corpus_names(run))))
     labels = named(runs)
-    spent = _Spent()
-    rows = [_row(run, named_run.label, names, convention, spent) for run, named_run in zip(runs, labels, strict=True)]
-    same_answers = coinciding(runs, [named_run.label for named_run in labels])
-    for row, run, asked_otherwise, same in zip(rows, runs, strangers(runs), same_answers, strict=True):
+    spent = _Tflops()
+    rows = [_run_row(run, one.label, names, convention, spent) for run, one in zip(runs, labels, strict=True)]
+    same_answers = coinciding(runs, [one.label for one in labels])
+    for row, run, asked_otherwise, same in zip(rows, runs, reasons_not_to_rank(runs), same_answers, strict=True):
         row["notes"] += ([asked_otherwise] if asked_otherwise else []) + same
-        bases = _references(run, runs, reference)
-        row["ratio"] = _ratio(run, bases, convention, row["notes"], spent)
-        row["ratio.search"] = _ratio(run, bases, convention, [], spent, whole=False)
+        bases = _reference_runs(run, runs, reference)
+        row["ratio"] = _cost_ratio(run, bases, convention, row["notes"], spent)
+        row["ratio.search"] = _cost_ratio(run, bases, convention, [], spent, with_index=False)
         other = DEFAULT if convention == "causal" else "causal"
-        for name, whole, index in (("ratio", True, "with"), ("ratio.search", False, "without")):
-            ratios = {convention: row[name], other: _ratio(run, bases, other, [], spent, whole=whole)}
-            if (told := _dearer_and_cheaper(ratios)) is not None:
+        for name, with_index, index in (("ratio", True, "with"), ("ratio.search", False, "without")):
+            ratios = {convention: row[name], other: _cost_ratio(run, bases, other, [], spent, with_index=with_index)}
+            if (told := _ratios_that_disagree(ratios)) is not None:
                 row["notes"].append(f"FLOPs {index} the index, beside {reference}: {told}")
     table = _with_settings(pd.DataFrame(rows), labels).sort_values("dataset", kind="stable", ignore_index=True)
     table["notes"] = [tuple(n) for n in table["notes"]]
     return facts.numbers(table)
 
 
-def _dearer_and_cheaper(ratios: Mapping[str, float | None]) -> str | None:
+def _ratios_that_disagree(ratios: Mapping[str, float | None]) -> str | None:
     """Two ratios by convention in words where one is below 1 and the other above it, else None."""
     known = {name: 100 * (ratio - 1) for name, ratio in ratios.items() if ratio is not None}
     if len(known) < 2 or min(known.values()) >= 0 or max(known.values()) <= 0:
@@ -103,20 +103,21 @@ def _with_settings(table: pd.DataFrame, labels: Sequence[Named]) -> pd.DataFrame
     return table
 
 
-class _Spent:
+class _Tflops:
     """TFLOPs by question of each run (reports.costs), worked out once a table."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, str, bool], dict[str, float]] = {}
 
-    def __call__(self, run: StoredRun, convention: str, whole: bool) -> dict[str, float]:
-        key = id(run), convention, whole
+    def __call__(self, run: StoredRun, convention: str, with_index: bool) -> dict[str, float]:
+        key = id(run), convention, with_index
         if key not in self._known:
-            self._known[key] = question_tflops(run, convention, whole=whole)
+            self._known[key] = question_tflops(run, convention, with_index=with_index)
         return self._known[key]
 
 
-def _row(run: StoredRun, label: str, names: Sequence[str], convention: str, spent: _Spent) -> dict[str, Any]:
+def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, spent: _Tflops) -> dict[str, Any]:
+    """A run's row of the table, its cost ratios apart."""
     notes, seed = list(facts.notes(run)), int(run.config["seed"])
     row: dict[str, Any] = {
         **facts.head(run, label),
@@ -130,14 +131,14 @@ def _row(run: StoredRun, label: str, names: Sequence[str], convention: str, spen
         "declined": declined(run.records),
     }
     row |= dict.fromkeys(("truncated", "texts_cut", "declined")) if facts.elsewhere(run) else {}
-    row |= _scores(run, names, seed, notes) | _costs(run, convention, seed, spent)
+    row |= _score_columns(run, names, seed, notes) | _cost_columns(run, convention, seed, spent)
     if row["tflops"] is not None and row["tflops.whole"] is None:
         notes.append("what an index cost is not known, so ratio is not")
     row.update(convention=convention, scorers=(facts.versions(run),), notes=notes, run=run.path.name)
     return row
 
 
-def _scores(run: StoredRun, names: Sequence[str], seed: int, notes: list[str]) -> dict[str, float | None]:
+def _score_columns(run: StoredRun, names: Sequence[str], seed: int, notes: list[str]) -> dict[str, float | None]:
     """Mean, low and high of every score; a score this run does not have is missing, not 0. Appends to `notes`."""
     out: dict[str, float | None] = {}
     clusters = facts.question_clusters(run)
@@ -155,7 +156,8 @@ def _scores(run: StoredRun, names: Sequence[str], seed: int, notes: list[str]) -
     return out
 
 
-def _costs(run: StoredRun, convention: str, seed: int, spent: _Spent) -> dict[str, float | None]:
+def _cost_columns(run: StoredRun, convention: str, seed: int, spent: _Tflops) -> dict[str, float | None]:
+    """Means of tokens, TFLOPs and seconds by phase, and of TFLOPs with interval, index share left out and in."""
     phases = {phase: costs.phase_costs(run, phase, convention) for phase in ("index", "search", "answer")}
     row: dict[str, float | None] = {f"tokens.{name}": _mean(c.tokens) for name, c in phases.items()}
     row.update({f"tflops.{name}": _mean(c.tflops) for name, c in phases.items()})
@@ -163,13 +165,13 @@ def _costs(run: StoredRun, convention: str, seed: int, spent: _Spent) -> dict[st
         own = costs.part_costs(run, part, within, convention)
         row[f"tokens.{part}"], row[f"tflops.{part}"] = _mean(own.tokens), _mean(own.tflops)
     search, answer = phases["search"], phases["answer"]
-    row["tokens"] = _mean(costs.both(search.tokens, answer.tokens))
+    row["tokens"] = _mean(costs.search_and_answer(search.tokens, answer.tokens))
     answered = facts.answered_clusters(run)
-    for name, whole in (("tflops", False), ("tflops.whole", True)):
-        values = list(spent(run, convention, whole).values())
+    for name, with_index in (("tflops", False), ("tflops.whole", True)):
+        values = list(spent(run, convention, with_index).values())
         row |= facts.mean_columns(name, values, answered if values else [], seed=seed, bounds=None)
     row["ratio"] = row["ratio.search"] = None  # their place among the columns; `frame` knows the reference
-    row["seconds"] = _mean(costs.both(search.seconds, answer.seconds))
+    row["seconds"] = _mean(costs.search_and_answer(search.seconds, answer.seconds))
     return row
 
 
@@ -177,16 +179,22 @@ def _mean(values: list[float] | None) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _references(run: StoredRun, runs: Sequence[StoredRun], reference: str) -> list[StoredRun]:
+def _reference_runs(run: StoredRun, runs: Sequence[StoredRun], reference: str) -> list[StoredRun]:
     """The runs of the reference that `run` can be compared with: same data set, model, rows and questions."""
     kind = (facts.key(run)[0], run.config["model"]["name"])
     named = [r for r in runs if reference in facts.names(r) and (facts.key(r)[0], r.config["model"]["name"]) == kind]
-    own = asked(run) if named else None
-    return [r for r in named if asked(r) == own]
+    own = question_set(run) if named else None
+    return [r for r in named if question_set(r) == own]
 
 
-def _ratio(
-    run: StoredRun, bases: Sequence[StoredRun], convention: str, notes: list[str], spent: _Spent, *, whole: bool = True
+def _cost_ratio(
+    run: StoredRun,
+    bases: Sequence[StoredRun],
+    convention: str,
+    notes: list[str],
+    spent: _Tflops,
+    *,
+    with_index: bool = True,
 ) -> float | None:
     """TFLOPs over the reference's, of the questions that both answered; missing where it is several runs or none.
 
@@ -194,7 +202,7 @@ def _ratio(
     """
     if len(bases) != 1:
         return None
-    ours, theirs = spent(run, convention, whole), spent(bases[0], convention, whole)
+    ours, theirs = spent(run, convention, with_index), spent(bases[0], convention, with_index)
     common = [question for question in ours if question in theirs]
     below = sum(theirs[question] for question in common)
     if below <= 0:

@@ -29,7 +29,7 @@ from reports.entity_memory import Memory, Walked
 from reports.evidence import UNKNOWN, evidence, overlapping
 from reports.facts import headline
 from reports.gold_rows import Rows, read_rows, with_texts
-from reports.search_graph import Graph, indexed, read_graph, read_index
+from reports.search_graph import Graph, index_lines, read_graph, read_index
 from reports.search_moves import LATER, Move, forest, walk
 
 _FLAT = "So the steps stand in their order only."
@@ -82,27 +82,27 @@ def search_of(stored: StoredRun, question: str, data: str | None = None) -> Sear
     example = rows.examples.get(question)
     marks = [evidence(step["shown"], example) for step in record["steps"]]
     notes = [f"{result.problem} {_FLAT}"] if result.problem else []
-    memory = _memory(stored, record, rows) if result.graph is None and result.problem is None else None
+    memory = _entity_memory(stored, record, rows) if result.graph is None and result.problem is None else None
     if (result.graph is not None or memory is not None) and UNKNOWN in marks:
-        notes.append(_why(rows, question))
+        notes.append(_evidence_unknown_because(rows, question))
     moves = walk(record["steps"], result.graph)
     return Search(stored, record, rows, result.graph, moves, marks, notes, memory)
 
 
-def _memory(stored: StoredRun, record: dict[str, Any], rows: Rows) -> tuple[Memory, Walked] | None:
+def _entity_memory(stored: StoredRun, record: dict[str, Any], rows: Rows) -> tuple[Memory, Walked] | None:
     """The memory of entities that a question was answered from, where it had one and it is still in the cache."""
-    lines = indexed(stored, record)
+    lines = index_lines(stored, record)
     found = read_index(str(lines[0].get("key")), cache_root())[0] if len(lines) == 1 else None
-    if (memory := entity_memory.memory_of(found)) is None:
+    if (memory := entity_memory.parse_memory(found)) is None:
         return None
     example = rows.examples.get(record["question_id"])
     marked = example is not None and bool(example.gold.supporting)
     evident = overlapping(memory.segments, stored, record, rows) if marked else None
     question = example.question.text if example is not None else ""
-    return memory, entity_memory.walked(memory, record, question, evident)
+    return memory, entity_memory.search_in_memory(memory, record, question, evident)
 
 
-def _why(rows: Rows, question: str) -> str:
+def _evidence_unknown_because(rows: Rows, question: str) -> str:
     """Why it is unknown which steps showed evidence."""
     if rows.problem:
         return f"It is unknown which steps showed evidence: {rows.problem} (--data names the rows)."
@@ -111,7 +111,7 @@ def _why(rows: Rows, question: str) -> str:
     return "It is unknown which steps showed evidence: the data set marks nothing as supporting this question."
 
 
-def listed(stored: StoredRun) -> list[str]:
+def question_list(stored: StoredRun) -> list[str]:
     """A line a question, failed ones first, then by the first score: what `harness trace RUN` prints."""
     name = headline(stored)
     ranked = sorted(stored.records, key=lambda r: (r["error"] is None, r["scores"].get(name) or 0.0))
@@ -119,15 +119,15 @@ def listed(stored: StoredRun) -> list[str]:
     for record in ranked:
         error, value = record["error"], record["scores"].get(name)
         told = error["type"] if error else "-" if value is None else f"{100 * value:.1f}"
-        texts = (_short(record.get("question") or "", _WIDEST), _short(record["prediction"], _WIDEST))
+        texts = (_shortened(record.get("question") or "", _WIDEST), _shortened(record["prediction"], _WIDEST))
         lines.append("  ".join([f"{printable(told):>6}", printable(record["question_id"]), *filter(None, texts)]))
     return lines
 
 
-def traced(search: Search) -> list[str]:
+def trace_lines(search: Search) -> list[str]:
     """The lines that `harness trace` prints."""
     record, convention = search.record, search.convention
-    lines = [*_asked(search), *(step_lines(search) if search.moves else _shown(search))]
+    lines = [*_question_lines(search), *(step_lines(search) if search.moves else _shown_lines(search))]
     described = [] if search.memory is None else entity_memory.lines(*search.memory)
     lines += [printable(line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "...") for line in described]
     lines += [*search.notes, *search.stored.notes]
@@ -145,8 +145,8 @@ def traced(search: Search) -> list[str]:
     return lines
 
 
-def _shown(search: Search) -> list[str]:
-    """What the reader saw, a line a piece: of a method without a search, such as bm25."""
+def _shown_lines(search: Search) -> list[str]:
+    """A line for each piece that the reader saw; for methods without a search, such as bm25."""
     shown = search.record["shown"]
     if not shown:
         return ["shown      nothing"]
@@ -154,12 +154,12 @@ def _shown(search: Search) -> list[str]:
     places = [f"{p['document_id']} [{p['start']}:{p['end']}]" if p["document_id"] else p["kind"] for p in shown]
     width = max(map(len, places))
     return [
-        f"{'' if n else 'shown':<10} {printable(place).ljust(width)}  {_short(text, _LONGEST - width)}"
+        f"{'' if n else 'shown':<10} {printable(place).ljust(width)}  {_shortened(text, _LONGEST - width)}"
         for n, (place, text) in enumerate(zip(places, texts, strict=True))
     ]
 
 
-def _asked(search: Search) -> list[str]:
+def _question_lines(search: Search) -> list[str]:
     """What was asked, what the right answer is, and what was answered."""
     record, example = search.record, search.rows.examples.get(search.record["question_id"])
     lines = [f"question   {printable(record['question_id'])} on {printable(', '.join(record['document_ids']))}"]
@@ -185,7 +185,7 @@ def step_lines(search: Search) -> list[str]:
     Over a graph each stands under the one it came from, those behind the stop last; else they stand in their order.
     """
     moves, tree = search.moves, search.graph is not None
-    parts, answers = _parts(moves)
+    parts, answers = _score_columns(moves)
     extra = ["edge", "evidence"] if tree else ["evidence"] if search.memory is not None else []
     head = [*(["step"] if tree else ["#", "action"]), "node", "level", "p_yes", *parts, "tokens", "TFLOPs"]
     head += [*extra, *answers, "text"]
@@ -199,16 +199,16 @@ def step_lines(search: Search) -> list[str]:
             told = {"edge": _number(move.edge, ".3f"), "evidence": search.evidence[move.number]}
             cells = [
                 *([f"{mark}{move.number} {action}{under}"] if tree else [str(move.number), action]),
-                *_numbers(step, parts, search.convention),
+                *_number_cells(step, parts, search.convention),
                 *(told[name] for name in extra),
-                *([_short(step.get("answer") or "", 24)] if answers else []),
-                _short(search.text(move), _WIDEST),
+                *([_shortened(step.get("answer") or "", 24)] if answers else []),
+                _shortened(search.text(move), _WIDEST),
             ]
             rows.append((move.later, cells))
-    return _aligned(head, rows)
+    return _aligned_rows(head, rows)
 
 
-def _parts(moves: list[Move]) -> tuple[dict[str, str], list[str]]:
+def _score_columns(moves: list[Move]) -> tuple[dict[str, str], list[str]]:
     """The parts of a score that any step has, each with its form, counts without decimals; and the column of answers at
     earlier or later stops, if any has one."""
     values: dict[str, list[Any]] = {}
@@ -219,7 +219,7 @@ def _parts(moves: list[Move]) -> tuple[dict[str, str], list[str]]:
     return parts, ["answer"] if any(move.step.get("answer") is not None for move in moves) else []
 
 
-def _aligned(head: list[str], rows: list[tuple[bool, list[str]]]) -> list[str]:
+def _aligned_rows(head: list[str], rows: list[tuple[bool, list[str]]]) -> list[str]:
     """The rows as text; words to the left. A line stands before the first row behind the stop."""
     cells = [head, *(row for _, row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
@@ -232,7 +232,7 @@ def _aligned(head: list[str], rows: list[tuple[bool, list[str]]]) -> list[str]:
     return lines if before is None else [*lines[:before], LATER, *lines[before:]]
 
 
-def _numbers(step: dict[str, Any], parts: dict[str, str], convention: str) -> list[str]:
+def _number_cells(step: dict[str, Any], parts: dict[str, str], convention: str) -> list[str]:
     flops = step_flops(step["flops"], convention)
     return [
         _number(step["node"], "d"),
@@ -248,13 +248,13 @@ def _number(value: Any, form: str) -> str:
     return "" if value is None else format(value, form)
 
 
-def _short(text: str, longest: int) -> str:
+def _shortened(text: str, longest: int) -> str:
     text = _line(text)
     return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
-def as_json(search: Search) -> dict[str, Any]:
-    """The search as JSON: the record's steps, each with its parent (a step's number), edge and evidence."""
+def search_json(search: Search) -> dict[str, Any]:
+    """The search as JSON values: the record's steps, each with its parent (a step's number), edge and evidence."""
     record, example = search.record, search.rows.examples.get(search.record["question_id"])
     return {
         "run": str(search.stored.path),
@@ -263,7 +263,7 @@ def as_json(search: Search) -> dict[str, Any]:
         **({} if example is None else {"question": example.question.text, "options": example.question.options}),
         **({} if example is None else {"gold": list(example.gold.answers)}),
         "graph": search.graph is not None,
-        **({"memory": entity_memory.as_json(*search.memory)} if search.memory is not None else {}),
+        **({"memory": entity_memory.memory_json(*search.memory)} if search.memory is not None else {}),
         "notes": [*search.notes, *search.stored.notes],
         "steps": [
             {

@@ -65,9 +65,9 @@ class Run:
 
     def trace(self, question_id: str) -> str:
         """The search of one question as text, as `harness trace` prints it. Raises UnknownName."""
-        from reports.trace import search_of, traced
+        from reports.trace import search_of, trace_lines
 
-        return "\n".join(traced(search_of(self.stored, question_id)))
+        return "\n".join(trace_lines(search_of(self.stored, question_id)))
 
     def plot(self, out: PathLike | None = None, *, score: str | None = None) -> bytes:
         """Score against cost, as `Runs.plot` of this run alone."""
@@ -89,10 +89,10 @@ class Runs(list[Run]):
     @property
     def averaged(self) -> pd.DataFrame:
         """The table with runs that differ in their seed alone as one: `harness report --average-seeds`."""
-        from reports.repeats import averaged
+        from reports.repeats import average_over_seeds
         from reports.tables import frame
 
-        return frame(averaged([run.stored for run in self]))
+        return frame(average_over_seeds([run.stored for run in self]))
 
     @property
     def table(self) -> pd.DataFrame:
@@ -132,11 +132,11 @@ class Runs(list[Run]):
 
     def autopsy(self, lost_below: float = 0.5) -> pd.DataFrame:
         """Why questions were lost: a row a run and class, as `harness autopsy`."""
-        from reports.autopsy import dissected, frame
+        from reports.autopsy import cases_by_run, frame
         from reports.gold_rows import rows_of
 
         stored = [run.stored for run in self]
-        return frame(dissected(list(zip(stored, rows_of(stored), strict=True)), lost_below))
+        return frame(cases_by_run(list(zip(stored, rows_of(stored), strict=True)), lost_below))
 
     def _repr_html_(self) -> str:
         from reports.columns import sections
@@ -210,7 +210,7 @@ def judge(
     from harness.engine.progress import suitable
     from harness.storage.named_runs import run_folders
     from reports.gold_rows import examples_of
-    from reports.judges import agreements
+    from reports.judges import judge_agreements
 
     folders = run_folders([os.fspath(_folder(run)) for run in runs])
     examples = {folder: examples_of(read_run(folder)) for folder in folders}
@@ -218,5 +218,5 @@ def judge(
     rows = []
     for folder, questions in examples.items():
         judge_run(folder, questions, chosen, parallel=parallel, progress=suitable())
-        rows += [{"run": folder.name, **pair} for pair in agreements(read_run(folder))]
+        rows += [{"run": folder.name, **pair} for pair in judge_agreements(read_run(folder))]
     return pd.DataFrame(rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.cli.options import RESULTS
 from harness.cli.output import format_of, say
-from harness.cli.report import Answers, write_found
+from harness.cli.report import Answers, write_analysis
 from harness.cli.stored_runs import stored_runs
 
 
@@ -24,5 +24,5 @@ def audit_data(answers: Answers) -> int:
     for problem in dict.fromkeys(rows.problem for rows in whole if rows.problem is not None):
         say(f"note: without the evidence only contradictions and duplicates are found: {problem}")
     pairs = [(run, rows if rows.problem is None else read_rows(run)) for run, rows in zip(runs, whole, strict=True)]
-    write_found(answer_keys, pairs, kind, answers.out)
+    write_analysis(answer_keys, pairs, kind, answers.out)
     return 3 if damaged else 0

@@ -54,7 +54,7 @@ def autopsy(
         if rows.problem is not None:
             say(f"note: {run.path}: other scorers and stops are left out: {rows.problem}")
         missing |= _missing(run, reports.siblings_of(run, runs).missing)
-    cases = reports.dissected(pairs, reports.LOST_BELOW if lost_below is None else lost_below)
+    cases = reports.cases_by_run(pairs, reports.LOST_BELOW if lost_below is None else lost_below)
     if method:
         cases = {key: own for key, own in cases.items() if key[1] in method or key[1].split()[0] in method}
     if not cases:

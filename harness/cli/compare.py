@@ -26,13 +26,13 @@ def compare(
     form = format_of(table.form, table.out)
     columns = chosen_columns(table.columns, table.everything)
     folders = run_folders(runs)
-    from reports.by_kind import parts
+    from reports.by_kind import split_by_kind
     from reports.compare import side_by_side
 
     stored_runs = read_runs(folders, hold="all" if table.average_seeds else "numbers")  # a vote needs answers
     stored_runs = joined(stored_runs) if table.average_seeds else stored_runs
     compared = side_by_side(
-        stored_runs if table.by is None else parts(stored_runs, table.by),
+        stored_runs if table.by is None else split_by_kind(stored_runs, table.by),
         reference=table.reference,
         score=score,
         force=force,

@@ -153,9 +153,9 @@ def _print(folder: Path, name: str, judged: Judged, json: bool) -> None:
 
 
 def _agreement(folder: Path) -> list[dict[str, Any]]:
-    from reports.judges import agreements
+    from reports.judges import judge_agreements
 
-    return agreements(read_run(folder))
+    return judge_agreements(read_run(folder))
 
 
 def _table(agreement: list[dict[str, Any]]) -> str:

@@ -100,9 +100,9 @@ def report(table: TableOutput, page: Page, wide: Wide, folders: RunsFolders = No
     runs, damaged = stored_runs(folders, hold="all" if table.average_seeds else "numbers")  # a vote needs answers
     runs = joined(once(runs)) if table.average_seeds else once(runs)
     if table.by is not None:
-        from reports.by_kind import parts
+        from reports.by_kind import split_by_kind
 
-        runs = parts(runs, table.by)
+        runs = split_by_kind(runs, table.by)
     if page.html is not None:
         title = " · ".join(dict.fromkeys(Path(folder).resolve().name for folder in folders))
         write(_page(runs, title, table, page), page.html)
@@ -155,6 +155,7 @@ def _check_wide(table: TableOutput, page: Page, wide: Wide) -> None:
 
 
 def _page(runs: list[StoredRun], title: str, table: TableOutput, options: Page) -> str:
+    """The runs as an HTML page, with the command that writes it in its header."""
     from datetime import UTC, datetime
 
     from reports.details import Limits
@@ -181,7 +182,7 @@ def _text(runs: list[StoredRun], form: str, columns: list[str] | None, options: 
     csv and json hold a single one, with every column.
     """
     from reports import by_dataset, paper
-    from reports.columns import ordered, sections, select
+    from reports.columns import ordered, sections, selected_columns
     from reports.compare import compare
     from reports.render import render, render_sections
     from reports.tables import REFERENCE, frame
@@ -194,15 +195,12 @@ def _text(runs: list[StoredRun], form: str, columns: list[str] | None, options: 
         tested = None
         if table.reference is not None:
             tested = compare(runs, reference=table.reference, score=wide.score, force=page.force)
-        found = by_dataset.wide(frame(runs), wide.score, intervals=wide.intervals or whole, differences=tested)
+        found = by_dataset.wide_table(frame(runs), wide.score, intervals=wide.intervals or whole, differences=tested)
         return render(found, form) if whole else render_sections(by_dataset.sections(found, wide.score), form, width)
     means = ordered(frame(runs, convention=table.convention or DEFAULT, reference=table.reference or REFERENCE))
     if whole:
-        return render(select(means, columns) if columns else means, form)
+        return render(selected_columns(means, columns) if columns else means, form)
     return render_sections(sections(means, columns), form, width)
-
-
-# ---- figures -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -222,7 +220,7 @@ def report_bands(answers: Answers) -> int:
     """
     from reports import bands
 
-    return _of_bands(bands, answers)
+    return _show_analysis(bands, answers)
 
 
 def report_stability(answers: Answers) -> int:
@@ -233,28 +231,28 @@ def report_stability(answers: Answers) -> int:
     """
     from reports import stability
 
-    return _of_bands(stability, answers)
+    return _show_analysis(stability, answers)
 
 
-def _of_bands(module: Any, answers: Answers) -> int:
-    """Write what a module makes of the runs that have their gold answers; returns the exit code."""
+def _show_analysis(module: Any, answers: Answers) -> int:
+    """Analyse the stored answers with `module`, print or write the tables; returns the exit code."""
     from reports.gold_rows import with_rows
 
-    kind = format_of(answers.form, answers.out)
+    form = format_of(answers.form, answers.out)
     runs, damaged = stored_runs(answers.folders or [RESULTS], hold="nothing")
-    write_found(module, with_rows(runs, answers.data, say), kind, answers.out)
+    write_analysis(module, with_rows(runs, answers.data, say), form, answers.out)
     return 3 if damaged else 0
 
 
-def write_found(module: Any, pairs: Sequence[tuple[StoredRun, Rows]], kind: str, out: str | None) -> None:
-    """Write what a module finds in runs with their rows: a table for programs, sections for people."""
+def write_analysis(module: Any, pairs: Sequence[tuple[StoredRun, Rows]], form: str, out: str | None) -> None:
+    """Analyse runs with their rows; write the module's frame for csv and json, else its titled tables."""
     from reports.render import render, render_sections
 
     found = module.of_runs(pairs)
-    if kind in ("csv", "json"):
-        write(render(module.frame(found), kind), out)
+    if form in ("csv", "json"):
+        write(render(module.frame(found), form), out)
     else:
-        write(render_sections(module.sections(found), kind, screen(kind, out)), out)
+        write(render_sections(module.sections(found), form, screen(form, out)), out)
 
 
 def report_curves(

@@ -64,9 +64,9 @@ def once(runs: list[StoredRun]) -> list[StoredRun]:
 
 def joined(runs: Sequence[StoredRun]) -> list[StoredRun]:
     """The runs for --average-seeds. Raises UserError where no two differ in their seed alone."""
-    from reports.repeats import averaged
+    from reports.repeats import average_over_seeds
 
-    means = averaged(runs)
+    means = average_over_seeds(runs)
     if len(means) == len(runs):
         raise UserError("--average-seeds: no two runs differ in their seed alone; harness run --repeat makes such")
     return means

@@ -43,7 +43,7 @@ def trace(
     Without QUESTION_ID, lists the questions of the run, failed ones first.
     """
     from harness.storage.run_folder import read_question, read_run
-    from reports.trace import as_json, listed, search_of, traced
+    from reports.trace import question_list, search_json, search_of, trace_lines
 
     if graph is not None and Path(graph).suffix.lower() != ".html":
         raise UserError(f"--graph writes a page, which saves SVG, PNG and PDF; '{graph}' does not end in .html")
@@ -51,7 +51,7 @@ def trace(
         if graph is not None or prompts or json:
             raise UserError("--graph, --prompts and --json are of one question; name its QUESTION_ID")
         width = screen("text", None)
-        print("\n".join(line[:width] for line in listed(read_run(run_folder(run)))))
+        print("\n".join(line[:width] for line in question_list(read_run(run_folder(run)))))
         return 0
     if json and convention is not None:
         raise UserError("--json has the FLOPs under every convention; leave out --convention")
@@ -63,9 +63,9 @@ def trace(
     if graph is not None:
         write(_page(search, data), graph)
     if json:
-        print(json_.dumps(as_json(search) | ({"requests": sent} if prompts else {}), ensure_ascii=True))
+        print(json_.dumps(search_json(search) | ({"requests": sent} if prompts else {}), ensure_ascii=True))
         return 0
-    print("\n".join(traced(search) + ([f"graph      {graph}"] if graph is not None else [])))
+    print("\n".join(trace_lines(search) + ([f"graph      {graph}"] if graph is not None else [])))
     for number, request in enumerate(sent):
         head = ", ".join(printable(request[key]) for key in ("phase", "role", "kind"))
         prompt, reply = (printable(request[key], None) for key in ("prompt", "reply"))
@@ -76,10 +76,10 @@ def trace(
 def _page(search: Search, data: str | None) -> str:
     """The page of this question alone. Raises UserError for a search without a graph."""
     from reports.details import Limits
-    from reports.gold_rows import moved
+    from reports.gold_rows import with_data_at
     from reports.page import page
 
     if search.graph is None:
         why = search.no_graph()
         raise UserError(f"nothing to draw: {why[0].lower()}{why[1:]}")
-    return page([moved(search.stored, data)], title=search.record["question_id"], limits=Limits(graphs=_LARGEST))
+    return page([with_data_at(search.stored, data)], title=search.record["question_id"], limits=Limits(graphs=_LARGEST))

@@ -129,9 +129,6 @@ def part(kind: str, **choices: Any) -> Any:
     return next(iter(resolve_part(kind, Choices(**choices)).parts.values()))
 
 
-# --- one part ---------------------------------------------------------------------------------------------------------
-
-
 def _part(r: Resolution, layers: list[Layer], path: str) -> None:
     """Resolve a part: choose its name, merge its preset, and merge what the layers set over it."""
     noun = "model" if path.startswith("roles.") else path

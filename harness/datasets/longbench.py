@@ -87,9 +87,6 @@ def parse_row(raw: dict[str, Any], *, subset: str | None = None, question: str |
     return Group(document, (Example(Question(row.id, asked, (document.id,)), gold),))
 
 
-# --- supporting passages ----------------------------------------------------------------------------------------------
-
-
 def marked_parser(config: DatasetConfig, support: str | None, where: Placement) -> Callable[[dict[str, Any]], Any]:
     """The parser of LongBench rows with their supporting passages moved.
 

@@ -189,9 +189,6 @@ def _table(folder: Path, name: str) -> Iterator[tuple[RowPlace, dict[str, str]]]
             raise DataError(name, None, None, f"not readable as a table ({error})") from None
 
 
-# --- rows -------------------------------------------------------------------------------------------------------------
-
-
 class _Text(StrictRow):
     text: str
 

@@ -176,9 +176,6 @@ def _inside(archive: Path, config: DatasetConfig, patterns: tuple[str, ...]) -> 
     return [Member(archive, name) for name in chosen]
 
 
-# --- which files are meant --------------------------------------------------------------------------------------------
-
-
 class Ambiguous(Exception):
     """No file, or several that are not parts of one: the message goes into a sentence after the place's name."""
 

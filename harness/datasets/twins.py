@@ -95,9 +95,6 @@ def contained(answer: str, text: str) -> bool:
     return f" {words} " in f" {inside} "
 
 
-# --- what is replaced -------------------------------------------------------------------------------------------------
-
-
 class _World:
     """Documents that are read together, their twins, and what stands for each of their names."""
 
@@ -184,9 +181,6 @@ def _strings(value: Any) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for inner in value:
             yield from _strings(inner)
-
-
-# --- what stands for it -----------------------------------------------------------------------------------------------
 
 
 def _assigned(words: Iterable[str], avoid: set[str], seed: int) -> dict[str, str]:
@@ -280,9 +274,6 @@ def _number(token: str, seed: int) -> str:
     elif value < low:
         low, size, step = 1000, 1100, -by
     return str(low + (value - low + step) % size) if size else str(value + step)
-
-
-# --- documents and questions ------------------------------------------------------------------------------------------
 
 
 def _document(document: Document, swap: _Swap, retrieved: bool) -> Document:

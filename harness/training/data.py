@@ -60,9 +60,6 @@ def from_json(values: dict[str, Any], task: Task) -> Scene:
         raise UserError(f"a scene of the training data lacks {e}; delete the file, it is made again") from e
 
 
-# --- the synthetic world ----------------------------------------------------------------------------------------------
-
-
 class Recipe(Protocol):
     """One line of a training's settings: which texts to make for a skill, and how often (weight)."""
 
@@ -137,9 +134,6 @@ def begun(path: Path, about: dict[str, Any]) -> bool:
             "delete the file"
         )
     return True
-
-
-# --- reading ----------------------------------------------------------------------------------------------------------
 
 
 def scenes_of(path: Path, task: Task) -> tuple[list[Scene], int]:

@@ -157,9 +157,6 @@ def one_of(scenes: Sequence[Scene], dice: Dice) -> Scene:
     return dice.pick(scenes[:2]) if paired else scenes[0]
 
 
-# --- replies ----------------------------------------------------------------------------------------------------------
-
-
 def record_scene(model: LanguageModel, skill: Skill, scene: Scene, adapter: str | None = None) -> SceneOutcome:
     """Run `skill` in `scene` on `model`, with its adapter of that name where the skill names none.
 
@@ -221,9 +218,6 @@ class _RecordedSession:
         if scores:  # an empty text has no token, so no mean
             self._outcome.scored.append(sum(scores) / len(scores))
         return scores
-
-
-# --- tables -----------------------------------------------------------------------------------------------------------
 
 
 def rows_of(measures: Sequence[Measure]) -> Iterator[tuple[str, ...]]:

@@ -106,9 +106,6 @@ def _order(rows: Sequence[RealRow], kind: str, weights: Mapping[str, float], see
         yield queues[name].pop()
 
 
-# --- real rows --------------------------------------------------------------------------------------------------------
-
-
 def _real(kind: str, order: Iterator[int], rows: Sequence[RealRow], dice: Dice) -> list[Scene]:
     """A lesson of that kind, from the next row that allows one; [] where row after row allows none."""
     tried = (KINDS[kind](rows[next(order)], rows, dice) for _ in range(_TRIES))

@@ -49,9 +49,6 @@ def device_of(name: str) -> str:
     return name
 
 
-# --- checkpoints ------------------------------------------------------------------------------------------------------
-
-
 @dataclass
 class Progress:
     """How far a training is.
@@ -128,9 +125,6 @@ def cut_log(path: Path, step: int, task: str | None = None) -> None:
             kept.append(line)
     if kept != lines:
         write_atomic(path, "".join(kept).encode())
-
-
-# --- the loop ---------------------------------------------------------------------------------------------------------
 
 
 class Loop(abc.ABC, Generic[B]):

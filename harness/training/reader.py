@@ -155,9 +155,6 @@ def _licences(datasets: Iterable[str]) -> dict[str, str]:
     return {**licences, "the made-up world": "as this project"}
 
 
-# --- the exam ---------------------------------------------------------------------------------------------------------
-
-
 def parts(
     rows: Sequence[RealRow],
     recipes: Sequence[Recipe],

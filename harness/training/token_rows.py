@@ -127,9 +127,6 @@ def batches(rows: Sequence[Row], size: int, dice: Dice) -> list[list[int]]:
     return dice.shuffled([near[start : start + size] for start in range(0, len(near), size)])
 
 
-# --- trees ------------------------------------------------------------------------------------------------------------
-
-
 @dataclass
 class Branch:
     """Tokens after the first `at` of the trunk; `targets`: indices of those that are to be predicted."""

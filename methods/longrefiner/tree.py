@@ -206,9 +206,6 @@ def _matched(text: str, runs: Sequence[_Run], parts: _Parts) -> tuple[str, list[
     return "".join(text[a:b] for a, b in spans), moved, spans
 
 
-# --- gaps -------------------------------------------------------------------------------------------------------------
-
-
 def _whole(text: str, runs: Sequence[_Run], parts: _Parts, config: LongRefinerConfig) -> Iterator[_Run]:
     """Add runs for all text between the runs; text without a word joins the run beside it."""
     used = {number for run in runs for number in run.path}
@@ -258,9 +255,6 @@ def _owner(before: _Run | None, after: _Run | None, parts: _Parts, used: set[int
 def _words(text: str) -> int:
     """Words, by white space; a text that is written without any has one for eight characters."""
     return max(len(text.split()), len(text) // 8)
-
-
-# --- leaves and nodes -------------------------------------------------------------------------------------------------
 
 
 def _joined(runs: Sequence[_Run], text: str, config: LongRefinerConfig) -> Iterator[_Run]:

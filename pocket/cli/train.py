@@ -83,9 +83,6 @@ def _train(options: Options, course: Curriculum, report: Report, stop: threading
     return trainer.progress.step
 
 
-# --- what to learn ----------------------------------------------------------------------------------------------------
-
-
 def _course(options: Options) -> Curriculum:
     """The curriculum; with --skill only what those skills need. Raises UserError where OUT learns other skills."""
     from harness.training.teacher import WINDOW

@@ -58,9 +58,6 @@ def with_results(card: Card, rows: Iterable[Row], questions: int, seed: int) -> 
     return replace(card, exam=exam, results=[*kept, *results])
 
 
-# --- skills -----------------------------------------------------------------------------------------------------------
-
-
 def fingerprint(skill: Skill, folder: Path) -> str:
     """sha256 of what the teacher writes down for `skill` on fixed scenes, with the tokenizer of `folder`."""
     return _fingerprint(skill, folder, file_sha256(folder, "tokenizer.json"))
@@ -128,9 +125,6 @@ def trained_prompts(card: Card) -> list[str]:
     return sorted({digest for method in unchanged for digest in prompt_digests(method.prompts()).values()})
 
 
-# --- training ---------------------------------------------------------------------------------------------------------
-
-
 def trained_skills(passed: Sequence[Mapping[str, Any]]) -> list[str]:
     """Names of the skills that the passed stages trained, in their order; drills are none.
 
@@ -177,9 +171,6 @@ def begin(folder: Path, progress: Progress, seed: int, device: str, origin: Mapp
     prints = {name: fingerprint(known[name], folder) for name in names}
     card = replace(new(folder), trained=trained, skills=prints)
     return replace(card, prompts=trained_prompts(card))
-
-
-# --- CARD.md ----------------------------------------------------------------------------------------------------------
 
 
 def page(card: Card) -> str:

@@ -142,9 +142,6 @@ def cells(skill: Skill) -> list[Cell]:
     return [general(skill.scene, skill.name)]
 
 
-# --- sittings ---------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Row:
     """One number of the exam.

@@ -101,9 +101,6 @@ def _recall(spans: Sequence[Support], evidence: Sequence[Support]) -> float:
     return float(evidence_recall(shown, evidence) or 0.0)
 
 
-# --- rankers ----------------------------------------------------------------------------------------------------------
-
-
 def _rankers(folder: Path) -> tuple[dict[str, Rank], Offsets]:
     from transformers import AutoTokenizer
 
@@ -136,9 +133,6 @@ def _similarity_rank(encoder: Any) -> Rank:
 def _random_rank(question: str, texts: Sequence[str]) -> np.ndarray:
     draw = random.Random(question)
     return np.array([draw.random() for _ in texts])
-
-
-# --- the card ---------------------------------------------------------------------------------------------------------
 
 
 def write(folder: Path, settings: Settings, rows: Sequence[Row]) -> None:

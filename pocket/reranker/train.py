@@ -142,9 +142,6 @@ class _Trainer(Loop["list[Listed]"]):
         self.tell("  ".join(f"{name} {value}" for name, value in record.items()))
 
 
-# --- the folder -------------------------------------------------------------------------------------------------------
-
-
 def cut(folder: Path, layers: int, seed: int = 0) -> Any:
     """The first `layers` layers of a pocket model under a new head; `seed`: of that head.
 

@@ -170,9 +170,6 @@ def pause(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     yield _scene(Question("scene", "", ("scene",)), shown, tuple(texts), f"Break: {right}")
 
 
-# --- parts ------------------------------------------------------------------------------------------------------------
-
-
 def _scene(question: Question, shown: Shown, texts: tuple[str, ...], *replies: str) -> Scene:
     return Scene(question, texts, scenes.task_of(shown.kind), replies)
 

@@ -87,9 +87,6 @@ def _clip(text: str) -> str:
     return " ".join(words[:_ENDS]) + _SKIP + " ".join(words[-_ENDS:])
 
 
-# --- documents --------------------------------------------------------------------------------------------------------
-
-
 def _documents(shown: Shown, dice: Dice) -> list[list[_Paragraph]]:
     """The headed texts as they are, or one that is made of the facts."""
     whole = [_headed(text, facts, shown) for text, facts in zip(shown.texts, shown.stated, strict=True)]

@@ -109,9 +109,6 @@ def _cuts(text: str, pieces: int, dice: Dice) -> Iterator[tuple[int, int]]:
     yield start, len(text)
 
 
-# --- scenes -----------------------------------------------------------------------------------------------------------
-
-
 def answers(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Short answers; the text is shown whole."""
     for question in distinct(recipe, shown, dice):

@@ -89,9 +89,6 @@ def leaf(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         yield Scene(question_of(question), ("\n".join(memory), text), scenes.task_of(shown.kind), (reply,))
 
 
-# --- parts and their summaries ----------------------------------------------------------------------------------------
-
-
 def _parts(shown: Shown, dice: Dice) -> list[Part]:
     """The facts of the text's parts, where it has some; else of 2 to 9 parts of about equal size."""
     parts = [facts for facts in shown.stated if facts]

@@ -125,9 +125,6 @@ def _idle(recipe: Recipe, scene: str) -> Iterator[str]:
         yield f"'mixed' is not for '{recipe.skill}', which is shown no search"
 
 
-# --- changes behind a checkpoint --------------------------------------------------------------------------------------
-
-
 def stage_digests(course: Curriculum) -> list[str]:
     """For each stage 16 hex digits of the sha256 of its values, without its name.
 

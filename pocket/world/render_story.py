@@ -87,9 +87,6 @@ def _in_time(growth: Growth, dice: Dice) -> list[tuple[Fact, str]]:
     return [(fact, sentence) for _, fact, sentence in timed]
 
 
-# --- options ----------------------------------------------------------------------------------------------------------
-
-
 def make_choice(order: Order) -> Made:
     """A story and questions with options about it; the gold answer is the text of the right option."""
     growth, questions, page = told(order)

@@ -45,7 +45,7 @@ def draw(table: pd.DataFrame, form: str = "svg", width: float = _WIDE) -> bytes:
         panels = figure.subplots(len(groups), 1, squeeze=False, height_ratios=rows)[:, 0]
         handles: dict[str, Any] = {}
         for ax, group in zip(panels, groups, strict=True):
-            _bars(ax, group, handles)
+            _draw_bars(ax, group, handles)
         kinds = [kind for kind in COLOURS if kind in handles]
         legend_below(panels[-1], [handles[kind] for kind in kinds], kinds, room=int(14 * width))
         return written(figure, "Where questions were lost", form)
@@ -67,7 +67,8 @@ def element(table: pd.DataFrame) -> Html:
     return joined(*figures, el("details", el("summary", "questions of each class"), *lists))
 
 
-def _bars(ax: Any, group: pd.DataFrame, handles: dict[str, Any]) -> None:
+def _draw_bars(ax: Any, group: pd.DataFrame, handles: dict[str, Any]) -> None:
+    """Draw a stacked bar a method: the share of each class, with its count; adds the classes to `handles`."""
     methods: Sequence[str] = list(dict.fromkeys(group["method"]))
     left = dict.fromkeys(methods, 0.0)
     for kind in COLOURS:

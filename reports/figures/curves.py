@@ -23,7 +23,7 @@ from reports.facts import mean_columns, records
 from reports.figures import rule_table
 from reports.figures.figure import Figure, Titled, for_people
 from reports.figures.plot import Axis, Line, Panel, Point
-from reports.figures.replay import Recorded, Rule, Scored, recordings, scored
+from reports.figures.replay import Recorded, Rule, Scored, runs_with_rule, score_stops
 from reports.figures.rule_table import Reached
 
 DEFAULT_T_P = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
@@ -40,11 +40,11 @@ def figure(
     convention: str,
     warn: Callable[[str], None],
 ) -> Figure:
-    """The curves of the runs. t_n, t_p: as in `grid`; data: where the rows are now.
+    """The curves of the runs. t_n, t_p: as in `rules_to_show`; data: where the rows are now.
 
-    Raises UserError where no run recorded other stops than its own, and as replay.scored and rule_table.frame.
+    Raises UserError where no run recorded other stops than its own, and as replay.score_stops and rule_table.frame.
     """
-    chosen = [(run, told, grid(told, t_n, t_p)) for run, told in recordings(runs, Rule, warn)]
+    chosen = [(run, told, rules_to_show(told, t_n, t_p)) for run, told in runs_with_rule(runs, Rule, warn)]
     if not chosen:
         raise UserError(
             "no run here stops by t_n and t_p, so there is no curve; make one with: "
@@ -54,11 +54,11 @@ def figure(
         raise UserError(
             "no run here recorded other stops than its own: there is no curve; run one with --record-stops 8"
         )
-    table = frame([scored(run, told, rules, score, data) for run, told, rules in chosen], score, convention)
+    table = frame([score_stops(run, told, rules, score, data) for run, told, rules in chosen], score, convention)
     return Figure("Stop rules", table, sections(table), panels(table))
 
 
-def grid(told: Recorded, t_n: int = 8, t_p: Sequence[float] | None = None) -> tuple[Rule, ...]:
+def rules_to_show(told: Recorded, t_n: int = 8, t_p: Sequence[float] | None = None) -> tuple[Rule, ...]:
     """The rules to show for a run: t_n from 1 on at every t_p, and the run's own rule.
 
     t_p: thresholds; by default those of DEFAULT_T_P that the run recorded, its own and the highest recorded one; a
@@ -75,12 +75,13 @@ def grid(told: Recorded, t_n: int = 8, t_p: Sequence[float] | None = None) -> tu
 
 def frame(parts: Sequence[Scored], score: str | None = None, convention: str = DEFAULT) -> pd.DataFrame:
     """The table above, as rule_table.frame."""
-    table = rule_table.frame(parts, _costs, score, convention)
+    table = rule_table.frame(parts, _cost_columns, score, convention)
     table.insert(list(table.columns).index("n"), "covered", table.pop("covered"))
     return table.sort_values(["dataset", "method", "t_p", "t_n"], kind="stable", ignore_index=True)
 
 
-def _costs(reached: Reached, seed: int, convention: str) -> dict[str, float | None]:
+def _cost_columns(reached: Reached, seed: int, convention: str) -> dict[str, float | None]:
+    """Mean TFLOPs with its interval, those of the probes, and the nodes that a search visits on average."""
     known = [(stop.flops / TERA, cluster) for _, stop, cluster in reached if stop.flops is not None]
     known = known if len(known) == len(reached) else []
     steps = [stop.steps(record) for record, stop, _ in reached]
@@ -100,7 +101,7 @@ def _probe_flops(steps: Sequence[dict[str, Any]], convention: str) -> float | No
     return sum(known) if stored and len(known) == len(stored) else None
 
 
-def slices(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame, pd.DataFrame]]:
+def rows_to_draw(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame, pd.DataFrame]]:
     """What is drawn of each curve: (title, rows over t_n, rows over t_p), through the rule of the run that has most."""
     found = []
     for title, group, one in rule_table.curves(table, ["t_n", "t_p"]):
@@ -120,7 +121,7 @@ def sections(table: pd.DataFrame) -> list[Titled]:
             rows.assign(notes=rows["notes"].map(lambda notes: (_LEGEND, *notes))),
             ["method", "rule", "own"],
         )
-        for title, over_n, over_p in slices(table)
+        for title, over_n, over_p in rows_to_draw(table)
         for rows, name in ((over_n, "t_n"), (over_p, "t_p"))
         if name == "t_n" or len(rows) > 1
     ]
@@ -129,7 +130,7 @@ def sections(table: pd.DataFrame) -> list[Titled]:
 def panels(table: pd.DataFrame) -> list[Panel]:
     """Two panels a curve: over t_n at the run's t_p, and over t_p at its t_n, where more than one of these is known."""
     found = []
-    for title, over_n, over_p in slices(table):
+    for title, over_n, over_p in rows_to_draw(table):
         t_p = over_n["t_p"].iloc[0]
         fixed_p, fixed_n = "greedy" if pd.isna(t_p) else f"t_p = {t_p:g}", f"t_n = {over_p['t_n'].iloc[0]:.0f}"
         for rows, axis, name in (
@@ -138,11 +139,12 @@ def panels(table: pd.DataFrame) -> list[Panel]:
         ):
             known = int(rows["mean"].notna().sum())
             if known and (axis == "t_n" or (known > 1 and not pd.isna(t_p))):
-                found.append(_panel(title, rows, axis, name))
+                found.append(_curve_panel(title, rows, axis, name))
     return found
 
 
-def _panel(title: str, rows: pd.DataFrame, axis: str, name: str) -> Panel:
+def _curve_panel(title: str, rows: pd.DataFrame, axis: str, name: str) -> Panel:
+    """The score, and TFLOPs where they are known, over the column `axis` of `rows`."""
     score, convention = str(rows["score"].iloc[0]), rows["convention"].iloc[0]
     told = records(rows)
     lines = [Line(score, [Point.of(row, axis, "mean", 100) for row in told])]

@@ -26,9 +26,9 @@ import pandas as pd
 from harness.errors import UnknownName, UserError
 from harness.storage.run_folder import StoredRun
 from reports import facts
-from reports.comparability import Asked, asked, commonest
+from reports.comparability import Asked, most_common, question_set
 from reports.figures.figure import Figure
-from reports.figures.plot import Axis, inline, legend_below, paper_style, set_axis, whole, written
+from reports.figures.plot import Axis, inline, legend_below, paper_style, set_axis, wrapped, written
 from reports.markup import Html, el, joined
 from reports.tables import frame
 
@@ -73,7 +73,7 @@ def figure(runs: Sequence[StoredRun], *, dataset: str | None, score: str | None,
         )
     name = score or str(means["headline"].iloc[0])
     table = pd.DataFrame(found).rename(columns={f"score{end}": f"{name}{end}" for end in ("", ".low", ".high")})
-    table = table.drop(columns=["ceiling", "apart"]).assign(mark=[kind_of(point) for point in found])
+    table = table.drop(columns=["ceiling", "apart"]).assign(mark=[mark_of(point) for point in found])
     table["dominated_by"] = table["dominated_by"].map(", ".join)
     return Figure("Score against cost", table, drawing=partial(draw, found, name))
 
@@ -89,8 +89,8 @@ def points(
     ceilings = {facts.key(run) for run in runs if facts.is_ceiling(run)}
     keys: dict[str, dict[tuple[str, str], Asked]] = {}
     for run in runs:
-        keys.setdefault(facts.key(run)[0], {})[facts.key(run)] = asked(run)
-    usual = {name: commonest(list(own.values())) for name, own in keys.items()}
+        keys.setdefault(facts.key(run)[0], {})[facts.key(run)] = question_set(run)
+    usual = {name: most_common(list(own.values())) for name, own in keys.items()}
     apart = {key for name, own in keys.items() for key, questions in own.items() if questions != usual[name]}
     rows: list[dict[str, Any]] = []
     for row in facts.records(means):
@@ -116,6 +116,7 @@ def points(
 
 
 def _dominates(other: dict[str, Any], row: dict[str, Any]) -> bool:
+    """Whether another run of the data set scores as well or better for as little or less, and one of both differs."""
     if other["dataset"] != row["dataset"] or any(r["ceiling"] or r["apart"] for r in (other, row)):
         return False
     dearer, better = float(other["tflops"] - row["tflops"]), float(other["score"] - row["score"])
@@ -129,17 +130,17 @@ def draw(rows: Sequence[Mapping[str, Any]], score: str, form: str = "svg", size:
 
         figure = Figure(figsize=size)
         ax = figure.add_subplot()
-        handles = {kind: _mark(ax, point, i) for i, point in enumerate(rows) for kind in [kind_of(point)]}
+        handles = {kind: _draw_mark(ax, point, i) for i, point in enumerate(rows) for kind in [mark_of(point)]}
         told = COSTS[str(rows[0]["cost"])][1]
         set_axis(ax.xaxis, Axis(f"TFLOPs a question, {told} ({rows[0]['convention']}, log)", log=True))
         set_axis(ax.yaxis, Axis(f"{score} × 100"))
         ax.set_title(str(rows[0]["dataset"]))
-        _front(ax, rows)
+        _draw_front(ax, rows)
         kinds = [kind for kind in _MARKS if kind in handles]
         legend_below(ax, [handles[kind] for kind in kinds], [_MARKS[kind][0] for kind in kinds], room=int(14 * size[0]))
         figure.draw_without_rendering()  # fixes the layout, so that places on the page are known
         figure.set_layout_engine("none")
-        _labels(ax, rows)
+        _draw_labels(ax, rows)
         return written(figure, f"{score} against TFLOPs a question", form)
 
 
@@ -148,13 +149,13 @@ def element(rows: Sequence[Mapping[str, Any]], score: str) -> tuple[Html, dict[s
     of them), and its files by form; a sentence and no file where there is no point."""
     if not rows:
         return el("p", "No run of this data set has both a score and known FLOPs.", class_="none"), {}
-    titles = {f"point-{i}": _title(point) for i, point in enumerate(rows)}
+    titles = {f"point-{i}": _tooltip(point) for i, point in enumerate(rows)}
     files = {form: draw(rows, score, form) for form in ("svg", "pdf")}
     drawn = {"on-wide": files["svg"], "on-narrow": draw(rows, score, size=_NARROW)}
     return joined(*(el("div", inline(svg, titles), class_=name) for name, svg in drawn.items())), files
 
 
-def kind_of(point: Mapping[str, Any]) -> str:
+def mark_of(point: Mapping[str, Any]) -> str:
     """Which of the four marks a point has."""
     if point["ceiling"] or point["apart"]:
         return "ceiling" if point["ceiling"] else "apart"
@@ -186,10 +187,10 @@ def place_labels(
     return np.array(placed)
 
 
-def _mark(ax: Axes, point: Mapping[str, Any], number: int) -> Any:
+def _draw_mark(ax: Axes, point: Mapping[str, Any], number: int) -> Any:
     """Draw one method; returns what stands for it in the legend."""
-    (x, y), style = _place(point), _MARKS[kind_of(point)][1]
-    xs, ys = _ends(point)
+    (x, y), style = _place(point), _MARKS[mark_of(point)][1]
+    xs, ys = _intervals(point)
     bars = [max(0.0, x - xs[0])], [max(0.0, xs[1] - x)]
     drawn = ax.errorbar([x], [y], ([max(0.0, y - ys[0])], [max(0.0, ys[1] - y)]), bars, ls="", elinewidth=0.7, **style)
     (mark, *_) = drawn.lines
@@ -202,7 +203,7 @@ def _place(point: Mapping[str, Any]) -> tuple[float, float]:
     return float(point["tflops"]), 100 * float(point["score"])
 
 
-def _ends(point: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[float, float]]:
+def _intervals(point: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[float, float]]:
     """The intervals of cost and score; the value itself twice where there is none."""
     ends = []
     for name, value, scale in zip(("tflops", "score"), _place(point), (1, 100), strict=True):
@@ -212,9 +213,9 @@ def _ends(point: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[float, f
     return ends[0], ends[1]
 
 
-def _front(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
+def _draw_front(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
     """The best score that each cost buys, as steps up to the right edge."""
-    best = sorted(_place(point) for point in rows if kind_of(point) == "undominated")
+    best = sorted(_place(point) for point in rows if mark_of(point) == "undominated")
     if best:
         limits = ax.get_xlim()
         xs, ys = zip(*best, (limits[1], best[-1][1]), strict=True)
@@ -222,17 +223,18 @@ def _front(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
         ax.set_xlim(limits)
 
 
-def _labels(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
+def _draw_labels(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Name the marks where there is room; a line joins a mark with a label that is far from it."""
     several = len({point["model"] for point in rows}) > 1
-    named = [p for p in rows if len(rows) <= _LABELLED or kind_of(p) != "dominated"]
+    named = [p for p in rows if len(rows) <= _LABELLED or mark_of(p) != "dominated"]
     names = [f"{p['method']} ({p['model']})" if several else str(p["method"]) for p in named]
-    names = [whole(name, 40) for name in names]
+    names = [wrapped(name, 40) for name in names]
     backing = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.3}  # error bars cross labels
     artists = [ax.text(0, 0, name, fontsize=7, bbox=backing) for name in names]
     at = ax.transData.transform
     bars = []
     for point in rows:
-        (x, y), (xs, ys) = at(_place(point)), _ends(point)
+        (x, y), (xs, ys) = at(_place(point)), _intervals(point)
         bars += [
             (at((xs[0], 1))[0], y - 1, at((xs[1], 1))[0], y + 1),
             (x - 1, at((1, ys[0]))[1], x + 1, at((1, ys[1]))[1]),
@@ -242,14 +244,14 @@ def _labels(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
     boxes = place_labels(anchors, sizes, ax.bbox.extents, np.array(bars))
     back = ax.transData.inverted().transform
     for artist, point, anchor, box in zip(artists, named, anchors, boxes, strict=True):
-        artist.set(position=back(box[:2]), va="bottom", color=_MARKS[kind_of(point)][1]["color"])
+        artist.set(position=back(box[:2]), va="bottom", color=_MARKS[mark_of(point)][1]["color"])
         near = np.clip(anchor, box[:2], box[2:])
         if np.hypot(*(near - anchor)) > 14:  # too far to see whose label it is
             line = np.array([back(anchor), back(near)])
             ax.plot(line[:, 0], line[:, 1], color="#b6bec9", linewidth=0.5, linestyle="-", marker="", zorder=1)
 
 
-def _title(point: Mapping[str, Any]) -> str:
+def _tooltip(point: Mapping[str, Any]) -> str:
     """What a pointer over the mark reads."""
     value = f"{point['method']} ({point['model']}): {100 * point['score']:.1f} at {point['tflops']:.3g} TFLOPs"
     if point["ceiling"]:

@@ -84,7 +84,7 @@ def figure(
     for run, rows in with_rows(runs, data, warn, whole=True):
         try:
             if (key := group(run)) not in counts:
-                counts[key] = functools.cache(functools.partial(_tokens, rows, tokens.tokens_by(run)))
+                counts[key] = functools.cache(functools.partial(_tokens, rows, tokens.token_counter(run)))
         except UserError as error:
             problems.append(error)
             continue
@@ -134,13 +134,13 @@ def frame(runs: Sequence[Measured], score: str | None = None, edges: Sequence[in
     groups: dict[tuple[str, str | None, str], dict[str, int]] = {}
     for one in runs:
         groups.setdefault(group(one.run), {}).update(one.lengths())
-    made = _made_lengths([one.run for one in runs]) if edges is None else {}
+    made = _lengths_of_made_texts([one.run for one in runs]) if edges is None else {}
     labels = facts.labels([one.run for one in runs], {f"dataset.{_MADE}"} if made else ())
     rows: list[dict[str, Any]] = []
     for one, label in zip(runs, labels, strict=True):
         cut = tuple(edges) if edges is not None else quantiles(list(groups[group(one.run)].values()))
         tokens = made.get(str(one.run.path))
-        own = _rows(one, label, score or facts.headline(one.run), () if tokens else cut)
+        own = _bucket_rows(one, label, score or facts.headline(one.run), () if tokens else cut)
         rows += [{**row, "length": f"{tokens:,}"} for row in own] if tokens else own
     if made:
         rows.sort(key=lambda row: (labels.index(row["method"]), made.get(row["run"], 0)))
@@ -149,10 +149,11 @@ def frame(runs: Sequence[Measured], score: str | None = None, edges: Sequence[in
     return facts.numbers(pd.DataFrame([*rows, *_family_means(rows, made)]))
 
 
-def _rows(one: Measured, label: str, score: str, edges: Sequence[int]) -> list[dict[str, Any]]:
-    run, lengths = one.run, one.lengths()
+def _bucket_rows(measured: Measured, label: str, score: str, edges: Sequence[int]) -> list[dict[str, Any]]:
+    """A run's rows: one for each group of text lengths that has questions, and one for all of them."""
+    run, lengths = measured.run, measured.lengths()
     scored = facts.scored(run, score)
-    held, contained = _recalled(one)
+    held, contained = _answer_recall(measured)
     known = [i for i, question in enumerate(scored.ids) if question in lengths]
     cells: dict[int, list[int]] = {}
     for i in known:
@@ -195,13 +196,13 @@ def _rows(one: Measured, label: str, score: str, edges: Sequence[int]) -> list[d
     return rows
 
 
-def _recalled(one: Measured) -> tuple[dict[str, bool | None], dict[str, float]]:
+def _answer_recall(measured: Measured) -> tuple[dict[str, bool | None], dict[str, float]]:
     """Question -> whether an answer stands in what was shown: in whole words (None: says nothing), as a substring."""
-    examples = one.rows.examples
-    known = {record["question_id"]: record for record in one.run.records if record["question_id"] in examples}
-    words = {question: answer_shown(record, examples[question], one.rows) for question, record in known.items()}
+    examples = measured.rows.examples
+    known = {record["question_id"]: record for record in measured.run.records if record["question_id"] in examples}
+    words = {question: answer_shown(record, examples[question], measured.rows) for question, record in known.items()}
     contained = {
-        question: float(answer_shown_as_substring(record, examples[question], one.rows))
+        question: float(answer_shown_as_substring(record, examples[question], measured.rows))
         for question, record in known.items()
     }
     return words, contained
@@ -220,7 +221,7 @@ def panels(table: pd.DataFrame) -> list[Panel]:
     return found
 
 
-def _made_lengths(runs: Sequence[StoredRun]) -> dict[str, int]:
+def _lengths_of_made_texts(runs: Sequence[StoredRun]) -> dict[str, int]:
     """Run folder -> length in tokens, of data sets that one model read at several lengths."""
     found: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     for run in runs:
@@ -240,13 +241,14 @@ def _family_means(rows: Sequence[Mapping[str, Any]], made: Mapping[str, int]) ->
             families[family].add(row["dataset"])
             cells[family, row["model"], row["method"], made[row["run"]]][row["dataset"]] = row
     return [
-        _mean(f"{family}, mean of {len(own)}", list(own.values()))
+        _family_mean(f"{family}, mean of {len(own)}", list(own.values()))
         for (family, *_), own in sorted(cells.items())
         if len(own) > 1 and own.keys() == families[family]
     ]
 
 
-def _mean(dataset: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _family_mean(dataset: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The row that stands for `rows`, the data sets of a family at one length: each weighs the same."""
     scores = {row["score"] for row in rows}
     tokens = sum(row["tokens.mean"] for row in rows) / len(rows)
     return {
@@ -256,7 +258,7 @@ def _mean(dataset: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "tokens.mean": tokens,
         "tokens.to": max(row["tokens.to"] for row in rows),
         "score": scores.pop() if len(scores) == 1 else "score",
-        **{key: value for name in ("mean", _RECALL, _SUBSTRING) for key, value in _joint(name, rows).items()},
+        **{key: value for name in ("mean", _RECALL, _SUBSTRING) for key, value in _mean_of_column(name, rows).items()},
         "n": sum(row["n"] for row in rows),
         "failed": sum(row["failed"] for row in rows),
         "notes": tuple(dict.fromkeys(note for row in rows for note in row["notes"])),
@@ -264,7 +266,7 @@ def _mean(dataset: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _joint(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
+def _mean_of_column(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
     """The mean of a column with its interval; without a value where a row has none, without an interval likewise."""
     keys = [f"{name}{end}" for end in ("", ".low", ".high")]
     columns = [[row[key] for row in rows] for key in keys]

@@ -53,23 +53,23 @@ def twin_of(run: StoredRun) -> dict[str, Any] | None:
 
 def pairs(runs: Sequence[StoredRun]) -> Iterator[Pair]:
     """Each run over a twin with the run over the original that differs in nothing else, in the order of the runs."""
-    originals = {_key(run, facts.fingerprint(run)): run for run in runs if twin_of(run) is None}
+    originals = {_pair_key(run, facts.fingerprint(run)): run for run in runs if twin_of(run) is None}
     for run in runs:
         made = twin_of(run)
-        original = None if made is None else originals.get(_key(run, made.get("of")))
+        original = None if made is None else originals.get(_pair_key(run, made.get("of")))
         if made is not None and original is not None:
             mark = run.config["method"].get("mark")
             yield Pair(facts.names(run)[0] + (f" [{mark}]" if mark else ""), original, run)
 
 
-def _key(run: StoredRun, fingerprint: Any) -> str:
+def _pair_key(run: StoredRun, fingerprint: Any) -> str:
     """What the two runs of a pair have in common."""
     method = {key: value for key, value in run.config["method"].items() if key != "mark"}
     same = [method, run.config["seed"], run.config.get("failed")]
-    return canonical([*same, run.config.get("encoder"), run.config.get("reranker"), _asked(run, fingerprint)])
+    return canonical([*same, run.config.get("encoder"), run.config.get("reranker"), _evidence_key(run, fingerprint)])
 
 
-def _asked(run: StoredRun, fingerprint: Any) -> str:
+def _evidence_key(run: StoredRun, fingerprint: Any) -> str:
     """What a run has in common with the run on the evidence alone that says how hard its questions are."""
     return canonical([facts.task(run), facts.reader(run), fingerprint])
 
@@ -81,10 +81,10 @@ def frame(found: Sequence[Pair], score: str | None = None, margin: float = MARGI
     evidence alone gives (evidence: original minus twin, with its 90 % interval); but for the first, recalled is
     missing. Numbers with an interval have .low and .high. Raises UnknownName for a score that a run does not have.
     """
-    rows = [_row(pair, score or facts.headline(pair.original)) for pair in found]
+    rows = [_pair_row(pair, score or facts.headline(pair.original)) for pair in found]
     oracles = {_twin_key(pair): pair for pair in found if facts.is_oracle(pair.original) and facts.is_oracle(pair.twin)}
     for row, pair in zip(rows, found, strict=True):
-        row |= _checked(oracles.get(_twin_key(pair)), row["score"], margin)
+        row |= _twin_check(oracles.get(_twin_key(pair)), row["score"], margin)
         if row["check"] != "equivalent":
             row |= facts.interval_columns("recalled", NOTHING)
     for row, adjusted in zip(rows, holm([row["p"] for row in rows]), strict=True):
@@ -99,14 +99,14 @@ _LEGEND = (
 
 
 def _twin_key(pair: Pair) -> str:
-    return canonical([_asked(pair.original, facts.fingerprint(pair.original)), facts.fingerprint(pair.twin)])
+    return canonical([_evidence_key(pair.original, facts.fingerprint(pair.original)), facts.fingerprint(pair.twin)])
 
 
-def _checked(pair: Pair | None, score: str, margin: float) -> dict[str, Any]:
+def _twin_check(pair: Pair | None, score: str, margin: float) -> dict[str, Any]:
     """Whether the twin is equivalent, harder or easier on the evidence alone, or undecided; with its 90 % interval."""
     if pair is None:
         return {"check": "not checked", "evidence": None}
-    before, after, clusters = _paired(pair, score)
+    before, after, clusters = _paired_scores(pair, score)
     apart = [a - b for a, b in zip(before, after, strict=True)]
     seed = int(pair.original.config["seed"])
     narrow, wide = (interval(apart, clusters, seed=seed, level=level, bounds=(-1.0, 1.0)) for level in (0.90, 0.95))
@@ -118,7 +118,7 @@ def _checked(pair: Pair | None, score: str, margin: float) -> dict[str, Any]:
     return {"check": found, **facts.interval_columns("evidence", narrow)}
 
 
-def _said(row: Mapping[str, Any], margin: float) -> str:
+def _verdict_text(row: Mapping[str, Any], margin: float) -> str:
     """What the check of a twin means for its rows."""
     if row["check"] == "not checked":
         return (
@@ -156,7 +156,7 @@ def figure(
     sections, panels = [], []
     ends = Axis("", ticks=(0, 1), labels=("original", "twin"), limits=(-0.25, 1.25))
     for (dataset, model, name), group in table.groupby(SAME, sort=False):
-        said = dict.fromkeys(_said(row, margin) for row in facts.records(group))
+        said = dict.fromkeys(_verdict_text(row, margin) for row in facts.records(group))
         told = group.assign(notes=pd.Series([(*said, _LEGEND)] * len(group), index=group.index, dtype=object))
         hidden = [name for name in map(str, group) if name.startswith("evidence")]
         sections.append(for_people(f"{dataset} · {model}: {name}", told.reset_index(drop=True), ["swap_seed", *hidden]))
@@ -168,7 +168,7 @@ def figure(
     return Figure("Recalled rather than read", table, sections, panels)
 
 
-def _paired(pair: Pair, score: str) -> tuple[list[float], list[float], list[str]]:
+def _paired_scores(pair: Pair, score: str) -> tuple[list[float], list[float], list[str]]:
     """Scores on the original and on the twin, and clusters, of the questions that both have."""
     first, second = facts.scored(pair.original, score), facts.scored(pair.twin, score)
     others = dict(zip(second.ids, second.values, strict=True))
@@ -176,11 +176,12 @@ def _paired(pair: Pair, score: str) -> tuple[list[float], list[float], list[str]
     return [a for a, _, _ in kept], [b for _, b, _ in kept], [cluster for _, _, cluster in kept]
 
 
-def _row(pair: Pair, score: str) -> dict[str, Any]:
-    before, after, clusters = _paired(pair, score)
+def _pair_row(pair: Pair, score: str) -> dict[str, Any]:
+    """The row of a pair: mean scores on original and twin, their difference with a test, and the share lost."""
+    before, after, clusters = _paired_scores(pair, score)
     seed = int(pair.original.config["seed"])
     difference = [a - b for a, b in zip(before, after, strict=True)]
-    recalled = corpus_interval(_share, list(zip(before, after, strict=True)), clusters, seed=seed)
+    recalled = corpus_interval(_share_lost, list(zip(before, after, strict=True)), clusters, seed=seed)
     made = twin_of(pair.twin) or {}
     whole = sum(before) > 0
     return {
@@ -197,7 +198,7 @@ def _row(pair: Pair, score: str) -> dict[str, Any]:
     }
 
 
-def _share(sums: Sequence[float]) -> float:
+def _share_lost(sums: Sequence[float]) -> float:
     """drop / original of sums (original, twin); a resample without any score on the original has no share to lose."""
     before, after = sums
     return 1 - after / before if before > 0 else 0.0

@@ -63,24 +63,24 @@ def fit(values: Sequence[int], seed: int = 0, resamples: int = RESAMPLES) -> Fit
     known = np.array(sorted(v for v in values if v > 0), dtype=np.float64)  # their order is no part of the result
     if len(known) < FEWEST:
         return f"no curve is fitted to {len(known)} questions; it takes {FEWEST}"
-    mu, sigma = _likeliest(known)
+    mu, sigma = _fit_log_normal(known)
     if sigma < 1e-12:
         return f"no curve is fitted, as every question retrieved {known[0]:.0f} nodes"
-    far = _distance(known, mu, sigma)
+    far = _ks_distance(known, mu, sigma)
     generator = np.random.default_rng(seed)
     hits = 0
     for _ in range(resamples):
         drawn = np.maximum(1.0, np.rint(generator.lognormal(mu, sigma, len(known))))
-        hits += _distance(drawn, *_likeliest(drawn)) >= far - 1e-12
+        hits += _ks_distance(drawn, *_fit_log_normal(drawn)) >= far - 1e-12
     return Fit(mu, sigma, far, (hits + 1) / (resamples + 1))
 
 
-def _likeliest(values: np.ndarray) -> tuple[float, float]:
+def _fit_log_normal(values: np.ndarray) -> tuple[float, float]:
     logs = np.log(values)
     return float(logs.mean()), float(logs.std())
 
 
-def _distance(values: np.ndarray, mu: float, sigma: float) -> float:
+def _ks_distance(values: np.ndarray, mu: float, sigma: float) -> float:
     """max |share of values <= k - F(k + 1/2)| over whole k; between two values that occur the ends decide."""
     found, times = np.unique(values, return_counts=True)
     below = np.cumsum(times) / len(values)
@@ -96,7 +96,7 @@ def _normal(z: float) -> float:
     return 0.5 * math.erfc(-z / math.sqrt(2))
 
 
-def width(values: Sequence[int]) -> int:
+def column_width(values: Sequence[int]) -> int:
     """Whole nodes in one column of a histogram, so that there are at most 40 columns."""
     return max(1, math.ceil((max(values) - min(values) + 1) / _COLUMNS))
 
@@ -115,15 +115,16 @@ def figure(runs: Sequence[StoredRun], *, resamples: int = RESAMPLES) -> Figure:
         values, head = counts(run), facts.head(run, label)
         found = fit(values, int(run.config["seed"]), resamples)
         known = found if isinstance(found, Fit) else None
-        rows.append(_row(run, head, values, found))
+        rows.append(_run_row(run, head, values, found))
         panels.append(histogram(" · ".join(map(str, head.values())), values, known))
     table = pd.DataFrame(rows).sort_values("dataset", kind="stable", ignore_index=True)
     return Figure("Nodes retrieved per question", facts.numbers(table), panels=panels)
 
 
-def _row(run: StoredRun, head: dict[str, Any], values: Sequence[int], found: Fit | str) -> dict[str, Any]:
+def _run_row(run: StoredRun, head: dict[str, Any], values: Sequence[int], fitted: Fit | str) -> dict[str, Any]:
+    """A run's row: mean, median and range of nodes retrieved, and the fit or why there is none."""
     answered = facts.answered_clusters(run)
-    notes = [found] if isinstance(found, str) else []
+    notes = [fitted] if isinstance(fitted, str) else []
     if zero := sum(v == 0 for v in values):
         notes.append(f"{zero} of {len(values)} questions retrieved no node and are left out of the curve")
     return {
@@ -134,7 +135,7 @@ def _row(run: StoredRun, head: dict[str, Any], values: Sequence[int], found: Fit
         "median": float(np.median(values)),
         "lowest": min(values),
         "highest": max(values),
-        **(dict.fromkeys(("mu", "sigma", "ks", "p")) if isinstance(found, str) else asdict(found)),
+        **(dict.fromkeys(("mu", "sigma", "ks", "p")) if isinstance(fitted, str) else asdict(fitted)),
         "notes": (*notes, *facts.notes(run)),
         "run": run.path.name,
     }
@@ -142,7 +143,7 @@ def _row(run: StoredRun, head: dict[str, Any], values: Sequence[int], found: Fit
 
 def histogram(title: str, values: Sequence[int], fit: Fit | None) -> Panel:
     """The columns of whole numbers, each standing in the middle of its own, and the fitted curve over them."""
-    wide, first = width(values), min(values)
+    wide, first = column_width(values), min(values)
     bars = []
     for start in range(first, max(values) + 1, wide):
         share = 100 * sum(start <= v < start + wide for v in values) / len(values)

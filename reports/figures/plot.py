@@ -134,14 +134,16 @@ def draw(panels: Sequence[Panel], title: str, form: str = "svg") -> bytes:
     columns = min(2, len(panels))
     rows = math.ceil(len(panels) / columns)
     legends = [[line.name for line in panel.lines] for panel in panels if len(panel.lines) > 1]
-    lines = [[whole(name, _ROOM).count("\n") + 1 for name in names] for names in legends]
-    entries = max((math.ceil(sum(n) / _columns(own, _ROOM)) for n, own in zip(lines, legends, strict=True)), default=0)
+    lines = [[wrapped(name, _ROOM).count("\n") + 1 for name in names] for names in legends]
+    entries = max(
+        (math.ceil(sum(n) / _legend_columns(own, _ROOM)) for n, own in zip(lines, legends, strict=True)), default=0
+    )
     with paper_style():
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(_COLUMN * columns, (_HEIGHT + _ENTRY * entries) * rows))
         for place, panel in enumerate(panels, 1):
-            _panel(figure.add_subplot(rows, columns, place), panel)
+            _draw_panel(figure.add_subplot(rows, columns, place), panel)
         return written(figure, title, form)
 
 
@@ -196,7 +198,8 @@ def _page_tag(tag: str) -> str:
     return tag
 
 
-def _panel(ax: Axes, panel: Panel) -> None:
+def _draw_panel(ax: Axes, panel: Panel) -> None:
+    """Draw title, bars and lines of a panel; lines stand a little aside from each other where `panel.aside`."""
     from matplotlib import rcParams
 
     ax.set_title(textwrap.fill(printable(panel.title), _TITLE, max_lines=3))
@@ -217,7 +220,7 @@ def _panel(ax: Axes, panel: Panel) -> None:
     for i, line in enumerate(panel.lines):
         aside = shift * (i - middle)
         at = [point.x * math.exp(aside) if panel.x.log else point.x + aside for point in line.points]
-        handles.append(_line(right if line.right and right is not None else ax, line, styles[i % len(styles)], at))
+        handles.append(_draw_line(right if line.right and right is not None else ax, line, styles[i % len(styles)], at))
     set_axis(ax.xaxis, panel.x)
     set_axis(ax.yaxis, panel.left)
     if panel.right is not None and right is not None:
@@ -226,7 +229,7 @@ def _panel(ax: Axes, panel: Panel) -> None:
         legend_below(ax, handles, [line.name for line in panel.lines])
 
 
-def _line(ax: Axes, line: Line, style: dict[str, Any], places: Sequence[float]) -> Any:
+def _draw_line(ax: Axes, line: Line, style: dict[str, Any], places: Sequence[float]) -> Any:
     """Draw a line with its error bars, its points at x = `places`; returns what stands for it in a legend."""
     style = style if len(places) > 1 else {**style, "linestyle": ""}
     nan = math.nan
@@ -241,7 +244,7 @@ def _line(ax: Axes, line: Line, style: dict[str, Any], places: Sequence[float]) 
     return drawn.lines[0]
 
 
-def whole(name: str, longest: int) -> str:
+def wrapped(name: str, longest: int) -> str:
     """A name as text of a figure, whole, on lines of at most `longest` characters."""
     return textwrap.fill(printable(name), longest)
 
@@ -272,7 +275,7 @@ def set_axis(axis: XAxis | YAxis, wanted: Axis) -> None:
     else:
         axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     axis.set_minor_locator(NullLocator())
-    texts = [whole(label.replace("/", "/ ") if len(label) > 16 else label, 16) for label in wanted.labels]
+    texts = [wrapped(label.replace("/", "/ ") if len(label) > 16 else label, 16) for label in wanted.labels]
     axis.set_major_formatter(FixedFormatter(texts) if texts else FuncFormatter(lambda value, _: f"{value:,.10g}"))
 
 
@@ -286,11 +289,11 @@ def legend_below(ax: Axes, handles: Sequence[Any], names: Sequence[str], room: i
     lower = ax.transAxes + ScaledTranslation(0, -(30 + 9 * ticks) / 72, figure.dpi_scale_trans)
     place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, 0), "bbox_transform": lower}
     # A name with "_" in front would be left out, so the names come after the legend is made.
-    made = ax.legend(handles, [str(i) for i in range(len(names))], ncols=_columns(names, room), **place)
+    made = ax.legend(handles, [str(i) for i in range(len(names))], ncols=_legend_columns(names, room), **place)
     for label, name in zip(made.get_texts(), names, strict=True):
-        label.set_text(whole(name, room))
+        label.set_text(wrapped(name, room))
 
 
-def _columns(names: Sequence[str], room: int) -> int:
+def _legend_columns(names: Sequence[str], room: int) -> int:
     """Columns of a legend: two where the two longest names fit beside each other."""
     return 2 if len(names) > 1 and sum(sorted(map(len, names))[-2:]) <= room else 1

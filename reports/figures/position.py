@@ -34,7 +34,7 @@ from reports.figures import plot
 from reports.figures.figure import Figure, Titled, for_people
 from reports.figures.plot import Axis, Panel
 from reports.gold_rows import Rows, with_rows
-from reports.settings import unlike
+from reports.settings import distinct_labels
 
 APART = "apart"
 _PLACES = ("place", "distance")  # options of a data set that put the supporting parts somewhere
@@ -100,11 +100,11 @@ def frame(runs: Sequence[tuple[StoredRun, Rows]], score: str | None = None, part
     run does not have.
     """
     rows: list[dict[str, Any]] = []
-    lines = _lines(runs, score)
+    lines = _grouped_into_lines(runs, score)
     first = [line.first for line in lines]
     names = facts.labels(first, [f"dataset.{name}" for name in _PLACES])
-    for line, label in zip(lines, unlike(names, first, [line.table_key() for line in lines]), strict=True):
-        rows += _rows(line, label, parts)
+    for line, label in zip(lines, distinct_labels(names, first, [line.table_key() for line in lines]), strict=True):
+        rows += _part_rows(line, label, parts)
     if not rows:
         raise UserError(
             "no question of these runs has supporting parts marked, so there is no place to tell; use a data set that "
@@ -152,7 +152,8 @@ def _options(run: StoredRun) -> Mapping[str, Any]:
     return run.config["dataset"].get("options") or {}
 
 
-def _lines(runs: Sequence[tuple[StoredRun, Rows]], score: str | None) -> list[_Line]:
+def _grouped_into_lines(runs: Sequence[tuple[StoredRun, Rows]], score: str | None) -> list[_Line]:
+    """The runs as lines of the figure: those that differ in the place of the support alone are one."""
     lines: dict[str, _Line] = {}
     for run, read in runs:
         options = _options(run)
@@ -165,7 +166,8 @@ def _lines(runs: Sequence[tuple[StoredRun, Rows]], score: str | None) -> list[_L
     return list(lines.values())
 
 
-def _rows(line: _Line, label: str, parts: int) -> list[dict[str, Any]]:
+def _part_rows(line: _Line, label: str, parts: int) -> list[dict[str, Any]]:
+    """A line's rows: the mean score for each part of the text, and for each range of distances."""
     cells: dict[tuple[str, int], list[int]] = {}
     for i, found in enumerate(line.positions):
         where, distance = found.where(parts), found.distance()
@@ -187,7 +189,7 @@ def _rows(line: _Line, label: str, parts: int) -> list[dict[str, Any]]:
                 "method": label,
                 "model": model,
                 "study": study,
-                **_part(study, part, parts),
+                **_part_columns(study, part, parts),
                 "score": line.score,
                 **facts.mean_columns("mean", values, clusters, seed=int(line.first.config["seed"])),
                 "n": len(chosen),
@@ -199,7 +201,8 @@ def _rows(line: _Line, label: str, parts: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _part(study: str, part: int, parts: int) -> dict[str, Any]:
+def _part_columns(study: str, part: int, parts: int) -> dict[str, Any]:
+    """Name and bounds of a part; part == parts: the questions whose support is in several parts."""
     if part == parts:
         return {"part": APART, "from": None, "to": None}
     low, high = part / parts, (part + 1) / parts

@@ -74,12 +74,12 @@ def break_even(index: float, query: float, reference: float) -> int | None:
     return least - 1 if least > 1 and index / (least - 1) + query <= reference * (1 + 1e-12) else least
 
 
-def shared(index: float | None, query: float | None, k: int) -> float | None:
+def cost_per_query(index: float | None, query: float | None, k: int) -> float | None:
     """Cost of one of `k` queries of a document; an index of None is one that the method does not have."""
     return None if query is None else (index or 0.0) / k + query
 
 
-def column(k: int) -> str:
+def cost_column(k: int) -> str:
     """The name of the column with the cost of a query where a document has `k`."""
     return f"tflops.k={k}"
 
@@ -101,16 +101,17 @@ def frame(
     """
     table = tables.frame(runs, convention=convention, reference=reference)
     by_key = {facts.key(run): run for run in runs}
-    found = [_row(row, by_key[row["dataset"], row["run"]], per_document) for row in facts.records(table)]
+    found = [_query_cost_row(row, by_key[row["dataset"], row["run"]], per_document) for row in facts.records(table)]
     named = [row for row in found if reference in facts.names(by_key[row["dataset"], row["run"]])]
     known = [row for row in named if row["tflops.query"] is not None]
     for row in found:
         same = [base for base in known if (base["dataset"], base["model"]) == (row["dataset"], row["model"])]
-        _compare(row, same, reference)
+        _add_break_even(row, same, reference)
     return facts.numbers(pd.DataFrame(found))
 
 
-def _row(row: dict[str, Any], run: StoredRun, per_document: Sequence[int]) -> dict[str, Any]:
+def _query_cost_row(row: dict[str, Any], run: StoredRun, per_document: Sequence[int]) -> dict[str, Any]:
+    """A run's row: TFLOPs of an index and of a query, and of one of k queries that share the index."""
     index, query = _number(row["tflops.index"]), _number(row["tflops"])
     notes = ["k = queries that share the index of a document", *row["notes"]]
     answered = [record for record in run.records if record["error"] is None]
@@ -122,7 +123,7 @@ def _row(row: dict[str, Any], run: StoredRun, per_document: Sequence[int]) -> di
     own = {d["document_id"] for d in run.documents if d.get("question_id") is None}
     total = {d for record in run.records for d in record["document_ids"]}
     if run.documents and not own:
-        query, index = _per_question(run, query, row, len(answered)), None
+        query, index = _query_with_own_index(run, query, row, len(answered)), None
         notes.append("its index belongs to a question and is a part of every query")
     elif index is not None and used != 1:
         index *= used
@@ -132,12 +133,12 @@ def _row(row: dict[str, Any], run: StoredRun, per_document: Sequence[int]) -> di
     out: dict[str, Any] = {name: row[name] for name in ("dataset", "method", "model", "n")}
     out["questions per document"] = len(run.records) / len(total) if total else None
     out["tflops.index"], out["tflops.query"] = index, query
-    out |= {column(k): shared(index, query, k) for k in per_document}
+    out |= {cost_column(k): cost_per_query(index, query, k) for k in per_document}
     return {**out, "convention": row["convention"], "notes": notes, "run": row["run"]}
 
 
-def _per_question(run: StoredRun, query: float | None, row: dict[str, Any], answered: int) -> float | None:
-    """Search and answer with the index that each question has to itself."""
+def _query_with_own_index(run: StoredRun, query: float | None, row: dict[str, Any], answered: int) -> float | None:
+    """TFLOPs of a query of a method that builds an index for each question; None where unknown."""
     index = _number(row["tflops.index"])
     if query is None or index is None or not answered:
         return None
@@ -145,7 +146,7 @@ def _per_question(run: StoredRun, query: float | None, row: dict[str, Any], answ
     return query + index * len(documents) / answered
 
 
-def _compare(row: dict[str, Any], base: Sequence[dict[str, Any]], reference: str) -> None:
+def _add_break_even(row: dict[str, Any], base: Sequence[dict[str, Any]], reference: str) -> None:
     """Add the reference's cost and the break-even to a row; a row without one says why."""
     notes = row.pop("notes")
     run = row.pop("run")
@@ -175,7 +176,7 @@ def panels(table: pd.DataFrame, per_document: Sequence[int]) -> list[Panel]:
     for (dataset, model), group in table.groupby(["dataset", "model"], sort=False):
         lines = []
         for row in group.to_dict("records"):
-            costs = {k: _number(row[column(k)]) for k in per_document}
+            costs = {k: _number(row[cost_column(k)]) for k in per_document}
             if points := [Point(k, cost) for k, cost in costs.items() if cost is not None and cost > 0]:
                 lines.append(Line(str(row["method"]), points))
         x = Axis("queries per document", tuple(map(float, per_document)), log=True)

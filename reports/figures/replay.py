@@ -1,8 +1,8 @@
 """What another stop rule would have answered in a recorded search (--record-stops), and for how much.
 
-    told = recorded(run, Rule)                      Recorded(own, most, method); None for a method without such a rule
-    told.stop(record, Rule(t_n=3, t_p=0.5))         Stop(...); None where the search did not go far enough to know
-    part = scored(run, told, rules, score, data)    the run with the score of every answer that the rules need
+    recorded = recorded_rule(run, Rule)             Recorded(own, most, method); None for a method without such a rule
+    recorded.stop(record, Rule(t_n=3, t_p=0.5))     Stop(...); None where the search did not go far enough to know
+    part = score_stops(run, recorded, rules, ...)   the run with the score of every answer that the rules need
 
 Where a rule stops is the method's to say (Method.replay, reached by the name in the run's configuration); what was
 answered there and what it cost stands in the record's steps. Nothing is guessed beyond the end of a recording.
@@ -58,7 +58,7 @@ class Rule:
     @staticmethod
     def shown(steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """What the reader had seen after `steps`, as in a record's `shown`."""
-        return [part for step in steps if step.get("shown") for part in _spans(step["shown"])]
+        return [part for step in steps if step.get("shown") for part in _source_spans(step["shown"])]
 
     def columns(self) -> dict[str, Any]:
         """Its columns in a table."""
@@ -104,7 +104,7 @@ class Trials:
                 seen[int(step["node"])] = step["shown"]
             elif "segment" in step["scores"]:
                 seen.pop(int(step["scores"]["segment"]), None)
-        return [part for number in sorted(seen) for part in _spans(seen[number])]
+        return [part for number in sorted(seen) for part in _source_spans(seen[number])]
 
     def columns(self) -> dict[str, Any]:
         """Its column in a table."""
@@ -116,8 +116,8 @@ class Trials:
         return [f"{told}; run it with --record-stops {max(self.max_trials, most.max_trials, 1)}"]
 
 
-def _spans(shown: dict[str, Any]) -> list[dict[str, Any]]:
-    """A step's text that lies in several documents is stored as one without a place of its own; its parts again."""
+def _source_spans(shown: dict[str, Any]) -> list[dict[str, Any]]:
+    """The spans of a step's text: one that lies in several documents is stored without a position of its own."""
     if shown["kind"] != "span" or shown["document_id"] or not shown["sources"]:
         return [shown]
     return [{**shown, "document_id": d, "start": a, "end": b, "sources": []} for d, a, b in shown["sources"]]
@@ -151,7 +151,7 @@ class Recorded:
 
     def stop(self, record: Mapping[str, Any], rule: Rule | Trials, convention: str = DEFAULT) -> Stop | None:
         """Where a search by `rule` would have stopped; None where the answered record does not hold it."""
-        own = own_place(record, type(rule))
+        own = own_stop_index(record, type(rule))
         place = own if rule == self.own else self.method.replay(record["steps"], **asdict(rule))
         if place is None or (own < 0 and rule.NEEDED):
             return None
@@ -164,13 +164,13 @@ class Recorded:
         return Stop(place, False, str(step["answer"]), stop_flops(step, convention) if known else None)
 
 
-def own_place(record: Mapping[str, Any], kind: type[Rule | Trials] = Rule) -> int:
+def own_stop_index(record: Mapping[str, Any], rule: type[Rule | Trials] = Rule) -> int:
     """The place of the step at which the run itself stopped; -1 for a search that never asked."""
-    asked = (i for i, step in enumerate(record["steps"]) if kind.asked(step) and step["action"] != STUDY)
+    asked = (i for i, step in enumerate(record["steps"]) if rule.asked(step) and step["action"] != STUDY)
     return max(asked, default=-1)
 
 
-def recorded(run: StoredRun, kind: type[Rule | Trials]) -> Recorded | None:
+def recorded_rule(run: StoredRun, kind: type[Rule | Trials]) -> Recorded | None:
     """The stop rule of a run; None for a method that does not stop by such a rule.
 
     Raises UserError where its code cannot be imported or its parameters are not valid.
@@ -189,14 +189,14 @@ def recorded(run: StoredRun, kind: type[Rule | Trials]) -> Recorded | None:
     return Recorded(kind(**own), kind(**most), made) if own.keys() == names else None
 
 
-def recordings(
+def runs_with_rule(
     runs: Sequence[StoredRun], kind: type[Rule | Trials], warn: Callable[[str], None]
 ) -> list[tuple[StoredRun, Recorded]]:
     """The runs with such a stop rule; one whose method cannot be loaded is left out with a warning."""
     found = []
     for run in runs:
         try:
-            told = recorded(run, kind)
+            told = recorded_rule(run, kind)
         except UserError as error:
             warn(f"warning: left out: {run.path}: {error}")
             continue
@@ -205,12 +205,9 @@ def recordings(
     return found
 
 
-# ---- scores of recorded answers ------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Scored:
-    """A run, the rules to show, and the score of every answer that `wanted` named; None where a scorer left it out."""
+    """A run, the rules to show, and the scores of `stops_to_score`; None where a scorer left an answer out."""
 
     run: StoredRun
     told: Recorded
@@ -218,29 +215,29 @@ class Scored:
     values: Mapping[Key, float | None]
 
 
-def wanted(run: StoredRun, told: Recorded, rules: Sequence[Rule | Trials]) -> dict[Key, Stop]:
+def stops_to_score(run: StoredRun, recorded_rules: Recorded, rules: Sequence[Rule | Trials]) -> dict[Key, Stop]:
     """The stops of `rules` that are not the run's own, whose answers have no score yet."""
     records = [record for record in run.records if record["error"] is None]
-    stops = [(record["question_id"], told.stop(record, rule)) for record in records for rule in rules]
+    stops = [(record["question_id"], recorded_rules.stop(record, rule)) for record in records for rule in rules]
     return {(question, stop.step): stop for question, stop in stops if stop is not None and not stop.own}
 
 
-def scored(
-    run: StoredRun, told: Recorded, rules: Sequence[Rule | Trials], score: str | None, data: str | None
+def score_stops(
+    run: StoredRun, recorded_rules: Recorded, rules: Sequence[Rule | Trials], score: str | None, data: str | None
 ) -> Scored:
-    """The run with the score of every answer that its rules need, by default its headline.
+    """Score every answer that the rules need and that has no score yet; `score`: by default the run's headline.
 
-    Raises UnknownName for a score the run does not have, and as `judged`.
+    Raises UnknownName for a score the run does not have, and as `score_answers`.
     """
     name = score or facts.headline(run)
     facts.scored(run, name)
-    stops = wanted(run, told, rules)
+    stops = stops_to_score(run, recorded_rules, rules)
     records = {record["question_id"]: record for record in run.records}
-    answers = {key: (stop.answer, told.own.shown(stop.steps(records[key[0]]))) for key, stop in stops.items()}
-    return Scored(run, told, rules, judged(run, answers, name, data) if answers else {})
+    answers = {key: (stop.answer, recorded_rules.own.shown(stop.steps(records[key[0]]))) for key, stop in stops.items()}
+    return Scored(run, recorded_rules, rules, score_answers(run, answers, name, data) if answers else {})
 
 
-def judged(
+def score_answers(
     run: StoredRun, answers: Mapping[Key, tuple[str, Sequence[dict[str, Any]]]], name: str, data: str | None
 ) -> dict[Key, float | None]:
     """The score `name` of answers, each with what its reader had seen, as in a record's `shown`.

@@ -26,7 +26,7 @@ from reports.costs import request_counts, requests_of
 from reports.figures import plot
 from reports.figures.figure import SAME, Figure, by_score
 from reports.figures.plot import Axis, Line, Panel, Point
-from reports.figures.queries import PER_DOCUMENT, shared
+from reports.figures.queries import PER_DOCUMENT, cost_per_query
 
 # What a run made elsewhere does not tell.
 _NOT_TOLD = ("requests", "requests.low", "requests.high", "requests.search", "requests.answer", "requests.built")
@@ -45,11 +45,14 @@ def frame(runs: Sequence[StoredRun], score: str | None = None) -> pd.DataFrame:
     Raises UserError for no runs or a run without records, UnknownName for a score that a run does not have.
     """
     facts.check_runs(runs)
-    rows = [_row(run, label, score or facts.headline(run)) for run, label in zip(runs, facts.labels(runs), strict=True)]
+    rows = [
+        _run_row(run, label, score or facts.headline(run)) for run, label in zip(runs, facts.labels(runs), strict=True)
+    ]
     return facts.numbers(pd.DataFrame(rows).sort_values("dataset", kind="stable", ignore_index=True))
 
 
-def _row(run: StoredRun, label: str, score: str) -> dict[str, Any]:
+def _run_row(run: StoredRun, label: str, score: str) -> dict[str, Any]:
+    """A run's row: score, requests a question by phase, those of indexes, and retries."""
     seed = int(run.config["seed"])
     scored = facts.scored(run, score)
     answered = [record for record in run.records if record["error"] is None]
@@ -91,14 +94,14 @@ def panels(table: pd.DataFrame) -> list[Panel]:
         if known["requests.built"].any():
             ticks = Axis("queries per document", tuple(map(float, PER_DOCUMENT)), log=True)
             left = Axis("requests a query, with construction", log=True)
-            over = [line for row in known.to_dict("records") if (line := _shared(row)).points]
+            over = [line for row in known.to_dict("records") if (line := _shared_requests_line(row)).points]
             found += plot.panels(title, ticks, left, over, aside=False)
     return found
 
 
-def _shared(row: Mapping[Any, Any]) -> Line:
+def _shared_requests_line(row: Mapping[Any, Any]) -> Line:
     """Requests a query with its share of the construction; nobody shares a question's own index."""
     index = 0.0 if pd.isna(row["requests.index"]) else float(row["requests.index"])
     alone = row["index of"] == "a question"
-    costs = {k: shared(index, float(row["requests"]), 1 if alone else k) for k in PER_DOCUMENT}
+    costs = {k: cost_per_query(index, float(row["requests"]), 1 if alone else k) for k in PER_DOCUMENT}
     return Line(str(row["method"]), [Point(float(k), cost) for k, cost in costs.items() if cost])

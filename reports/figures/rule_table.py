@@ -24,7 +24,7 @@ from reports import facts
 from reports.costs import check_convention, full_only
 from reports.facts import mean_columns
 from reports.figures.replay import STUDY, Scored, Stop
-from reports.settings import dated
+from reports.settings import with_date
 
 _SETTINGS = ("t_n", "t_p", "max_trials", "record_stops", "record_t_p")  # runs of one curve differ in these
 
@@ -48,16 +48,17 @@ def frame(
     rows = [
         row
         for part, label in zip(parts, labels, strict=True)
-        for row in _rows(part, label, score or facts.headline(part.run), convention, costs)
+        for row in _rule_rows(part, label, score or facts.headline(part.run), convention, costs)
     ]
     return facts.numbers(pd.DataFrame(rows))
 
 
-def _rows(
+def _rule_rows(
     part: Scored, label: str, score: str, convention: str, costs: Callable[[Reached, int, str], dict[str, float | None]]
 ) -> Iterator[dict[str, Any]]:
+    """A run's rows, one for each rule: mean score and costs; empty where the recording does not cover it."""
     run, told, seed = part.run, part.told, int(part.run.config["seed"])
-    common, rounded = (*facts.notes(run), *full_only(run.records, convention)), _rounded(run)
+    common, rounded = (*facts.notes(run), *full_only(run.records, convention)), _rounding_note(run)
     clusters, whole = facts.question_clusters(run), len(run.records)
     failed = sum(record["error"] is not None for record in run.records)
     for rule in part.rules:
@@ -99,7 +100,7 @@ def _rows(
         }
 
 
-def _rounded(run: StoredRun) -> list[str]:
+def _rounding_note(run: StoredRun) -> list[str]:
     """A note where a replayed stop need not be, to the bit, that of a run which stops there.
 
     Questions in flight share forward passes, and a run that stops elsewhere shares them otherwise. In half precision
@@ -119,18 +120,18 @@ def curve_labels(runs: Sequence[StoredRun]) -> list[str]:
     """The method's name for each run: runs that differ in nothing but their stop rule are one curve and share it."""
     names = facts.labels(runs, [f"method.{name}" for name in _SETTINGS])
     told = [
-        (facts.key(run)[0], name, run.config["model"]["name"], _rest(run))
+        (facts.key(run)[0], name, run.config["model"]["name"], _without_stop_rule(run))
         for run, name in zip(runs, names, strict=True)
     ]
     labels = []
     for run, one in zip(runs, told, strict=True):
         other = {t[3] for t in told if t[:3] == one[:3]} - {one[3]}
-        labels.append(dated(one[1], run) if other else one[1])
+        labels.append(with_date(one[1], run) if other else one[1])
     first: dict[tuple[str, ...], str] = {}
     return [first.setdefault(t, label) for t, label in zip(told, labels, strict=True)]
 
 
-def _rest(run: StoredRun) -> str:
+def _without_stop_rule(run: StoredRun) -> str:
     """The method's values without its stop rule, and the seed."""
     params = run.config["method"].get("params") or {}
     kept = sorted((key, repr(value)) for key, value in params.items() if key not in _SETTINGS)

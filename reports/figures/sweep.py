@@ -26,7 +26,7 @@ from reports import facts
 from reports.figures import plot
 from reports.figures.figure import SAME, Figure, by_score
 from reports.figures.plot import Axis, Line, Panel, Point
-from reports.settings import is_number, named, unlike, values
+from reports.settings import distinct_labels, is_number, named, values
 from reports.tables import frame as means_of
 
 _COST = ("tokens", "tflops", "tflops.low", "tflops.high", "convention", "n", "failed", "truncated", "notes", "run")
@@ -38,14 +38,14 @@ def figure(
     runs: Sequence[StoredRun], *, x: str | None, score: str | None, convention: str, warn: Callable[[str], None]
 ) -> Figure:
     """The figure of the runs over `x`, by default the only setting that differs; else as `frame`."""
-    key = x or only(runs)
+    key = x or only_varying_setting(runs)
     table = frame(runs, key, score, convention)
     if table[key].nunique() < 2:
         warn(f"note: all these runs have one value of {key}; run others with --sweep {key}=A,B")
     return Figure(f"Sweep of {key}", table, by_score(table, f"over {key}"), panels(table, key))
 
 
-def only(runs: Sequence[StoredRun]) -> str:
+def only_varying_setting(runs: Sequence[StoredRun]) -> str:
     """The one setting in which runs differ. Raises UserError where it is none or several."""
     keys = list(dict.fromkeys(key for one in named(runs) for key in one.values))
     if len(keys) == 1:
@@ -76,7 +76,7 @@ def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, conventio
         (facts.key(run)[0], run.config["model"]["name"], text(own.get(x)))
         for run, own in zip(runs, settings, strict=True)
     ]
-    labels = unlike(facts.labels(runs, [x]), runs, at)
+    labels = distinct_labels(facts.labels(runs, [x]), runs, at)
     for run, label, own, row in zip(runs, labels, settings, means, strict=True):
         name = score or facts.headline(run)
         if name not in {*facts.score_names(run), *facts.corpus_names(run)}:
@@ -93,13 +93,13 @@ def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, conventio
                 **{column: row[column] for column in _COST},
             }
         )
-    places = {value: place for place, value in enumerate(_in_order([row[x] for row in rows]))}
+    places = {value: place for place, value in enumerate(_sorted_values([row[x] for row in rows]))}
     rows.sort(key=lambda row: (row["dataset"], row[x] is None, row["method"], places.get(row[x], 0)))
     table = facts.numbers(pd.DataFrame(rows))
     return table.assign(**{x: pd.Series([row[x] for row in rows], dtype=object)})
 
 
-def _in_order(cells: Sequence[Any]) -> list[Any]:
+def _sorted_values(cells: Sequence[Any]) -> list[Any]:
     """The different values: numbers by size, others as they come."""
     known = [value for value in dict.fromkeys(cells) if value is not None]
     return sorted(known) if all(map(is_number, known)) else known
@@ -109,23 +109,23 @@ def panels(table: pd.DataFrame, x: str) -> list[Panel]:
     """For each data set, model and score: the score and the cost over the setting, one line a method."""
     found = []
     for (dataset, model, score), rows in table.groupby(SAME, sort=False):
-        known = _in_order(list(rows[x]))
+        known = _sorted_values(list(rows[x]))
         if not known:
             continue  # every run of this data set is a reference
-        axis, places = _axis(x, known)
+        axis, places = _setting_axis(x, known)
         counted = rows["tflops"].notna().any()
         unit = f"TFLOPs a question, search + answer ({rows['convention'].iloc[0]})"
         cost = ("tflops", unit) if counted else ("tokens", "tokens a question, search + answer")
         for value, scale, name in (("mean", 100, f"{score} × 100"), (cost[0], 1, cost[1])):
             measured = rows[rows[value].notna()]
             by_method = measured.groupby("method", sort=False)
-            lines = [_line(str(method), own, x, value, scale, places) for method, own in by_method]
+            lines = [_method_line(str(method), own, x, value, scale, places) for method, own in by_method]
             title = f"{dataset} · {model}" if model else str(dataset)
             found += plot.panels(title, axis, Axis(name, zero=value != "mean"), lines)
     return found
 
 
-def _axis(x: str, known: Sequence[Any]) -> tuple[Axis, dict[Any, float]]:
+def _setting_axis(x: str, known: Sequence[Any]) -> tuple[Axis, dict[Any, float]]:
     """The axis of the setting and the place of each of its values: numbers to scale, other values one by one."""
     name = x.removeprefix("method.")
     if not all(map(is_number, known)):
@@ -137,7 +137,7 @@ def _axis(x: str, known: Sequence[Any]) -> tuple[Axis, dict[Any, float]]:
     return Axis(name, ticks, log=log), {value: float(value) for value in known}
 
 
-def _line(method: str, rows: pd.DataFrame, x: str, value: str, scale: float, places: dict[Any, float]) -> Line:
+def _method_line(method: str, rows: pd.DataFrame, x: str, value: str, scale: float, places: dict[Any, float]) -> Line:
     """The points of a method; a reference has its value at both ends of the axis."""
     points = []
     for row in facts.records(rows):

@@ -22,7 +22,7 @@ from harness.errors import CannotRun, UserError
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.figures.figure import Figure
-from reports.gold_rows import Rows, moved, offline, read_rows
+from reports.gold_rows import Rows, offline, read_rows, with_data_at
 
 KINDS = ("document", "question", "answer")
 
@@ -61,7 +61,7 @@ def figure(runs: Sequence[StoredRun], *, data: str | None, warn: Callable[[str],
     problems: list[UserError] = []
     for group in groups.values():
         try:
-            counted.append(_counted(group, data))
+            counted.append(_count_runs(group, data))
         except UserError as error:
             problems.append(error)
     if not counted:
@@ -75,9 +75,9 @@ def _key(run: StoredRun) -> tuple[str, str | None, str]:
     return facts.key(run)[0], facts.fingerprint(run), str(run.config["model"]["name"])
 
 
-def _counted(runs: Sequence[StoredRun], data: str | None) -> Counted:
+def _count_runs(runs: Sequence[StoredRun], data: str | None) -> Counted:
     """The counts over everything that `runs` asked. Raises UserError for rows or a tokenizer that cannot be loaded."""
-    first = moved(runs[0], data)
+    first = with_data_at(runs[0], data)
     rows = read_rows(first, whole=True)
     name, _, model = _key(first)
     if rows.problem is not None:
@@ -86,10 +86,11 @@ def _counted(runs: Sequence[StoredRun], data: str | None) -> Counted:
     notes = []
     if len(question_ids) < len(rows.examples):
         notes.append(f"of the {len(rows.examples)} questions of {name}, {len(question_ids)} were asked and are counted")
-    return Counted(name, model, count(_texts(rows, question_ids, first), tokens_by(first)), tuple(notes))
+    return Counted(name, model, count(_asked_texts(rows, question_ids, first), token_counter(first)), tuple(notes))
 
 
-def _texts(rows: Rows, question_ids: list[str], run: StoredRun) -> Texts:
+def _asked_texts(rows: Rows, question_ids: list[str], run: StoredRun) -> Texts:
+    """Documents, questions and gold answers of `question_ids`, each document once. Raises UserError."""
     missing = [question for question in question_ids if question not in rows.examples]
     if missing:
         raise UserError(f"question '{missing[0]}' of {run.path} is not in the data set any more")
@@ -102,7 +103,7 @@ def _texts(rows: Rows, question_ids: list[str], run: StoredRun) -> Texts:
     )
 
 
-def tokens_by(run: StoredRun) -> Callable[[str], int]:
+def token_counter(run: StoredRun) -> Callable[[str], int]:
     """What counts the tokens of a plain text as the run's reader does. Raises UserError."""
     if facts.elsewhere(run):
         raise UserError(f"{run.path} was made elsewhere, so the tokenizer of its model is not known")
@@ -111,10 +112,10 @@ def tokens_by(run: StoredRun) -> Callable[[str], int]:
         from harness.llm.scripted import ScriptedModel
 
         return ScriptedModel.from_config(config).count
-    return _tokenizer(config)
+    return _token_counter_of(config)
 
 
-def _tokenizer(config: ModelConfig) -> Callable[[str], int]:
+def _token_counter_of(config: ModelConfig) -> Callable[[str], int]:
     """The tokenizer that a run with this model has; the embedded model's without transformers."""
     from harness.llm.model_info import local_folder
     from harness.llm.text import Text

@@ -22,7 +22,7 @@ from reports.facts import mean_columns
 from reports.figures import rule_table
 from reports.figures.figure import Figure, Titled, for_people
 from reports.figures.plot import Axis, Line, Panel, Point
-from reports.figures.replay import Scored, Stop, Trials, recordings, scored
+from reports.figures.replay import Scored, Stop, Trials, runs_with_rule, score_stops
 from reports.figures.rule_table import Reached
 
 
@@ -37,12 +37,12 @@ def figure(
 ) -> Figure:
     """The curves of the runs up to the maximum `most`, by default the highest recorded one.
 
-    Raises UserError where there is no run with trials, and as replay.scored and rule_table.frame.
+    Raises UserError where there is no run with trials, and as replay.score_stops and rule_table.frame.
     """
     parts = []
-    for run, told in recordings(runs, Trials, warn):
+    for run, told in runs_with_rule(runs, Trials, warn):
         maxima = range((told.most.max_trials if most is None else most) + 1)
-        parts.append(scored(run, told, [Trials(number) for number in maxima], score, data))
+        parts.append(score_stops(run, told, [Trials(number) for number in maxima], score, data))
     if not parts:
         raise UserError(
             "no run here has trials, so there is no curve; make one with: "
@@ -54,11 +54,11 @@ def figure(
 
 def frame(parts: Sequence[Scored], score: str | None = None, convention: str = DEFAULT) -> pd.DataFrame:
     """The table above, as rule_table.frame."""
-    table = rule_table.frame(parts, _costs, score, convention)
+    table = rule_table.frame(parts, _cost_columns, score, convention)
     return table.sort_values(["dataset", "method", "model", "trials"], kind="stable", ignore_index=True)
 
 
-def requests(record: Mapping[str, Any], stop: Stop) -> int:
+def requests_at_stop(record: Mapping[str, Any], stop: Stop) -> int:
     """Requests of search and answer: the run's own as they were counted, at another stop those of its steps."""
     if stop.own:
         return requests_of(record["usage"], "search", "answer")
@@ -67,8 +67,9 @@ def requests(record: Mapping[str, Any], stop: Stop) -> int:
     return asked + (0 if steps[-1]["scores"].get("answers") else 1)
 
 
-def _costs(reached: Reached, seed: int, _convention: str) -> dict[str, float | None]:
-    asked, clusters = [float(requests(record, stop)) for record, stop, _ in reached], [c for _, _, c in reached]
+def _cost_columns(reached: Reached, seed: int, _convention: str) -> dict[str, float | None]:
+    """Mean requests with their interval, and mean TFLOPs where all are known."""
+    asked, clusters = [float(requests_at_stop(record, stop)) for record, stop, _ in reached], [c for _, _, c in reached]
     flops = [stop.flops for _, stop, _ in reached if stop.flops is not None]
     return {
         **mean_columns("requests", asked, clusters, seed=seed, bounds=None),

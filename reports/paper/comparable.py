@@ -75,9 +75,6 @@ def _shown(value: Any) -> str:
     return "not set" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-# ---- models --------------------------------------------------------------------------------------------------------
-
-
 def _models(value: Value, run: StoredRun, paper: Settings) -> Found:
     config = run.config
     if config["model"].get("embedded"):
@@ -146,9 +143,6 @@ def _encoders(run: StoredRun, paper: Settings) -> Found:
         found.reasons += [*one.reasons, *_differences(f"{role}: ", used, wanted.settings)]
         found.unverified += one.unverified
     return found
-
-
-# ---- method --------------------------------------------------------------------------------------------------------
 
 
 def _method(value: Value, run: StoredRun, paper: Settings) -> list[str]:
@@ -220,9 +214,6 @@ def _prompts(run: StoredRun, paper: Settings) -> list[str]:
             texts = [repr(text[max(start - _CONTEXT, 0) : start + _EXCERPT]) for text in (mine, wanted)]
             found.append(f"prompts: '{name}' has {texts[0]} at character {start}, the paper's {texts[1]}")
     return found
-
-
-# ---- data and metric -----------------------------------------------------------------------------------------------
 
 
 def _data(value: Value, run: StoredRun, rule: DatasetRule, paper: Settings) -> Found:

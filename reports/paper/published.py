@@ -46,9 +46,6 @@ def _training_ids() -> frozenset[str]:
     return frozenset((resources.files("reports.paper") / "training_ids.txt").read_text("utf-8").split())
 
 
-# ---- models --------------------------------------------------------------------------------------------------------
-
-
 def model_differences(run: StoredRun, role: str, wanted: Model) -> Found:
     """How the content of a role's model or encoder differs from the paper's."""
     told = (run.manifest.get("models") or {}).get(role) or {}
@@ -97,9 +94,6 @@ def _template(run: StoredRun, role: str, known: Mapping[str, Any], name: str) ->
     if not any(user.rstrip().endswith(end) for end in ends):
         return [f"model: the {role}'s chat template is not that of {name}: it adds {user[-60:]!r} to a prompt"]
     return []
-
-
-# ---- rows ----------------------------------------------------------------------------------------------------------
 
 
 def row_differences(run: StoredRun, dataset: str, split: str) -> Found:

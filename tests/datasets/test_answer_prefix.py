@@ -23,7 +23,7 @@ from harness.storage.summary import summarise
 from harness.types import Answer, Example, Gold, Question
 from reports import facts
 from reports import gold_rows as rows
-from reports.figures.replay import judged
+from reports.figures.replay import score_answers
 from tests.engine.fakes import SCORER, Plain, World, go, make_plan
 
 pytestmark = pytest.mark.usefixtures("fake_model")
@@ -120,7 +120,7 @@ def test_answers_recorded_for_other_stops_are_scored_behind_the_prefix(result, m
     found = rows.Rows({"q0": Example(Question("q0", "?", ("d0",)), Gold(("w0",)))}, {})
     monkeypatch.setattr("reports.figures.replay.read_rows", lambda _, **_more: found)
     answers = {("q0", n): (text, []) for n, text in enumerate((f"x {PREFIX} w0", "w0", "x"))}
-    assert judged(run, answers, SCORER, None) == {("q0", 0): 1.0, ("q0", 1): 1.0, ("q0", 2): 0.0}
+    assert score_answers(run, answers, SCORER, None) == {("q0", 0): 1.0, ("q0", 1): 1.0, ("q0", 2): 0.0}
 
 
 @pytest.mark.parametrize("name", [SCORER, "evidence_recall"])
@@ -135,7 +135,7 @@ def test_a_stop_is_scored_as_the_run_scores_the_same_reply(name, value, result, 
     found = rows.Rows({"q0": Example(Question("q0", "?", ("d0",)), gold)}, {})
     monkeypatch.setattr("reports.figures.replay.read_rows", lambda _, **_more: found)
     replies = [reply for reply, _ in REPLIES]
-    scored = judged(run, {("q0", n): (r, []) for n, r in enumerate(replies)}, name, None)
+    scored = score_answers(run, {("q0", n): (r, []) for n, r in enumerate(replies)}, name, None)
     wanted = [judge(dataset, reply, [], gold).scores.get(name) for reply in replies]
     assert list(scored.values()) == wanted
     if value is not None:

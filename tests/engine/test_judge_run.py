@@ -9,7 +9,7 @@ from harness.errors import UserError
 from harness.llm.scripted import Rule
 from harness.storage.run_folder import read_run
 from reports.facts import scorer_version
-from reports.judges import agreements
+from reports.judges import judge_agreements
 from reports.tables import frame
 from tests.engine.fakes import SCORER, Plain, World, go, make_plan
 from tests.engine.test_model_judge import asked, make_judge
@@ -50,7 +50,7 @@ def test_a_judges_score_stands_beside_the_others(tmp_path):
     assert (len(asked(judge)), done.replied, done.cached, done.failures) == (3, 3, 0, {})
     assert run.summary["scores"]["judge.a"]["mean"] == frame([run]).iloc[0]["judge.a"] == 0.25
     assert run.config["dataset"]["scorers"][0] == SCORER, "the headline is what it was"
-    (pair,) = agreements(run)
+    (pair,) = judge_agreements(run)
     assert pair == {"a": "judge.a", "b": SCORER, "n": 3, "share": pytest.approx(1 / 3), "kappa": 0.0}
     told = run.manifest["judges"]["judge.a"]
     assert (told["prompt"], told["verdicts"]) == (judge.prompt.text, {"failed question": 1, "no": 2, "yes": 1})
@@ -83,7 +83,7 @@ def test_another_judge_stands_beside(tmp_path):
     judged(folder, plan, make_judge(tmp_path, RIGHT, WRONG))
     judged(folder, plan, make_judge(tmp_path, Rule(reply="yes"), name="judge.b", identity={"name": "b"}))
     assert (scores(folder, "judge.a"), scores(folder, "judge.b")) == ([1.0, 0.0, 1.0, 0.0], [1.0] * 4)
-    pairs = {(p["a"], p["b"]): (p["n"], p["share"]) for p in agreements(read_run(folder))}
+    pairs = {(p["a"], p["b"]): (p["n"], p["share"]) for p in judge_agreements(read_run(folder))}
     assert pairs == {("judge.a", SCORER): (4, 0.5), ("judge.b", SCORER): (4, 1.0), ("judge.a", "judge.b"): (4, 0.5)}
     with pytest.raises(UserError, match="has a scorer 'musique.answer_f1'"):
         judged(folder, plan, make_judge(tmp_path, name=SCORER))

@@ -12,7 +12,7 @@ from methods import reading
 from methods.qrmem import QRMeM
 from methods.qrmem.config import QRMeMConfig
 from reports.figures.replay import Recorded, Trials
-from reports.figures.trials import requests
+from reports.figures.trials import requests_at_stop
 from tests.methods.conftest import Counted, FakeTools
 from tests.methods.qrmem_graph import QUESTION, TEXT, Overlap, choose, memory, no, yes
 
@@ -89,7 +89,7 @@ def test_every_maximum_is_that_of_a_real_run(name, own):
         found = told.stop(recording, Trials(most))
         assert found is not None, most
         assert found.answer == real["prediction"]
-        assert requests(recording, found) == sum(u.get("requests", 0) for u in usage(real))
+        assert requests_at_stop(recording, found) == sum(u.get("requests", 0) for u in usage(real))
         for convention in CONVENTIONS:
             found = told.stop(recording, Trials(most), convention)
             assert found.flops == pytest.approx(sum(u["flops"][convention] for u in usage(real) if u), rel=1e-12)
@@ -105,7 +105,7 @@ def test_by_hand():
     assert record["steps"][-1]["note"] == "ask: ?"
     told = recorded(1, 2)
     *found, beyond = [told.stop(record, Trials(most)) for most in range(4)]
-    stops = [(f.answer, f.own, requests(record, f)) for f in found]
+    stops = [(f.answer, f.own, requests_at_stop(record, f)) for f in found]
     assert stops == [("one", False, 2), ("three", True, 3), ("four", False, 4)]
     assert beyond is None, "the search was not recorded up to 3 updates, and had not ended by itself"
 
@@ -114,7 +114,7 @@ def test_without_recording_only_what_the_search_itself_tells_is_known():
     record = search(no("by?"), yes("Toren"), max_trials=4)
     found = [recorded(4, 4).stop(record, Trials(most)) for most in range(7)]
     assert [f and f.answer for f in found] == [None, *["Toren"] * 6]
-    assert all(f.own and requests(record, f) == 2 for f in found[1:])
+    assert all(f.own and requests_at_stop(record, f) == 2 for f in found[1:])
     assert all(s["answer"] is None for s in record["steps"])
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from harness.storage.index_cache import Entry, IndexCache, key_digest
 from harness.storage.run_folder import StoredRun, read_run
 from harness.storage.serialize import dump
-from reports.search_graph import Graph, graph_of
+from reports.search_graph import Graph, parse_graph
 from tests.reports.build import flops, record, write_run
 
 EDGES = [(6, 4, 0.7), (6, 5, 0.3), (4, 0, 0.6), (4, 1, 0.36), (4, 2, 0.04), (5, 1, 0.5), (5, 2, 0.5)]
@@ -34,7 +34,7 @@ def index(**changes: Any) -> dict[str, Any]:
 
 def made() -> Graph:
     """The graph of tests/reports/searches.py."""
-    found = graph_of(index())
+    found = parse_graph(index())
     assert found is not None
     return found
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.storage.run_folder import read_run
-from reports.autopsy import CLASSES, dissect, frame, siblings_of, table
+from reports.autopsy import CLASSES, cases_of, frame, siblings_of, table
 from reports.figures.autopsy import COLOURS, draw
 from reports.gold_rows import read_rows
 from reports.page import page
@@ -86,7 +86,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 def test_every_class(folders: list[Path]) -> None:
     run, *others = map(read_run, folders)
-    cases = dissect(run, read_rows(run), siblings_of(run, others))
+    cases = cases_of(run, read_rows(run), siblings_of(run, others))
     assert {c.question_id: c.kind for c in cases} == {f"q{n}": kind for n, (*_, kind) in CASES.items()}
     assert {case.kind for case in cases} | {"right"} == set(CLASSES), "each class but one has a case"
     assert list(COLOURS) == list(CLASSES)
@@ -96,14 +96,14 @@ def test_without_siblings_classes_are_coarser(folders: list[Path]) -> None:
     run = read_run(folders[0])
     siblings = siblings_of(run, [])
     assert siblings.missing == ["oracle-evidence", "closed-book"]
-    kinds = [case.kind for case in dissect(run, read_rows(run), siblings)]
+    kinds = [case.kind for case in cases_of(run, read_rows(run), siblings)]
     assert kinds[:7] == ["right", "right", "failed", "scorer", "scorer", "stopped too late", "stopped too early"]
     assert set(kinds[7:]) == {"unknown"}
 
 
 def test_the_border_between_won_and_lost(folders: list[Path]) -> None:
     run, *others = map(read_run, folders)
-    cases = dissect(run, read_rows(run), siblings_of(run, others), lost_below=0.3)
+    cases = cases_of(run, read_rows(run), siblings_of(run, others), lost_below=0.3)
     assert {case.question_id: case.kind for case in cases}["q12"] == "read"
 
 
@@ -119,7 +119,7 @@ def test_runs_of_other_questions_are_no_siblings(folders: list[Path], tmp_path: 
 
 def test_counts_intervals_and_the_figure(folders: list[Path]) -> None:
     run, *others = map(read_run, folders)
-    cases = {("musique", "pecan", "tiny"): dissect(run, read_rows(run), siblings_of(run, others))}
+    cases = {("musique", "pecan", "tiny"): cases_of(run, read_rows(run), siblings_of(run, others))}
     counted = frame(cases)
     assert counted["count"].sum() == len(CASES)
     assert counted["share"].sum() == pytest.approx(1.0)

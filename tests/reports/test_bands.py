@@ -104,10 +104,12 @@ def test_which_scorers_apply(tmp_path: Path) -> None:
     nested = run(tmp_path / "n", "nested", [RIGHT], extra={"short_answers": [[GOLD]]})
 
     def names(one: StoredRun) -> set[str]:
-        return set(bands.applying(one, [e.gold for e in with_rows([one], None, print)[0][1].examples.values()]))
+        return set(
+            bands.applicable_scorers(one, [e.gold for e in with_rows([one], None, print)[0][1].examples.values()])
+        )
 
     assert names(options) == {F1}
-    assert set(bands.applying(chinese, [])) & {F1, "evidence_recall"} == set()
-    assert {"longbench.rouge_zh_score", "flashrag.acc"} <= set(bands.applying(chinese, []))
+    assert set(bands.applicable_scorers(chinese, [])) & {F1, "evidence_recall"} == set()
+    assert {"longbench.rouge_zh_score", "flashrag.acc"} <= set(bands.applicable_scorers(chinese, []))
     assert {"alce.str_em", "alce.str_hit"} <= names(nested)
     assert "alce.str_em" not in names(run(tmp_path / "p", "plain", [RIGHT]))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness.errors import UnknownName
-from reports.by_dataset import sections, wide
+from reports.by_dataset import sections, wide_table
 from reports.render import render_sections
 from reports.tables import frame
 from tests.reports.build import SCORE, record, stored, write_run
@@ -33,7 +33,7 @@ def table(tmp_path: Path) -> Any:
 
 
 def test_a_cell_a_data_set_and_the_mean_of_those_with_all(table: Any) -> None:
-    pecan, bm25 = wide(table).to_dict("records")
+    pecan, bm25 = wide_table(table).to_dict("records")
     assert [pecan[name] for name in ("method", "musique", "qasper", "mean")] == ["pecan", 0.25, 0.75, 0.5]
     assert (bm25["musique"], math.isnan(bm25["qasper"]), math.isnan(bm25["mean"])) == (0.75, True, True)
     assert "no mean: no run on qasper" in bm25["notes"]
@@ -42,7 +42,7 @@ def test_a_cell_a_data_set_and_the_mean_of_those_with_all(table: Any) -> None:
 
 
 def test_the_interval_of_the_mean_adds_the_distances_in_squares(table: Any) -> None:
-    pecan, bm25 = wide(table, SCORE, intervals=True).to_dict("records")
+    pecan, bm25 = wide_table(table, SCORE, intervals=True).to_dict("records")
     below = [pecan[name] - pecan[f"{name}.low"] for name in ("musique", "qasper")]
     above = [pecan[f"{name}.high"] - pecan[name] for name in ("musique", "qasper")]
     assert pecan["mean.low"] == pytest.approx(0.5 - math.hypot(*below) / 2)
@@ -56,10 +56,10 @@ def test_a_score_that_a_data_set_lacks_is_a_gap(tmp_path: Path) -> None:
     from harness.storage.run_folder import read_run
 
     runs = [read_run(tmp_path / "musique" / "pecan--tiny--0123abcd"), stored(tmp_path, HIGH, dataset="qasper")]
-    (row,) = wide(frame(runs), "musique.answer_f1").to_dict("records")
+    (row,) = wide_table(frame(runs), "musique.answer_f1").to_dict("records")
     assert (row["musique"], "no mean: no such score on qasper" in row["notes"]) == (0.5, True)
     with pytest.raises(UnknownName, match=r"unknown score 'musique.answer_f2'. Did you mean 'musique.answer_f1'"):
-        wide(frame(runs), "musique.answer_f2")
+        wide_table(frame(runs), "musique.answer_f2")
 
 
 def test_one_table_a_model_best_mean_first_and_gaps_are_dashes(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_one_table_a_model_best_mean_first_and_gaps_are_dashes(tmp_path: Path) -
             ("b", "pecan", "musique", HIGH),
         ]
     ]
-    found = sections(wide(frame(runs), SCORE), SCORE)
+    found = sections(wide_table(frame(runs), SCORE), SCORE)
     assert [title for title, _ in found] == [f"{SCORE} · a", f"{SCORE} · b"]
     assert list(found[0][1]["method"]) == ["pecan", "bm25"]
     text = render_sections(found, "text")
@@ -103,7 +103,7 @@ def test_the_command(table: Any, tmp_path: Path, command: Any) -> None:
 def test_what_rounds_to_nothing_is_noted_in_the_tables_of_the_data_sets_alone(tmp_path: Path) -> None:
     shares = ("2 of 1558 texts (0 %) were cut", "2 of 8 texts (25 %) were cut")
     runs = [replace(stored(tmp_path, HIGH, dataset=name), notes=shares) for name in ("musique", "qasper")]
-    (row,) = wide(frame(runs)).to_dict("records")
+    (row,) = wide_table(frame(runs)).to_dict("records")
     told = " ".join(row["notes"])
     assert [share in told for share in shares] == [False, True]
 

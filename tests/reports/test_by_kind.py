@@ -10,7 +10,7 @@ import pytest
 from harness.errors import UnknownName, UserError
 from harness.storage.run_folder import StoredRun, read_run
 from reports import frames
-from reports.by_kind import kind, parts
+from reports.by_kind import kind, split_by_kind
 from reports.compare import side_by_side
 from reports.page import page
 from reports.tables import frame
@@ -30,7 +30,7 @@ def run(root: Path, method: str, **more: Any) -> StoredRun:
 
 
 def test_each_kind_has_a_table_with_its_questions(tmp_path: Path) -> None:
-    table = frame(parts([run(tmp_path, "pecan"), run(tmp_path, "full-context")], "hops"))
+    table = frame(split_by_kind([run(tmp_path, "pecan"), run(tmp_path, "full-context")], "hops"))
     rows = {(row["dataset"], row["method"]): row for row in table.to_dict("records")}
     assert [(name, row["n"], row[SCORE]) for (name, method), row in rows.items() if method == "pecan"] == [
         ("musique, hops 2", 3, pytest.approx(0.1)),
@@ -52,7 +52,7 @@ def test_kinds_that_every_data_set_has(by: str, kinds: list[str], tmp_path: Path
 
 def test_differences_are_corrected_over_all_kinds(tmp_path: Path) -> None:
     runs = [run(tmp_path, name) for name in ("pecan", "full-context")]
-    differences = side_by_side(parts(runs, "hops")).differences
+    differences = side_by_side(split_by_kind(runs, "hops")).differences
     assert differences is not None
     assert differences["n"].tolist() == [3, 2]
 
@@ -60,12 +60,12 @@ def test_differences_are_corrected_over_all_kinds(tmp_path: Path) -> None:
 def test_a_kind_that_no_question_has_is_refused_with_those_that_they_have(tmp_path: Path) -> None:
     stored = run(tmp_path, "pecan")
     with pytest.raises(UserError, match="tells its level; they tell: hops, length, answer"):
-        parts([stored], "level")
+        split_by_kind([stored], "level")
     with pytest.raises(UnknownName, match="hops"):
-        parts([stored], "hop")
+        split_by_kind([stored], "hop")
     bare = read_run(write_run(tmp_path / "bare", [record(0, 1.0)]))
     with pytest.raises(UserError, match="they tell: nothing"):
-        parts([bare], "hops")
+        split_by_kind([bare], "hops")
 
 
 def test_frames_and_the_page_have_them(tmp_path: Path) -> None:

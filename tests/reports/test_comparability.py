@@ -10,7 +10,7 @@ import pytest
 
 from harness.storage.run_folder import StoredRun, read_run
 from reports.columns import legended, ordered, sections
-from reports.comparability import commonest, strangers
+from reports.comparability import most_common, reasons_not_to_rank
 from reports.figures.front import points
 from reports.page import page
 from reports.render import render, render_sections
@@ -39,7 +39,7 @@ def test_a_run_that_must_not_be_ranked_with_the_others_says_so(
 ) -> None:
     usual = [stored(tmp_path, SCORES, method=m) for m in ("full-context", "pecan")]
     runs = [stored(tmp_path, scores, method="bm25", **changes), *usual]
-    (told, *others) = strangers(runs)
+    (told, *others) = reasons_not_to_rank(runs)
     assert told is not None
     assert told.startswith("bm25 should not be ranked with full-context: ")
     assert reason in told
@@ -56,14 +56,14 @@ def test_a_run_that_must_not_be_ranked_with_the_others_says_so(
 
 def test_runs_alike_and_data_sets_apart_say_nothing(tmp_path: Path) -> None:
     runs = [stored(tmp_path, SCORES, method=m) for m in ("full-context", "pecan")]
-    assert strangers([*runs, stored(tmp_path, SCORES[:2], dataset="qasper")]) == [None, None, None]
+    assert reasons_not_to_rank([*runs, stored(tmp_path, SCORES[:2], dataset="qasper")]) == [None, None, None]
 
 
 def test_of_two_the_longer_is_the_usual() -> None:
     few, many = ("f", frozenset("a")), ("f", frozenset("ab"))
-    assert commonest([few, many]) == many
-    assert commonest([few, many, few]) == few
-    assert commonest([(None, frozenset("a")), ("g", frozenset("b"))]) == (None, frozenset("a"))
+    assert most_common([few, many]) == many
+    assert most_common([few, many, few]) == few
+    assert most_common([(None, frozenset("a")), ("g", frozenset("b"))]) == (None, frozenset("a"))
 
 
 def priced(root: Path, method: str, costs: list[float | None], score: float = 0.5) -> StoredRun:

@@ -43,7 +43,7 @@ def test_an_index_is_shared_by_the_questions_of_its_document(
     ]
     run = read_run(write_run(tmp_path, rows, documents=built))
     assert list(question_tflops(run).values()) == whole
-    assert set(question_tflops(run, whole=False).values()) == {1.5}
+    assert set(question_tflops(run, with_index=False).values()) == {1.5}
 
 
 def test_the_ratio_is_of_whole_costs_and_the_papers_beside_it(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from harness.cli.trace import trace
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.storage.run_folder import StoredRun
-from reports.entity_memory import Walked, as_json, lines, memory_of, walked
+from reports.entity_memory import Walked, lines, memory_json, parse_memory, search_in_memory
 from tests.reports.build import SCORE, flops
 from tests.reports.searches import keep, searched
 
@@ -58,9 +58,9 @@ RECORD = {"question_id": "q0", "document_ids": ["d0"], "steps": STEPS}
 
 
 def test_what_a_search_did_in_a_memory() -> None:
-    memory = memory_of(INDEX)
+    memory = parse_memory(INDEX)
     assert memory is not None
-    walk = walked(memory, RECORD, "Who wrote velindra?", frozenset({1, 2}))
+    walk = search_in_memory(memory, RECORD, "Who wrote velindra?", frozenset({1, 2}))
     assert walk == Walked((0,), {1: 3}, {0: 1, 1: 4}, (1, 2))
     assert lines(memory, walk) == [
         "memory     3 segments, 4 entities, 3 relations",
@@ -71,7 +71,7 @@ def test_what_a_search_did_in_a_memory() -> None:
         "relations  Velindra ; by him ; Toren",
         "           Toren ; born there ; Kelford",
     ]
-    told = as_json(memory, walk)
+    told = memory_json(memory, walk)
     assert [(e["name"], e["in_question"], e["reached"]) for e in told["entities"]] == [
         ("Velindra", True, None), ("Toren", False, 3), ("Kelford", False, None), ("Mira", False, None),
     ]  # fmt: skip
@@ -84,16 +84,16 @@ def test_what_a_search_did_in_a_memory() -> None:
     [("Is Toren Ann?", (1,)), ("Torens and Miramar", ()), ("MIRA's Kelford", (2, 3)), ("", ())],
 )
 def test_entities_that_a_question_names(question: str, asked: tuple[int, ...]) -> None:
-    memory = memory_of(INDEX)
+    memory = parse_memory(INDEX)
     assert memory is not None
-    assert walked(memory, {"steps": []}, question).asked == asked
+    assert search_in_memory(memory, {"steps": []}, question).asked == asked
 
 
 def test_long_lists_are_cut_and_say_so() -> None:
     index = {**INDEX, "edges": [[0, 1, f"in way {n}"] for n in range(20)]}
-    memory = memory_of(index)
+    memory = parse_memory(index)
     assert memory is not None
-    told = lines(memory, walked(memory, RECORD, "Velindra"))
+    told = lines(memory, search_in_memory(memory, RECORD, "Velindra"))
     assert [line for line in told if "evidence" in line] == [], "nothing is known of it"
     assert told[-2:] == ["           Velindra ; in way 11 ; Toren", "           and 8 more (--json has all)"]
 
@@ -113,7 +113,7 @@ def test_long_lists_are_cut_and_say_so() -> None:
     ],
 )
 def test_what_is_no_memory(index: Any) -> None:
-    assert memory_of(index) is None
+    assert parse_memory(index) is None
 
 
 # --- harness trace ----------------------------------------------------------------------------------------------------

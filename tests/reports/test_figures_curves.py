@@ -15,9 +15,9 @@ import pytest
 from harness.storage.run_folder import StoredRun
 from reports import tables
 from reports.figures import curves
-from reports.figures.curves import frame, grid, slices
+from reports.figures.curves import frame, rows_to_draw, rules_to_show
 from reports.figures.plot import draw
-from reports.figures.replay import Recorded, Rule, Scored, recorded, wanted
+from reports.figures.replay import Recorded, Rule, Scored, recorded_rule, stops_to_score
 from reports.figures.rule_table import curve_labels
 from tests.reports.build import SCORE, record
 from tests.reports.figure_searches import F1, own_rows, searched, searched_run, settings, step
@@ -54,14 +54,14 @@ def recording(root: Path, extra: list[dict[str, Any]] | None = None, **changes: 
 
 
 def told(run: StoredRun) -> Recorded:
-    found = recorded(run, Rule)
+    found = recorded_rule(run, Rule)
     assert found is not None
     return found
 
 
 def judged(run: StoredRun, *choices: Any) -> Scored:
-    rules = grid(told(run), *choices)
-    stops = wanted(run, told(run), rules)
+    rules = rules_to_show(told(run), *choices)
+    stops = stops_to_score(run, told(run), rules)
     return Scored(run, told(run), rules, {k: float(stop.answer == GOLD[k[0]]) for k, stop in stops.items()})
 
 
@@ -141,14 +141,14 @@ def test_stops_recorded_in_half_precision_with_questions_in_flight_say_so(
 
 def test_the_grid_of_a_run(tmp_path: Path) -> None:
     one = told(recording(tmp_path / "a"))
-    assert {rule.t_p for rule in grid(one)} == {0.1, 0.2, 0.3, 0.4, 0.5}
-    assert {rule.t_n for rule in grid(one)} == set(range(1, 9))
-    assert grid(one, 2, [0.9]) == (Rule(1, 0.5), Rule(1, 0.9), Rule(2, 0.5), Rule(2, 0.9))
+    assert {rule.t_p for rule in rules_to_show(one)} == {0.1, 0.2, 0.3, 0.4, 0.5}
+    assert {rule.t_n for rule in rules_to_show(one)} == set(range(1, 9))
+    assert rules_to_show(one, 2, [0.9]) == (Rule(1, 0.5), Rule(1, 0.9), Rule(2, 0.5), Rule(2, 0.9))
     wide = told(recording(tmp_path / "b", settings=settings(record_stops=2, record_t_p=0.97)))
-    assert max(rule.t_p or 0 for rule in grid(wide)) == 0.97
-    assert grid(told(recording(tmp_path / "c", settings=settings()))) == (Rule(1, 0.5),)
+    assert max(rule.t_p or 0 for rule in rules_to_show(wide)) == 0.97
+    assert rules_to_show(told(recording(tmp_path / "c", settings=settings()))) == (Rule(1, 0.5),)
     greedy = told(recording(tmp_path / "d", settings=settings(record_stops=2, verdict="greedy")))
-    assert grid(greedy, 2) == (Rule(1, None), Rule(2, None))
+    assert rules_to_show(greedy, 2) == (Rule(1, None), Rule(2, None))
 
 
 def test_plain_runs_that_differ_in_their_rule_alone_are_one_curve(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_plain_runs_that_differ_in_their_rule_alone_are_one_curve(tmp_path: Path
     assert curve_labels(runs) == ["pecan"] * 3
     other = searched_run(tmp_path, runs[0].records, settings=settings(chunk_tokens=9), hash8="0000000b")
     assert curve_labels([*runs, other]) == ["pecan"] * 3 + ["pecan chunk_tokens=9"]
-    ((_, over_n, over_p),) = slices(frame([judged(run, 3) for run in runs]))
+    ((_, over_n, over_p),) = rows_to_draw(frame([judged(run, 3) for run in runs]))
     assert list(over_n["t_n"]) == [1, 2, 3]
     assert list(over_n["own"]) == [True, True, False]  # a run that was made comes before a replayed one
     assert list(over_p["t_p"]) == [0.1, 0.2, 0.3, 0.4, 0.5]

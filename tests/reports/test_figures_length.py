@@ -167,7 +167,7 @@ def test_texts_made_for_several_lengths_are_one_line_and_a_family_has_its_mean(t
 def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> Call:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(rows_module, "rows_of", lambda runs, **_: [_rows(run) for run in runs])
-    monkeypatch.setattr(token_module, "tokens_by", _tokens)
+    monkeypatch.setattr(token_module, "token_counter", _tokens)
 
     return partial(command, "study", "length")
 

@@ -15,7 +15,7 @@ from scipy import stats
 
 from harness.errors import UserError
 from reports.figures import nodes
-from reports.figures.nodes import Fit, counts, figure, fit, width
+from reports.figures.nodes import Fit, column_width, counts, figure, fit
 from tests.reports.build import record
 from tests.reports.figure_searches import searched, searched_run, settings
 
@@ -83,7 +83,7 @@ def test_a_histogram_holds_every_question_once(lengths: list[int]) -> None:
     assert sum(bar.height for bar in panel.bars) == pytest.approx(100)
     assert len(panel.bars) <= 40
     assert all(a.end == b.start for a, b in zip(panel.bars, panel.bars[1:], strict=False))
-    assert width(lengths) >= 1
+    assert column_width(lengths) >= 1
 
 
 def test_only_what_the_run_itself_retrieved_is_counted(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from reports.figures.figure import formatted
-from reports.figures.plot import FORMS, KINDS, Axis, Bar, Line, Panel, Point, draw, inline, panels, paper_style, whole
+from reports.figures.plot import FORMS, KINDS, Axis, Bar, Line, Panel, Point, draw, inline, panels, paper_style, wrapped
 from reports.render import render
 from reports.sheet import page
 from tests.reports.figure_searches import searched, searched_run, settings
@@ -108,10 +108,10 @@ def test_lines_differ_in_colour_mark_and_dash() -> None:
 
 
 def test_a_long_name_keeps_the_hash_at_its_end() -> None:
-    assert whole("qrmem[minilm] [pocket] (8284357e)", 40) == "qrmem[minilm] [pocket] (8284357e)"
+    assert wrapped("qrmem[minilm] [pocket] (8284357e)", 40) == "qrmem[minilm] [pocket] (8284357e)"
     long = "qrmem[minilm] [pocket, recogniser=rules] (8284357e)"
-    assert whole(long, 40).split("\n") == ["qrmem[minilm] [pocket, recogniser=rules]", "(8284357e)"]
-    assert whole("longbench/multifieldqa_en", 16).replace("\n", "") == "longbench/multifieldqa_en"
+    assert wrapped(long, 40).split("\n") == ["qrmem[minilm] [pocket, recogniser=rules]", "(8284357e)"]
+    assert wrapped("longbench/multifieldqa_en", 16).replace("\n", "") == "longbench/multifieldqa_en"
 
 
 def test_numbers_of_the_figures_are_written_as_what_they_are() -> None:

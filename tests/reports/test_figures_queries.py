@@ -16,7 +16,7 @@ from harness.config import registry
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.storage.run_folder import StoredRun
-from reports.figures.queries import break_even, column, frame, shared
+from reports.figures.queries import break_even, cost_column, cost_per_query, frame
 from reports.figures.tokens import Counted, Texts, count
 from reports.figures.tokens import frame as token_frame
 from tests.reports.build import record, usage
@@ -48,11 +48,11 @@ def test_the_papers_table(tmp_path: Path, name: str) -> None:
     index, query, whole, printed, least = A4[name]
     runs = [indexed(tmp_path, None, whole, method="full-context"), indexed(tmp_path, index, query)]
     row = next(r for r in frame(runs).to_dict("records") if r["method"] == "pecan")
-    assert [row[column(k)] for k in (1, 2, 4, 8)] == pytest.approx(printed, abs=0.0751)  # printed with one digit
+    assert [row[cost_column(k)] for k in (1, 2, 4, 8)] == pytest.approx(printed, abs=0.0751)  # printed with one digit
     assert (row["break even"], row["tflops.reference"]) == (least, pytest.approx(whole))
     assert row["questions per document"] == 2
-    assert shared(index, query, least) <= whole
-    assert least == 1 or shared(index, query, least - 1) > whole
+    assert cost_per_query(index, query, least) <= whole
+    assert least == 1 or cost_per_query(index, query, least - 1) > whole
 
 
 @hypothesis_settings(deadline=None)
@@ -89,7 +89,7 @@ def test_an_index_of_a_question_is_not_shared(tmp_path: Path) -> None:
         for i in range(4)
     ]
     (row,) = frame([searched_run(tmp_path, rows, documents=documents)]).to_dict("records")
-    assert [row[column(k)] for k in (1, 8)] == pytest.approx([4.5, 4.5])
+    assert [row[cost_column(k)] for k in (1, 8)] == pytest.approx([4.5, 4.5])
     assert any("belongs to a question" in note for note in row["notes"])
 
 
@@ -97,7 +97,7 @@ def test_a_question_over_several_documents_needs_all_their_indexes(tmp_path: Pat
     rows = [record(0, 0.5, document_ids=["d0", "d1"]), record(1, 0.5, document_ids=["d0", "d1"], notes={"joined": 2})]
     documents = [{"document_id": "d0", "key": "k", "status": "built", "usage": {"index": usage(2.0)}}]
     (row,) = frame([searched_run(tmp_path, rows, documents=documents)], [1]).to_dict("records")
-    assert row[column(1)] == pytest.approx(1.5 * 2.0 + 1.5)
+    assert row[cost_column(1)] == pytest.approx(1.5 * 2.0 + 1.5)
     assert "a question needs the index of 1.5 documents on average" in row["notes"]
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
 from methods.retrieval import BM25
-from reports.figures.replay import Rule, recorded
+from reports.figures.replay import Rule, recorded_rule
 from tests.reports.build import record
 from tests.reports.figure_searches import TERA, recording, searched, searched_run, settings, step
 
@@ -120,12 +120,12 @@ def test_what_a_run_says_of_its_rule(
 ) -> None:
     made = settings()
     made["method"]["params"] |= params
-    found = recorded(searched_run(tmp_path, [WHOLE], settings=made), Rule)
+    found = recorded_rule(searched_run(tmp_path, [WHOLE], settings=made), Rule)
     assert (None if found is None else (found.own, found.most)) == expected
 
 
 def test_a_method_without_probes_has_no_rule(tmp_path: Path) -> None:
-    assert recorded(searched_run(tmp_path, [record(0, 0.5)], settings=settings()), Rule) is None
+    assert recorded_rule(searched_run(tmp_path, [record(0, 0.5)], settings=settings()), Rule) is None
 
 
 def play(p_yes: list[float], rule: Rule) -> int:
@@ -166,11 +166,11 @@ def test_a_method_that_cannot_replay_says_so(tmp_path: Path) -> None:
         made["method"]["implementation"] = implementation
         return searched_run(tmp_path / implementation.partition(":")[0], [WHOLE], settings=made)
 
-    older = recorded(run("methods.pecan:Pecan"), Rule)
+    older = recorded_rule(run("methods.pecan:Pecan"), Rule)
     assert older is not None, "run folders of older versions hold the class"
-    assert recorded(run("bm25"), Rule) is None, "it has no stop rule, whatever its run.yaml says"
+    assert recorded_rule(run("bm25"), Rule) is None, "it has no stop rule, whatever its run.yaml says"
     with pytest.raises(UserError, match="code that nobody chose, so it is not imported"):
-        recorded(run("mine:Method"), Rule)
+        recorded_rule(run("mine:Method"), Rule)
     with pytest.raises(UserError, match="BM25 has no stop rule that can be replayed"):
         BM25(BM25.Config()).replay([], t_n=1)
 

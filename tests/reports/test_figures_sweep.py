@@ -12,7 +12,7 @@ from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError
 from harness.storage.run_folder import StoredRun, read_run
 from reports.figures.plot import draw
-from reports.figures.sweep import figure, frame, only, panels
+from reports.figures.sweep import figure, frame, only_varying_setting, panels
 from tests.reports.build import SCORE, config, record, usage, write_run
 
 K = "method.k"
@@ -74,7 +74,7 @@ def test_another_setting_that_differs_makes_lines_of_its_own(tmp_path: Path) -> 
     table = frame(runs, K)
     assert table["method"].tolist() == ["bm25 size=1"] * 2 + ["bm25 size=2"] * 2
     with pytest.raises(UserError, match=r"several settings; name one of them with --x: method\.k, method\.size"):
-        only(runs)
+        only_varying_setting(runs)
 
 
 def test_two_runs_at_one_value_are_told_apart(tmp_path: Path) -> None:
@@ -97,11 +97,11 @@ def test_values_that_are_no_numbers_stand_side_by_side(tmp_path: Path) -> None:
 
 
 def test_mistakes_are_one_sentence(swept: list[StoredRun]) -> None:
-    assert only(swept) == K
+    assert only_varying_setting(swept) == K
     with pytest.raises(UnknownName, match=r"unknown setting 'method.kk'. Did you mean 'method.k'"):
         frame(swept, "method.kk")
     with pytest.raises(UserError, match=r"differ in no setting.*--sweep"):
-        only(swept[:1])
+        only_varying_setting(swept[:1])
 
 
 def test_the_command(swept: list[StoredRun], tmp_path: Path, command: Any) -> None:

@@ -13,8 +13,8 @@ import pytest
 from harness.storage.run_folder import read_run
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.method import QRMeM
-from reports.figures.replay import Recorded, Scored, Trials, recorded, wanted
-from reports.figures.trials import frame, panels, requests, sections
+from reports.figures.replay import Recorded, Scored, Trials, recorded_rule, stops_to_score
+from reports.figures.trials import frame, panels, requests_at_stop, sections
 from tests.reports.build import record, write_run
 from tests.reports.figure_searches import TERA, own_rows, step
 from tests.reports.trial_runs import F1, Q0, Q1, RECORDS, ask, found, settings, stored
@@ -35,7 +35,7 @@ def rules(count: int) -> list[Trials]:
 
 def answers(row: dict[str, Any]) -> list[tuple[Any, ...]]:
     stops = [stop for rule in rules(4) if (stop := TOLD.stop(row, rule))]
-    return [(stop.answer, stop.own, requests(row, stop), stop.flops) for stop in stops]
+    return [(stop.answer, stop.own, requests_at_stop(row, stop), stop.flops) for stop in stops]
 
 
 def test_stops_by_hand() -> None:
@@ -67,10 +67,10 @@ def test_what_had_been_read_is_what_came_and_did_not_leave() -> None:
 
 
 def test_runs_without_trials_are_told_apart(tmp_path: Path) -> None:
-    assert recorded(stored(tmp_path / "a"), Trials) == TOLD
-    assert recorded(stored(tmp_path / "b", max_trials=5, record_stops=None), Trials) == recorded_up_to(5, 5)
-    assert recorded(stored(tmp_path / "c", [record(0, 0.5)]), Trials) is None
-    assert recorded(read_run(write_run(tmp_path / "d", RECORDS)), Trials) is None
+    assert recorded_rule(stored(tmp_path / "a"), Trials) == TOLD
+    assert recorded_rule(stored(tmp_path / "b", max_trials=5, record_stops=None), Trials) == recorded_up_to(5, 5)
+    assert recorded_rule(stored(tmp_path / "c", [record(0, 0.5)]), Trials) is None
+    assert recorded_rule(read_run(write_run(tmp_path / "d", RECORDS)), Trials) is None
 
 
 # q1's answer after two updates is right, all others that were recorded are not.
@@ -79,7 +79,7 @@ VALUES = {("q0", 0): 0.0, ("q2", 0): 0.0, ("q2", 3): 1.0}
 
 def test_the_table_by_hand(tmp_path: Path) -> None:
     run = stored(tmp_path)
-    assert set(wanted(run, TOLD, rules(3))) == set(VALUES)
+    assert set(stops_to_score(run, TOLD, rules(3))) == set(VALUES)
     table = frame([Scored(run, TOLD, rules(3), VALUES)], F1)
     rows = table.to_dict("records")
     assert [(r["trials"], r["own"], r["n"], r["failed"], r["covered"]) for r in rows] == [

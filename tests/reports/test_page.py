@@ -349,7 +349,7 @@ class TestFront:
     def test_a_mark_says_who_it_is_to_a_pointer(self, tmp_path: Path) -> None:
         runs = self.runs(tmp_path)
         marks = points(frame(runs), runs)
-        assert [front.kind_of(p) for p in marks] == [
+        assert [front.mark_of(p) for p in marks] == [
             "undominated",
             "undominated",
             "dominated",

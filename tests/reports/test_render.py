@@ -183,7 +183,7 @@ def test_differences_have_no_best() -> None:
 
 
 def test_heads_that_would_be_the_same_stay_whole() -> None:
-    assert latex.short(["method", "musique.answer_f1", "longbench.qa_f1_score", "musique.answer_em", "a/b"]) == [
+    assert latex.short_heads(["method", "musique.answer_f1", "longbench.qa_f1_score", "musique.answer_em", "a/b"]) == [
         "Method", "musique.answer_f1", "longbench.qa_f1_score", "EM", "a/b"]  # fmt: skip
 
 

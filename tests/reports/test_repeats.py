@@ -12,7 +12,7 @@ import pytest
 
 from harness.storage.run_folder import read_run
 from reports import facts
-from reports.repeats import averaged, best_of
+from reports.repeats import average_over_seeds, best_of
 from reports.tables import frame
 from tests.reports.build import SCORE, config, record, write_run
 
@@ -43,7 +43,7 @@ def table(root: Path, temperature: float, draws: list[list[tuple[str, float | No
         )
         for seed, answers in enumerate(draws)
     ]
-    (row,) = frame(averaged([read_run(path) for path in reversed(paths)])).to_dict("records")
+    (row,) = frame(average_over_seeds([read_run(path) for path in reversed(paths)])).to_dict("records")
     return {str(name): value for name, value in row.items()}
 
 
@@ -75,7 +75,7 @@ def test_evidence_recall_is_no_answer_to_vote_on(tmp_path: Path) -> None:
         )
         for seed, score in enumerate((0.0, 1.0))
     ]
-    (run,) = averaged([read_run(path) for path in paths])
+    (run,) = average_over_seeds([read_run(path) for path in paths])
     assert {name.removeprefix(SCORE) for name in run.records[0]["scores"]} == {
         "",
         ".vote",
@@ -86,7 +86,7 @@ def test_evidence_recall_is_no_answer_to_vote_on(tmp_path: Path) -> None:
 
 def test_a_vote_has_no_version_of_its_own(tmp_path: Path) -> None:
     table(tmp_path, 0.7, DRAWS)
-    (run,) = averaged([read_run(path) for path in tmp_path.glob("*/*")])
+    (run,) = average_over_seeds([read_run(path) for path in tmp_path.glob("*/*")])
     assert f"{SCORE}.vote" in run.records[0]["scores"]
     assert "vote" not in facts.versions(run)
 

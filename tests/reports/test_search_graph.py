@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reports.compressed_json import filled
+from reports.compressed_json import without_empty
 from reports.graph_layout import layout, lines_of, shade
-from reports.search_graph import Graph, graph_of, read_graph, read_index
+from reports.search_graph import Graph, parse_graph, read_graph, read_index
 from reports.search_player import drawn
 from tests.reports.searches import folder_of, index, keep, made, searched, step
 
@@ -21,13 +21,13 @@ class TestGraphOf:
         assert made().rows() == {3: [6], 2: [4, 5], 1: [0, 1, 2, 3]}
 
     def test_chunks_stand_in_document_order(self) -> None:
-        found = graph_of(index(span=[[13, 19], [9, 13], [5, 9], [0, 5], None, None, None]))
+        found = parse_graph(index(span=[[13, 19], [9, 13], [5, 9], [0, 5], None, None, None]))
         assert found is not None
         assert found.rows()[1] == [3, 2, 1, 0]
 
     def test_names_of_rows(self) -> None:
         assert [made().row_name(level) for level in (3, 2, 1)] == ["level 3", "level 2", "chunks"]
-        without = graph_of({name: value for name, value in index().items() if name != "span"})
+        without = parse_graph({name: value for name, value in index().items() if name != "span"})
         assert without is not None
         assert without.row_name(1) == "level 1"
 
@@ -48,16 +48,16 @@ class TestGraphOf:
         ],
     )
     def test_what_is_no_graph(self, changes: dict[str, Any]) -> None:
-        assert graph_of(index(**changes)) is None
+        assert parse_graph(index(**changes)) is None
 
     @pytest.mark.parametrize("value", [None, [], {}, {"text": [], "level": []}, {"vectors": np.zeros(3)}])
     def test_another_index_is_no_graph(self, value: Any) -> None:
-        assert graph_of(value) is None
+        assert parse_graph(value) is None
 
     def test_no_edges_and_no_nodes(self) -> None:
         none: dict[str, Any] = {name: np.asarray([]) for name in ("higher", "lower", "weight")}
-        assert graph_of({"text": ["a"], "level": [1], **none}) == Graph(("a",), (1,), ())
-        empty = graph_of({"text": [], "level": [], **none})
+        assert parse_graph({"text": ["a"], "level": [1], **none}) == Graph(("a",), (1,), ())
+        empty = parse_graph({"text": [], "level": [], **none})
         assert empty == Graph((), (), ())
         assert layout(empty).spots == ()
 
@@ -190,7 +190,7 @@ class TestLayout:
 
 class TestDrawn:
     def test_a_move_to_node_zero_from_step_zero_loses_nothing(self) -> None:
-        assert filled(node=0, parent=0, p_yes=0.0, edge=None, note="", later=False) == {
+        assert without_empty(node=0, parent=0, p_yes=0.0, edge=None, note="", later=False) == {
             "node": 0,
             "parent": 0,
             "p_yes": 0.0,
