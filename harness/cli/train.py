@@ -10,7 +10,7 @@ import json as json_
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -55,11 +55,6 @@ def train(
 
     folder, reader = Path(out), method == _READER
     training, params, use = _reader(options, folder) if reader else _course(method, options, folder)
-    if options.plan:
-        from harness.training.training_forecast import forecasts, table
-
-        print(columns(table(list(forecasts(cast("Course", training), say)))))
-        return 0
     try:
         if not options.eval_only:
             touch(folder)
@@ -100,8 +95,6 @@ def _course(name: str, options: TrainOptions, out: Path) -> tuple[Course, dict[s
     for option, value in of_dataset.items():
         if options.dataset is None and value is not None:
             raise UserError(f"{option} is where the rows of --dataset are; name the data set too")
-    if options.plan and options.teacher is None:
-        raise UserError("--plan forecasts a training on labels; name --teacher MODEL and --dataset NAME")
     given = _routed(sets_of(options.sets))
     from harness.config.resolve import part
     from harness.llm.model_facts import greedy
@@ -249,11 +242,9 @@ def _reader(options: TrainOptions, out: Path) -> tuple[ReaderTraining, dict[str,
 
     if options.data is None:
         raise UserError("name the folder with the training rows: --data DIR (files such as hotpot_train.json)")
-    labelling = (options.teacher, options.dataset, options.task, options.exclude, options.pages, options.plan)
-    if any(labelling):
+    if any((options.teacher, options.dataset, options.task, options.exclude, options.pages)):
         raise UserError(
-            "the reader learns from training rows: leave out --teacher, --dataset, --task, --exclude, --pages and "
-            "--plan"
+            "the reader learns from training rows: leave out --teacher, --dataset, --task, --exclude and --pages"
         )
     check(options.device, options.mlflow)
     sets = sets_of(options.sets)

@@ -95,10 +95,6 @@ class TrainOptions:
         int,
         execution("--parallel N", "Questions or documents that the teacher labels at a time.", min=1),
     ] = 8
-    plan: Annotated[
-        bool,
-        execution("--plan", "Train nothing; say what tokens, hours and memory it takes at most."),
-    ] = False
     device: Device = "auto"
     eval_only: Annotated[bool, execution("--eval", "Train nothing; measure the adapters in the folder.")] = False
     mlflow: TrainingMlflow = None

@@ -93,14 +93,6 @@ class Labelling(Protocol):
         """Character range of every token of `text`, by the tokenizer of the model that is trained; no weights."""
 
 
-class LabelCost(NamedTuple):
-    """At most: tokens that the labels of an item read and write, and rows that they make."""
-
-    read: int
-    written: int
-    rows: int
-
-
 class AdapterUse(NamedTuple):
     """The name of an adapter of a model, and whether the model must have it."""
 
@@ -114,9 +106,9 @@ class TrainingTask:
 
     measure: (scene, outcome) -> named values, which are averaged over scenes; headline: the name of the main one;
     floor: its expected value for guessing, where that is known; label: makes scenes of a question and its documents, or
-    of a document (per "document"); most: what that costs at most, with a function that counts tokens; asked: the prompt
-    that the teacher's labels answer, part of the label file's identity; after: tasks whose adapters must be trained
-    before its labels are made; classes: what a scene's first verdict says, (if true, if false), () where it has none.
+    of a document (per "document"); asked: the prompt that the teacher's labels answer, part of the label file's
+    identity; after: tasks whose adapters must be trained before its labels are made; classes: what a scene's first
+    verdict says, (if true, if false), () where it has none.
     """
 
     name: str
@@ -124,7 +116,6 @@ class TrainingTask:
     headline: str
     measure: Callable[[Scene, SceneOutcome], dict[str, float]]
     label: Callable[[Question | None, Sequence[Document], Labelling], list[Scene]]
-    most: Callable[[Question | None, Sequence[Document], Callable[[str], int]], LabelCost]
     per: Literal["question", "document"] = "question"
     after: tuple[str, ...] = ()
     floor: Callable[[Sequence[Scene]], float] | None = None

@@ -5,7 +5,6 @@ data.py              scenes as JSON lines, from the synthetic world
 labelling.py         scenes labelled by a teacher, many at a time
 question_sets.py     training questions of several data sets, without evaluation questions
 kilt_pages.py        KILT's pages by title
-training_forecast.py tokens, hours and memory before a training starts
 teacher.py           runs a method's own code to lay out its prompts with the right replies
 token_rows.py        scenes as token rows and trees, in batches that are a function of seed and epoch
 row_loss.py          the loss of a decoder on target tokens

@@ -194,11 +194,11 @@ class Course:
         by_title = kilt_pages.pages(out)
         return [(key, None, [by_title.get(kilt_pages.folded(d.title), d) for d in ds]) for key, _, ds in items]
 
-    def labelling(self, task: TrainingTask, *, ready: bool = True) -> Models:
-        """The models that label `task`; ready: whether the base has the adapters that its labels need."""
+    def labelling(self, task: TrainingTask) -> Models:
+        """The models that label `task`, the base with the adapters that its labels need."""
         assert self.labels is not None  # called with labels only
         teacher = self.labels.teacher
-        after = [other for other in self.method.training() if ready and other.name in task.after]
+        after = [other for other in self.method.training() if other.name in task.after]
         tokens = teacher_of(self.base, self.settings.tasks[task.name].length)
         length, seconds = self.settings.tasks[task.name].length, self.settings.label_seconds
         asked = self.asked(task)

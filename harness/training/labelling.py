@@ -34,9 +34,7 @@ from harness.storage.files import append_line, json_line, read_lines, repair, wr
 from harness.training.data import HEAD, Item, begun, to_json
 
 T = TypeVar("T")
-SHORT = 128
-"""Tokens of the texts with which speeds are measured."""
-_WRITTEN = 24
+_SHORT, _WRITTEN = 128, 24  # words of the prompt and tokens of the reply with which the speed is measured
 _KEPT = 2048  # results of `once`: neighbouring questions share documents
 IN_A_ROW = 10
 """Failed requests one after the other that end the labelling."""
@@ -203,15 +201,15 @@ class Models:
 
     def most(self, tokens: int) -> int:
         """`tokens`, or as many as a row of the training holds and the teacher writes in the time that a reply has."""
-        return max(1, min(tokens, self.length, int(self.seconds * self.once("speed", self.speed)[1])))
+        return max(1, min(tokens, self.length, int(self.seconds * self.once("speed", self._speed))))
 
-    def speed(self) -> tuple[float, float]:
-        """(tokens read, tokens written) a second by the teacher, which is asked for one token, then for more."""
-        teacher, text, seconds, written = self.teacher(), "word " * SHORT, 0.0, 1
+    def _speed(self) -> float:
+        """Tokens that the teacher writes in a second; it is asked for one token, then for more."""
+        teacher, text, seconds, written = self.teacher(), "word " * _SHORT, 0.0, 1
         for max_tokens in (1, 1, _WRITTEN):  # the first request also loads the model
             before, began = seconds, time.perf_counter()
             with teacher.session() as s:
                 s.user(text)
                 span = s.write(max_tokens).span
             seconds, written = time.perf_counter() - began, span.end - span.start
-        return teacher.count(text) / max(before, 1e-9), max(1, written - 1) / max(seconds - before, 1e-9)
+        return max(1, written - 1) / max(seconds - before, 1e-9)

@@ -57,7 +57,8 @@ class Job:
     @property
     def steps(self) -> int:
         """Total optimizer steps."""
-        return steps_of(len(self.data.rows), self.own)
+        passes = math.ceil(len(self.data.rows) / self.own.batch)
+        return self.own.epochs * math.ceil(passes / self.own.accumulation)
 
 
 _NO_EFFECT = {"tasks", "save", "say", "exam", "exam_world", "label_seconds", "start"}  # on weights
@@ -68,11 +69,6 @@ def identity(base: Base, settings: Settings, task: str, seed: int, **sources: An
     own = settings.tasks[task].model_dump(mode="json"), settings.model_dump(mode="json", exclude=_NO_EFFECT)
     values = {"base": base.where, "settings": own, **sources}
     return {"seed": seed} | {name: digest(value)[:16] for name, value in values.items()}
-
-
-def steps_of(rows: int, own: TaskSettings) -> int:
-    """Optimizer steps of a task with `rows` rows."""
-    return own.epochs * math.ceil(math.ceil(rows / own.batch) / own.accumulation)
 
 
 def rate(step: int, steps: int, settings: Settings, highest: float) -> float:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from harness.errors import ModelOutputError
-from harness.method.hooks import LabelCost, Labelling, Scene, SceneOutcome, TrainingTask
+from harness.method.hooks import Labelling, Scene, SceneOutcome, TrainingTask
 from harness.models import MeteredModel
 from harness.prompts import Prompt, feed
 from harness.types import Document, Question
@@ -63,12 +63,6 @@ def label_breadth(question: Question | None, _documents: Sequence[Document], too
     return [] if breadth is None else [Scene(question, (), tools.task, verdicts=(breadth == "local",))]
 
 
-def most_breadth(question: Question | None, _documents: Sequence[Document], count: Callable[[str], int]) -> LabelCost:
-    """A request about the question."""
-    assert question is not None  # this task has one request per question
-    return LabelCost(count(_BREADTH + question_text(question)), _REPLY, 1)
-
-
 _JSON = re.compile(r"\{[^{}]*\}")
 
 
@@ -87,12 +81,6 @@ def level(reply: str) -> str | None:
 def label_outline(_question: Question | None, documents: Sequence[Document], tools: Labelling) -> list[Scene]:
     """Scenes of kind "outline": the body of a page with headings, or the text as it is with the teacher's outline."""
     return [scene for document in documents if (scene := _outline_scene(document, tools)) is not None]
-
-
-def most_outline(_question: Question | None, documents: Sequence[Document], count: Callable[[str], int]) -> LabelCost:
-    """A request about each document; the longest outline has each word twice."""
-    texts, asked = [count(d.text) for d in documents], count(prompts.STRUCTURING.text)
-    return LabelCost(sum(texts) + asked * len(texts), sum(map(_outline_tokens, texts)), len(texts))
 
 
 def _outline_tokens(text: int) -> int:
@@ -131,14 +119,6 @@ class Selection:
         """A scene for every document with titles."""
         assert question is not None  # this task has one request per question
         return [s for d in documents if (s := self._selection_scene(question, d, tools)) is not None]
-
-    def most(self, question: Question | None, documents: Sequence[Document], count: Callable[[str], int]) -> LabelCost:
-        """Each document's tree, and a request with its abstract, an outline no longer than it, and the question."""
-        assert question is not None  # this task has one request per question
-        trees = most_outline(None, documents, count)
-        asked = count(_SELECTION + question_text(question)) + self.config.abstract_tokens
-        read = trees.read + sum(count(d.text) + asked for d in documents)
-        return LabelCost(read, trees.written + _REPLY * len(documents), len(documents))
 
     def _selection_scene(self, question: Question, document: Document, tools: Labelling) -> Scene | None:
         building: Any = _Building(tools)
@@ -189,7 +169,6 @@ def tasks(config: LongRefinerConfig) -> list[TrainingTask]:
         "accuracy",
         lambda scene, outcome: {"accuracy": float((outcome.p_first[0] > 0.5) == scene.verdicts[0])},
         label_breadth,
-        most_breadth,
         floor=_majority_share,
         asked=PROMPTS["analysis"],
         classes=prompts.LABELS,
@@ -200,7 +179,6 @@ def tasks(config: LongRefinerConfig) -> list[TrainingTask]:
         "outline F1",
         _structuring,
         label_outline,
-        most_outline,
         per="document",
         asked=prompts.STRUCTURING.text,
     )
@@ -210,7 +188,6 @@ def tasks(config: LongRefinerConfig) -> list[TrainingTask]:
         "selection F1",
         _selection,
         selecting,
-        selecting.most,
         after=("structuring",),
         asked=PROMPTS["selection"],
     )

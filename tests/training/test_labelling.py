@@ -18,7 +18,6 @@ from harness.training.course import Labels
 from harness.training.data import Item, scenes_of
 from harness.training.labelling import Models, write_labels
 from harness.training.question_sets import QuestionSet
-from harness.training.training_forecast import forecasts, table
 from harness.types import Document, Example, Gold, Question
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.training import tasks
@@ -131,32 +130,20 @@ def test_the_abstract_is_that_of_use(tmp_path: Path) -> None:
     assert "Abstract: Mira Tal was a\n" in teacher.prompts[-1], "the teacher sees the same"
 
 
-def test_a_forecast_counts_tokens_and_measures_both_models(
+def test_what_is_asked_and_titles_are_checked_before_anything_is_labelled(
     base: ModelConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = small.course(base, tmp_path / "out", ("analysis",), scenes=80, overlong="cut")
     told = {"format": "musique", "instruction": "Say it.", "max_answer_tokens": 4, "scorers": ("x",), "split": "train"}
-    made.labels = Labels(ModelConfig(name="wise"), (QuestionSet(DatasetConfig(name="mine", **told)),), parallel=4)  # type: ignore[arg-type]
-    examples = tuple(Example(question, Gold(("never",))) for _, question, _ in items(80) if question is not None)
-    rows = Dataset("mine", examples, {"d": DOCUMENT}, "a" * 64, "rows")
-    monkeypatch.setattr("harness.datasets.load_once.load_once", lambda *_: rows)
-    teacher = scripted('{"query_type": "local"}')
-    monkeypatch.setattr("harness.training.course.load_model", lambda _: teacher)
-    (found,) = forecasts(made, lambda _: None)
-    assert (found.task, found.items, found.rows) == ("analysis", 80, 80)
-    assert len(teacher.prompts) == 3, "no question is labelled: the teacher's speed is measured"
-    assert found.steps == 20, "four rows a step"
-    assert found.hours == pytest.approx(found.tokens / found.speed / 3600)
-    header, row = table([found])
-    assert dict(zip(header, row, strict=True))["to label"] == "80"
-    assert not (tmp_path / "out").exists(), "nothing is kept"
+    mine = QuestionSet(DatasetConfig(name="mine", **told))  # type: ignore[arg-type]
+    made.labels = Labels(ModelConfig(name="wise"), (mine,), pages=tmp_path / "kilt.json")
     made.settings.tasks["analysis"] = made.settings.tasks["analysis"].model_copy(
         update={"asked": "{question} {abstract}"}
     )
     with pytest.raises(UserError, match=r"asked has the placeholder {abstract}; those of its labels are {question}"):
         made.labelling(made.tasks[0])
-    structuring = tasks(LongRefinerConfig())[1]
-    made.labels = replace(made.labels, pages=tmp_path / "kilt.json")
-    rows.documents["d"] = replace(DOCUMENT, title=" ")
+    examples = tuple(Example(question, Gold(("never",))) for _, question, _ in items(2) if question is not None)
+    rows = Dataset("mine", examples, {"d": replace(DOCUMENT, title=" ")}, "a" * 64, "rows")
+    monkeypatch.setattr("harness.datasets.load_once.load_once", lambda *_: rows)
     with pytest.raises(UserError, match="1 of 1 documents of mine have no title, by which --pages are found; leave"):
-        made.items(structuring, lambda _: None)
+        made.items(tasks(LongRefinerConfig())[1], lambda _: None)
