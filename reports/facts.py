@@ -89,11 +89,13 @@ def code(run: StoredRun) -> str:
 
 
 def suite(run: StoredRun) -> str:
-    """The suite that the run's command named, "" for none."""
-    command: Any = run.manifest.get("command")
-    words = " ".join(map(str, command)) if isinstance(command, list) else ""
-    named = re.search(r" --suite[ =](\S+)", words)
-    return named[1] if named else ""
+    """The suite that the run's last command with one named, "" for none."""
+    for start in [run.manifest, *(run.manifest.get("starts") or ())][::-1]:
+        command: Any = start.get("command")
+        words = " ".join(map(str, command)) if isinstance(command, list) else ""
+        if named := re.search(r" --suite[ =](\S+)", words):
+            return named[1]
+    return ""
 
 
 def headline(run: StoredRun) -> str:

@@ -17,8 +17,8 @@ from harness.storage.run_folder import StoredRun
 from reports.by_kind import BY, kind
 from reports.columns import Section
 from reports.costs import TERA
-from reports.markup import Html, el, joined
-from reports.render import Cells
+from reports.markup import el, joined
+from reports.sheet import table
 
 
 def records(run: StoredRun) -> pd.DataFrame:
@@ -86,11 +86,4 @@ def _known_sum(used: Mapping[str, Any], *keys: str) -> float | None:
 
 def html(sections: Sequence[Section]) -> str:
     """Titled tables with their footnotes below, escaped."""
-    made: list[Html] = []
-    for section in sections:
-        cells = Cells(section.frame)
-        head = el("tr", *(el("th", name) for name in cells.heads))
-        body = [el("tr", *(el("td", cell) for cell in line)) for line in cells.rows]
-        made += [el("h4", section.title), el("table", el("thead", head), el("tbody", *body))]
-        made += [el("p", note) for note in cells.below()]
-    return str(joined(*made))
+    return str(joined(*(joined(el("h4", section.title), table(section.frame)) for section in sections)))

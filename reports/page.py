@@ -14,8 +14,6 @@ made, and no other script run, even if an escape were missed.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -47,7 +45,7 @@ from reports.markup import Html, el, joined, script_json
 from reports.page_header import Written, header
 from reports.paper import frame as beside
 from reports.paper import legend
-from reports.render import Cells
+from reports.sheet import sha256, table
 from reports.tables import REFERENCE, frame
 
 LIMITS = Limits()
@@ -190,8 +188,12 @@ def _section(group: _Group, number: int, asked: Questions, figure: Html, margin:
     return el(
         "section",
         el("h2", few.title),
-        _html_table(few.frame),
-        el("details", el("summary", "every column"), _html_table(every.frame.drop(columns=["scorers", "notes"]))),
+        table(few.frame, sortable=True),
+        el(
+            "details",
+            el("summary", "every column"),
+            table(every.frame.drop(columns=["scorers", "notes"]), sortable=True),
+        ),
         el("h3", "Score against cost"),
         figure,
         el("div", class_="save", data_file=f"d{number}-front", data_name=f"{group.name} score against cost"),
@@ -224,10 +226,10 @@ def _kinds_table(group: _Group) -> Html:
             names = means["dataset"].str.removeprefix(f"{group.name}, {by} ") + " (n = " + most.astype(str) + ")"
             means["dataset"], means["notes"] = names, pd.Series([()] * len(means), index=means.index)
             # Kinds are no data sets: neither their mean nor what is said of it.
-            table = wide_table(means, intervals=True).drop(columns=["mean", "mean.low", "mean.high", "notes"])
+            counted = wide_table(means, intervals=True).drop(columns=["mean", "mean.low", "mean.high", "notes"])
             found += [
                 el("h4", f"{means['headline'].iloc[0]} by {by}"),
-                *(_html_table(rows) for _, rows in wide_sections(table)),
+                *(table(rows, sortable=True) for _, rows in wide_sections(counted)),
             ]
     return el("details", el("summary", "by kind of question"), *found) if found else joined()
 
@@ -236,18 +238,18 @@ def _differences_section(group: _Group) -> Html:
     if group.problem is not None:
         return joined(el("h3", "Paired differences"), el("p", group.problem, class_="note pre"))
     paired = group.found.paired()
-    return joined(*(joined(el("h3", f"Paired differences: {s.title}"), _html_table(s.frame)) for s in paired))
+    return joined(*(joined(el("h3", f"Paired differences: {s.title}"), table(s.frame, sortable=True)) for s in paired))
 
 
 def _autopsy_section(group: _Group) -> Html | None:
     """Why questions were lost, where a run on the evidence alone is there to compare with."""
     if not any(facts.is_oracle(run) for run in group.runs):
         return None
-    table = lost(cases_by_run(_runs_with_rows(group)))
-    if table.empty:
+    causes = lost(cases_by_run(_runs_with_rows(group)))
+    if causes.empty:
         return None
     legend = "A question is lost where its score is below 0.5; each stands in one class (harness autopsy)."
-    return joined(el("h3", "Why questions were lost"), el("p", legend, class_="legend"), autopsy_figure.element(table))
+    return joined(el("h3", "Why questions were lost"), el("p", legend, class_="legend"), autopsy_figure.element(causes))
 
 
 def _paper_section(group: _Group, margin: float) -> Html:
@@ -257,42 +259,14 @@ def _paper_section(group: _Group, margin: float) -> Html:
         return el("p", "None of these runs measures a value printed in a paper.", class_="none")
     (section,) = sections(shortened(found, "row"), ())
     told = (el("p", sentence, class_="legend") for sentence in legend(margin))
-    return joined(el("h3", "Printed and measured"), _html_table(section.frame), *told)
-
-
-def _html_table(table: pd.DataFrame) -> Html:
-    """A sortable table: the cells of the text table, the number itself in data-value, footnotes below."""
-    told = Cells(table)
-    rows = table.to_dict("records")
-    head = [
-        el("th", el("button", name, type="button"), class_="number" if numeric else None, scope="col")
-        for name, numeric in zip(told.heads, told.numeric, strict=True)
-    ]
-    body = []
-    for row, line in zip(rows, told.rows, strict=True):
-        tds = []
-        for name, numeric, cell in zip(told.heads, told.numeric, line, strict=True):
-            value = row.get(name) if numeric else None
-            known = value is not None and not pd.isna(value)
-            tds.append(
-                el("td", _html_cell(cell), class_="number" if numeric else None, data_value=value if known else None)
-            )
-        body.append(el("tr", *tds))
-    made = el("table", el("thead", el("tr", *head)), el("tbody", *body), class_="sortable")
-    return joined(el("div", made, class_="wide"), *(el("p", note, class_="note") for note in told.below()))
-
-
-def _html_cell(cell: str) -> Html:
-    """A value, its interval in small type."""
-    value, bracket, interval = cell.partition(" [")
-    return joined(value, el("small", f" [{interval}")) if bracket and interval.endswith("]") else joined(cell)
+    return joined(el("h3", "Printed and measured"), table(section.frame, sortable=True), *told)
 
 
 def _filled_template(title: str, body: Html, heads: list[dict[str, Any]], blocks: Html, live: bool) -> str:
     """The page's HTML with style, scripts and data inside, and a policy that allows nothing else."""
     style = _template("page.css")
     script = "".join(_template(name) for name in (*SCRIPTS, *(["live.js"] if live else [])))
-    policy = f"default-src 'none'; img-src blob:; style-src '{_hash(style)}'; script-src '{_hash(script)}'"
+    policy = f"default-src 'none'; img-src blob:; style-src '{sha256(style)}'; script-src '{sha256(script)}'"
     policy += "; connect-src 'self'" if live else ""
     return Template(_template("page.html")).substitute(
         title=joined(title),
@@ -307,7 +281,3 @@ def _filled_template(title: str, body: Html, heads: list[dict[str, Any]], blocks
 
 def _template(name: str) -> str:
     return resources.files("reports").joinpath("templates", name).read_text(encoding="utf-8")
-
-
-def _hash(code: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()

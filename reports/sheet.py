@@ -1,4 +1,4 @@
-"""One HTML page of a figure and its tables; it loads nothing and runs nothing."""
+"""Tables as HTML, and one page of a figure with its tables, which loads nothing and runs nothing."""
 
 from __future__ import annotations
 
@@ -44,17 +44,36 @@ svg.figure { display: block; width: 100%; height: auto; border: 1px solid #d8dde
 
 def page(title: str, drawing: Html | None, tables: Sequence[tuple[str, pd.DataFrame]]) -> str:
     """A page with the drawing, if there is one, and titled tables below it."""
-    code = "sha256-" + base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-    body = joined(drawing, *(joined(el("h2", name), _html_table(frame)) for name, frame in tables))
-    return _PAGE.substitute(title=joined(title), hash=code, style=_STYLE, body=body)
+    body = joined(drawing, *(joined(el("h2", name), table(frame)) for name, frame in tables))
+    return _PAGE.substitute(title=joined(title), hash=sha256(_STYLE), style=_STYLE, body=body)
 
 
-def _html_table(frame: pd.DataFrame) -> Html:
+def sha256(code: str) -> str:
+    """A style or script as a content security policy names it."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+
+
+def table(frame: pd.DataFrame, *, sortable: bool = False) -> Html:
+    """The cells of the text table, footnotes below.
+
+    sortable: with buttons as heads and each number in data-value, for templates/page.js; intervals in small type.
+    """
     cells = Cells(frame)
     kinds = ["number" if numeric else None for numeric in cells.numeric]
-    head = [el("th", name, class_=kind, scope="col") for name, kind in zip(cells.heads, kinds, strict=True)]
-    rows = [
-        el("tr", *(el("td", cell, class_=kind) for cell, kind in zip(row, kinds, strict=True))) for row in cells.rows
-    ]
-    made = el("table", el("thead", el("tr", *head)), el("tbody", *rows))
+    heads = [el("button", name, type="button") if sortable else name for name in cells.heads]
+    head = [el("th", name, class_=kind, scope="col") for name, kind in zip(heads, kinds, strict=True)]
+    body = []
+    for row, line in zip(frame.to_dict("records"), cells.rows, strict=True):
+        tds = []
+        for name, kind, cell in zip(cells.heads, kinds, line, strict=True):
+            value = row.get(name) if sortable and kind else None
+            shown = _small_interval(cell) if sortable else cell
+            tds.append(el("td", shown, class_=kind, data_value=None if pd.isna(value) else value))
+        body.append(el("tr", *tds))
+    made = el("table", el("thead", el("tr", *head)), el("tbody", *body), class_="sortable" if sortable else None)
     return joined(el("div", made, class_="wide"), *(el("p", note, class_="note") for note in cells.below()))
+
+
+def _small_interval(cell: str) -> Html:
+    value, bracket, interval = cell.partition(" [")
+    return joined(value, el("small", f" [{interval}")) if bracket and interval.endswith("]") else joined(cell)

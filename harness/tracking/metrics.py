@@ -137,18 +137,6 @@ def run_state(run: StoredRun) -> str:
     return str(starts[-1].get("state") or run.summary.get("state") or "running")
 
 
-def suite_of(run: StoredRun) -> str | None:
-    """The suite that the last start with `--suite` was part of, from the commands in the manifest."""
-    for start in reversed(run.manifest.get("starts") or []):
-        words = [str(word) for word in start.get("command") or ()]
-        for n, word in enumerate(words):
-            if word == "--suite" and n + 1 < len(words):
-                return words[n + 1]
-            if word.startswith("--suite="):
-                return word.removeprefix("--suite=")
-    return None
-
-
 def tags(run: StoredRun, suite: str | None) -> dict[str, str]:
     """What runs are found by: tags.method = 'pecan' and tags.git_dirty = 'false'."""
     config = run.config

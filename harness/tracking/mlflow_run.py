@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from harness.errors import SaveError
 from harness.stats.bootstrap import with_interval
 from harness.storage.untrusted import read_plain
-from harness.tracking.metrics import Point, first_columns, numbers, params, suite_of, tags
+from harness.tracking.metrics import Point, first_columns, numbers, params, tags
 from harness.tracking.mlflow_traces import MlflowTraces, dataset
 from harness.tracking.store import Artifacts, location, sqlite_path
 
@@ -121,6 +121,8 @@ class MlflowRun:
 
     def __init__(self, run: StoredRun, uri: str, suite: str | None = None) -> None:
         from mlflow import MlflowClient
+
+        from reports.facts import suite as suite_of
 
         self.run, self.uri, self.suite = run, uri, suite or suite_of(run)
         with one_creator(uri):

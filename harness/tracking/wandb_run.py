@@ -16,7 +16,7 @@ import os
 
 from harness.errors import UnknownName
 from harness.storage.run_folder import StoredRun
-from harness.tracking.metrics import numbers, params, run_state, running_points, suite_of, tags
+from harness.tracking.metrics import numbers, params, run_state, running_points, tags
 
 SCHEME, PROJECT = "wandb:", "longdoc-harness"
 _TAGS = ("method", "model", "dataset", "profile")
@@ -52,6 +52,8 @@ def log(run: StoredRun, uri: str, suite: str | None = None) -> None:
     """Log a run that has ended. Raises what W&B raises, and OSError."""
     os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # read when it is imported
     import wandb
+
+    from reports.facts import suite as suite_of
 
     config = run.config
     group = suite or suite_of(run)

@@ -35,9 +35,10 @@ from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.answer_recall import answer_shown, answer_shown_as_substring
-from reports.figures import plot, tokens
+from reports.figures import plot
 from reports.figures.figure import SAME, Figure, by_score
 from reports.figures.plot import Axis, Panel
+from reports.figures.tokens import group, token_counter
 from reports.gold_rows import Rows, with_rows, with_texts
 
 ALL = "all"
@@ -84,7 +85,7 @@ def figure(
     for run, rows in with_rows(runs, data, warn, whole=True):
         try:
             if (key := group(run)) not in counts:
-                counts[key] = functools.cache(functools.partial(_tokens, rows, tokens.token_counter(run)))
+                counts[key] = functools.cache(functools.partial(_tokens, rows, token_counter(run)))
         except UserError as error:
             problems.append(error)
             continue
@@ -100,11 +101,6 @@ def figure(
 
 def _tokens(rows: Rows, count: Callable[[str], int], document_id: str) -> int:
     return count(rows.documents[document_id].text)
-
-
-def group(run: StoredRun) -> tuple[str, str | None, str]:
-    """What runs with the same buckets have in common: data set, its rows, reader."""
-    return run.config["dataset"]["name"], facts.fingerprint(run), run.config["model"]["name"]
 
 
 def quantiles(lengths: Sequence[int], groups: int = GROUPS) -> tuple[int, ...]:

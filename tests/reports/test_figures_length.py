@@ -18,7 +18,7 @@ from harness.errors import CannotRun
 from harness.storage.run_folder import StoredRun, read_run
 from harness.types import Document, Example, Gold, Question
 from reports import gold_rows as rows_module
-from reports.figures import tokens as token_module
+from reports.figures import length as length_module
 from reports.figures.length import ALL, Measured, bucket_name, frame, panels, quantiles
 from reports.gold_rows import Rows
 from tests.reports.build import SCORE, record, write_run
@@ -167,7 +167,7 @@ def test_texts_made_for_several_lengths_are_one_line_and_a_family_has_its_mean(t
 def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> Call:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(rows_module, "rows_of", lambda runs, **_: [_rows(run) for run in runs])
-    monkeypatch.setattr(token_module, "token_counter", _tokens)
+    monkeypatch.setattr(length_module, "token_counter", _tokens)
 
     return partial(command, "study", "length")
 

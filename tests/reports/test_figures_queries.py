@@ -17,8 +17,6 @@ from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.storage.run_folder import StoredRun
 from reports.figures.queries import break_even, cost_column, cost_per_query, frame
-from reports.figures.tokens import Counted, Texts, count
-from reports.figures.tokens import frame as token_frame
 from tests.reports.build import record, usage
 from tests.reports.figure_searches import searched_run
 
@@ -136,21 +134,6 @@ def test_the_command_queries(call: Any, tmp_path: Path) -> None:
 
 
 # ---- tokens --------------------------------------------------------------------------------------------------------
-
-
-def test_counts_and_their_table() -> None:
-    asked = []
-
-    def words(text: str) -> int:
-        asked.append(text)
-        return len(text.split())
-
-    numbers = count(Texts(["a b c", "d"], ["who is it", "who is it"], ["x", "y z", "x"]), words)
-    assert numbers == {"document": [3, 1], "question": [3, 3], "answer": [1, 2, 1]}
-    assert len(asked) == len(set(asked))
-    rows = token_frame([Counted("mine", "words", {**numbers, "answer": []}, ("a note",))]).to_dict("records")
-    assert [(r["kind"], r["n"]) for r in rows] == [("document", 2), ("question", 2), ("answer", 0)]
-    assert (rows[0]["tokens.min"], rows[0]["tokens.mean"], rows[0]["tokens.max"]) == (1, 2, 3)
 
 
 def test_the_command_tokens(call: Any, tmp_path: Path) -> None:

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reports.compressed_json import without_empty
-from reports.graph_layout import layout, lines_of, shade
 from reports.search_graph import Graph, parse_graph, read_graph, read_index
-from reports.search_player import drawn
+from reports.search_player import drawn, layout, lines_of, shade
 from tests.reports.searches import folder_of, index, keep, made, searched, step
 
 

@@ -8,9 +8,9 @@ from harness.tracking.metrics import (
     first_columns,
     params,
     running_points,
-    suite_of,
     tags,
 )
+from reports.facts import suite
 from tests.reports.build import SCORE, config, stored, usage
 
 
@@ -55,7 +55,7 @@ class TestParams:
 )
 def test_the_suite_of_a_run(tmp_path: Any, commands: list[list[str]], expected: str | None) -> None:
     run = stored(tmp_path, [1.0], manifest={"starts": [{"command": c} for c in commands]})
-    assert suite_of(run) == expected
+    assert suite(run) == (expected or "")
 
 
 def changed(run, **settings):
