@@ -187,7 +187,7 @@ def writing(model: Any, sessions: int, read: int, new: int, together: bool) -> f
     def run() -> None:
         if together:
             scheduler = Scheduler(sessions)
-            scheduler.start(*writes)
+            scheduler.start_threads(*writes)
             scheduler.wait()
         else:
             for write in writes:

@@ -364,7 +364,7 @@ class LanguageModel(abc.ABC):
     def turn_tokens(self) -> int:
         """Tokens that the chat template adds for one user turn and the head of its reply, BOS included."""
 
-    def system_tokens(self, text: str) -> int:
+    def system_turn_tokens(self, text: str) -> int:
         """Tokens that a system turn of `text` adds to those of `turn_tokens`. Raises CannotRun as Session.system."""
         return self.count(text)
 
@@ -388,8 +388,9 @@ class MeteredModel:
         self._model, self._meter, self.role, self._adapter = model, meter, role, adapter
         self._sampling, self._replies = sampling, replies
         self.name, self.window, self.identity = model.name, model.window, model.identity
-        self.capabilities, self.shape, self.system_tokens = model.capabilities, model.shape, model.system_tokens
-        self.offsets, self.count, self.turn_tokens = model.offsets, model.count, model.turn_tokens
+        self.capabilities, self.shape = model.capabilities, model.shape
+        self.offsets, self.count = model.offsets, model.count
+        self.turn_tokens, self.system_turn_tokens = model.turn_tokens, model.system_turn_tokens
 
     def session(self, adapter: str | None = None) -> Session:
         """Open a metered session."""

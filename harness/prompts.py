@@ -100,7 +100,7 @@ def feed(s: Session, pieces: Sequence[str]) -> None:
 
 def prompt_tokens(pieces: Sequence[str], model: MeteredModel) -> int:
     """Tokens of a request of these pieces, its system turn included and its reply not."""
-    system = model.system_tokens(pieces.system) if isinstance(pieces, Pieces) and pieces.system else 0
+    system = model.system_turn_tokens(pieces.system) if isinstance(pieces, Pieces) and pieces.system else 0
     return system + model.turn_tokens() + sum(map(model.count, pieces))
 
 

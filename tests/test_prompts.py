@@ -196,9 +196,9 @@ def test_a_system_turn_on_real_tokens() -> None:
         [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "a b"}], tokenize=False
     )
     assert model.text.tokenizer.decode(session.ids) == template.removesuffix("<|end|>\n")
-    assert session.length() + len(model.mid) == model.turn_tokens() + model.system_tokens("Be brief.") + model.count(
-        "a "
-    ) + model.count("b")
+    assert session.length() + len(model.mid) == model.turn_tokens() + model.system_turn_tokens(
+        "Be brief."
+    ) + model.count("a ") + model.count("b")
     with pytest.raises(ValueError, match="before everything else"):
         session.system("again")
 

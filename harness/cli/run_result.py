@@ -19,7 +19,7 @@ def failures(result: RunResult, row: str, debug: bool) -> str:
 
     debug: with the traceback of the first one.
     """
-    from harness.storage.failures import summary_of, unscored
+    from harness.storage.failures import lacks_only_scores, summary_of
     from harness.storage.files import read_lines
     from harness.storage.part_files import part_name
     from harness.storage.run_folder import RECORDS
@@ -28,7 +28,7 @@ def failures(result: RunResult, row: str, debug: bool) -> str:
     errors = {r["question_id"]: r["error"] for r in read_lines(records, "question_id")}
     question, error = next((q, e) for q, e in errors.items() if e is not None)
     ways = []
-    answered = sum(unscored(e) for e in errors.values())
+    answered = sum(lacks_only_scores(e) for e in errors.values())
     if answered < result.failed:
         ways.append("the same command with --retry-failed runs them again")
     if answered:

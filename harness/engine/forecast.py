@@ -27,7 +27,7 @@ from harness.cost.flops import DEFAULT, ModelShape, flops
 from harness.engine.manifest import shape_of_role
 from harness.engine.plan import Plan
 from harness.errors import UserError
-from harness.storage.run_folder import StoredRun
+from harness.storage.run_folder import StoredRun, read_run
 from harness.types import Example
 
 BYTES_A_TOKEN = 4
@@ -148,8 +148,6 @@ def _told(names: tuple[str, str, int, int], cost: Cost, source: str) -> Forecast
 
 def _read(folder: Path) -> StoredRun | None:
     """A stored run, None if it is absent or damaged: a forecast is no reason to stop."""
-    from harness.storage.run_folder import read_run
-
     try:
         return read_run(folder)
     except UserError:

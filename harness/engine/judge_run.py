@@ -24,7 +24,7 @@ from harness.engine.model_judge import FAILED, Case, Judge, Judgement
 from harness.engine.progress import Progress
 from harness.errors import CannotRun, HarnessError, QuestionError, UserError
 from harness.parallel.in_flight import in_flight, places_for
-from harness.storage.failures import answered
+from harness.storage.failures import has_answer
 from harness.storage.paths import masked, without_home
 from harness.storage.place import RunPlace
 from harness.storage.run_folder import MANIFEST, SUMMARY, StoredRun, numbers_of, read_run
@@ -82,7 +82,7 @@ def judge_run(
     with RunStore.open(RunPlace(folder), rows_of, progress.note) as store:
         rows = {row["question_id"]: row for row in store.records()}
         published = judge.published is not None
-        cases = [_case(folder, row, examples, published) for row in rows.values() if answered(row)]
+        cases = [_case(folder, row, examples, published) for row in rows.values() if has_answer(row)]
         work = _Work(judge, progress, len(cases))
         try:
             work.judge(cases, parallel)
@@ -92,7 +92,7 @@ def judge_run(
         finally:
             progress.stop()
             if work.judged.replied or len(work.judged.judgements) == len(cases):
-                failed = (row["question_id"] for row in rows.values() if not answered(row))
+                failed = (row["question_id"] for row in rows.values() if not has_answer(row))
                 work.judged.judgements |= {name: Judgement(name, FAILED) for name in failed}
                 _store(store, stored, rows, judge, work.judged)
     return work.judged

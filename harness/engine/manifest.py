@@ -28,6 +28,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from harness import scorers
 from harness.config.schema import EncoderConfig
 from harness.cost.flops import ModelShape, shape_of
 from harness.engine.plan import Plan
@@ -100,8 +101,6 @@ def _own_git_state() -> dict[str, Any] | None:
 
 def describe(plan: Plan) -> dict[str, Any]:
     """The manifest without the times, the command and the first prompts."""
-    from harness import scorers
-
     dataset, numbers = plan.dataset, amounts_of(plan)
     described = {
         "method": plan.config.method.name,

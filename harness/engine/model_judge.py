@@ -23,7 +23,7 @@ from typing import Any
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.engine.judge_prompts import PublishedPrompts
-from harness.errors import QuestionError, UserError
+from harness.errors import QuestionError, UserError, raise_all
 from harness.models import LanguageModel
 from harness.prompts import Pieces, Prompt, feed, wrong
 from harness.storage.file_hash import file_hash
@@ -254,7 +254,6 @@ def configured(
 ) -> Judge:
     """The judge with these settings, not loaded yet. sets: model.KEY -> value; prompt: a file. Raises UserError."""
     from harness.config.resolve import part
-    from harness.errors import raise_all
     from harness.llm.model_facts import greedy
     from harness.llm.model_info import model_facts
 

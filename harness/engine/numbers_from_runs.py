@@ -28,7 +28,7 @@ from harness.engine.forecast import Cost, event_cost, text_tokens
 from harness.engine.manifest import shape_of_role
 from harness.engine.plan import FROM, Plan, plan_choices
 from harness.errors import UserError
-from harness.storage.run_folder import StoredRun
+from harness.storage.run_folder import StoredRun, read_run
 
 _STUDY = "study"  # the action of a step after the stop of the run itself
 
@@ -50,8 +50,6 @@ def preset_of(text: str) -> str | None:
 
 def stored(text: str) -> StoredRun:
     """The finished run whose folder "from:FOLDER" names. Raises UserError."""
-    from harness.storage.run_folder import read_run
-
     run = read_run(Path(text.removeprefix(FROM)).expanduser())
     if run.summary.get("state") != "finished":
         raise UserError(f"'{text}': that run is not finished; run its command again, then this one")

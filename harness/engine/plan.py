@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from harness import scorers
 from harness.config import presets, registry
 from harness.config.layers import Choices
 from harness.config.resolve import Resolution, resolve
@@ -240,8 +241,6 @@ def _method(r: Resolution) -> Method:
 
 
 def _check_dataset(r: Resolution) -> None:
-    from harness import scorers
-
     config: DatasetConfig = r.parts["dataset"]
     for sentence in scorers.problems(list(config.scorers)):
         r.add_problem(sentence)

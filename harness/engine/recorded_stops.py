@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from harness.config import presets
 from harness.config.layers import Choices
+from harness.config.resolve import resolve_part
 from harness.config.sweep import method_of
 from harness.errors import UserError
 
@@ -68,16 +70,12 @@ def with_fields(
 
 def methods_with(name: str) -> list[str]:
     """The presets whose method has the field `name`, sorted."""
-    from harness.config import presets
-    from harness.config.layers import Choices
-
     found = {method: method_of(Choices(method=method)) for method in presets.names("methods")}
     return [method for method, own in found.items() if own is not None and name in own[1]]
 
 
 def _accepts(row: Choices, settings: Mapping[str, float]) -> bool:
     """Whether the row's method, which is right without them, is right with these values too."""
-    from harness.config.resolve import resolve_part
     from harness.engine.plan import make_method
 
     def right(sets: Mapping[str, Any]) -> bool:

@@ -13,16 +13,20 @@ from typing import Any
 
 from harness.config import registry
 from harness.config.schema import DatasetConfig
+from harness.config.validation import dataset_of_run
+from harness.datasets import load
 from harness.datasets.base import Dataset
 from harness.engine.record_texts import bring_up_to_date, gold_of
 from harness.engine.scoring import scored_record
 from harness.errors import ConfigError, DataError, UserError
+from harness.scorers import problems, version
 from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
 from harness.storage.place import RunPlace
 from harness.storage.run_folder import MANIFEST, RECORDS, SUMMARY, StoredRun, StreamedRecords, numbers_of, read_run
 from harness.storage.run_schema import LOGGED
 from harness.storage.run_store import RunStore
+from harness.storage.summary import KEPT
 from harness.types import Gold
 
 
@@ -50,9 +54,6 @@ def rescore(
     failed on is scored too, and is no failed question any more. Raises UserError when the rows are not those the run
     was made with, and what a scorer raises; the folder is then as it was.
     """
-    from harness.datasets import load
-    from harness.scorers import problems
-
     stored = read_run(folder, hold="nothing")
     config = _config(stored, scorers, only, data)
     recorded = data is None and bool(stored.records) and all(row.get("gold") is not None for row in stored.records)
@@ -84,8 +85,6 @@ def _check_code(folder: Path, values: Mapping[str, Any]) -> None:
 
 def _config(stored: StoredRun, scorers: Sequence[str], only: bool, data: str | None) -> DatasetConfig:
     """The run's data set with the scorers that are computed here. Raises UserError where there is none."""
-    from harness.config.validation import dataset_of_run
-
     config = dataset_of_run(stored.config, str(stored.path))
     own = [name for name in config.scorers if not name.startswith(LOGGED)]
     names = tuple(dict.fromkeys([*(() if only and scorers else own), *scorers]))
@@ -99,8 +98,6 @@ def _write(stored: StoredRun, config: DatasetConfig, dataset: Dataset | None) ->
 
     dataset: None if it was not read; else the records get the texts of it that they lack.
     """
-    from harness import scorers
-    from harness.storage.summary import KEPT
 
     def note(text: str) -> None:
         sys.stderr.write(text + "\n")
@@ -109,7 +106,7 @@ def _write(stored: StoredRun, config: DatasetConfig, dataset: Dataset | None) ->
     with RunStore.open(RunPlace(stored.path), rows_of if dataset is None else dataset.fingerprint, note) as store:
         store.replace(_scored_again(StreamedRecords(stored.path / RECORDS), config, dataset))
         before = {n: v for n, v in (stored.manifest.get("scorers") or {}).items() if n.startswith(LOGGED)}
-        versions = {**{name: scorers.version(name) for name in config.scorers}, **before}
+        versions = {**{name: version(name) for name in config.scorers}, **before}
         numbers = numbers_of(stored.config, store.records(), store.documents(), unique=True)
         summary = {**{k: v for k, v in stored.summary.items() if k in KEPT}, **numbers}
         if dataset is not None:

@@ -13,11 +13,13 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from harness import scorers
+from harness.datasets import load
 from harness.engine.plan import Plan
 from harness.engine.progress import COUNTED, Progress
 from harness.engine.record_texts import bring_up_to_date
 from harness.engine.rescore import rejudge
-from harness.storage.failures import answered, unscored
+from harness.storage.failures import has_answer, lacks_only_scores
 from harness.storage.run_folder import MANIFEST
 from harness.storage.run_schema import JUDGES
 from harness.storage.run_store import RunStore
@@ -29,13 +31,11 @@ def refresh(store: RunStore, plan: Plan, note: Callable[[str], None], *, unscore
 
     unscored_too: also if a scorer failed on an answer. Raises what `rejudge` raises, and SaveError.
     """
-    from harness import scorers
-
     now = {name: scorers.version(name) for name in plan.config.dataset.scorers}
     manifest = store.manifest()
     before: dict[str, str] = manifest.get("scorers") or {}
     alike = before == now and all(_judged_by(row, now) for row in store.records())
-    if alike and not (unscored_too and any(unscored(row["error"]) for row in store.records())):
+    if alike and not (unscored_too and any(lacks_only_scores(row["error"]) for row in store.records())):
         return
     rows = {row["question_id"]: row for row in store.records()}
     if rows:
@@ -75,7 +75,7 @@ def known(
     stored = itertools.chain(store.place.earlier(), store.records())
     rows = {row["question_id"]: {key: row[key] for key in COUNTED} for row in stored}
     # An answer that could not be scored was paid for: the question is not asked again.
-    again = {q for q, row in rows.items() if retry_failed and q in question_ids and not answered(row)}
+    again = {q for q, row in rows.items() if retry_failed and q in question_ids and not has_answer(row)}
     for question_id, row in rows.items():
         if question_id in question_ids - again:
             progress.seen(row)
@@ -102,8 +102,6 @@ def _gold(plan: Plan, rows: Mapping[str, Any]) -> dict[str, Gold]:
     gold = {example.question.id: example.gold for example in plan.dataset.examples}
     if rows.keys() <= gold.keys():
         return gold
-    from harness.datasets import load
-
     return {example.question.id: example.gold for example in load(plan.config.dataset, None).examples}
 
 

@@ -13,16 +13,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from harness.config import presets, registry
+from harness.config import presets, registry, sweep
+from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.config.schema import DatasetConfig
-from harness.config.sweep import words
 from harness.engine.numbers_from_rows import Key, arrange, key
 from harness.engine.rows_in_turn import Lost
 from harness.errors import ConfigError, UserError, raise_all
 
 if TYPE_CHECKING:
-    from harness.config.layers import Choices
     from harness.engine.plan import Plan
 
 
@@ -64,8 +63,6 @@ def _rows(
     swept: Mapping[str, Sequence[Any]],
     note: Callable[[str], None],
 ) -> list[Choices]:
-    from harness.config import sweep
-
     suite = shared.suite
     axes = dict(swept)
     if suite is not None:
@@ -179,7 +176,7 @@ def plan_all(choices: Sequence[Choices], note: Callable[[str], None], elsewhere:
     wrong: list[tuple[str, str]] = []
     absent: list[tuple[str, str]] = []
     for row in choices:
-        name = f"{' '.join(filter(None, [row.method, words(row.point)]))} on {row.dataset}"
+        name = f"{' '.join(filter(None, [row.method, sweep.words(row.point)]))} on {row.dataset}"
         try:
             planned.plans.append(plan_choices(row, elsewhere))
         except UserError as e:

@@ -17,10 +17,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness import scorers
 from harness.config.schema import DatasetConfig
 from harness.datasets.answer_prefix import final
-from harness.scorers import ScoreSheet
-from harness.storage.failures import SCORING, STOPS, failure, unscored
+from harness.storage.failures import SCORING, STOPS, failure, lacks_only_scores
 from harness.storage.run_schema import COUNTS, JUDGES, LOGGED, MISSING, PREFIX
 from harness.types import Gold, Shown
 
@@ -41,8 +41,6 @@ def judge(dataset: DatasetConfig, reply: str, shown: Sequence[Shown], gold: Gold
 
     Raises what harness.scorers.score_record raises.
     """
-    from harness import scorers
-
     notes: dict[str, Any] = {}
     text = reply
     if dataset.answer_prefix is not None:
@@ -63,8 +61,6 @@ def unanswered(dataset: DatasetConfig, gold: Gold) -> Verdict:
 
     So a corpus score counts it like an empty reply.
     """
-    from harness import scorers
-
     counting = [name for name in dataset.scorers if scorers.lookup(name).counts]
     try:
         sheet = scorers.score_record(counting, "", (), gold)
@@ -75,7 +71,7 @@ def unanswered(dataset: DatasetConfig, gold: Gold) -> Verdict:
     return Verdict(zeros(dataset, gold), _counts(sheet))
 
 
-def _counts(sheet: ScoreSheet) -> dict[str, Any]:
+def _counts(sheet: scorers.ScoreSheet) -> dict[str, Any]:
     return {COUNTS: sheet.counts} if sheet.counts else {}
 
 
@@ -91,8 +87,6 @@ def zeros(dataset: DatasetConfig, gold: Gold) -> dict[str, float]:
 
 def applies(name: str, gold: Gold) -> bool:
     """Whether scorer `name` counts a question with these gold answers; see `zeros`. Raises as it does."""
-    from harness import scorers
-
     try:
         return name in scorers.score_record([name], "", (), gold).scores
     except STOPS:
@@ -113,7 +107,7 @@ def scored_record(row: dict[str, Any], dataset: DatasetConfig, gold: Gold) -> di
     an answer that was scored before, the error is raised and nothing changes: its old scores are better than none.
     """
     error = row["error"]
-    if error is not None and not unscored(error):
+    if error is not None and not lacks_only_scores(error):
         return _scored(row, unanswered(dataset, gold), error)
     try:
         verdict = judge(dataset, row["prediction"], [shown_of(s) for s in row["shown"]], gold)

@@ -25,7 +25,7 @@ from harness.models import LanguageModel, MeteredModel, Sampling
 from harness.parallel.in_flight import map_together
 from harness.parallel.scheduler import Claims, current
 from harness.stats.rng import derived_seed
-from harness.storage.index_cache import Parts
+from harness.storage.index_cache import Parts, Shared, cache_root
 from harness.storage.reply_cache import Replies
 from harness.types import Question
 
@@ -130,9 +130,6 @@ class Models:
         """Replies that earlier runs were given by the model of `role`, None unless they are asked for."""
         if self._plan.config.cache is None:
             return None
-        from harness.storage.index_cache import cache_root
-        from harness.storage.reply_cache import Replies
-
         return Replies(cache_root(), self._plan.models[role].name, self.model(role).identity)
 
     def sampling(self, role: str, question: Question) -> Sampling | None:
@@ -269,8 +266,6 @@ class EngineTools:
         if self._scope is None:
             raise LookupError("tools.share stores parts of indexes; it cannot be used while answering")
         self._allow(role)
-        from harness.storage.index_cache import Shared
-
         shared = Shared(name, role, needs)
         return self._scope.parts.share(shared, lambda: self._alone(f"share {name}", fn), self.meter)
 

@@ -40,6 +40,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
+import yaml
+
 from harness.config.schema import canonical
 from harness.engine.record_texts import without_texts
 from harness.errors import DataError, UserError
@@ -169,7 +171,7 @@ def digest(text: str | bytes) -> str:
     return hashlib.sha256(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def answered(row: Mapping[str, Any]) -> list[Any]:
+def answer_of(row: Mapping[str, Any]) -> list[Any]:
     """A record's answer: its text, or that it failed, and what was shown for it, by place."""
     keys = ("document_id", "start", "end", "sources")
     places = [[piece.get(key) for key in keys] for piece in row["shown"]]
@@ -178,7 +180,7 @@ def answered(row: Mapping[str, Any]) -> list[Any]:
 
 def answer_digest(row: Mapping[str, Any]) -> str:
     """What identifies a record's answer and the texts that were shown in its search and to the reader."""
-    return digest(canonical([*answered(row), [_text_hash(piece) for piece in pieces(row)]]))
+    return digest(canonical([*answer_of(row), [_text_hash(piece) for piece in pieces(row)]]))
 
 
 def _text_hash(piece: Mapping[str, Any]) -> str | None:
@@ -272,8 +274,6 @@ def _entry(run: StoredRun, rows: _Rows) -> tuple[dict[str, Any], str]:
 
 def _files(run: StoredRun, rows: _Rows) -> dict[str, bytes]:
     """The files of a run but its records."""
-    import yaml
-
     texts = run.texts(run.whole_records)
     described = {"config": run.config, "origins": run.origins}
     files = {

@@ -28,10 +28,11 @@ from harness.config import registry
 from harness.config.schema import DatasetConfig
 from harness.config.validation import dataset_of_run
 from harness.config.yaml_tree import flatten
+from harness.datasets import load
 from harness.engine.record_texts import gold_of
 from harness.engine.scoring import SCORING_NOTES, scored_record
 from harness.errors import UserError
-from harness.exchange.bundle import Bundle, answer_digest, answered, opened, table, texts_digest
+from harness.exchange.bundle import Bundle, answer_digest, answer_of, opened, table, texts_digest
 from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
 from harness.storage.run_folder import ByQuestion, StoredRun, numbers_of, numbers_of_record
@@ -144,8 +145,6 @@ class _Check:
         known: dict[str, Gold] = {}
         if data is None or all(self.questions.values()):
             return known
-        from harness.datasets import load
-
         raw = self.run.config["dataset"]
         if foreign := [target for target in registry.code_named(raw) if not registry.trusted(target)]:
             raise UserError(f"{self.place} reads its rows by code ('{foreign[0]}') that is not part of this program")
@@ -334,7 +333,7 @@ def _against(bundle: Bundle, run: StoredRun, report: Report) -> None:
             report.notes.append(f"{place}: question '{question}' is not in the bundle")
             continue
         other = rows[question]
-        if answered(row) != answered(other):
+        if answer_of(row) != answer_of(other):
             told = f"{row['prediction'][:60]!r} here, {other['prediction'][:60]!r} in the bundle"
             report.differences.append(Difference("other answers", place, question, told))
             continue

@@ -193,8 +193,8 @@ class EndpointModel(LanguageModel):
         """Tokens of one user turn's frame, BOS included; endpoint_tokens.ALLOWANCE where no template tells."""
         return self.tokens.turn
 
-    def system_tokens(self, text: str) -> int:
-        """Tokens of the text and of a turn's frame, which a template's may be shorter than."""
+    def system_turn_tokens(self, text: str) -> int:
+        """Tokens of the text and of a user turn's frame; a system turn's own frame is unknown and may be shorter."""
         return self.turn_tokens() + self.count(text)
 
     def remember_first_prompt(self, role: str, messages: list[dict[str, str]]) -> None:

@@ -15,15 +15,14 @@
 The wait before try n + 1 is 0.5 * 2^n seconds, at most 30, half of it drawn at random so that questions in flight do
 not come back together; a server that says how long to wait (Retry-After) is taken at its word, by all requests alike,
 for 300 seconds a wish and an hour a run.
-Nothing here prints, and no message holds the key: KeyMask removes it from what a server says. `timeout` bounds a whole
-try (endpoint_wire.py).
+Nothing here prints, and no message holds the key: api_key_mask.py removes it from what a server says. `timeout` bounds
+a whole try (endpoint_wire.py).
 """
 
 from __future__ import annotations
 
 import contextlib
 import email.utils
-import html
 import json
 import random
 import re
@@ -36,6 +35,7 @@ from typing import Any
 import httpcore2
 
 from harness.errors import CannotRun, RequestFailed
+from harness.llm.api_key_mask import key_mask
 from harness.llm.endpoint_wire import Connections
 from harness.parallel.scheduler import current
 from harness.storage.limits import nesting_problem
@@ -50,10 +50,6 @@ _SAID = 300  # characters of a server's own words in a message
 _NAMES = 10  # models of a server that a message lists
 _SILENT = "nothing came back"
 _SLICE = 0.1  # seconds between two looks whether the run ends
-_SHORTEST = 8  # a shorter key would mask words
-_RANDOM = 24  # characters of a key that is no word, even without a digit
-# What may break a key over lines: white space, control and invisible characters, and line ends spelt as escapes.
-_BREAK = r"(?:\\{1,16}[nrt]|[\s\x00-\x1f\x7f-\xa0\xad\u200b-\u200f\u2028-\u202e\u2060\ufeff])*"
 
 
 class _Retryable(Exception):
@@ -97,46 +93,6 @@ class Tries:
         return max(self.made - 1, 0)
 
 
-class KeyMask:
-    """Replaces `key` by "[key]" in a text; without a key, or with one too short to be a secret, it changes nothing.
-
-    A server that echoes headers may wrap, fold or escape them, whole or in part: "SK-VERY%2ESE\\nCRET" is found too. A
-    server that wants to publish a key has it anyway, so nothing is done about a key in base64 or back to front.
-    """
-
-    def __init__(self, key: str | None) -> None:
-        self._key = key if key and len(key) >= _SHORTEST else ""
-        # Servers that need no key are given a word ("not-needed"); a reply may well hold that one in another form.
-        no_word = len(self._key) >= _RANDOM or any(c.isdigit() for c in self._key)
-        pattern = _BREAK.join(map(_spelt, self._key)) if no_word else re.escape(self._key)
-        self._pattern = re.compile(pattern, re.IGNORECASE if no_word else 0)
-
-    def __call__(self, text: str) -> str:
-        """`text` without the key."""
-        return self._pattern.sub("[key]", text) if self._key else text
-
-
-def _in_url(sign: str) -> str:
-    """A pattern for one character or its escape in a URL, also in a URL in a URL."""
-    return rf"(?:{re.escape(sign)}|%(?:25){{0,3}}{ord(sign):02x})"
-
-
-_SLASHES, _AND, _HASH, _END = rf"(?:{_in_url(chr(92))}){{1,16}}", *map(_in_url, "&#;")
-
-
-def _spelt(sign: str) -> str:
-    """A pattern for one character: itself, or escaped for a URL, for JSON or for HTML, and these for a URL again."""
-    code = ord(sign)
-    ways = [
-        rf"{_SLASHES}(?:u00|x){code:02x}",
-        rf"{_AND}{_HASH}(?:x0{{0,4}}{code:x}|0{{0,4}}{code}){_END}",
-    ]
-    if not sign.isalnum():  # behind a backslash a letter may be another character
-        named = html.escape(sign)
-        ways += [_SLASHES + _in_url(sign), *([_AND + named[1:-1] + _END] if named != sign else [])]
-    return f"(?:{'|'.join([_in_url(sign), *ways])})"
-
-
 @dataclass
 class Server:
     """One server for requests of any number of threads. key_env: the variable that holds the key, for messages."""
@@ -148,7 +104,7 @@ class Server:
 
     def __post_init__(self) -> None:
         self._connections = Connections(self.base_url)
-        self.mask_key = KeyMask(self.key)
+        self.mask_key = key_mask(self.key)
         self._lock = threading.Lock()
         self._closed_until = 0.0  # what a 429 says holds for every thread
         self._obeyed = 0.0  # seconds that the server was left alone at its wish

@@ -65,7 +65,7 @@ class Arena:
                 if self.limit is None or start + tokens <= self.limit:
                     self._shorten(n, tokens)
                     return start
-                self._evict_one(tokens)
+                self._release_one(tokens)
 
     def extend(self, end: int, tokens: int) -> bool:
         """Reserve the `tokens` positions from `end` on, if they are free."""
@@ -140,7 +140,8 @@ class Arena:
                     best = slot, same
         return best
 
-    def _evict_one(self, tokens: int) -> None:
+    def _release_one(self, tokens: int) -> None:
+        """Drop the oldest of the contexts that ended, else move the one that waits longest to the host's memory."""
         if self._kept:
             self._kept.popitem(last=False)
             return

@@ -18,6 +18,8 @@ from harness.errors import CannotRun, Missing
 from harness.llm import families, gguf, tokenizer_files
 from harness.llm.adapters import Base, adapter_folder, check
 from harness.llm.model_facts import ModelFacts
+from harness.llm.template import bounded, no_system, system_pieces
+from harness.llm.template import named as called
 from harness.llm.thinking import thinking_room
 from harness.storage.file_hash import hash_named
 from harness.storage.hub import MODELS, Kind, download, resolve
@@ -310,8 +312,6 @@ def system_problem(config: ModelConfig) -> str | None:
     from jinja2 import TemplateError
 
     from harness.llm.fast_tokenizer import chat_template, compiled
-    from harness.llm.template import bounded, no_system, system_pieces
-    from harness.llm.template import named as called
 
     if config.template == "none":
         return str(no_system(config.name))

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.config.schema import ModelConfig, Thinking
@@ -227,15 +228,13 @@ class ScriptedModel(LanguageModel):
         """[user] and [reply]."""
         return 2
 
-    def system_tokens(self, text: str) -> int:
+    def system_turn_tokens(self, text: str) -> int:
         """[system] and the text."""
         return 1 + self.count(text)
 
 
 def read_script(config: ModelConfig) -> Script:
     """Read and check the YAML table. Raises CannotRun."""
-    import yaml
-
     if not config.script:
         raise CannotRun(
             "a scripted model needs --set model.script=FILE, a YAML file such as `replies: [{reply: Paris}]`"

@@ -167,7 +167,7 @@ class Guard:
         ]
         self._strings.setdefault(text, set())
         for ids in (own, *around, *whole):
-            self._strings[text].update(self._cut(ids, place) for place in self._places_of(ids, text))
+            self._strings[text].update(self._cut(ids, place) for place in self._occurrences(ids, text))
 
     # -- tokens as text --------------------------------------------------------------------------------------------
 
@@ -192,7 +192,8 @@ class Guard:
         ends = [min(end - place.skip, len(place.marker)) for end in itertools.accumulate(lengths)]
         return tuple(place.marker[a:b] for a, b in itertools.pairwise([0, *ends]))
 
-    def _places_of(self, ids: Sequence[int], marker: str) -> Iterator[_MarkerTokens]:
+    def _occurrences(self, ids: Sequence[int], marker: str) -> Iterator[_MarkerTokens]:
+        """Where the tokens' text is `marker`, however they cut it."""
         text = self._surface_text(ids)
         at = text.find(marker)
         if at < 0:
@@ -214,7 +215,7 @@ class Guard:
         if not self.single.isdisjoint(ids):
             out = [_MarkerTokens(i, i + 1, 0, "") for i, token in enumerate(ids) if token in self.single]
         for marker, cuts in self._strings.items():
-            out += [place for place in self._places_of(ids, marker) if self._cut(ids, place) in cuts]
+            out += [place for place in self._occurrences(ids, marker) if self._cut(ids, place) in cuts]
         return sorted(out)
 
     # -- what is done about it ---------------------------------------------------------------------------------------

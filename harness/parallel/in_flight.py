@@ -70,7 +70,7 @@ class _Map(Generic[T, R]):
                 return None
             n, self._begun = self._begun, self._begun + 1
             if self._begun < len(self._items):
-                self.others += self._scheduler.start_if_free(self.work, self._lower)
+                self.others += self._scheduler.start_thread_if_free(self.work, self._lower)
         return n
 
     def _lower(self) -> None:
@@ -136,7 +136,7 @@ def in_flight(
         return error is None
 
     try:
-        scheduler.start(*[work] * min(places, len(examples)))
+        scheduler.start_threads(*[work] * min(places, len(examples)))
         if all(take(block=True) for _ in examples):
             scheduler.wait()
             return

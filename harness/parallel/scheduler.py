@@ -5,7 +5,7 @@
     map item 2 ──method code──┘ forward pass
 
     scheduler = Scheduler(4)                   at most 4 threads work at once; each holds a place
-    scheduler.start(work, work)           members: each work() has its own thread, which first waits for a place
+    scheduler.start_threads(work, work)   members: each work() has its own thread, which first waits for a place
     current()                             the Scheduler of the calling thread, None outside of one
     scheduler.do(lane, ask)               lane.run([ask, ...]) with asks of other members; the result of this ask
     scheduler.call(fn)                    fn() in the thread that runs the passes
@@ -136,14 +136,14 @@ class Scheduler:
 
     # -- members ---------------------------------------------------------------------------------------------------
 
-    def start(self, *works: Callable[[], None]) -> None:
+    def start_threads(self, *works: Callable[[], None]) -> None:
         """Run each work() in a member's thread as soon as there is a place. It must not raise but Stopped."""
         with self._lock:
             for work in works:
                 self._begin(work, reserved=self._held < self.places)
 
-    def start_if_free(self, work: Callable[[], None], ended: Callable[[], None]) -> bool:
-        """The same as `start`, unless every place is taken; returns whether it began. Never waits.
+    def start_thread_if_free(self, work: Callable[[], None], ended: Callable[[], None]) -> bool:
+        """The same as `start_threads`, unless every place is taken; returns whether it began. Never waits.
 
         ended() is called when the member ends, even if the run ended before its work began.
         """

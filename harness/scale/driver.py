@@ -29,7 +29,7 @@ from harness.errors import HarnessError, RunLocked
 from harness.scale.merge import merge
 from harness.scale.shard import RecordFollower, partition
 from harness.scale.worker import Done, Order, raised
-from harness.storage.failures import answered
+from harness.storage.failures import has_answer
 from harness.storage.files import read_lines, touch
 from harness.storage.lock import FolderLock
 from harness.storage.part_files import TRIES, part_name
@@ -160,7 +160,7 @@ class Driver:
             self._merged(row)
         recorded: dict[str, dict[str, Any]] = {}
         for record in read_lines(row.folder / RECORDS, "question_id"):
-            if answered(record) or not self._retry:
+            if has_answer(record) or not self._retry:
                 recorded[record["question_id"]] = record
         left = [example for example in asked if example.question.id not in recorded]
         place = {example.question.id: n for n, example in enumerate(left)}

@@ -23,19 +23,19 @@ from pathlib import Path
 from typing import IO, Any
 
 from harness.errors import UserError
-from harness.storage.failures import answered
+from harness.storage.failures import has_answer
 from harness.storage.files import indexed_lines, json_line, no_link, read_lines, replacing, tidy, write_atomic
 from harness.storage.kept_requests import REQUESTS
 from harness.storage.lock import FolderLock
 from harness.storage.packed_lines import read_packed
 from harness.storage.part_files import ORDER, order_of, part_name, parts_in
 from harness.storage.run_folder import (
-    ANSWERED,
     DOCUMENTS,
     MANIFEST,
     RECORDS,
     RUN,
     SUMMARY,
+    UNSCORED,
     check_plain,
     numbers_of,
     read_json,
@@ -246,14 +246,14 @@ class _Merge:
         """Gather the answers that no shard scored; the next start scores them. Returns how many there are."""
         rows: dict[str, dict[str, Any]] = {}
         for part in self.parts:
-            for row in read_lines(self.folder / part_name(ANSWERED, part), "question_id"):
+            for row in read_lines(self.folder / part_name(UNSCORED, part), "question_id"):
                 record = self.records.get(row["question_id"])
-                if record is None or (record[0] == 0 and answered(row)):
+                if record is None or (record[0] == 0 and has_answer(row)):
                     rows[row["question_id"]] = row
         if rows:
-            write_atomic(self.folder / ANSWERED, b"".join(map(json_line, rows.values())))
+            write_atomic(self.folder / UNSCORED, b"".join(map(json_line, rows.values())))
         else:
-            (self.folder / ANSWERED).unlink(missing_ok=True)
+            (self.folder / UNSCORED).unlink(missing_ok=True)
         return len(rows)
 
     def _write(self, name: str, value: dict[str, Any]) -> None:
@@ -267,7 +267,7 @@ class _Merge:
     def _remove(self, whole: bool) -> None:
         """Remove the shards' files; their records last, and the order only if no question is left."""
         with ThreadPoolExecutor(_REMOVERS) as pool:
-            for name in (MANIFEST, SUMMARY, ANSWERED, REQUESTS, TEXTS, DOCUMENTS, RECORDS):
+            for name in (MANIFEST, SUMMARY, UNSCORED, REQUESTS, TEXTS, DOCUMENTS, RECORDS):
                 paths = [self.folder / part_name(name, number) for number in self.numbers]
                 list(pool.map(lambda path: path.unlink(missing_ok=True), paths))  # raises what a thread raised
         if whole:
@@ -278,7 +278,7 @@ _WORTH = {"failed": 0, "hit": 1, "built": 2}
 
 
 def _rank(row: dict[str, Any]) -> int:
-    return 2 if row["error"] is None else int(answered(row))
+    return 2 if row["error"] is None else int(has_answer(row))
 
 
 def _key(row: dict[str, Any]) -> str:

@@ -28,14 +28,14 @@ _FRAME = re.compile(r'^  File "([^"]+)", line (\d+)', re.MULTILINE)
 _NO_MEMORY = "can't allocate memory"  # torch's allocator for the main memory
 
 
-def unscored(error: Mapping[str, str] | None) -> bool:
-    """Whether a record's error is that of a scorer, so that the answer needs no model to be scored again."""
+def lacks_only_scores(error: Mapping[str, str] | None) -> bool:
+    """Whether a question with this error was answered: a scorer failed, or had not begun, and no model is needed."""
     return error is not None and error.get("stage") == SCORING["stage"]
 
 
-def answered(row: Mapping[str, Any]) -> bool:
+def has_answer(row: Mapping[str, Any]) -> bool:
     """Whether a record holds an answer, scored or not."""
-    return row["error"] is None or unscored(row["error"])
+    return row["error"] is None or lacks_only_scores(row["error"])
 
 
 class Failed(Exception):

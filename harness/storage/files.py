@@ -3,7 +3,7 @@
 write_atomic(path, data)     a temporary file beside it, fsync, rename: the old content or the new, never half
 append_line(fd, path, data)  one line, fsync; a failed write is cut off again
 read_lines(path, field)      every line of a JSON-lines file; a torn last line is left out, any other is an error
-repair(path, field)          cut a torn last line off, and say so
+cut_torn_line(path, field)   cut a torn last line off, and say so
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harness.errors import DataError, SaveError
 from harness.storage.untrusted import as_object, plain
 
 if TYPE_CHECKING:
-    from harness.storage.run_schema import Misshapen, Shape
+    from harness.storage.run_schema import Shape
 
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -149,18 +149,14 @@ def json_line(value: Any) -> bytes:
         return json.dumps(value, allow_nan=False).encode() + b"\n"
 
 
-def _parse(line: bytes, field: str, shape: Shape | None = None) -> tuple[dict[str, Any] | Misshapen | None, str]:
-    """Return the line's object, or None and the problem; Misshapen if only one value is wrong."""
+def _parse(line: bytes, field: str, shape: Shape | None = None) -> tuple[dict[str, Any] | None, str]:
+    """Return the line's object, or None and the problem. Raises Misshapen where only one value is wrong."""
     if shape is not None:
-        from harness.storage.run_schema import Misshapen
-
         try:
             return shape.read(line), ""
-        except Misshapen as error:
-            if error.key not in ("", field):
-                return error, ""
-        except ValueError:
-            pass
+        except ValueError as error:
+            if getattr(error, "key", "") not in ("", field):
+                raise
     try:
         value = as_object(line)
     except ValueError as error:
@@ -210,9 +206,11 @@ def indexed_lines(
             raise DataError(path.name, bad[0], None, f"{bad[1]} in {path.parent}; delete that line, then run again")
         if wanted is not None and not wanted(line):
             continue
-        value, problem = _parse(line, field, shape)
-        if isinstance(value, Exception):
-            raise DataError(path, number, getattr(value, "key", None), f"{value}; such a record cannot be used")
+        try:
+            value, problem = _parse(line, field, shape)
+        except ValueError as error:
+            why = f"{error}; such a record cannot be used"
+            raise DataError(path, number, getattr(error, "key", None), why) from None
         if value is None:
             bad = (number, problem)
         else:
@@ -221,8 +219,8 @@ def indexed_lines(
         notes.append(f"{path.name}: the last line (line {bad[0]}) is torn and left out")
 
 
-def repair(path: Path, field: str) -> str | None:
-    """Cut a torn last line off `path` and return a sentence about it; None when the file was whole.
+def cut_torn_line(path: Path, field: str) -> str | None:
+    """Cut a torn last line off `path`, or end a whole one, and return a sentence; None where nothing was torn.
 
     Raises DataError for a bad line before the last, and SaveError when the file cannot be changed.
     """

@@ -2,7 +2,7 @@
 
 append_packed(fd, path, rows)          one member, on disk when it returns; a failed write is cut off again
 read_packed(path, field, notes)        every object; a torn last member is left out and reported in `notes`
-repair_packed(path)                    cut a torn last member off, and report it
+cut_torn_member(path)                  cut a torn last member off, and report it
 
 A member is handed on only after its checksum fits. The member at the end may be torn: it stops early, or what follows
 its start is no gzip data and no further member comes. Any other damage raises DataError.
@@ -56,7 +56,7 @@ def read_packed(path: Path, field: str, notes: list[str] | None = None) -> Itera
                 notes.append(f"{path.name}: the last part is torn and left out")
 
 
-def repair_packed(path: Path) -> str | None:
+def cut_torn_member(path: Path) -> str | None:
     """Cut a torn last member off `path` and return a sentence about it; None when the file was whole or is missing.
 
     Raises DataError for other damage, SaveError when the file cannot be changed.

@@ -14,18 +14,15 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.errors import UserError
 from harness.storage.files import tidy, touch
 from harness.storage.lock import FolderLock
 from harness.storage.part_files import check_no_parts
-from harness.storage.paths import copied_root
+from harness.storage.remote_runs import Remote
 from harness.storage.run_folder import RUN, SUMMARY, check_plain
 from harness.types import Example
-
-if TYPE_CHECKING:
-    from harness.storage.remote_runs import Remote
 
 
 class RunPlace:
@@ -55,10 +52,7 @@ class RunPlace:
         self.begun()
         touch(self.folder)
         stack.enter_context(FolderLock(self.folder))
-        if copied_root(self.folder) is not None:
-            from harness.storage.remote_runs import Remote
-
-            self._remote = Remote.claim(self.folder)
+        self._remote = Remote.claim(self.folder)
         self.fresh = not self.begun()
         check_plain(self.folder)
         check_no_parts(self.folder)

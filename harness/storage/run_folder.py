@@ -22,43 +22,27 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 from harness.errors import DataError, UserError
+from harness.storage import run_schema
 from harness.storage.files import indexed_lines, read_lines
 from harness.storage.kept_requests import REQUESTS, read_requests
 from harness.storage.part_files import ORDER, part_name, parts_in
+from harness.storage.run_schema import RECORD, Shape
 from harness.storage.shown_texts import TEXTS, lost_texts, pointers, read_texts
 from harness.storage.untrusted import as_object, parse_yaml, plain, read_plain
 
-if TYPE_CHECKING:
-    from harness.storage.run_schema import Shape
-
-
 T = TypeVar("T")
-RECORDS, DOCUMENTS, ANSWERED, RUN, MANIFEST, SUMMARY, LOCK = (
-    "records.jsonl",
-    "documents.jsonl",
-    "answered.jsonl",
-    "run.yaml",
-    "manifest.json",
-    "summary.json",
-    "lock",
-)
+RECORDS, DOCUMENTS, UNSCORED = "records.jsonl", "documents.jsonl", "answered.jsonl"
+RUN, MANIFEST, SUMMARY, LOCK = "run.yaml", "manifest.json", "summary.json", "lock"
 
 Hold = Literal["all", "numbers", "nothing"]
 """How much of its records a run holds in memory: all, what a table counts (no texts), or nothing (StreamedRecords)."""
 
-_TEXT_KEYS = {
-    "question",
-    "options",
-    "gold",
-    "document_characters",
-    "prediction",
-    "shown",
-    "steps",
-}  # no table reads these
-_STEP_KEYS = {"shown", "scores", "flops", "probe_flops", "answer", "answer_flops"}  # nor these
+# No table reads these keys of a record and of its steps.
+_TEXT_KEYS = {"question", "options", "gold", "document_characters", "prediction", "shown", "steps"}
+_STEP_KEYS = {"shown", "scores", "flops", "probe_flops", "answer", "answer_flops"}
 _TOLD = {"tokens_in", "tokens_out", "seconds"}  # costs that are unknown where a usage lacks them
 
 _Texts = dict[str, list[str]]  # question -> checksums of the long texts that its last record points to
@@ -130,9 +114,7 @@ class StreamedRecords(Sequence[dict[str, Any]]):
     """
 
     def __init__(self, path: Path, notes: list[str] | None = None, texts: _Texts | None = None) -> None:
-        from harness.storage.run_schema import RECORD
-
-        self.path, self._shape = path, RECORD
+        self.path = path
         self.places: dict[str, tuple[int, int]] = {}
         for at, size, row in indexed_lines(path, "question_id", notes, RECORD):
             self.places[row["question_id"]] = at, size
@@ -165,7 +147,7 @@ class StreamedRecords(Sequence[dict[str, Any]]):
                 at, size = self.places[question_id]
                 file.seek(at)
                 try:
-                    row = self._shape.read(file.read(size))
+                    row = RECORD.read(file.read(size))
                 except ValueError:
                     row = {}
                 if row.get("question_id") != question_id:
@@ -215,7 +197,6 @@ def read_run(folder: Path, *, hold: Hold = "all") -> StoredRun:
     Raises UserError when it is no run folder, DataError when a file in it is damaged. A summary or manifest that is not
     written yet is {}. If a question has several records, the last one counts.
     """
-    from harness.storage.run_schema import RECORD
 
     def records(path: Path, notes: list[str], texts: _Texts) -> Sequence[dict[str, Any]]:
         if hold == "nothing":
@@ -255,16 +236,12 @@ def read_question(folder: Path, question_id: str) -> StoredRun:
         texts.update((question_id, pointers(row)) for row in found)
         return found
 
-    from harness.storage.run_schema import RECORD
-
     run = _read(folder, records)
     return run if run.records else read_run(folder)
 
 
 def _read(folder: Path, records: Callable[[Path, list[str], _Texts], Sequence[dict[str, Any]]]) -> StoredRun:
     """The run folder with what `records` reads of its records.jsonl."""
-    from harness.storage import run_schema
-
     if not (folder / RUN).is_file():
         raise UserError(f"{folder} is not a run folder: it has no {RUN}.")
     check_plain(folder)
@@ -308,7 +285,7 @@ def check_plain(folder: Path, part: int | None = None) -> None:
 
     part: look at the files of this part and the merged ones alone, not at those of all parts.
     """
-    own = (MANIFEST, RECORDS, ANSWERED, DOCUMENTS, SUMMARY, TEXTS, REQUESTS)
+    own = (MANIFEST, RECORDS, UNSCORED, DOCUMENTS, SUMMARY, TEXTS, REQUESTS)
     parts = [part_name(name, n) for n in (parts_in(folder) if part is None else [part]) for name in own]
     for path in (folder / name for name in (RUN, ORDER, *own, *parts)):
         if path.is_symlink() or (path.exists() and not path.is_file()):
@@ -319,10 +296,7 @@ def run_yaml(folder: Path) -> dict[str, Any]:
     """What run.yaml holds. Raises DataError for a damaged one."""
     import yaml
 
-    from harness.storage import run_schema
-
     path = folder / RUN
-
     try:
         value = parse_yaml(read_plain(path))
     except OSError as error:

@@ -22,22 +22,22 @@ from types import TracebackType
 from typing import Any, Self
 
 from harness.errors import SaveError, UserError
-from harness.storage.failures import answered
+from harness.storage.failures import has_answer
 from harness.storage.files import (
     append_line,
+    cut_torn_line,
     identity,
     json_line,
     no_link,
     read_lines,
-    repair,
     save_error,
     write_atomic,
 )
 from harness.storage.kept_requests import REQUESTS, without
-from harness.storage.packed_lines import append_packed, read_packed, repair_packed
+from harness.storage.packed_lines import append_packed, cut_torn_member, read_packed
 from harness.storage.paths import without_home
 from harness.storage.place import RunPlace
-from harness.storage.run_folder import ANSWERED, DOCUMENTS, LOCK, MANIFEST, RECORDS, RUN, read_json
+from harness.storage.run_folder import DOCUMENTS, LOCK, MANIFEST, RECORDS, RUN, UNSCORED, read_json
 from harness.storage.shown_texts import TEXTS, lost_texts, pointers
 
 Note = Callable[[str], None]
@@ -55,8 +55,8 @@ class RunStore:
         self._identities = {self._path(LOCK).name: identity(self._path(LOCK))}
         self._records = self._appender(RECORDS)
         self._documents = self._appender(DOCUMENTS)
-        self._answered = self._appender(ANSWERED)
-        self._unscored = {row["question_id"] for row in self.unscored_answers()}  # kept, and not appended yet
+        self._unscored_fd = self._appender(UNSCORED)
+        self._unscored_ids = {row["question_id"] for row in self.unscored_answers()}  # kept, and not appended yet
         self._closed = False
         self._known = {_document_key(row) for row in self.documents()}
         self._packed: dict[str, int] = {}  # the side files are opened at their first write
@@ -73,11 +73,11 @@ class RunStore:
         """
         with ExitStack() as stack:
             place.enter(stack)
-            for name, key in ((RECORDS, "question_id"), (DOCUMENTS, "document_id"), (ANSWERED, "question_id")):
-                if problem := repair(place.path(name), key):
+            for name, key in ((RECORDS, "question_id"), (DOCUMENTS, "document_id"), (UNSCORED, "question_id")):
+                if problem := cut_torn_line(place.path(name), key):
                     note(problem)
             for name in (TEXTS, REQUESTS):
-                if problem := repair_packed(place.path(name)):
+                if problem := cut_torn_member(place.path(name)):
                     note(problem)
             for path in dict.fromkeys([place.folder / MANIFEST, place.path(MANIFEST)]):
                 _same_data(path, fingerprint)
@@ -149,10 +149,10 @@ class RunStore:
         with self._writing:
             append_line(self._records, self._path(RECORDS), json_line(row))
             self.check()
-            self._unscored.discard(row["question_id"])
-            if not self._unscored:
+            self._unscored_ids.discard(row["question_id"])
+            if not self._unscored_ids:
                 with contextlib.suppress(OSError):  # what is left there is recorded, so it counts as nothing
-                    os.ftruncate(self._answered, 0)
+                    os.ftruncate(self._unscored_fd, 0)
 
     def keep_answer(self, row: dict[str, Any]) -> None:
         """Put an answer on disk that is not scored yet: a record without scores. Raises SaveError.
@@ -162,8 +162,8 @@ class RunStore:
         with self._writing:
             if self._closed:
                 return
-            append_line(self._answered, self._path(ANSWERED), json_line(row))
-            self._unscored.add(row["question_id"])
+            append_line(self._unscored_fd, self._path(UNSCORED), json_line(row))
+            self._unscored_ids.add(row["question_id"])
             self.check()
 
     def keep_texts(self, texts: Mapping[str, str]) -> None:
@@ -212,11 +212,11 @@ class RunStore:
 
     def unscored_answers(self) -> list[dict[str, Any]]:
         """Rows that `keep_answer` wrote in a run that was stopped before it scored them."""
-        paths = dict.fromkeys([self.folder / ANSWERED, self._path(ANSWERED)])
+        paths = dict.fromkeys([self.folder / UNSCORED, self._path(UNSCORED)])
         lines = (row for path in paths for row in read_lines(path, "question_id"))
         rows = {row["question_id"]: row for row in lines if self.place.asks(row["question_id"])}
-        done = {row["question_id"]: answered(row) for row in self.records()} if rows else {}
-        return [row for q, row in rows.items() if q not in done or (answered(row) and not done[q])]
+        done = {row["question_id"]: has_answer(row) for row in self.records()} if rows else {}
+        return [row for q, row in rows.items() if q not in done or (has_answer(row) and not done[q])]
 
     def replace(self, rows: Iterable[dict[str, Any]]) -> None:
         """Replace all records by `rows` in one step; later records are appended. Raises SaveError."""
@@ -281,9 +281,9 @@ class RunStore:
 
     def _close(self, keep: bool = True) -> None:
         with self._writing:
-            if not self._closed and not self._unscored and not self._lost():
+            if not self._closed and not self._unscored_ids and not self._lost():
                 with contextlib.suppress(OSError):
-                    self._path(ANSWERED).unlink()
+                    self._path(UNSCORED).unlink()
             self._closed = True
             with self._stack:  # the lock goes last
                 self.place.leave(keep)

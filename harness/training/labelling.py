@@ -30,7 +30,7 @@ from harness.method.hooks import Labelling, TrainingTask
 from harness.models import LanguageModel, MeteredModel
 from harness.parallel.in_flight import in_flight
 from harness.parallel.scheduler import Claims
-from harness.storage.files import append_line, json_line, read_lines, repair, write_atomic
+from harness.storage.files import append_line, cut_torn_line, json_line, read_lines, write_atomic
 from harness.training.data import HEAD, Item, begun, to_json
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ def write_labels(
     path.parent.mkdir(parents=True, exist_ok=True)
     if not begun(path, about):
         write_atomic(path, json_line({"id": HEAD, **about}))
-    repair(path, "id")
+    cut_torn_line(path, "id")
     done = {line["id"] for line in read_lines(path, "id")}
     every = list(enumerate(items))
     left = [(n, item) for n, item in every if item[0] not in done]

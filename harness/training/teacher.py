@@ -97,7 +97,7 @@ class Teacher(LanguageModel):
         """Tokens of one user turn's frame."""
         return len(self.begin) + len(self.mid)
 
-    def system_tokens(self, text: str) -> int:
+    def system_turn_tokens(self, text: str) -> int:
         """Tokens that a system turn adds. Raises CannotRun where the chat template has no system role."""
         if self.system is None:
             raise no_system(self.name)

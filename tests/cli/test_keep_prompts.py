@@ -12,7 +12,7 @@ from harness.cost.events import Request
 from harness.errors import DataError
 from harness.llm.endpoint import conversation
 from harness.storage.kept_requests import lines_of, read_requests
-from harness.storage.packed_lines import append_packed, repair_packed
+from harness.storage.packed_lines import append_packed, cut_torn_member
 from harness.storage.run_folder import read_run
 from tests.docs.test_run_folder import SCRIPT
 from tests.llm.endpoints import words
@@ -157,7 +157,7 @@ def test_whole_prompts_of_several_questions_come_from_one_reading(tmp_path):
     assert prompts(tmp_path, "other") == []
     data = (tmp_path / "requests.jsonl.gz").read_bytes()
     (tmp_path / "requests.jsonl.gz").write_bytes(data[:-3])
-    assert repair_packed(tmp_path / "requests.jsonl.gz")
+    assert cut_torn_member(tmp_path / "requests.jsonl.gz")
     assert prompts(tmp_path, "p", "q") == [["a", "ab"]]
 
 

@@ -65,7 +65,7 @@ def side_by_side(jobs):
             found[n] = error
 
     scheduler = Scheduler(len(jobs))
-    scheduler.start(*(lambda n=n, job=job: work(n, job) for n, job in enumerate(jobs)))
+    scheduler.start_threads(*(lambda n=n, job=job: work(n, job) for n, job in enumerate(jobs)))
     scheduler.wait()
     return [found[n] for n in range(len(jobs))]
 

@@ -191,7 +191,7 @@ def test_a_run_that_ends_does_not_wait_for_the_next_try():
                 raise
 
         scheduler = Scheduler(1)
-        scheduler.start(work)
+        scheduler.start_threads(work)
         while not loopback.asked:
             time.sleep(0.005)
         began = time.monotonic()

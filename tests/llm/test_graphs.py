@@ -209,7 +209,7 @@ def test_whole_sessions_write_and_probe_the_same(tiny, fast, tapes):
     for n in range(5):
         work(tiny, n, expected)
     scheduler = Scheduler(5)
-    scheduler.start(*(functools.partial(work, fast, n, found) for n in range(5)))
+    scheduler.start_threads(*(functools.partial(work, fast, n, found) for n in range(5)))
     scheduler.wait()
     assert tapes
     for n in range(5):

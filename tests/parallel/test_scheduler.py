@@ -49,7 +49,7 @@ class Batches:
 
 def together(*works, places=8):
     scheduler = Scheduler(places)
-    scheduler.start(*works)
+    scheduler.start_threads(*works)
     scheduler.wait()
 
 
@@ -216,7 +216,7 @@ def test_stopped_members_end_at_their_next_call():
             ended.append("waits")
             raise
 
-    scheduler.start(endless, waits)
+    scheduler.start_threads(endless, waits)
     held.wait(60)
     time.sleep(0.02)
     scheduler.stop()
@@ -348,7 +348,7 @@ def test_a_stop_before_a_helper_has_begun_still_ends_the_map(monkeypatch):
     scheduler = Scheduler(2)
     stops = threading.Thread(target=stop)
     stops.start()
-    scheduler.start(work)
+    scheduler.start_threads(work)
     waits = threading.Thread(target=scheduler.wait, daemon=True)
     waits.start()
     waits.join(20)
@@ -377,7 +377,7 @@ scheduler = Scheduler(2)
 seen = []
 def work(): seen.append((torch.get_num_threads(), scheduler.do(lane, 0)))
 lane = Lane()
-scheduler.start(work, work)
+scheduler.start_threads(work, work)
 scheduler.wait()
 end = time.monotonic() + 10
 while tasks() > before and time.monotonic() < end:  # threads that were told to end do so a little later
@@ -398,6 +398,6 @@ def test_a_member_may_begin_while_torch_is_being_imported(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))
     done = []
     scheduler = Scheduler(1)
-    scheduler.start(lambda: done.append(1))
+    scheduler.start_threads(lambda: done.append(1))
     scheduler.wait()
     assert done == [1]

@@ -12,8 +12,9 @@ from urllib.parse import quote, unquote
 import pytest
 
 from harness.errors import CannotRun, RequestFailed
+from harness.llm.api_key_mask import key_mask
 from harness.llm.endpoint import Reply, complete
-from harness.llm.endpoint_http import KeyMask, RetryPolicy, Server, Tries
+from harness.llm.endpoint_http import RetryPolicy, Server, Tries
 from harness.llm.endpoint_info import is_loopback
 from tests.security.faulty_server import RESET, FaultyServer, chat, reply
 
@@ -231,7 +232,7 @@ def test_a_key_is_masked_in_every_form():
     forms = [*FORMS.values(), *(partly(seed) for seed in range(1000))]
     forms += [quote(FORMS[name], safe="") for name in ("in JSON of PHP", "in JSON in JSON", "spelt as JSON escapes")]
     forms += [quote("".join(f"&#{ord(c)};" for c in KEY), safe="")]
-    assert [form for form in forms if not KeyMask(KEY)(f"it is {form}").startswith("it is [key]")] == []
+    assert [form for form in forms if not key_mask(KEY)(f"it is {form}").startswith("it is [key]")] == []
 
 
 @pytest.mark.parametrize("form", ["as it is", "in JSON in JSON"])
@@ -253,8 +254,10 @@ def test_an_echoed_key_is_masked_wherever_a_server_says_it(form):
 
 def test_other_texts_are_left_alone():
     text = "The key to secret 0123 is very 456789.\nIt is not needed."
-    assert KeyMask(KEY)(text) == KeyMask(None)(text) == KeyMask("short")(text) == KeyMask("not-needed")(text) == text
-    assert KeyMask("not-needed")("is not-needed") == "is [key]"
+    assert (
+        key_mask(KEY)(text) == key_mask(None)(text) == key_mask("short")(text) == key_mask("not-needed")(text) == text
+    )
+    assert key_mask("not-needed")("is not-needed") == "is [key]"
 
 
 def test_all_waits_of_a_run_have_a_limit():

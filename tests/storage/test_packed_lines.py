@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from harness.errors import DataError, SaveError, UserError
-from harness.storage.packed_lines import append_packed, read_packed, repair_packed
+from harness.storage.packed_lines import append_packed, cut_torn_member, read_packed
 
 ROWS = [[{"key": f"k{n}", "text": f"täxt\u2028 {n} \ud800" * 50}] for n in range(4)]
 
@@ -54,9 +54,9 @@ def test_a_torn_end_is_left_out_and_cut_wherever_it_is_torn(path):
         notes = []
         assert keys(path, notes) == ["k0", "k1", "k2"]
         assert notes == ["side.jsonl.gz: the last part is torn and left out"]
-    assert (repair_packed(path) or "").endswith(f"repaired by cutting {len(whole) - 1 - last} bytes")
+    assert (cut_torn_member(path) or "").endswith(f"repaired by cutting {len(whole) - 1 - last} bytes")
     assert path.read_bytes() == whole[:last]
-    assert repair_packed(path) is None
+    assert cut_torn_member(path) is None
     write(path, ROWS[3])
     assert path.read_bytes() == whole
 
@@ -66,7 +66,7 @@ def test_a_tail_that_is_no_data_is_torn(path, tail):
     whole = path.read_bytes()
     path.write_bytes(whole + tail)
     assert keys(path) == ["k0", "k1", "k2", "k3"]
-    assert repair_packed(path)
+    assert cut_torn_member(path)
     assert path.read_bytes() == whole
 
 
@@ -85,7 +85,7 @@ def test_any_flipped_bit_before_the_last_part_is_named_or_changes_nothing(path):
         except DataError:
             named += 1
             with pytest.raises(UserError):
-                repair_packed(path)
+                cut_torn_member(path)
             assert path.read_bytes() == damaged, "nothing is cut"
         else:  # a bit of a header that says nothing about the content, or that makes a header of the last one
             assert found == [row for rows in ROWS for row in rows][: len(found)]
@@ -121,4 +121,4 @@ def test_a_link_is_not_written_through(path):
     link = path.with_name("link.gz")
     link.symlink_to(path)
     with pytest.raises(SaveError):
-        repair_packed(link)
+        cut_torn_member(link)
