@@ -27,10 +27,10 @@ from harness.parallel.in_flight import in_flight, places_for
 from harness.storage.failures import has_answer
 from harness.storage.paths import masked, without_home
 from harness.storage.place import RunPlace
-from harness.storage.run_folder import MANIFEST, SUMMARY, StoredRun, numbers_of, read_run
+from harness.storage.run_folder import MANIFEST, SUMMARY, StoredRun, read_run
 from harness.storage.run_schema import JUDGES
 from harness.storage.run_store import RunStore
-from harness.storage.summary import KEPT
+from harness.storage.summary import KEPT, numbers_of
 from harness.types import Example
 
 IN_A_ROW = 5
@@ -77,7 +77,10 @@ def judge_run(
     judge no more; what was judged before is then stored.
     """
     stored = read_run(folder)
-    _check(stored, judge)
+    if judge.name in stored.config["dataset"]["scorers"]:
+        raise UserError(f"{folder} has a scorer '{judge.name}'; give the judge another name with --name")
+    if not stored.records:
+        raise UserError(f"{folder} has no answered question yet")
     rows_of = (stored.manifest.get("dataset") or {}).get("fingerprint")
     with RunStore.open(RunPlace(folder), rows_of, progress.note) as store:
         rows = {row["question_id"]: row for row in store.records()}
@@ -96,13 +99,6 @@ def judge_run(
                 work.judged.judgements |= {name: Judgement(name, FAILED) for name in failed}
                 _store(store, stored, rows, judge, work.judged)
     return work.judged
-
-
-def _check(stored: StoredRun, judge: Judge) -> None:
-    if judge.name in stored.config["dataset"]["scorers"]:
-        raise UserError(f"{stored.path} has a scorer '{judge.name}'; give the judge another name with --name")
-    if not stored.records:
-        raise UserError(f"{stored.path} has no answered question yet")
 
 
 def _case(folder: Path, row: Mapping[str, Any], examples: Mapping[str, Example], published: bool) -> Case:

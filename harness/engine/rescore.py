@@ -23,10 +23,10 @@ from harness.scorers import problems, version
 from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
 from harness.storage.place import RunPlace
-from harness.storage.run_folder import MANIFEST, RECORDS, SUMMARY, StoredRun, StreamedRecords, numbers_of, read_run
+from harness.storage.run_folder import MANIFEST, RECORDS, SUMMARY, StoredRun, StreamedRecords, read_run
 from harness.storage.run_schema import LOGGED
 from harness.storage.run_store import RunStore
-from harness.storage.summary import KEPT
+from harness.storage.summary import KEPT, numbers_of
 from harness.types import Gold
 
 

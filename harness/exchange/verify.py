@@ -35,10 +35,10 @@ from harness.errors import UserError
 from harness.exchange.bundle import Bundle, answer_digest, answer_of, opened, table, texts_digest
 from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
-from harness.storage.run_folder import ByQuestion, StoredRun, numbers_of, numbers_of_record
+from harness.storage.run_folder import ByQuestion, StoredRun, numbers_of_record
 from harness.storage.run_schema import JUDGES, LOGGED
 from harness.storage.serialize import plain
-from harness.storage.summary import KEPT
+from harness.storage.summary import KEPT, numbers_of
 from harness.types import Gold
 
 Kind = Literal["file", "other answers", "other texts", "other scoring", "table"]
@@ -91,7 +91,7 @@ def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] 
             report.notes.append("the contents are as exported; the zip around them is of another zlib, or was changed")
         rescored = []
         for place, run in bundle.runs.items():  # digests of 100,000 answers take 40 MB, so they go before the table
-            rescored.append(_rescored(_Check(place, run, bundle.index["runs"].pop(place), report), data))
+            rescored.append(_Check(place, run, bundle.index["runs"].pop(place), report).rescored(data))
         if bundle.lost:
             report.unchecked.append("the table")
             report.notes.append(f"the table is not checked, because {', '.join(bundle.lost)} cannot be read any more")
@@ -111,6 +111,7 @@ class _Check:
         self.others: set[str] = set()
         self.scored: set[str] = set()  # names of scores
         self.judged: set[str] = set()
+        self.numbers: list[dict[str, Any]] = []  # what a table counts of the rescored records
         other_texts = []
         for row in run.records:
             question = row["question_id"]
@@ -137,7 +138,7 @@ class _Check:
         for question in other_texts:
             self._differs("other texts", question, "its question or gold answers are not those that were exported")
 
-    def golds(self, data: str | None) -> dict[str, Gold]:
+    def _golds(self, data: str | None) -> dict[str, Gold]:
         """Gold answers of the rows at `data` by question; none where records hold them all.
 
         Raises UserError, DataError.
@@ -167,7 +168,12 @@ class _Check:
                 self._differs("other texts", question.id, f"the row in {data} is not the one that was exported")
         return known
 
-    def rescored(self, golds: Mapping[str, Gold]) -> Iterator[dict[str, Any]]:
+    def rescored(self, data: str | None) -> StoredRun:
+        """The run with what a table counts of its rescored records; its summary is checked."""
+        _summary(self.place, self.run, self._rows(self._golds(data)), self.report)
+        return replace(self.run, records=self.numbers)
+
+    def _rows(self, golds: Mapping[str, Gold]) -> Iterator[dict[str, Any]]:
         """The records with the scores that they have here; what cannot be scored keeps its scores, with a note."""
         config = self._config()
         names = self._scorers(config.scorers if config is not None else ())
@@ -182,6 +188,7 @@ class _Check:
                 row = self._row(question, row, config, gold)
             elif question in self.others:
                 self._differs("other answers", question, "the answer is not the one that was exported")
+            self.numbers.append(numbers_of_record(row))
             yield row
 
     def _row(self, question: str, row: dict[str, Any], config: DatasetConfig, gold: Gold) -> dict[str, Any]:
@@ -268,29 +275,11 @@ def _told(value: Any) -> str:
     return "missing" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)[:80]
 
 
-def _rescored(check: _Check, data: str | None) -> StoredRun:
-    """The run with what a table counts of its rescored records; its summary is checked."""
-    numbers: list[dict[str, Any]] = []
-    _summary(check.place, check.run, _kept(check.rescored(check.golds(data)), numbers), check.report)
-    return replace(check.run, records=numbers)
-
-
-def _kept(rows: Iterable[dict[str, Any]], numbers: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The rows; what a table counts of them goes to `numbers`."""
-    for row in rows:
-        numbers.append(numbers_of_record(row))
-        yield row
-
-
 def _summary(place: str, run: StoredRun, rescored: Iterable[dict[str, Any]], report: Report) -> None:
     """The counts and scores of the run's summary.json against those of its rescored records."""
     summary, fresh = run.summary, numbers_of(run.config, rescored, run.documents, unique=True)
     here, told = (flatten({k: v for k, v in one.items() if k not in KEPT}) for one in (fresh, summary))
-    for key in dict.fromkeys([*told, *here]):
-        report.numbers += 1
-        if not _equal(told.get(key), here.get(key)):
-            sentence = f"{key} is {_told(told.get(key))}, and {_told(here.get(key))} computed again"
-            report.differences.append(Difference("table", f"{place}/summary.json", None, sentence))
+    _compare(told, here, f"{place}/summary.json", report)
     asked = summary.get("n_asked") or 0
     if summary.get("state") == "finished" and asked > fresh["n_total"]:
         sentence = f"the run is called finished, with {fresh['n_total']} of {asked} questions"
@@ -307,13 +296,17 @@ def _table(bundle: Bundle, rescored: Sequence[StoredRun], report: Report) -> Non
 
     told, here = keyed(bundle.index["table"]), keyed(table(rescored))
     for key in dict.fromkeys([*told, *here]):
-        row, own = told.get(key, {}), here.get(key, {})
-        for column in dict.fromkeys([*row, *own]):
-            before, after = row.get(column), own.get(column)
-            report.numbers += 1
-            if not _equal(before, after):
-                sentence = f"{column} is {_told(before)}, and {_told(after)} computed again"
-                report.differences.append(Difference("table", f"{key[0]}, {key[1]}", None, sentence))
+        _compare(told.get(key, {}), here.get(key, {}), ", ".join(key), report)
+
+
+def _compare(told: Mapping[str, Any], here: Mapping[str, Any], place: str, report: Report) -> None:
+    """Numbers of a bundle against those that were computed again, by name."""
+    for name in dict.fromkeys([*told, *here]):
+        before, after = told.get(name), here.get(name)
+        report.numbers += 1
+        if not _equal(before, after):
+            sentence = f"{name} is {_told(before)}, and {_told(after)} computed again"
+            report.differences.append(Difference("table", place, None, sentence))
 
 
 def _against(bundle: Bundle, run: StoredRun, report: Report) -> None:

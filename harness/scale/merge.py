@@ -37,11 +37,11 @@ from harness.storage.run_folder import (
     SUMMARY,
     UNSCORED,
     check_plain,
-    numbers_of,
     read_json,
     run_yaml,
 )
 from harness.storage.shown_texts import TEXTS
+from harness.storage.summary import numbers_of
 
 _TOGETHER = 200  # texts in one gzip member
 _OWNER = ("question_id", "document_id", "key")  # of a request: a question, or an index

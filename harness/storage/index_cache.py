@@ -235,8 +235,7 @@ class IndexCache:
         files = _files(key, entry)
         self._place(folder, files)
         self.root_identity = identity(self.root)
-        if self._is_shared(folder):
-            self._with_store(lambda store: store.put(self._name(folder), files))
+        self._with_store(folder, lambda store, name: store.put(name, files))
 
     def _place(self, folder: Path, files: Mapping[str, bytes]) -> None:
         """Write the files of an entry, whole or not at all. Raises SaveError."""
@@ -257,35 +256,28 @@ class IndexCache:
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 
-    def _is_shared(self, folder: Path) -> bool:
-        return self.shared is not None and folder.parent.suffix != _PARTS
-
-    def _name(self, folder: Path) -> str:
-        return folder.relative_to(self.root).as_posix()
-
     def _fetch(self, folder: Path) -> None:
         """Copy the entry from the store behind the cache, if it has one."""
-        if not self._is_shared(folder):
-            return
 
-        def fetch(store: ObjectStore) -> None:
+        def fetch(store: ObjectStore, name: str) -> None:
             try:
-                files = store.get(self._name(folder))
+                files = store.get(name)
             except Damaged as error:
                 self.note(f"entry {folder.name[:12]} of {store.url} is damaged ({error}); it is built again")
-                store.drop(self._name(folder))
+                store.drop(name)
                 return
             if files and files.keys() <= _NAMES:
                 with contextlib.suppress(SaveError):  # reported when the index that is built then cannot be kept
                     self._place(folder, files)
 
-        self._with_store(fetch)
+        self._with_store(folder, fetch)
 
-    def _with_store(self, do: Callable[[ObjectStore], None]) -> None:
-        if self.shared is None:
+    def _with_store(self, folder: Path, do: Callable[[ObjectStore, str], None]) -> None:
+        """Call `do` with the store behind the cache and its name of the entry; parts of an index stay here."""
+        if self.shared is None or folder.parent.suffix == _PARTS:
             return
         try:
-            do(self.shared)
+            do(self.shared, folder.relative_to(self.root).as_posix())
         except StoreFailed as error:
             self.note(f"indexes are kept on this machine only: {error}")
             self.shared = None

@@ -40,10 +40,8 @@ def process_start(pid: int) -> str | None:
 def _alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:
+        return error.errno == errno.EPERM  # another user's
     return True
 
 

@@ -31,14 +31,15 @@ from harness.storage.home import home
 from harness.storage.lock import FolderLock, process_start
 from harness.storage.object_store import ObjectStore, StoreFailed, is_url
 from harness.storage.paths import STORE, copied_root
-from harness.storage.untrusted import as_object, plain, read_object, read_plain
+from harness.storage.run_schema import LAYOUT
+from harness.storage.untrusted import as_object, plain, read_plain
 
 EVERY = 30.0  # seconds between two sends
 AWAY = 30.0  # seconds that a run waits at its start and end for a store that fails
 STALE = 300.0  # seconds without a sign of life after which a writer of another machine counts as gone
 _LAYOUT, _APPLIED = "layout.json", ".layout.json"
 _APPENDED = ("records", "documents", "texts", "requests")  # files that only grow, by the beginnings of their names
-Parts = list[list[Any]]  # of a file: [sha256, bytes] of each part, in order
+Parts = list[tuple[str, int]]  # of a file: sha256 and bytes of each part, in order
 
 
 def working_copy(out: str | os.PathLike[str]) -> Path:
@@ -109,27 +110,17 @@ def _bring_file(store: ObjectStore, place: str, path: Path, parts: Parts) -> Non
 
 
 def _layout(store: ObjectStore, place: str) -> dict[str, Any]:
+    """The layout of a run, {} where it has none yet. Raises UserError for one that is none of this program."""
     data = store.read(f"{place}/{_LAYOUT}")
     try:
-        return {} if data is None else _checked(as_object(data))
+        return {} if data is None else LAYOUT.read(data)
     except ValueError as error:
         raise UserError(f"{store.url}/{place}/{_LAYOUT} is damaged ({error}); remove that run.") from None
 
 
-def _checked(layout: dict[str, Any]) -> dict[str, Any]:
-    """The layout itself. Raises ValueError where it is none of this program."""
-    try:
-        kinds = {(type(digest), type(size)) for parts in layout["files"].values() for digest, size in parts}
-        if kinds <= {(str, int)} and float(layout["time"]) >= 0:
-            return layout
-    except (LookupError, TypeError, AttributeError):
-        pass
-    raise ValueError("it lists no files")
-
-
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return read_object(path)
+        return LAYOUT.read(read_plain(path))
     except (OSError, ValueError):
         return {}  # not there, or cut off: the store's own is used
 
@@ -230,7 +221,7 @@ class Remote:
             data = file.read()
         new = hashlib.sha256(data).hexdigest()
         self._store.write(f"{self._place}/parts/{new}", data)
-        parts = [*(parts if grows else []), [new, len(data)]]
+        parts = [*(parts if grows else []), (new, len(data))]
         self._sent[path.name] = (parts, (now[0], start + len(data), now[2]))
         return parts
 
@@ -284,6 +275,6 @@ def _next_number(store: ObjectStore, place: str) -> int:
 
 def _at_work(holder: dict[str, Any], seen: float) -> bool:
     if holder.get("host") == socket.gethostname():  # the folder's lock is held here, so an older writer is gone
-        start: Callable[[int], str | None] = process_start
-        return holder.get("pid") != os.getpid() and start(int(holder.get("pid") or 0)) == holder.get("start")
+        pid = int(holder.get("pid") or 0)
+        return pid != os.getpid() and holder.get("start") == process_start(pid)
     return time.time() - seen < STALE

@@ -17,6 +17,7 @@ read_question(folder, id) -> StoredRun   one record of a large run, without read
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -82,20 +83,16 @@ class StoredRun:
 
     def stream_texts(self, records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
         """The same one after the other: those of a large run may not fit in memory."""
-        try:
+        with _readable(self.path / TEXTS):
             yield from read_texts(self.path, records)
-        except OSError as error:
-            raise _not_read(self.path / TEXTS, error) from None
 
     def requests(self, question_id: str) -> list[dict[str, Any]]:
         """What was sent for a question (--keep-prompts), in order: phase, role, kind, prompt, reply.
 
         Raises DataError for a damaged requests.jsonl.gz.
         """
-        try:
+        with _readable(self.path / REQUESTS):
             return read_requests(self.path, {question_id}).get(question_id, [])
-        except OSError as error:
-            raise _not_read(self.path / REQUESTS, error) from None
 
 
 def find_runs(root: Path) -> list[Path]:
@@ -248,13 +245,11 @@ def _read(folder: Path, records: Callable[[Path, list[str], _Texts], Sequence[di
     run = run_yaml(folder)
     notes: list[str] = []
     texts: _Texts = {}
-    try:
+    with _readable(folder):
         rows = records(folder / RECORDS, notes, texts)
         documents = list(read_lines(folder / DOCUMENTS, "document_id", notes, run_schema.DOCUMENT))
         lost = lost_texts(folder, {pointer for own in texts.values() for pointer in own})
         notes += [lost] if lost else []
-    except OSError as error:
-        raise _not_read(Path(error.filename or folder), error) from None
     return StoredRun(
         path=folder,
         config=run["config"],
@@ -265,19 +260,6 @@ def _read(folder: Path, records: Callable[[Path, list[str], _Texts], Sequence[di
         origins=run.get("origins") or {},
         notes=tuple(notes),
     )
-
-
-def numbers_of(
-    config: Mapping[str, Any],
-    records: Iterable[dict[str, Any]],
-    documents: Iterable[dict[str, Any]],
-    unique: bool = False,
-) -> dict[str, Any]:
-    """The numbers of summary.json; config: of run.yaml; unique: as in harness.storage.summary.summarise."""
-    from harness.storage.summary import summarise
-
-    failed, seed, form = config.get("failed", "zero"), config.get("seed", 0), config["dataset"].get("format", "")
-    return summarise(records, documents, failed=failed, seed=int(seed), form=form, unique=unique)
 
 
 def check_plain(folder: Path, part: int | None = None) -> None:
@@ -298,9 +280,8 @@ def run_yaml(folder: Path) -> dict[str, Any]:
 
     path = folder / RUN
     try:
-        value = parse_yaml(read_plain(path))
-    except OSError as error:
-        raise _not_read(path, error) from None
+        with _readable(path):
+            value = parse_yaml(read_plain(path))
     except (yaml.YAMLError, ValueError) as error:
         raise DataError(path, None, None, f"not valid YAML ({error})") from None
     if not isinstance(value, dict) or not isinstance(value.get("config"), dict):
@@ -317,15 +298,20 @@ def read_json(path: Path, shape: Shape | None = None) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        data = read_plain(path)
+        with _readable(path):
+            data = read_plain(path)
         return as_object(data) if shape is None else shape.read(data)
-    except OSError as error:
-        raise _not_read(path, error) from None
     except ValueError as error:
         key = getattr(error, "key", None)
         problem = "not valid JSON" if key is None else "a wrong value"
         raise DataError(path, None, key, f"{problem} ({error}); {_AGAIN}") from None
 
 
-def _not_read(path: Path, error: OSError) -> DataError:
-    return DataError(path, None, None, f"cannot be read ({error.strerror or error})")
+@contextlib.contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Raise DataError for a file, that at `path` unless the error names another, that cannot be read inside."""
+    try:
+        yield
+    except OSError as error:
+        why = f"cannot be read ({error.strerror or error})"
+        raise DataError(Path(error.filename or path), None, None, why) from None

@@ -1,7 +1,7 @@
 """What the files of a run folder must look like for a reader to use them: names and types of what is read, no more.
 
     RECORD.read(line)       a line as a dict; raises Unreadable (no JSON) or Misshapen (a wrong value)
-    DOCUMENT, MANIFEST, SUMMARY, RUN     the other files
+    DOCUMENT, MANIFEST, SUMMARY, RUN     the other files; LAYOUT: of a run in an object store
 
 Keys that are not named here are kept as they are, so a folder of an older or newer version still loads. A line is
 parsed and checked in one pass, which takes no longer than parsing it with `json`.
@@ -269,6 +269,11 @@ class _Run(_Open):
     origins: NotRequired[dict[str, str] | None]
 
 
+class _Layout(_Open):
+    files: dict[str, list[tuple[str, Count]]]
+    time: Annotated[float, Field(ge=0)]
+
+
 class Shape:
     """One kind of file or line, parsed and checked."""
 
@@ -303,4 +308,5 @@ def _problem(error: ValidationError) -> ValueError:
     return Misshapen(".".join(str(part) for part in first["loc"])[:200], first["msg"][:1].lower() + first["msg"][1:])
 
 
-RECORD, DOCUMENT, MANIFEST, SUMMARY, RUN = map(Shape, (_Record, _Document, _Manifest, _Summary, _Run))
+RECORD, DOCUMENT, MANIFEST, SUMMARY = map(Shape, (_Record, _Document, _Manifest, _Summary))
+RUN, LAYOUT = map(Shape, (_Run, _Layout))

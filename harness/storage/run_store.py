@@ -44,7 +44,10 @@ Note = Callable[[str], None]
 
 
 class RunStore:
-    """The writer of one run folder; holds its lock from `open` to the end of the `with` block."""
+    """The writer of one run folder; holds its lock from `open` to the end of the `with` block.
+
+    Any thread may call keep_answer, keep_texts, keep_requests and add_document; after that end they do nothing.
+    """
 
     def __init__(self, place: RunPlace, stack: ExitStack) -> None:
         self.place, self.folder = place, place.folder
@@ -155,10 +158,7 @@ class RunStore:
                     os.ftruncate(self._unscored_fd, 0)
 
     def keep_answer(self, row: dict[str, Any]) -> None:
-        """Put an answer on disk that is not scored yet: a record without scores. Raises SaveError.
-
-        Any thread may call it; after the end of the `with` block it does nothing.
-        """
+        """Put an answer on disk that is not scored yet: a record without scores. Raises SaveError."""
         with self._writing:
             if self._closed:
                 return
@@ -167,29 +167,20 @@ class RunStore:
             self.check()
 
     def keep_texts(self, texts: Mapping[str, str]) -> None:
-        """Put texts on disk by their checksums, each once a run; before the row that points to them. Raises SaveError.
-
-        Any thread may call it; after the end of the `with` block it does nothing.
-        """
+        """Put texts on disk by checksum, each once a run, before the row that points to them. Raises SaveError."""
         with self._writing:
             if new := [{"sha256": key, "text": text} for key, text in texts.items() if key not in self._texts]:
                 self._pack(TEXTS, new)
                 self._texts |= texts.keys()
 
     def keep_requests(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Put the requests of a question or an index on disk (harness/storage/kept_requests.py). Raises SaveError.
-
-        Any thread may call it; after the end of the `with` block it does nothing.
-        """
+        """Put the requests of a question or an index on disk (harness/storage/kept_requests.py). Raises SaveError."""
         with self._writing:
             if rows:
                 self._pack(REQUESTS, rows)
 
     def drop_requests(self, questions: Container[str]) -> None:
-        """Remove the requests of questions that are about to be asked, which an earlier try left. Raises SaveError.
-
-        Before any request is kept.
-        """
+        """Remove requests that an earlier try of these questions left, before any is kept. Raises SaveError."""
         if (data := without(self._path(REQUESTS), questions)) is not None:
             self._replace(REQUESTS, data)
 

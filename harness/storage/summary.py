@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -68,6 +68,17 @@ def summarise(
         **({"texts_cut": {"texts": None if np.isnan(texts) else int(texts), "cut": int(cut)}} if cut else {}),
         "errors": dict(sorted(tally.errors.items())),
     }
+
+
+def numbers_of(
+    config: Mapping[str, Any],
+    records: Iterable[dict[str, Any]],
+    documents: Iterable[dict[str, Any]],
+    unique: bool = False,
+) -> dict[str, Any]:
+    """The mapping above with the settings of run.yaml's `config`."""
+    failed, seed, form = config.get("failed", "zero"), config.get("seed", 0), config["dataset"].get("format", "")
+    return summarise(records, documents, failed=failed, seed=int(seed), form=form, unique=unique)
 
 
 def _needed(row: dict[str, Any]) -> dict[str, Any]:
