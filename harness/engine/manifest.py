@@ -39,32 +39,10 @@ from harness.storage.untrusted import read_object
 from harness.types import VERSION
 
 # Packages whose version can change a prediction, a score or a count.
-_PACKAGES = (
-    "accelerate",
-    "datasets",
-    "evaluate",
-    "fvcore",
-    "jieba",
-    "mlflow",
-    "nltk",
-    "numpy",
-    "pandas",
-    "peft",
-    "pydantic",
-    "rank-bm25",
-    "rouge",
-    "rouge-score",
-    "safetensors",
-    "scikit-learn",
-    "scipy",
-    "sentence-transformers",
-    "spacy",
-    "stanza",
-    "tokenizers",
-    "torch",
-    "transformers",
-    "umap-learn",
-)
+_PACKAGES = """
+accelerate datasets evaluate fvcore jieba mlflow nltk numpy pandas peft pydantic rank-bm25 rouge rouge-score
+safetensors scikit-learn scipy sentence-transformers spacy stanza tokenizers torch transformers umap-learn
+"""
 _FIXED = ("method", "hash", "dataset", "amounts", "first_prompts")  # parts of its identity, or known only later
 
 
@@ -122,7 +100,11 @@ def describe(plan: Plan) -> dict[str, Any]:
         "scorers": {name: scorers.version(name) for name in plan.config.dataset.scorers},
         "git": _own_git_state(),
         "packages": dict(_packages()),
-        **_machine(),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cpus": os.cpu_count(),
+        "memory_gib": _memory_gib(),
+        "gpu": describe_gpu(),
         "warnings": [said_without_home(warning) for warning in plan.warnings],
     }
     manifest: dict[str, Any] = without_home({key: value for key, value in described.items() if key != "prompts"})
@@ -179,11 +161,9 @@ def begun(before: dict[str, Any], described: dict[str, Any], command: list[str],
     start["parallel"] = parallel
     if "starts" not in before:  # the first start, or what a killed merge of an earlier version left
         return {"command": command, "started": start["started"], "finished": None, "starts": [start], **described}
-    known = {
-        k: v for k, v in described.items() if k in before or k != "shapes"
-    }  # older runs have those of servers alone
-    changed = {k: v for k, v in known.items() if k not in _FIXED and before.get(k) != v}
-    if changed:
+    # Older runs have the sizes of servers alone.
+    left_out = {*_FIXED, *(() if "shapes" in before else ("shapes",))}
+    if changed := {k: v for k, v in described.items() if k not in left_out and before.get(k) != v}:
         start["changed"] = changed
     return {**before, "finished": None, "starts": [*before["starts"], start]}
 
@@ -209,22 +189,12 @@ def ended(manifest: dict[str, Any], state: str, mark: dict[str, Any] | None = No
 def _packages() -> dict[str, str]:
     """Read once a process: parsing the packages' metadata took a quarter of the time of a short run."""
     packages = {"longdoc-harness": VERSION}
-    for name in _PACKAGES:
+    for name in _PACKAGES.split():
         try:
             packages[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
     return packages
-
-
-def _machine() -> dict[str, Any]:
-    return {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "cpus": os.cpu_count(),
-        "memory_gib": _memory_gib(),
-        "gpu": describe_gpu(),
-    }
 
 
 def _memory_gib() -> float | None:

@@ -19,14 +19,7 @@ from harness.config import presets, registry
 from harness.config.layers import Choices
 from harness.config.resolve import Resolution, resolve
 from harness.config.row_label import mark
-from harness.config.schema import (
-    DatasetConfig,
-    EncoderConfig,
-    MethodChoice,
-    ModelConfig,
-    RunConfig,
-    digest,
-)
+from harness.config.schema import DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig, digest
 from harness.config.sweep import words
 from harness.config.validation import build
 from harness.config.yaml_tree import Tree, flatten

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from harness.engine.plan import Plan
 
 
+Swept = Mapping[str, Sequence[Any]]
+"""The axes of a sweep: key -> values."""
+Note = Callable[[str], None]
 _ALIKE = 3  # rows that may share a sentence before it is said once for all of them
 
 
@@ -37,17 +40,11 @@ class Planned:
     code: int = 0
 
 
-def rows(
-    shared: Choices,
-    methods: Sequence[str],
-    datasets: Sequence[str],
-    swept: Mapping[str, Sequence[Any]],
-    note: Callable[[str], None],
-) -> list[Choices]:
+def rows(shared: Choices, methods: Sequence[str], datasets: Sequence[str], swept: Swept, note: Note) -> list[Choices]:
     """Every method on every data set, by default those of the suite, at each point of the sweep.
 
-    shared: what all rows have in common, with the suite; swept: key -> values, beside what the suite sweeps; note: gets
-    a sentence for each method that lacks a swept parameter. Raises UserError.
+    shared: what all rows have in common, with the suite; swept: beside what the suite sweeps; note: gets a sentence for
+    each method that lacks a swept parameter. Raises UserError.
     """
     suite = shared.suite
     _check_named(shared, datasets or (suite.datasets if suite else ()))
@@ -56,13 +53,7 @@ def rows(
     return _rows(shared, methods, datasets, swept, note)
 
 
-def _rows(
-    shared: Choices,
-    methods: Sequence[str],
-    datasets: Sequence[str],
-    swept: Mapping[str, Sequence[Any]],
-    note: Callable[[str], None],
-) -> list[Choices]:
+def _rows(shared: Choices, methods: Sequence[str], datasets: Sequence[str], swept: Swept, note: Note) -> list[Choices]:
     suite = shared.suite
     axes = dict(swept)
     if suite is not None:
@@ -84,11 +75,7 @@ def _rows(
 
 
 def _of_parts(
-    shared: Choices,
-    methods: Sequence[str],
-    datasets: Sequence[str],
-    swept: Mapping[str, Sequence[Any]],
-    note: Callable[[str], None],
+    shared: Choices, methods: Sequence[str], datasets: Sequence[str], swept: Swept, note: Note
 ) -> list[Choices]:
     """The rows of a suite of several parts. A method or data set that is named and that a part has is run in the parts
     that have it, any other one in all of them; a row that two parts would run alike is run once.
@@ -146,19 +133,17 @@ def _check_named(shared: Choices, datasets: Sequence[str]) -> None:
             raise UserError(f"'{setting}' is set, but '{name}' is not run; the data sets are {', '.join(datasets)}")
 
 
-def with_seeds(
-    shared: Choices, swept: Mapping[str, Sequence[Any]], repeat: int | None
-) -> tuple[Choices, dict[str, Sequence[Any]]]:
+def with_seeds(shared: Choices, swept: Swept, repeat: int | None) -> tuple[Choices, Swept]:
     """What rows share and what is swept, with `repeat` seeds from the chosen one on. Raises UserError."""
     if repeat is None:
-        return shared, dict(swept)
+        return shared, swept
     if "seed" in swept or "seed" in shared.sets:
         raise UserError("the seed is given by --repeat and by --sweep or --set; leave one of the two out")
     first = shared.seed or 0
     return replace(shared, seed=None), {**swept, "seed": tuple(range(first, first + repeat))}
 
 
-def plan_all(choices: Sequence[Choices], note: Callable[[str], None], elsewhere: bool = False) -> Planned:
+def plan_all(choices: Sequence[Choices], note: Note, elsewhere: bool = False) -> Planned:
     """Plan every row; the mistakes of single rows go to `note` and give exit code 2 while the others go on.
 
     elsewhere: as for plan_choices.

@@ -296,13 +296,8 @@ class Job:
         summary: dict[str, Any] = {}
         try:
             self.store.sort([e.question.id for e in examples])
-            numbers = summarise(
-                self.store.records(),
-                self.store.documents(),
-                failed=config.failed,
-                seed=config.seed,
-                form=config.dataset.format,
-            )
+            chosen: dict[str, Any] = {"failed": config.failed, "seed": config.seed, "form": config.dataset.format}
+            numbers = summarise(self.store.records(), self.store.documents(), **chosen)
             summary = {"state": state, "n_asked": len(self.examples), **(early_stop or {}), **numbers}
             self.store.write(SUMMARY, summary, sync_folder=False)
             self.manifest = manifests.ended(self.manifest, state, early_stop)

@@ -13,7 +13,7 @@ scored_record(row, config.dataset, gold)             a record with the scores of
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,47 +57,37 @@ def judge(dataset: DatasetConfig, reply: str, shown: Sequence[Shown], gold: Gold
 
 
 def unanswered(dataset: DatasetConfig, gold: Gold) -> Verdict:
-    """What a question without an answer is recorded with: `zeros`, and the counts of an empty answer.
+    """What a question without an answer is recorded with: 0 by every scorer that counts it, and empty counts.
 
-    So a corpus score counts it like an empty reply.
+    The counts are those of an empty answer, so a corpus score takes it for an empty reply.
     """
     counting = [name for name in dataset.scorers if scorers.lookup(name).counts]
     try:
         sheet = scorers.score_record(counting, "", (), gold)
     except STOPS:
         raise
-    except Exception:  # noqa: BLE001 - as in `zeros`
+    except Exception:  # noqa: BLE001 - as in `applies`
         sheet = scorers.ScoreSheet()
-    return Verdict(zeros(dataset, gold), _counts(sheet))
+    return Verdict({name: 0.0 for name in dataset.scorers if applies(name, gold)}, _counts(sheet))
 
 
 def _counts(sheet: scorers.ScoreSheet) -> dict[str, Any]:
     return {COUNTS: sheet.counts} if sheet.counts else {}
 
 
-def zeros(dataset: DatasetConfig, gold: Gold) -> dict[str, float]:
-    """Scores of a failed question: 0 by every scorer that counts it.
-
-    A group's scorer leaves out the questions of other groups, and evidence recall those without supporting marks,
-    answered or not; each scores an empty answer to tell. A scorer that fails on the empty answer counts the question.
-    Raises UnknownName and CannotRun, as `judge` does.
-    """
-    return {name: 0.0 for name in dataset.scorers if applies(name, gold)}
-
-
 def applies(name: str, gold: Gold) -> bool:
-    """Whether scorer `name` counts a question with these gold answers; see `zeros`. Raises as it does."""
+    """Whether scorer `name` counts a question with these gold answers, answered or not.
+
+    A group's scorer leaves out the questions of other groups, and evidence recall those without supporting marks;
+    each scores an empty answer to tell. A scorer that fails on the empty answer counts the question. Raises UnknownName
+    and CannotRun, as `judge` does.
+    """
     try:
         return name in scorers.score_record([name], "", (), gold).scores
     except STOPS:
         raise
     except Exception:  # noqa: BLE001 - a user's scorer may break on an empty answer; the question failed all the same
         return True
-
-
-def without_verdict(notes: Mapping[str, Any]) -> dict[str, Any]:
-    """A record's notes without those that come from scoring, so that it can be scored again."""
-    return {key: value for key, value in notes.items() if key not in SCORING_NOTES}
 
 
 def scored_record(row: dict[str, Any], dataset: DatasetConfig, gold: Gold) -> dict[str, Any]:
@@ -128,7 +118,7 @@ def _scored(row: dict[str, Any], verdict: Verdict, error: dict[str, str] | None)
         {name: value for name, value in held.items() if name in judges or name.startswith(LOGGED)}
         for held in (row["scores"], row["notes"].get("flags") or {})
     )
-    notes = {**without_verdict(row["notes"]), **verdict.notes}
+    notes = {key: value for key, value in row["notes"].items() if key not in SCORING_NOTES} | verdict.notes
     if kept_flags:
         notes["flags"] = {**notes.get("flags", {}), **kept_flags}
     return {**row, "scores": {**verdict.scores, **kept_scores}, "error": error, "notes": notes}

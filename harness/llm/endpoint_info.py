@@ -13,7 +13,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,17 +29,10 @@ from harness.llm.tokenizer_files import place
 from harness.storage.file_hash import hash_named
 from harness.storage.untrusted import read_object
 
-_HERE = (
-    "deterministic",
-    "package",
-    "package_path",
-    "device_map",
-    "trust_remote_code",
-    "adapters",
-    "script",
-    "embedded",
-)
-_LOADED = ("dtype", "device", "attention", "template", "template_date", "prefill_chunk", "memory_fraction")
+_LOADED = """
+deterministic package package_path device_map trust_remote_code adapters script embedded dtype device attention
+template template_date prefill_chunk memory_fraction
+"""
 _ASKED = ("base_url", "api_key_env", "timeout", "retries", "logprobs")
 T = TypeVar("T")
 # An upper-case name. Keys of every large provider have lower-case letters, so a pasted key is no such name.
@@ -52,7 +45,7 @@ def misplaced(config: ModelConfig) -> list[str]:
     if config.backend == "endpoint":
         return [
             f"model.{name} says how a model is loaded here, but '{config.name}' runs behind a server; leave it out"
-            for name in _settings_given(config, (*_HERE, *_LOADED))
+            for name in _settings_given(config, _LOADED.split())
         ]
     return [
         f"model.{name} is for a model behind a server; leave it out, or set model.backend=endpoint"
@@ -60,7 +53,7 @@ def misplaced(config: ModelConfig) -> list[str]:
     ]
 
 
-def _settings_given(config: ModelConfig, names: tuple[str, ...]) -> list[str]:
+def _settings_given(config: ModelConfig, names: Iterable[str]) -> list[str]:
     fields = ModelConfig.model_fields
     names_set = [n for n in names if getattr(config, n) != fields[n].get_default(call_default_factory=True)]
     # float32 was the default before "auto", and stands in the run.yaml of every older run.
