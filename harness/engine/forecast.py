@@ -85,13 +85,14 @@ class _Work:
     def indexes(self) -> int:
         """Number of indexes without a record in the run's own folder."""
         known = sum(row["status"] != "failed" for row in self.own.documents) if self.own else 0
-        return max(len(self._keys(self.asked)) - known, 0)
+        return max(len(self._keys) - known, 0)
 
-    def _keys(self, examples: Sequence[Example]) -> set[tuple[str, ...]]:
+    @cached_property
+    def _keys(self) -> set[tuple[str, ...]]:
         """One key an index: a document, or a question's documents joined; with the question where that counts."""
         scope, joined = self.plan.method.scope, self.plan.method.one_document
         keys: set[tuple[str, ...]] = set()
-        for example in examples if scope != "none" else ():
+        for example in self.asked if scope != "none" else ():
             ids = example.question.document_ids
             tail = (example.question.id,) if scope == "question" else ()
             keys |= {(*ids, *tail)} if joined else {(document_id, *tail) for document_id in ids}
@@ -99,9 +100,8 @@ class _Work:
 
     def index_tokens(self) -> float:
         """Tokens of the texts whose indexes have no record."""
-        total = sum(sum(self.tokens_of(id_) for id_ in key) for key in self._keys(self.asked))
-        every = len(self._keys(self.asked))
-        return total * self.indexes / every if every else 0.0
+        total = sum(self.tokens_of(id_) for key in self._keys for id_ in key)
+        return total * self.indexes / len(self._keys) if self._keys else 0.0
 
     def tokens_of(self, document_id: str) -> float:
         """Tokens of a document; 0 for an id that is not in the data set."""

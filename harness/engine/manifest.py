@@ -31,9 +31,11 @@ from typing import Any
 from harness import scorers
 from harness.config.schema import EncoderConfig
 from harness.cost.flops import ModelShape, shape_of
+from harness.embed.encoder_info import encoder_folder
 from harness.engine.plan import Plan
 from harness.engine.plan_models import served as served_sizes
 from harness.errors import UserError
+from harness.llm.model_info import local_folder
 from harness.storage.paths import masked, said_without_home, without_home, words_without_home
 from harness.storage.untrusted import read_object
 from harness.types import VERSION
@@ -136,9 +138,6 @@ def amounts_of(plan: Plan) -> dict[str, dict[str, Any]]:
 
 def shape_of_role(plan: Plan, role: str) -> ModelShape | None:
     """The sizes of a role's model, read from its small files, or its `shape` if they are not here; None if unknown."""
-    from harness.embed.encoder_info import encoder_folder
-    from harness.llm.model_info import local_folder
-
     config = plan.encoders.get(role) or plan.models.get(role)
     if config is None:
         return None

@@ -20,10 +20,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from harness.config.resolve import part
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.engine.judge_prompts import PublishedPrompts
 from harness.errors import QuestionError, UserError, raise_all
+from harness.llm import load
+from harness.llm.model_facts import greedy
+from harness.llm.model_info import model_facts
 from harness.models import LanguageModel
 from harness.prompts import Pieces, Prompt, feed, wrong
 from harness.storage.file_hash import file_hash
@@ -178,9 +182,7 @@ class Judge:
     @cached_property
     def model(self) -> LanguageModel:
         """The model, loaded at the first use. Raises CannotRun."""
-        from harness.llm.load import load_model
-
-        return load_model(self.config)
+        return load.load_model(self.config)
 
     @property
     def version(self) -> str:
@@ -253,10 +255,6 @@ def configured(
     max_tokens: int | None = None,
 ) -> Judge:
     """The judge with these settings, not loaded yet. sets: model.KEY -> value; prompt: a file. Raises UserError."""
-    from harness.config.resolve import part
-    from harness.llm.model_facts import greedy
-    from harness.llm.model_info import model_facts
-
     if foreign := [key for key in sets if key.partition(".")[0] != "model"]:
         raise UserError(f"--set {foreign[0]}: only settings of the model that judges can be set here (model.KEY=VALUE)")
     config = greedy(part("models", model=model, sets=dict(sets)), "a judge")

@@ -28,6 +28,8 @@ from harness.engine.forecast import Cost, event_cost, text_tokens
 from harness.engine.manifest import shape_of_role
 from harness.engine.plan import FROM, Plan, plan_choices
 from harness.errors import UserError
+from harness.llm.model_info import local_folder
+from harness.llm.tokenizer_files import place
 from harness.storage.run_folder import StoredRun, read_run
 
 _STUDY = "study"  # the action of a step after the stop of the run itself
@@ -165,8 +167,6 @@ def _costs(plan: Plan, piece: int, written: int) -> Callable[[int], Cost]:
 def _counting(plan: Plan) -> tuple[Callable[[str], float], int]:
     """What counts tokens as the reader does, and the tokens of its chat template; an estimate without a tokenizer."""
     from harness.llm.endpoint_tokens import ALLOWANCE, Tokens
-    from harness.llm.model_info import local_folder
-    from harness.llm.tokenizer_files import place
 
     model = plan.models["reader"]
     try:

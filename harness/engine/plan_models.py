@@ -16,25 +16,28 @@ from harness.config.resolve import Resolution
 from harness.config.schema import SAMPLING, DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, canonical
 from harness.config.yaml_tree import Tree
 from harness.cost.flops import ModelShape
+from harness.embed import encoder_info
+from harness.engine.model_warnings import untrained
 from harness.errors import HarnessError, Missing, UserError, raise_all
+from harness.llm import model_info
+from harness.llm.adapters import furnished, other_prompts, without_prompts
+from harness.llm.endpoint_info import sizes
 from harness.llm.model_facts import ModelFacts
 from harness.method import Method
 
 
 def models_of(r: Resolution, method: Method, identities: dict[str, dict[str, Any]]) -> dict[str, ModelConfig]:
     """The model of each role that the method needs, checked; adds what identifies each to `identities`."""
-    from harness.llm.model_info import model_facts, to_convert
-
     parts = r.parts
     models: dict[str, ModelConfig] = {}
     known: dict[str, ModelFacts] = {}
     for role in method.needs:
         models[role] = config = _with_adapters(r, method, role, parts.get(f"roles.{role}", parts["model"]))
-        if r.problems and to_convert(config):
+        if r.problems and model_info.to_convert(config):
             raise_all(r.problems)  # a minute's conversion is not worth the mistakes that are left
         key = canonical(config.model_dump(mode="json"))
         if key not in known:
-            known[key] = facts = model_facts(config)
+            known[key] = facts = model_info.model_facts(config)
             _report(r, facts)
             r.warnings += facts.warnings
         identities[role] = known[key].identity
@@ -104,8 +107,6 @@ def _check_compressor(r: Resolution, method: Method) -> None:
 
 def _with_adapters(r: Resolution, method: Method, role: str, config: ModelConfig) -> ModelConfig:
     """The role's model with the adapters that the method uses of those it comes with."""
-    from harness.llm.adapters import furnished
-
     used = method.adapters().get(role, {}).values()
     config = furnished(config, [use.name for use in used])
     missing = list(dict.fromkeys(use.name for use in used if use.needed and use.name not in config.adapters))
@@ -124,15 +125,11 @@ def _with_adapters(r: Resolution, method: Method, role: str, config: ModelConfig
 
 def check_prompts(r: Resolution, method: Method, models: dict[str, ModelConfig]) -> None:
     """Check that templates have a system turn where one is sent, and that models and adapters learnt these prompts."""
-    from harness.engine.model_warnings import untrained
-    from harness.llm.adapters import other_prompts, without_prompts
-    from harness.llm.model_info import system_problem
-
     if r.problems:
         return  # nothing is known of a model that cannot be used
     system = any(prompt.of(method.config).system for prompt in method.templates())
     for role, config in models.items():
-        if system and (sentence := system_problem(config)):
+        if system and (sentence := model_info.system_problem(config)):
             r.add_problem(sentence)
         uses = method.adapters().get(role, {}).items()
         used = {task: (use.name, config.adapters[use.name]) for task, use in uses if use.name in config.adapters}
@@ -179,8 +176,6 @@ def _check_pair(r: Resolution, method: Method, role: str, facts: Any) -> None:
 
 def encoders_of(r: Resolution, method: Method, identities: dict[str, dict[str, Any]]) -> dict[str, EncoderConfig]:
     """The encoder and reranker that the method uses, checked; adds what identifies each to `identities`."""
-    from harness.embed.encoder_info import chunk_warning, encoder_facts
-
     parts = r.parts
     # Chunks of whole sentences are mostly shorter than chunk_tokens; the others are as long as it.
     by_tokens = getattr(method.config, "chunks", None) not in ("sentences", "words")
@@ -192,10 +187,10 @@ def encoders_of(r: Resolution, method: Method, identities: dict[str, dict[str, A
             if role == "reranker":
                 r.add_problem(f"method '{parts['method'].name}' needs a reranker; name one: --set reranker=NAME")
             continue  # a missing encoder is reported by settings already
-        facts = encoder_facts(config, role)
+        facts = encoder_info.encoder_facts(config, role)
         _report(r, facts)
         encoders[role], identities[role] = config, facts.identity
-        if role == "encoder" and not facts.problems and (cut := chunk_warning(config, chunk)):
+        if role == "encoder" and not facts.problems and (cut := encoder_info.chunk_warning(config, chunk)):
             r.warnings.append(cut)
         _name_stand_in(r, role, config.name)
     origins = r.origins
@@ -216,8 +211,6 @@ def _name_stand_in(r: Resolution, role: str, used: str) -> None:
 
 def served(models: Mapping[str, ModelConfig]) -> dict[str, ModelShape | None]:
     """Role -> configured sizes of its model, for each of the models that is behind a server."""
-    from harness.llm.endpoint_info import sizes
-
     return {role: sizes(model) for role, model in models.items() if model.backend == "endpoint"}
 
 

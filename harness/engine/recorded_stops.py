@@ -16,6 +16,7 @@ from harness.config import presets
 from harness.config.layers import Choices
 from harness.config.resolve import resolve_part
 from harness.config.sweep import method_of
+from harness.engine.plan import make_method
 from harness.errors import UserError
 
 FLAGS = {"record_stops": "--record-stops", "record_t_p": "--record-t-p"}
@@ -76,7 +77,6 @@ def methods_with(name: str) -> list[str]:
 
 def _accepts(row: Choices, settings: Mapping[str, float]) -> bool:
     """Whether the row's method, which is right without them, is right with these values too."""
-    from harness.engine.plan import make_method
 
     def right(sets: Mapping[str, Any]) -> bool:
         try:

@@ -19,7 +19,9 @@ import numpy as np
 from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
 from harness.datasets.shots import shots_of
+from harness.embed.load import load_encoder, load_reranker
 from harness.engine.plan import Plan
+from harness.llm import load
 from harness.method import Encoder, Reranker, Task
 from harness.models import LanguageModel, MeteredModel, Sampling
 from harness.parallel.in_flight import map_together
@@ -114,10 +116,8 @@ class Models:
         key = config.model_dump_json()
         with self._loading.hold(key):
             if key not in self._loaded:
-                from harness.llm.load import load_model
-
                 with _draws_unchanged(self.seed):
-                    self._loaded[key] = load_model(config)
+                    self._loaded[key] = load.load_model(config)
         return self._loaded[key]
 
     def task(self, task: Task, question: Question) -> Task:
@@ -141,15 +141,11 @@ class Models:
 
     def encoder(self, role: str, meter: Meter) -> Encoder:
         """The encoder of `role`, bound to `meter`. Raises as `model` does."""
-        from harness.embed.load import load_encoder
-
         with self._loading.hold("encoders"), _draws_unchanged(self.seed):
             return load_encoder(self._encoder_config(role), meter, role)
 
     def reranker(self, role: str, meter: Meter) -> Reranker:
         """The reranker of `role`, bound to `meter`. Raises as `model` does."""
-        from harness.embed.load import load_reranker
-
         with self._loading.hold("encoders"), _draws_unchanged(self.seed):
             return load_reranker(self._encoder_config(role), meter, role)
 

@@ -117,13 +117,9 @@ def without_prompts(used: Mapping[str, str | Path]) -> list[str]:
     names = [name for name, folder in used.items() if not (read_card(Path(folder)) or {}).get("prompts")]
     if not names:
         return []
-    warning = (
-        f"no card says on which prompts these adapters were trained: {', '.join(names)}; if on others than those in "
-    )
-    return [
-        warning
-        + "use (harness show METHOD), give theirs with --set method.prompts=FILE (docs/methods/shared.md#prompts)"
-    ]
+    warning = f"no card says on which prompts these adapters were trained: {', '.join(names)}; if on others than those"
+    fix = "give theirs with --set method.prompts=FILE (docs/methods/shared.md#prompts)"
+    return [f"{warning} in use (harness show METHOD), {fix}"]
 
 
 def furnished(config: ModelConfig, names: Iterable[str]) -> ModelConfig:

@@ -217,12 +217,12 @@ def _rest(ask: Ask) -> Ask:
 def _undo(ask: Ask) -> Callable[[], None]:
     """A function that restores the ask's cache and capture after a failed pass."""
     length = slot_of(ask.cache).read()
-    taken = ask.capture.mark() if ask.capture is not None else None
+    undo_capture = ask.capture.undo() if ask.capture is not None else None
 
     def take_back() -> None:
         rewind(ask.cache, length)
-        if ask.capture is not None:
-            ask.capture.back_to(taken)
+        if undo_capture is not None:
+            undo_capture()
 
     return take_back
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import torch
 from transformers.cache_utils import Cache
 
-from harness.llm.kv import Slot, slot_of
+from harness.llm.kv import slot_of
 from harness.model_outputs import CacheLimit, Kept
 
 
@@ -51,7 +51,10 @@ def cut(cache: Cache, scores: dict[int, torch.Tensor], limit: CacheLimit) -> Kep
     held = slot.used[0]
     with slot.arena.lock, torch.inference_mode():
         if held > limit.budget:
-            copies = _copies(slot, scores) if limit.by_query_head else 1
+            first = slot.arena.keys[0]
+            assert first is not None
+            # Query heads of a key/value head.
+            copies = next(iter(scores.values())).shape[0] // first.shape[1] if limit.by_query_head else 1
             room = copies * limit.budget
             slot.reserve(max(held, room))
             for layer in range(len(slot.used)):
@@ -71,10 +74,3 @@ def cut(cache: Cache, scores: dict[int, torch.Tensor], limit: CacheLimit) -> Kep
             slot.shrink(room)
         size = sum(keys.nbytes + values.nbytes for _, keys, values in slot.states())
     return Kept(slot.read(), slot.attended(), size)
-
-
-def _copies(slot: Slot, scores: dict[int, torch.Tensor]) -> int:
-    """Query heads of a key/value head."""
-    keys = slot.arena.keys[0]
-    assert keys is not None
-    return next(iter(scores.values())).shape[0] // keys.shape[1]

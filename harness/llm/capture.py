@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -78,13 +79,9 @@ class FeedCapture:
                 self.totals[i] = self.totals[i].to(part.device) + part.sum(0)
         self.layers += 1
 
-    def mark(self) -> Any:
-        """A mark for `back_to`, which drops the captures after it."""
-        return self.layers, [t.clone() for t in self.totals]
-
-    def back_to(self, mark: Any) -> None:
-        """Drop the captures since `mark`."""
-        self.layers, self.totals = mark
+    def undo(self) -> Callable[[], None]:
+        """A function that drops what is captured from now on."""
+        return partial(vars(self).update, layers=self.layers, totals=[t.clone() for t in self.totals])
 
     def results(self, layers: int) -> list[tuple[float, ...]]:
         """Means over the layers and each request's rows. Raises RuntimeError when layers were not seen."""
@@ -121,13 +118,9 @@ class HeadCapture:
         if layer == min(self.sums):
             self.rows += query.shape[2]
 
-    def mark(self) -> Any:
-        """A mark for `back_to`, which drops the captures after it."""
-        return self.rows, dict(self.sums)
-
-    def back_to(self, mark: Any) -> None:
-        """Drop the captures since `mark`."""
-        self.rows, self.sums = mark
+    def undo(self) -> Callable[[], None]:
+        """A function that drops what is captured from now on."""
+        return partial(vars(self).update, rows=self.rows, sums=dict(self.sums))
 
     def result(self, layers: int) -> torch.Tensor:
         """Float32 [layers, heads, keys], the mean over the rows. Raises RuntimeError when layers were not seen."""
@@ -156,13 +149,9 @@ class WriteCapture:
         self.queries.setdefault(layer, []).append(query[0])
         self.keys[layer], self.scaling[layer] = key[0], scaling
 
-    def mark(self) -> Any:
-        """A mark for `back_to`, which drops the captures after it."""
-        return self.waiting()
-
-    def back_to(self, mark: Any) -> None:
-        """Drop the captures since `mark`; there must be no reduction in between."""
-        self.queries = {layer: rows[:mark] for layer, rows in self.queries.items()} if mark else {}
+    def undo(self) -> Callable[[], None]:
+        """A function that drops what is kept from now on; there must be no reduction in between."""
+        return partial(vars(self).update, queries={layer: list(rows) for layer, rows in self.queries.items()})
 
     def waiting(self) -> int:
         """Number of rows kept and not yet reduced."""

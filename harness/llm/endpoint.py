@@ -286,6 +286,7 @@ class EndpointSession(Session):
     def _book_writing(self, reply: Reply, read: int) -> None:
         """The tokens that were written behind `read` others, the thinking and the answer each as an event."""
         count = self._model.tokens.count
+        role, name, phase = self._role, self._model.name, self._meter.current_phase
         thought = count(reply.thinking) if reply.thinking_tokens is None else reply.thinking_tokens
         out = thought + count(reply.text) if reply.tokens_out is None else reply.tokens_out
         thought = min(thought, out)
@@ -293,22 +294,10 @@ class EndpointSession(Session):
         for part, thinking in ((thought, thought), (out - thought, 0)):
             if part:
                 new = part - first
-                pairs = new * read + new * (new + 1) // 2
-                unclosed = int(reply.unclosed) if thinking else 0
-                wrote = Event(
-                    self._role,
-                    self._model.name,
-                    self._meter.current_phase,
-                    "decode",
-                    new,
-                    read,
-                    logits=new,
-                    pairs=pairs,
-                    out=part,
-                    thinking=thinking,
-                    unclosed=unclosed,
-                )
-                self._meter.record(wrote, self._model.shape)
+                pairs, unclosed = new * read + new * (new + 1) // 2, int(reply.unclosed and thinking > 0)
+                counts: dict[str, Any] = {"logits": new, "pairs": pairs, "out": part, "thinking": thinking}
+                event = Event(role, name, phase, "decode", new, read, unclosed=unclosed, **counts)
+                self._meter.record(event, self._model.shape)
                 read, first = read + new, 0
 
     def _request(self) -> Any:

@@ -13,16 +13,16 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from harness.config.schema import ModelConfig, Shape
 from harness.cost.flops import ModelShape, shape_of
-from harness.errors import CannotRun, Missing
+from harness.errors import CannotRun, HarnessError, Missing, UserError, attempt
 from harness.llm.model_facts import ModelFacts
 from harness.llm.thinking import thinking_room
 from harness.llm.tokenizer_files import place
@@ -34,7 +34,6 @@ deterministic package package_path device_map trust_remote_code adapters script 
 template template_date prefill_chunk memory_fraction
 """
 _ASKED = ("base_url", "api_key_env", "timeout", "retries", "logprobs")
-T = TypeVar("T")
 # An upper-case name. Keys of every large provider have lower-case letters, so a pasted key is no such name.
 _NAME = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja")
@@ -67,13 +66,13 @@ def endpoint_facts(config: ModelConfig) -> ModelFacts:
     same server comes up elsewhere; model.revision distinguishes two servers that answer differently under one name.
     Capabilities: sampling; probe where the server gives log-probabilities.
     """
-    problems = [*misplaced(config), *_address(config)]
-    absent: dict[str, str] = {}
-    _result_or_problem(key_of, config, problems, absent)
-    tokenizer = _result_or_problem(tokenizer_folder, config, problems, absent)
+    problems: list[HarnessError] = [*map(UserError, (*misplaced(config), *_address(config)))]
+    attempt(problems, key_of, config)
+    tokenizer = attempt(problems, tokenizer_folder, config)
     window = config.window or (_positions(tokenizer[0]) if tokenizer else None)
     if tokenizer and not window:
-        problems.append(f"nothing here says how long the window of '{config.name}' is; set model.window=TOKENS")
+        unknown = f"nothing here says how long the window of '{config.name}' is; set model.window=TOKENS"
+        problems.append(UserError(unknown))
     identity: dict[str, Any] = {
         "served": config.source or config.name,
         "revision": config.revision,
@@ -87,19 +86,9 @@ def endpoint_facts(config: ModelConfig) -> ModelFacts:
     room, too_long = thinking_room(config, window or 0)
     # The first token of a reasoning model's reply opens its thinking, and a chat has no way to skip it.
     capabilities = {"sampling", "probe"} if config.logprobs and not config.thinking else {"sampling"}
-    problems += too_long
-    return ModelFacts(config.name, frozenset(capabilities), room, identity, problems, _warnings(config), absent=absent)
-
-
-def _result_or_problem(
-    step: Callable[[ModelConfig], T], config: ModelConfig, problems: list[str], absent: dict[str, str]
-) -> T | None:
-    try:
-        return step(config)
-    except CannotRun as e:
-        problems.append(str(e))
-        absent |= {str(e): e.thing} if isinstance(e, Missing) else {}
-        return None
+    sentences = [*map(str, problems), *too_long]
+    absent = {str(problem): problem.thing for problem in problems if isinstance(problem, Missing)}
+    return ModelFacts(config.name, frozenset(capabilities), room, identity, sentences, _warnings(config), absent=absent)
 
 
 def _warnings(config: ModelConfig) -> list[str]:

@@ -10,13 +10,13 @@ import torch
 
 from harness.config.schema import Thinking
 from harness.cost.flops import ModelShape
-from harness.llm.batched_forward import Ask
+from harness.llm.batched_forward import Ask, Network
 from harness.llm.kv import Arena
 from harness.llm.template import Framed, Pieces
 from harness.llm.text import Text
 
 
-class Loaded(Framed, Protocol):
+class Loaded(Framed, Network, Protocol):
     """What a session needs of a loaded model; `HFModel` has it.
 
     layers: number of layers; stop_ids: tokens that end a reply; endings: markers that are cut off a reply;
@@ -28,7 +28,6 @@ class Loaded(Framed, Protocol):
     dtype: str
     layers: int
     shape: ModelShape
-    prefill_chunk: int
     pieces: Pieces
     text: Text
     stop_ids: frozenset[int]
@@ -40,9 +39,6 @@ class Loaded(Framed, Protocol):
 
     @property
     def arena(self) -> Arena: ...  # noqa: D102
-
-    @property
-    def pack_problem(self) -> str | None: ...  # noqa: D102
 
     def forward(self, ask: Ask, adapter: str | None) -> torch.Tensor | None:
         """Run one forward pass: float32 logits [ask.logits, vocab]."""

@@ -95,11 +95,6 @@ def named(name: str) -> str:
     return f"the chat template of '{name}'"
 
 
-def _fixed_date(when: str) -> Callable[[str], str]:
-    day = datetime.datetime.strptime(when, "%d %b %Y")
-    return lambda form: day.strftime(form)
-
-
 def cut_template(
     render: Callable[..., str], name: str, date: str, thinking: bool = False, *, key: Hashable | None = None
 ) -> Pieces:
@@ -199,7 +194,8 @@ def _lower_limit(which: int, limit: int) -> None:
 
 def _cut(render: Callable[..., str], name: str, date: str, thinking: bool) -> Pieces:
     """`cut_template`, in this process."""
-    variables: dict[str, Any] = {"date_string": date, "strftime_now": _fixed_date(date)}
+    day = datetime.datetime.strptime(date, "%d %b %Y")
+    variables: dict[str, Any] = {"date_string": date, "strftime_now": day.strftime}
 
     def rendered(*contents: str) -> str:
         roles = ("user", "assistant", "user")
