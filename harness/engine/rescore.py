@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness import datasets
 from harness.config import registry
 from harness.config.schema import DatasetConfig
 from harness.config.validation import dataset_of_run
-from harness.datasets import load
 from harness.datasets.base import Dataset
 from harness.engine.record_texts import bring_up_to_date, gold_of
 from harness.engine.scoring import scored_record
@@ -62,7 +62,7 @@ def rescore(
         raise ConfigError(wrong)
     if recorded:
         return _write(stored, config, None)
-    dataset, before = load(config, None), stored.manifest.get("dataset", {}).get("fingerprint")
+    dataset, before = datasets.load(config, None), stored.manifest.get("dataset", {}).get("fingerprint")
     if before is None:
         raise UserError(f"{stored.path} has no manifest that says which rows it was made with; run it again")
     if before != dataset.fingerprint:  # gold answers of other rows would score other questions

@@ -13,8 +13,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from harness import scorers
-from harness.datasets import load
+from harness import datasets, scorers
 from harness.engine.plan import Plan
 from harness.engine.progress import COUNTED, Progress
 from harness.engine.record_texts import bring_up_to_date
@@ -102,7 +101,7 @@ def _gold(plan: Plan, rows: Mapping[str, Any]) -> dict[str, Gold]:
     gold = {example.question.id: example.gold for example in plan.dataset.examples}
     if rows.keys() <= gold.keys():
         return gold
-    return {example.question.id: example.gold for example in load(plan.config.dataset, None).examples}
+    return {example.question.id: example.gold for example in datasets.load(plan.config.dataset, None).examples}
 
 
 def _named(versions: Mapping[str, str]) -> str:

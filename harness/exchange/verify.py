@@ -23,12 +23,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from harness import scorers
+from harness import datasets, scorers
 from harness.config import registry
 from harness.config.schema import DatasetConfig
 from harness.config.validation import dataset_of_run
 from harness.config.yaml_tree import flatten
-from harness.datasets import load
 from harness.engine.record_texts import gold_of
 from harness.engine.scoring import SCORING_NOTES, scored_record
 from harness.errors import UserError
@@ -152,7 +151,7 @@ class _Check:
         config = self._config()
         if config is None:
             return known
-        dataset = load(config.model_copy(update={"data": expanded(data)}), None)
+        dataset = datasets.load(config.model_copy(update={"data": expanded(data)}), None)
         for example in dataset.examples:
             question = example.question
             row = {
