@@ -10,6 +10,7 @@ Nothing heavy is imported: a method's module, the data set's rows and the models
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -93,9 +94,7 @@ def plan_choices(choices: Choices, elsewhere: bool = False) -> Plan:
     elsewhere: the run is for another machine: weights are not fetched, and what is not here is no mistake.
     Raises ConfigError with every mistake (UserError for one).
     """
-    if not elsewhere:
-        return _planned(resolve(choices), elsewhere)
-    with without_weights():
+    with without_weights() if elsewhere else nullcontext():
         return _planned(resolve(choices), elsewhere)
 
 

@@ -93,7 +93,7 @@ def complete(server: Server, body: Mapping[str, Any], tries: Tries | None = None
     """Ask for one reply; tries: counts how often. Raises RequestFailed and CannotRun as `Server.post` does."""
     max_tokens = int(body.get("max_tokens") or _UNSAID)
     max_bytes = _FRAME + _TOKEN_BYTES * max_tokens * (1 + int(body.get("top_logprobs") or 0))
-    parsed = server.post("/chat/completions", body, _problem, max_bytes, tries)
+    parsed = server.post("/chat/completions", body, _problem, max_bytes, tries or Tries())
     choice = parsed["choices"][0]
     text = server.mask_key(choice["message"].get("content") or "")
     usage_sent = parsed.get("usage")

@@ -111,19 +111,13 @@ class Server:
         self._draw = random.Random()  # not the global generator: waiting changes no draw of a method
 
     def post(
-        self,
-        path: str,
-        body: Mapping[str, Any],
-        check: Callable[[Any], str | None],
-        max_bytes: int = _MOST_BYTES,
-        tries: Tries | None = None,
+        self, path: str, body: Mapping[str, Any], check: Callable[[Any], str | None], max_bytes: int, tries: Tries
     ) -> dict[str, Any]:
         """The reply to `body` as parsed JSON; `check` returns the problem of a reply, or None.
 
         max_bytes: of a reply, which is cut there and refused; tries: counts them. Raises RequestFailed and CannotRun
         as in the module's table.
         """
-        tries = Tries() if tries is None else tries
         content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         why = ""
         for n in range(self.policy.retries + 1):

@@ -12,17 +12,14 @@ from __future__ import annotations
 from harness.config.schema import ModelConfig, Thinking
 
 
-def split_thinking(text: str, thinking: Thinking, opened: bool = False) -> tuple[str, str, bool]:
+def split_thinking(text: str, thinking: Thinking) -> tuple[str, str, bool]:
     """(thinking with its markers and the white space behind it, answer, whether the thinking ended) of a reply.
 
-    opened: the prompt already holds the opening marker. A reply that does not begin with the marker is all answer; one
-    whose thinking has no end has no answer.
+    A reply with no marker at its begin and none that closes is all answer; one whose thinking has no end has no answer.
     """
-    if not (opened or text.lstrip().startswith(thinking.open)):
-        # Some templates put the opening marker into the prompt of a server, so that a reply has only the closing one.
-        opened = thinking.close in text
-        if not opened:
-            return "", text, True
+    # Some templates put the opening marker into the prompt of a server, so that a reply has only the closing one.
+    if not text.lstrip().startswith(thinking.open) and thinking.close not in text:
+        return "", text, True
     _, close, answer = text.partition(thinking.close)
     if not close:
         return text, "", False

@@ -19,26 +19,24 @@ HOW = Thinking(tokens=12)
 
 
 @pytest.mark.parametrize(
-    ("text", "opened", "parts"),
+    ("text", "parts"),
     [
-        ("<think>A city.</think>\n\nParis", False, ("<think>A city.</think>\n\n", "Paris", True)),
-        ("\n<think>\n\n</think>Paris", False, ("\n<think>\n\n</think>", "Paris", True)),
-        ("A city.</think> Paris", True, ("A city.</think> ", "Paris", True)),
-        ("A city.</think> Paris", False, ("A city.</think> ", "Paris", True)),
-        ("Paris <think>", False, ("", "Paris <think>", True)),
-        ("Paris", False, ("", "Paris", True)),
-        ("<think>A city", False, ("<think>A city", "", False)),
-        ("A city", True, ("A city", "", False)),
-        ("<think>a</think>b</think>c", False, ("<think>a</think>", "b</think>c", True)),
+        ("<think>A city.</think>\n\nParis", ("<think>A city.</think>\n\n", "Paris", True)),
+        ("\n<think>\n\n</think>Paris", ("\n<think>\n\n</think>", "Paris", True)),
+        ("A city.</think> Paris", ("A city.</think> ", "Paris", True)),
+        ("Paris <think>", ("", "Paris <think>", True)),
+        ("Paris", ("", "Paris", True)),
+        ("<think>A city", ("<think>A city", "", False)),
+        ("<think>a</think>b</think>c", ("<think>a</think>", "b</think>c", True)),
     ],
 )
-def test_a_reply_in_two_parts(text, opened, parts):
-    assert split_thinking(text, HOW, opened) == parts
+def test_a_reply_in_two_parts(text, parts):
+    assert split_thinking(text, HOW) == parts
 
 
-@given(st.text(alphabet="<think>/ \na", max_size=30), st.booleans())
-def test_nothing_is_lost(text, opened):
-    thinking, answer, closed = split_thinking(text, HOW, opened)
+@given(st.text(alphabet="<think>/ \na", max_size=30))
+def test_nothing_is_lost(text):
+    thinking, answer, closed = split_thinking(text, HOW)
     assert thinking + answer == text
     assert closed or not answer
     assert (begins_thinking(text, HOW) is True) == text.lstrip().startswith("<think>")
