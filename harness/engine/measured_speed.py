@@ -9,6 +9,7 @@ nothing. The first of these that has a run: same method and data set, same metho
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -103,8 +104,5 @@ def hours(plan: Plan, tokens: float | None, known: Sequence[Measured]) -> tuple[
 def keep_actual(out: Path, row: str, folder: str, workers: int, expected: float, took: float) -> None:
     """Add a line to forecasts.jsonl in `out`: forecast and actual hours of a row; a failure to write is ignored."""
     line = {"row": row, "run": folder, "workers": workers, "forecast_hours": expected, "hours": took}
-    try:
-        with open(out / "forecasts.jsonl", "a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-    except OSError:
-        return
+    with contextlib.suppress(OSError), open(out / "forecasts.jsonl", "a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")

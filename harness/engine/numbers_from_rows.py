@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.config import presets
+from harness.config.layers import Choices
 from harness.engine.rows_in_turn import Hook, Lost
 from harness.errors import RowWaits, UserError
+from harness.storage.run_folder import StoredRun, read_run
 
 if TYPE_CHECKING:
-    from harness.config.layers import Choices
     from harness.engine.plan import Plan
-    from harness.storage.run_folder import StoredRun
 
 
 Key = tuple[str, str, frozenset[tuple[str, str]]]
@@ -148,8 +148,6 @@ class NumbersFromRows(Hook):
 
 def _finished(name: str, preset: str, source: Plan | None, out: Path) -> StoredRun:
     """The run of a row, with the records of the questions that this command asks. Raises RowWaits."""
-    from harness.storage.run_folder import read_run
-
     waits = f"method.{name} comes from the row of '{preset}'"
     if source is None or source.awaits:
         raise RowWaits(f"{waits}, which did not run")

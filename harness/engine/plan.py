@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from harness import scorers
@@ -33,7 +32,7 @@ from harness.method import Method, Task
 from harness.prompts import wrong
 from harness.storage.code_version import own_code
 from harness.storage.hub import without_weights
-from harness.storage.paths import inside
+from harness.storage.paths import run_path
 
 FROM = "from:"
 """Begins the value of a parameter that a run gives: from:PRESET or from:RUN_FOLDER.
@@ -159,16 +158,11 @@ def _finish(
         encoders=encoders,
         facts=identities,
         hash8=hash8,
-        folder=_folder(config, hash8),
+        folder=run_path(config.dataset.name, config.method.name, config.model.name, hash8).as_posix(),
         warnings=tuple(dict.fromkeys(r.warnings)),
         code=code,
         awaits=awaits,
     )
-
-
-def _folder(config: RunConfig, hash8: str) -> str:
-    names = (config.dataset.name, f"{config.method.name}--{config.model.name}--{hash8}")
-    return inside(Path(), *(n.replace("/", "~") for n in names)).as_posix()
 
 
 def _hash_inputs(

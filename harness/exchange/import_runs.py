@@ -32,7 +32,7 @@ from harness.exchange.foreign import COSTS, ForeignAnswer, ForeignRun
 from harness.scorers.squad import exact, normalize_answer
 from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
-from harness.storage.paths import inside
+from harness.storage.paths import run_path
 from harness.storage.place import RunPlace
 from harness.storage.run_folder import MANIFEST, SUMMARY
 from harness.storage.run_schema import LOGGED
@@ -58,8 +58,7 @@ class Imported:
     @property
     def place(self) -> Path:
         """The run's folder below the results."""
-        names = self.config["dataset"]["name"], f"{self.run.method}--{self.run.model}--{self.manifest['hash']}"
-        return inside(Path(), *(name.replace("/", "~") for name in names))
+        return run_path(self.config["dataset"]["name"], self.run.method, self.run.model, self.manifest["hash"])
 
     def write(self, results: Path, note: Callable[[str], None]) -> Path:
         """Write the run folder, which must not be there yet, and return it. Raises SaveError."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 import errno
 import re
 import shutil
-import struct
 import sys
 import tempfile
 from pathlib import Path
@@ -79,8 +78,7 @@ def _check_header(file: Path) -> None:
         raise CannotRun(f"the GGUF file '{file}' cannot be read: {error.strerror or error}") from error
     if head[:4] != _MAGIC or len(head) < 8:
         raise CannotRun(f"'{file.name}' is no GGUF file: it does not begin as one does; download it again")
-    (version,) = struct.unpack("<I", head[4:])
-    if version not in (2, 3):
+    if (version := int.from_bytes(head[4:], "little")) not in (2, 3):
         raise CannotRun(f"'{file.name}' is of GGUF version {version}; versions 2 and 3 can be read")
 
 

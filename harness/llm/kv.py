@@ -376,9 +376,9 @@ def packed_cache(parts: Sequence[tuple[Cache, int]], device: torch.device) -> Ca
 
 
 def rewind(cache: Cache, length: int) -> None:
-    """Roll every layer back to the first `length` tokens that were read."""
+    """Roll every layer that holds more back to the first `length` tokens that were read."""
     for layer in cache.layers:
-        rewind_layer_to(layer, length - slot_of(cache).dropped)
+        layer.crop(min(length - slot_of(cache).dropped - layer.get_seq_length(), 0))
 
 
 @contextlib.contextmanager
@@ -390,12 +390,7 @@ def kept_tail(cache: Cache) -> Iterator[None]:
     try:
         yield
     finally:
+        rewind(cache, end - 1 + slot_of(cache).dropped)
         with torch.inference_mode():
             for layer, (keys, values) in zip(cache.layers, saved, strict=True):
-                rewind_layer_to(layer, end - 1)
                 layer.update(keys, values)
-
-
-def rewind_layer_to(layer: Any, length: int) -> None:
-    """Roll one layer back to its first `length` tokens, if it holds more."""
-    layer.crop(min(length - layer.get_seq_length(), 0))

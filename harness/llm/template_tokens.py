@@ -60,7 +60,7 @@ def _with_space(word: str, pieces: Pieces) -> str:
 
 
 class _Folding(dict[int, str]):
-    """Each character as the normalisers of common tokenizers leave it; "" for accents and invisible characters."""
+    """Each character, for str.translate, as common tokenizers normalise it; "" for accents and invisible characters."""
 
     def __init__(self, lower: bool) -> None:
         super().__init__()
@@ -72,10 +72,6 @@ class _Folding(dict[int, str]):
         self[code] = folded = "".join(kept).lower() if self._lower else "".join(kept)
         return folded
 
-    def of(self, text: str) -> str:
-        """The folded text."""
-        return text.translate(self)
-
 
 _FOLD, _FOLD_CASE = _Folding(lower=False), _Folding(lower=True)
 
@@ -86,7 +82,7 @@ def break_in_text(text: str, markers: Iterable[str]) -> tuple[str, int]:
     Also breaks up what a normaliser would turn into a marker: characters of other widths, invisible ones, accents, and,
     unless the marker begins with a letter, other cases. A text without a marker is returned as it is.
     """
-    folded = {_folding(marker).of(marker) for marker in markers if marker.strip()}
+    folded = {marker.translate(_folding(marker)) for marker in markers if marker.strip()}
     longer = sorted(marker for marker in folded if len(marker.strip()) > 1)
     count, at = 0, [0]
     while at:
@@ -102,7 +98,7 @@ def _folding(marker: str) -> _Folding:
 
 def _found(text: str, markers: list[str], fold: _Folding) -> list[int]:
     """Positions in `text` of the second character of each of the `wanted` markers that belong to `fold`."""
-    folded = fold.of(text)
+    folded = text.translate(fold)
     present = [marker for marker in markers if _folding(marker) is fold and marker in folded]
     if not present:
         return []

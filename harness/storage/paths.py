@@ -50,6 +50,11 @@ def inside(folder: Path, *names: str) -> Path:
     return folder.joinpath(*names)
 
 
+def run_path(dataset: str, method: str, model: str, hash8: str) -> Path:
+    """A run's folder below the results: <data set>/<method>--<model>--<hash8>. Raises UserError as `inside` does."""
+    return inside(Path(), dataset.replace("/", "~"), f"{method}--{model}--{hash8}".replace("/", "~"))
+
+
 def copied_root(folder: Path) -> Path | None:
     """The results folder above a run, if it is the working copy of an object store (storage/remote_runs.py)."""
     return next((parent for parent in folder.parents if (parent / STORE).is_file()), None)

@@ -1,6 +1,6 @@
 """What the files of a run folder must look like for a reader to use them: names and types of what is read, no more.
 
-    RECORD.read(line)       a line as a dict; raises Unreadable (no JSON) or Misshapen (a wrong value)
+    RECORD.read(line)       a line as a dict; raises ValueError (no JSON) or Misshapen (a wrong value)
     DOCUMENT, MANIFEST, SUMMARY, RUN     the other files; LAYOUT: of a run in an object store
 
 Keys that are not named here are kept as they are, so a folder of an older or newer version still loads. A line is
@@ -25,10 +25,6 @@ LOGGED = "logged."
 
 # Half a character: JSON may hold one, the fast parser refuses it.
 _HALF = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
-
-
-class Unreadable(ValueError):
-    """No JSON, or nested too deeply to be read."""
 
 
 class Misshapen(ValueError):
@@ -281,7 +277,7 @@ class Shape:
         self._adapter: TypeAdapter[Any] = TypeAdapter(kind)
 
     def read(self, data: bytes) -> dict[str, Any]:
-        """The object in `data`. Raises Unreadable and Misshapen."""
+        """The object in `data`. Raises ValueError where it is no JSON or nested too deeply, else Misshapen."""
         try:
             value: dict[str, Any] = self._adapter.validate_json(data)
         except ValidationError as error:
@@ -304,7 +300,7 @@ class Shape:
 def _problem(error: ValidationError) -> ValueError:
     first = error.errors(include_url=False, include_context=False)[0]
     if first["type"] == "json_invalid":
-        return Unreadable(first["msg"].removeprefix("Invalid JSON: "))
+        return ValueError(first["msg"].removeprefix("Invalid JSON: "))
     return Misshapen(".".join(str(part) for part in first["loc"])[:200], first["msg"][:1].lower() + first["msg"][1:])
 
 
