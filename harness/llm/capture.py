@@ -150,8 +150,13 @@ class WriteCapture:
         self.keys[layer], self.scaling[layer] = key[0], scaling
 
     def undo(self) -> Callable[[], None]:
-        """A function that drops what is kept from now on; there must be no reduction in between."""
-        return partial(vars(self).update, queries={layer: list(rows) for layer, rows in self.queries.items()})
+        """A function that drops what is kept from now on; rows that were reduced meanwhile stay so."""
+        waiting = self.waiting()
+
+        def drop() -> None:
+            self.queries = {layer: rows[:waiting] for layer, rows in self.queries.items()} if waiting else {}
+
+        return drop
 
     def waiting(self) -> int:
         """Number of rows kept and not yet reduced."""
