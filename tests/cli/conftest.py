@@ -12,16 +12,18 @@ import pytest
 from harness.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
-PRESETS = {
+FAKES = {
+    "dice": "Dice",
+    "fails-once": "FailsOnce",
+    "refuses": "Refuses",
+    "buggy": "Buggy",
+    "ranks": "Ranks",
+    "walks": "Walks",
+}
+PRESETS = {f"methods/{name}": f"implementation: tests.cli.fakes:{made}\n" for name, made in FAKES.items()} | {
     "methods/echo": "summary: says one word\nimplementation: tests.cli.fakes:Echo\n",
-    "methods/dice": "implementation: tests.cli.fakes:Dice\n",
     "methods/echo-loud": "extends: echo\nparams: {mode: loud}\nby_dataset: {musique: {k: 9}}\n",
     "methods/echo-evidence": "extends: echo\nview: evidence\n",
-    "methods/fails-once": "implementation: tests.cli.fakes:FailsOnce\n",
-    "methods/refuses": "implementation: tests.cli.fakes:Refuses\n",
-    "methods/buggy": "implementation: tests.cli.fakes:Buggy\n",
-    "methods/ranks": "implementation: tests.cli.fakes:Ranks\n",
-    "methods/walks": "implementation: tests.cli.fakes:Walks\n",
     "methods/walks-fixed": "extends: walks\nparams: {max_nodes: from:walks}\n",
     "methods/walks-fixed-printed": "extends: walks-fixed\nparams: {max_nodes: 9}\n",
     "methods/trips": "extends: walks\nparams: {fails: 0}\n",
@@ -86,14 +88,10 @@ def cli(tmp_path, environment):
     """Run the command in a fresh process in an empty folder."""
 
     def call(*arguments, **more):
-        return subprocess.run(
+        command, place = (
             [sys.executable, "-m", "harness", *arguments],
-            cwd=tmp_path,
-            env={**environment, **more},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
+            {"cwd": tmp_path, "env": {**environment, **more}},
         )
+        return subprocess.run(command, **place, capture_output=True, text=True, timeout=120, check=False)
 
     return call

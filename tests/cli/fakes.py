@@ -24,20 +24,9 @@ class Echo(Method):
 
     def answer(self, question, documents, indexes, tools):
         time.sleep(self.config.pause)
-        shown = Shown("span", documents[0].id, 0, 10)
-        steps = (
-            Step(
-                "visit",
-                node=4,
-                level=1,
-                scores={"total": 0.25},
-                tokens=7,
-                p_yes=0.5,
-                flops={"all-params": 2e12},
-                shown=shown,
-            ),
-        )
-        return Answer(self.config.word, shown=(shown,), steps=steps, stop_reason="said it")
+        shown, spent = Shown("span", documents[0].id, 0, 10), {"all-params": 2e12}
+        step = Step("visit", 4, level=1, scores={"total": 0.25}, tokens=7, p_yes=0.5, flops=spent, shown=shown)
+        return Answer(self.config.word, shown=(shown,), steps=(step,), stop_reason="said it")
 
     def prompts(self):
         return {"echo (table 9)": "Say {word}.\nNo more."}

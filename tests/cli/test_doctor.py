@@ -30,12 +30,8 @@ def test_every_model_and_encoder_has_a_line(capsys):
     for part, kind in (("Models", "models"), ("Encoders", "encoders")):
         assert {name for found, name in lines if found == part} == set(presets.names(kind))
     assert lines["Models", "pocket-llama"]["state"] == "ok"
-    assert lines["Models", "phi-2"] == {
-        "part": "Models",
-        "state": "hub",
-        "name": "phi-2",
-        "text": "hf download microsoft/phi-2  (or a folder: --set model.source=FOLDER)",
-    }
+    told = "hf download microsoft/phi-2  (or a folder: --set model.source=FOLDER)"
+    assert lines["Models", "phi-2"] == {"part": "Models", "state": "hub", "name": "phi-2", "text": told}
     assert lines["Data sets", "pocket/... (7)"]["state"] == "ok"
     assert lines["Data sets", "musique, musique-shots, musique-shots-ircot"]["text"].endswith("harness show musique")
 
@@ -60,10 +56,8 @@ def test_a_library_that_is_installed_and_not_whole(monkeypatch):
     monkeypatch.setattr(doctor.importlib, "import_module", broken)
     checks = {check.name: check for check in doctor._libraries()}
     assert checks["transformers"].state == "problem"
-    assert (
-        checks["transformers"].text
-        == "cannot be imported (its file is cut): pip install --force-reinstall transformers"
-    )
+    told = "cannot be imported (its file is cut): pip install --force-reinstall transformers"
+    assert checks["transformers"].text == told
 
 
 def test_a_results_folder_that_cannot_be_written(tmp_path, capsys):

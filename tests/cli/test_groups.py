@@ -9,7 +9,6 @@ from typing import Annotated
 import pytest
 import typer
 
-from harness.cli.main import root
 from harness.config import registry
 
 
@@ -61,11 +60,3 @@ def test_a_group_that_cannot_be_imported_is_one_sentence(command) -> None:
 )
 def test_a_mistyped_command_names_the_nearest(arguments: list[str], message: str, command) -> None:
     assert command(*arguments) == (2, "", f"error: {message}\n")
-
-
-def test_every_command_of_the_tables_can_be_built() -> None:
-    top = root()
-    context = typer.Context(top, info_name="harness")
-    names = top.list_commands(context)
-    assert len(names) == len(set(names))
-    assert all(top.get_command(context, name) is not None for name in names)

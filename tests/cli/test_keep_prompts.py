@@ -113,9 +113,8 @@ def test_a_server_got_the_same_and_its_key_is_in_none(here, monkeypatch):
         bodies = [conversation(body["messages"]) for body in server.asked]
         assert server.headers[0]["Authorization"].endswith(key)
     folder = Path(json.loads(done.stdout.rstrip().rsplit("\n", 1)[-1])["run"])
-    sent = [
-        request for record in read_run(folder).records for request in read_run(folder).requests(record["question_id"])
-    ]
+    stored = read_run(folder)
+    sent = [request for record in stored.records for request in stored.requests(record["question_id"])]
     assert [request["prompt"] for request in sent] == bodies[:3], "a failed request is one, however often it was tried"
     assert [request["reply"] for request in sent] == ["Paris", "your key is [key]", ""]
     assert key not in gzip.decompress((folder / "requests.jsonl.gz").read_bytes()).decode()

@@ -97,9 +97,8 @@ def test_alone_it_says_the_ways_out_and_runs_nothing(here):
     other = ["--dataset", "pocket/hotpotqa", "--limit", "1", "--mlflow", "off", "--set", named]
     elsewhere = here("run", "--method", "walks-fixed", *other).stderr
     assert f"comes from {source.name}, a run with data set 'pocket/musique', not 'pocket/hotpotqa'" in elsewhere
-    result = harness.run(
-        "walks-fixed", "pocket/musique", limit=2, mlflow="off", set={"method.max_nodes": f"from:{source}"}
-    )
+    sets = {"method.max_nodes": f"from:{source}"}
+    result = harness.run("walks-fixed", "pocket/musique", limit=2, mlflow="off", set=sets)
     assert visits(result.folder) == [3, 3, 3]  # the run from above, which was over more questions
     with pytest.raises(UserError, match="add walks to --method"):
         harness.run("walks-fixed", "pocket/musique", limit=2, mlflow="off")

@@ -59,14 +59,7 @@ def test_several_methods_run_in_turn_and_the_worst_code_wins(here):
 
 @pytest.mark.parametrize(
     ("methods", "code"),
-    [
-        ("echo", 0),
-        ("fails-once", 3),
-        ("refuses", 2),
-        ("echo,fails-once", 3),
-        ("echo,refuses", 3),
-        ("ranks,refuses", 2),
-    ],
+    [("echo", 0), ("fails-once", 3), ("refuses", 2), ("echo,fails-once", 3), ("echo,refuses", 3), ("ranks,refuses", 2)],
 )
 def test_exit_codes(methods, code, here):
     assert here("run", "--method", methods, *ROW, "--limit", "1").returncode == code
@@ -234,11 +227,8 @@ def test_a_password_of_a_dead_database_stands_nowhere_and_the_end_does_not_wait_
     assert "hunter" not in done.stderr
     (manifest,) = tmp_path.glob("results/*/*/manifest.json")
     kept = json.loads(manifest.read_text())
-    assert (
-        kept["command"][-1]
-        == kept["starts"][0]["command"][-1]
-        == "--mlflow=postgresql://***@127.0.0.1:9/runs?password=***"
-    )
+    told = "--mlflow=postgresql://***@127.0.0.1:9/runs?password=***"
+    assert kept["command"][-1] == kept["starts"][0]["command"][-1] == told
     for path in tmp_path.rglob("*"):
         assert not path.is_file() or b"hunter" not in path.read_bytes(), path
 
@@ -255,8 +245,7 @@ def test_quiet_prints_no_progress_and_all_else(here):
 
 def test_a_reader_that_goes_away_is_no_error(environment, tmp_path):
     command = f"{shlex.quote(sys.executable)} -m harness show pecan | true; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(
-        ["bash", "-c", command], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    place = {"env": environment, "cwd": tmp_path}
+    done = subprocess.run(["bash", "-c", command], **place, capture_output=True, text=True, check=True)
     assert done.stdout.strip() in ("141", "0")  # 0 where all of it fitted into the pipe before its reader went
     assert done.stderr == ""

@@ -100,9 +100,8 @@ def same_answers(alone, other):
     (path,) = Path(alone).rglob("records.jsonl")
     copy = Path(other) / path.relative_to(alone)
     kept = ("question_id", "prediction", "scores", "shown", "steps", "error")
-    assert [[r[k] for k in kept] for r in read_lines(copy, "question_id")] == [
-        [r[k] for k in kept] for r in read_lines(path, "question_id")
-    ]
+    ours, theirs = ([[r[k] for k in kept] for r in read_lines(p, "question_id")] for p in (copy, path))
+    assert ours == theirs
     assert not parts_in(copy.parent)
 
 

@@ -12,22 +12,16 @@ from tests.reports.test_page import Page
 from tests.storage.test_old_runs import FOLDERS, OLD
 
 LONG = "Ann built the mill near Kelford. " * 40
+BACKWARDS = {"document_id": "d", "start": 5, "end": 1}
 
 
 def row(n):
-    paragraphs = [("Mill", LONG, True), ("Ann", f"Ann {n} was born in Kelford.", True), ("Other", "Toren.", False)]
-    return {
-        "id": f"2hop__{n}",
-        "question": f"Where was builder {n} of the mill born?",
-        "paragraphs": [
-            {"idx": i, "title": title, "paragraph_text": text, "is_supporting": marked}
-            for i, (title, text, marked) in enumerate(paragraphs)
-        ],
-        "question_decomposition": [],
-        "answer": "Kelford",
-        "answer_aliases": ["Kel ford"],
-        "answerable": True,
-    }
+    texts = [("Mill", LONG, True), ("Ann", f"Ann {n} was born in Kelford.", True), ("Other", "Toren.", False)]
+    keys = ("title", "paragraph_text", "is_supporting")
+    paragraphs = [{"idx": i, **dict(zip(keys, text, strict=True))} for i, text in enumerate(texts)]
+    asked = {"id": f"2hop__{n}", "question": f"Where was builder {n} of the mill born?", "paragraphs": paragraphs}
+    gold = {"answer": "Kelford", "answer_aliases": ["Kel ford"], "answerable": True, "question_decomposition": []}
+    return asked | gold
 
 
 @pytest.fixture
@@ -172,10 +166,7 @@ def test_mistakes_are_one_sentence(here, rows):
     [
         ("quality.accuracy", {"answers": ["a"], "supporting": [], "extra": {"all_classes": 3}}),
         ("musique.answer_f1", {"answers": ["a", None], "supporting": [], "extra": {}}),
-        (
-            "evidence_recall",
-            {"answers": ["a"], "supporting": [{"document_id": "d", "start": 5, "end": 1}], "extra": {}},
-        ),
+        ("evidence_recall", {"answers": ["a"], "supporting": [BACKWARDS], "extra": {}}),
         ("musique.answer_f1", {"answers": "a", "supporting": [], "extra": []}),
     ],
 )

@@ -24,9 +24,8 @@ def test_each_combination_is_a_run_and_the_report_has_its_values_as_columns(here
     assert [(p["k"], p["word"]) for p in swept] == [(1, "a"), (1, "b"), (3, "a"), (3, "b")]
     table = here("report", "results").stdout
     assert table.splitlines()[1].split()[:3] == ["method", "word", "k"]
-    assert {tuple(line.split()[:3]) for line in table.splitlines()[2:6]} == {
-        ("echo", word, k) for k in "13" for word in "ab"
-    }
+    told = {tuple(line.split()[:3]) for line in table.splitlines()[2:6]}
+    assert told == {("echo", word, k) for k in "13" for word in "ab"}
     again = here(*sweep, "--json")  # nothing runs twice: every row is stored
     assert [c["method"]["params"] for c in configs_of(again)] == [c["method"]["params"] for c in configs_of(done)]
 
@@ -41,9 +40,8 @@ def test_validate_checks_every_combination(here):
 def test_a_suite_sweeps(here, configs):
     text = "methods: [echo, echo-loud]\ndatasets: [pocket/musique]\nlimit: 1\nsweep: {method.k: [2, 4], seed: [0, 1]}\n"
     (configs / "suites" / "grid.yaml").write_text(text)
-    done = here(
-        "run", "--suite", "grid", "--mlflow", "off", "--json", "--set", "seed=1"
-    )  # --set ends a sweep of its key
+    # --set ends a sweep of its key.
+    done = here("run", "--suite", "grid", "--mlflow", "off", "--json", "--set", "seed=1")
     made = [(c["method"]["name"], c["method"]["params"]["k"], c["seed"]) for c in configs_of(done)]
     assert made == [(name, k, 1) for name in ("echo", "echo-loud") for k in (2, 4)], done.stderr
 

@@ -7,6 +7,7 @@ from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.errors import UserError
 from tests.reports.build import SCORE, record, usage, write_run
+from tests.reports.build import span as plain_span
 from tests.reports.searches import KEY, index, keep, searched, step, steps
 
 POCKET = {
@@ -42,14 +43,7 @@ def evident(root, cache):
     (document,) = question.document_ids
     support = rows.examples[0].gold.supporting[0]
     span = [[support.start, support.end], [support.end, support.end + 1], *[[0, 0]] * 2, None, None, None]
-    shown = {
-        "kind": "span",
-        "document_id": document,
-        "start": support.start,
-        "end": support.end,
-        "text": "",
-        "sources": [],
-    }
+    shown = plain_span(document, support.start, support.end)
     point = shown | {"kind": "generated", "text": "all of it", "sources": [[document, support.start, support.end]]}
     moves = [
         step("start", 6, shown=point),
@@ -102,9 +96,8 @@ class TestTree:
         assert not any(line.startswith("It is unknown which steps") for line in lines)
 
     def test_a_note_stands_before_the_text(self, tmp_path, cache, capsys):
-        run = searched(
-            tmp_path, keep(cache), steps=[step("start", 6, note="2 top nodes left out"), step("probe", None)]
-        )
+        moves = [step("start", 6, note="2 top nodes left out"), step("probe", None)]
+        run = searched(tmp_path, keep(cache), steps=moves)
         lines = below(run, capsys)
         assert lines[2].endswith("(2 top nodes left out) all of it")
         assert lines[3].split() == ["1", "probe", "5", "1"]
@@ -134,9 +127,8 @@ class TestFlat:
         assert "answer" not in below(searched(tmp_path, "0" * 64, steps=old), capsys)[1]
 
     def test_what_probes_took_is_said_below(self, tmp_path, cache, capsys):
-        spent = usage(1.0) | {
-            "probes": {"requests": 6, "tokens": 30, "flops": {"full": 0.196e12, "all-params": 0.098e12}}
-        }
+        probes = {"requests": 6, "tokens": 30, "flops": {"full": 0.196e12, "all-params": 0.098e12}}
+        spent = usage(1.0) | {"probes": probes}
         lines = lines_of(searched(tmp_path, keep(cache), usage={"search": spent, "answer": usage(0.5)}), capsys)
         assert "probes     9.8 % of the FLOPs, 28.6 % of the tokens of the search" in lines
         older = lines_of(searched(tmp_path / "older", keep(cache)), capsys)
@@ -165,8 +157,7 @@ def test_the_questions_of_a_run_failed_ones_first(tmp_path, capsys):
 
 
 def test_what_a_method_without_a_search_has_shown(tmp_path, capsys):
-    piece = {"kind": "span", "document_id": "d0", "start": 4, "end": 9, "text": "The mill burned.", "sources": []}
-    folder = write_run(tmp_path, [record(0, 1.0, shown=[piece])])
+    folder = write_run(tmp_path, [record(0, 1.0, shown=[plain_span("d0", 4, 9, "The mill burned.")])])
     assert trace(str(folder), "q0") == 0
     assert "shown      d0 [4:9]  The mill burned." in capsys.readouterr().out.splitlines()
 

@@ -64,14 +64,8 @@ def test_nothing_else_is_served(path, tmp_path):
 
 @pytest.mark.parametrize(
     ("host", "status"),
-    [
-        ("localhost:1", 200),
-        ("127.0.0.1", 200),
-        ("evil.example", 403),
-        ("127.0.0.1.evil.example:1", 403),
-        ("", 403),
-        ("[", 403),
-    ],
+    [("localhost:1", 200), ("127.0.0.1", 200)]
+    + [(host, 403) for host in ("evil.example", "127.0.0.1.evil.example:1", "", "[")],
 )
 def test_only_this_machines_names_are_answered(host, status, tmp_path):
     with served(tmp_path) as server:

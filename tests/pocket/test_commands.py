@@ -2,8 +2,6 @@
 import json
 import re
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +14,6 @@ from pocket.eval import card as cards
 from pocket.tasks.catalog import skills
 from pocket.tasks.recipes import Curriculum
 from tests.cli.conftest import Cli, cli, configs, environment, here  # noqa: F401 - fixtures
-from tests.cli.loaded_modules import REPORT
 from tests.forked import start
 
 COURSE = """stages:
@@ -114,11 +111,8 @@ def test_skills_says_who_declares_what_and_whether_it_is_trained(here: Cli, mode
     cards.write(replace(card, skills={**card.skills, "answer": "0" * 64}))
     done = here("pocket", "skills", "model")
     states = _states(done.stdout)
-    assert states == {
-        **dict.fromkeys(skills(), "never trained"),
-        "answer": "changed since training",
-        "pecan search": "trained",
-    }
+    told = {"answer": "changed since training", "pecan search": "trained"}
+    assert states == {**dict.fromkeys(skills(), "never trained"), **told}
     assert re.search(r"^pecan search +trained +.*\bpecan\b", done.stdout, re.MULTILINE)
     assert re.search(r"^answer +changed since training +.*\bfull-context\b", done.stdout, re.MULTILINE)
 
@@ -234,16 +228,14 @@ def test_a_course_of_some_skills_may_get_more_stages(course: str, tmp_path: Path
     path.write_text(COURSE + more + "      - {skill: recall, pairs: [2, 3]}\n")
     found = _course(first)
     assert [stage.name for stage in found.stages] == ["both", "more", "again both", "again more"]
-    assert [stage.name for stage in _course(Options(str(tmp_path / "other"), curriculum=str(path))).stages][
-        -1
-    ] == "again more"
+    elsewhere = _course(Options(str(tmp_path / "other"), curriculum=str(path)))
+    assert elsewhere.stages[-1].name == "again more"
     for skills_ in ([], ["pecan search"], ["answer", "pecan search"]):
         with pytest.raises(UserError, match="is of other skills"):
             _course(Options(str(out), skills_, str(path)))
     kept = json.loads((out / "curriculum.yaml").read_text())
-    assert [stage["name"] for stage in kept["stages"]] == ["both", "more"], (
-        "nothing is written before it is gone on with"
-    )
+    # Nothing is written before it is gone on with.
+    assert [stage["name"] for stage in kept["stages"]] == ["both", "more"]
 
 
 def recipe(skill: str, **more: object) -> dict[str, object]:
@@ -259,9 +251,8 @@ def test_only_some_skills() -> None:
         [recipe("answer"), recipe("pecan search", gate=0), recipe("choose", gate=0)],
         [recipe("choose")],
     ]
-    whole = Curriculum.model_validate(
-        {"stages": [{"name": str(i), "steps": 9, "recipes": some} for i, some in enumerate(stages)]}
-    )
+    told = [{"name": str(i), "steps": 9, "recipes": some} for i, some in enumerate(stages)]
+    whole = Curriculum.model_validate({"stages": told})
 
     def left(*names: str) -> list[tuple[str, list[tuple[str, float | None]]]]:
         kept = _only(whole, names)
@@ -297,16 +288,3 @@ def test_ctrl_c_saves_and_says_how_to_go_on(
     assert step >= 50
     assert f"interrupted; a checkpoint of step {step} is saved" in err
     assert err.splitlines()[-1] == "harness " + " ".join(command)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [(["pocket", "--help"], 0), (["pocket", "train", "--help"], 0), (["pocket", "check", "nowhere"], 2)],
-    ids=lambda a: " ".join(a) if isinstance(a, list) else None,
-)
-def test_a_light_verb_imports_nothing_heavy(
-    arguments: list[str], code: int, environment: dict[str, str], tmp_path: Path
-) -> None:
-    command = [sys.executable, "-c", REPORT, *arguments]
-    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stderr.endswith(f"LOADED [] {code}"), done.stderr

@@ -21,34 +21,42 @@ def flops(tflops: float) -> dict[str, float]:
 
 
 def usage(tflops: float, tokens: int = 100, uncounted: int = 0) -> dict[str, Any]:
-    return {
-        "flops": flops(tflops),
-        "tokens_in": tokens,
-        "tokens_cached": 7,
-        "tokens_out": 5,
-        "requests": 1,
-        "seconds": 0.5,
-        "uncounted": uncounted,
-        "roles": {},
-    }
+    plain = {"tokens_cached": 7, "tokens_out": 5, "requests": 1, "seconds": 0.5, "roles": {}}
+    return {"flops": flops(tflops), "tokens_in": tokens, "uncounted": uncounted, **plain}
+
+
+def span(document_id: str, start: int, end: int, text: str = "") -> dict[str, Any]:
+    """Characters of a document that were shown."""
+    return {"kind": "span", "document_id": document_id, "start": start, "end": end, "text": text, "sources": []}
+
+
+def step(action: str, node: int | None, **changes: Any) -> dict[str, Any]:
+    """A step of a search on a node of level 1 that showed nothing."""
+    plain = {"level": 1, "scores": {}, "tokens": 5, "p_yes": None, "flops": flops(1.0), "shown": None, "note": ""}
+    return {"action": action, "node": node, **plain, "answer": None, "answer_flops": {}} | changes
+
+
+def built(document_id: str, tflops: float, **more: Any) -> dict[str, Any]:
+    """A line of documents.jsonl: the index of a document that cost so much."""
+    usages = {"index": usage(tflops)}
+    return {"document_id": document_id, "key": document_id, "status": "built", "usage": usages} | more
 
 
 def record(number: int, score: float | None, **changes: Any) -> dict[str, Any]:
     """Question q<number> on document d<number // 2>; a score of None is a failed question."""
-    failed = score is None
-    return {
-        "question_id": f"q{number}",
-        "document_ids": [f"d{number // 2}"],
-        "prediction": "",
-        "scores": {SCORE: score or 0.0},
-        "usage": {} if failed else {"search": usage(1.0), "answer": usage(0.5)},
-        "shown": [],
-        "stop_reason": "",
-        "steps": [],
-        "truncated": None,
-        "error": {"type": "WindowExceeded", "message": "too long"} if failed else None,
-        "notes": {},
-    } | changes
+    spent = {"usage": {"search": usage(1.0), "answer": usage(0.5)}, "error": None}
+    if score is None:
+        spent = {"usage": {}, "error": {"type": "WindowExceeded", "message": "too long"}}
+    names = {"question_id": f"q{number}", "document_ids": [f"d{number // 2}"]}
+    plain = {"prediction": "", "shown": [], "stop_reason": "", "steps": [], "truncated": None, "notes": {}}
+    return {**names, "scores": {SCORE: score or 0.0}, **spent, **plain} | changes
+
+
+def answered(number: int, score: float | None, gold: dict[str, Any] | Sequence[str], **changes: Any) -> dict[str, Any]:
+    """A record that holds its question and gold answers, as those of this version do."""
+    if not isinstance(gold, dict):
+        gold = {"answers": [*gold], "supporting": [], "extra": {}}
+    return record(number, score, question="Who?", options=None, gold=gold, document_characters=[9]) | changes
 
 
 def config(dataset: str, method: str, model: str, changes: dict[str, Any]) -> dict[str, Any]:
@@ -84,18 +92,10 @@ def write_run(
     (folder / "run.yaml").write_text(
         yaml.safe_dump({"config": whole, "origins": {"seed": "default"} | (origins or {})})
     )
-    told = {
-        "command": ["harness", "run"],
-        "started": "2026-01-02T03:04:05+00:00",
-        "method": method,
-        "hash": hash8,
-        "models": {"reader": {"weights": model}},
-        "dataset": {"fingerprint": "f" * 64},
-        "scorers": {SCORE: "1"},
-        "git": {"commit": "c0ffee", "dirty": False},
-        "packages": {"longdoc-harness": "0.1.0"},
-        "warnings": [],
-    } | (manifest or {})
+    told = {"command": ["harness", "run"], "started": "2026-01-02T03:04:05+00:00", "method": method, "hash": hash8}
+    told |= {"models": {"reader": {"weights": model}}, "dataset": {"fingerprint": "f" * 64}, "scorers": {SCORE: "1"}}
+    told |= {"git": {"commit": "c0ffee", "dirty": False}, "packages": {"longdoc-harness": "0.1.0"}, "warnings": []}
+    told |= manifest or {}
     (folder / "manifest.json").write_text(json.dumps(told))
     (folder / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
     (folder / "documents.jsonl").write_text("".join(json.dumps(d) + "\n" for d in documents))

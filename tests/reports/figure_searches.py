@@ -16,7 +16,8 @@ from harness.storage.run_folder import StoredRun, read_run
 from methods.pecan.config import PecanConfig
 from methods.pecan.method import Pecan
 from reports.figures.replay import Recorded, Rule
-from tests.reports.build import flops, record, usage, write_run
+from tests.reports.build import flops, record, span, usage, write_run
+from tests.reports.build import step as plain_step
 
 TERA = 1e12
 F1 = "longbench.qa_f1_score"
@@ -40,32 +41,14 @@ def own_rows(gold: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def step(number: int, **changes: Any) -> dict[str, Any]:
     """The step that visits node `number`; its search has cost (number + 1) TFLOPs, an answer a tenth."""
-    return {
-        "action": "visit",
-        "node": number,
-        "level": 1,
-        "scores": {},
-        "tokens": 10,
-        "p_yes": None,
-        "flops": flops(number + 1),
-        "shown": {
-            "kind": "span", "document_id": "d0", "start": number, "end": number + 1, "text": "", "sources": []
-        },
-        "note": "",
-        "answer": None,
-        "answer_flops": {},
-    } | changes  # fmt: skip
+    told = {"tokens": 10, "flops": flops(number + 1), "shown": span("d0", number, number + 1)}
+    return plain_step("visit", number, **told) | changes
 
 
 def searched(
-    number: int,
-    p_yes: Sequence[float],
-    answers: Sequence[str] = (),
-    *,
-    stop: int,
-    greedy: Sequence[int] = (),
+    number: int, p_yes: Sequence[float], answers: Sequence[str] = (), *, stop: int, greedy: Sequence[int] = (),
     **more: Any,
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """Question q<number>: a probe after each node; the run itself stopped at probe `stop`, the rest is study."""
     steps = []
     for i, p in enumerate(p_yes):
@@ -82,13 +65,8 @@ def searched(
 
 def settings(t_n: int = 1, t_p: float = 0.5, **params: Any) -> dict[str, Any]:
     """Settings of a run with this stop rule."""
-    method = {
-        "name": "pecan",
-        "implementation": "pecan",
-        "view": "document",
-        "params": {"t_n": t_n, "t_p": t_p, **params},
-    }
-    return {"method": method}
+    told = {"t_n": t_n, "t_p": t_p, **params}
+    return {"method": {"name": "pecan", "implementation": "pecan", "view": "document", "params": told}}
 
 
 def recording(own: Rule, most: Rule | None = None) -> Recorded:

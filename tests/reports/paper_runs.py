@@ -43,12 +43,9 @@ def contents(config: Mapping[str, Any], method: Method) -> dict[str, Any]:
     """What the manifest says of the run's models, encoders and rows where all are of the hub."""
     models = {role: config["roles"].get(role) or config["model"] for role in method.needs}
     encoders = {role: config[role] for role in method.encoders if config.get(role)}
-    return {
-        "models": {role: identity(one) for role, one in models.items()}
-        | {role: {"weights": "00"} for role in encoders},
-        "shapes": {role: one.get("shape") for role, one in {**models, **encoders}.items()},
-        "dataset": {"revision": "0" * 40},
-    }
+    known = {role: identity(one) for role, one in models.items()} | {role: {"weights": "00"} for role in encoders}
+    shapes = {role: one.get("shape") for role, one in {**models, **encoders}.items()}
+    return {"models": known, "shapes": shapes, "dataset": {"revision": "0" * 40}}
 
 
 def identity(model: Mapping[str, Any]) -> dict[str, Any]:
@@ -93,6 +90,5 @@ def paper_run(
 
 def answers(n: int, score: str, value: float, **changes: Any) -> list[dict[str, Any]]:
     """n answered questions, two on a document, whose scores lie 0.1 around `value`."""
-    return [
-        record(i, None, scores={score: value + (0.1 if i // 2 % 2 else -0.1)}, error=None, **changes) for i in range(n)
-    ]
+    values = [value + (0.1 if i // 2 % 2 else -0.1) for i in range(n)]
+    return [record(i, None, scores={score: one}, error=None, **changes) for i, one in enumerate(values)]

@@ -18,7 +18,8 @@ from harness.storage.index_cache import Entry, IndexCache, key_digest
 from harness.storage.run_folder import StoredRun, read_run
 from harness.storage.serialize import dump
 from reports.search_graph import Graph, parse_graph
-from tests.reports.build import flops, record, write_run
+from tests.reports.build import record, span, write_run
+from tests.reports.build import step as plain_step
 
 EDGES = [(6, 4, 0.7), (6, 5, 0.3), (4, 0, 0.6), (4, 1, 0.36), (4, 2, 0.04), (5, 1, 0.5), (5, 2, 0.5)]
 TEXT = ["zero", "one", "two", "three", "points of zero and one", "points of one and two", "all of it"]
@@ -41,15 +42,11 @@ def made() -> Graph:
 
 def step(action: str, node: int | None, **changes: Any) -> dict[str, Any]:
     """The step of an action on a node of the graph above; chunks are spans of document d0."""
-    shown: dict[str, Any] | None = None
-    if node is not None:
-        span = SPAN[node]
-        shown = {"kind": "generated", "document_id": "d0", "start": 0, "end": 0, "text": TEXT[node], "sources": []}
-        if span is not None:
-            shown = {**shown, "kind": "span", "start": span[0], "end": span[1], "text": ""}
-    plain: dict[str, Any] = {"action": action, "node": node, "level": None if node is None else LEVEL[node]}
-    plain |= {"scores": {}, "tokens": 5, "p_yes": None, "flops": flops(1.0), "shown": shown, "note": ""}
-    return plain | {"answer": None, "answer_flops": {}} | changes
+    if node is None:
+        return plain_step(action, node, level=None) | changes
+    place = SPAN[node]
+    shown = span("d0", *place) if place else {**span("d0", 0, 0, TEXT[node]), "kind": "generated"}
+    return plain_step(action, node, level=LEVEL[node], shown=shown) | changes
 
 
 def steps() -> list[dict[str, Any]]:

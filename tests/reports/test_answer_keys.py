@@ -1,4 +1,4 @@
-"""Suspect gold answers: each sign alone, what is no sign, and keys damaged on purpose."""
+"""Suspect gold answers: each sign alone, and what is no sign."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from harness.storage.run_folder import StoredRun, read_run
 from harness.types import Document, Example, Gold, Question, Support
 from reports.answer_keys import Audit, of_runs, sections
 from reports.gold_rows import Rows
-from tests.reports.build import SCORE, record, write_run
-from tests.reports.damaged_keys import damaged, measured
+from tests.reports.build import SCORE, answered, record, write_run
 
 TEXT = "Mira Toren was born in Kelford in 1907. She moved to Ardun."
 RIGHT = 8  # questions that all methods get right, so that they are strong
@@ -93,25 +92,10 @@ def test_where_most_answers_are_not_verbatim_that_is_no_sign(tmp_path: Path) -> 
     assert audit(tmp_path, asked, [["x"] * len(asked)]).suspects == {}
 
 
-def test_damaged_keys_are_found_and_scored_anew(tmp_path: Path) -> None:
-    asked = [example(k, [name]) for k, name in enumerate(("Kelford", "Ardun", "Mira Toren", "1907"))]
-    held = pairs(tmp_path, asked, [["Kelford", "Ardun", "Mira Toren", "1907"]] * 2)
-    for run, _ in held:
-        run.config["dataset"]["scorers"] = ["hotpotqa.f1"]
-        for row in run.records:
-            row["scores"] = {"hotpotqa.f1": 1.0}
-    changed, ids = damaged(held, "far", 0.1, seed=0)
-    assert len(ids) == 1
-    assert [row["scores"]["hotpotqa.f1"] for row in changed[0][0].records if row["question_id"] in ids] == [0.0]
-    hits, false, total = measured(held, "far", 0.1, seeds=3)["methods agree"]
-    assert (hits, false, total) == (3, 0, 3)
-
-
 def test_the_command(tmp_path: Path, command: Any) -> None:
     marks = [{"document_id": "d0", "start": start, "end": start + 4} for start in (0, 5)]
     gold = {"answers": ["yes", "no", "Oslo"], "supporting": marks, "extra": {}}
-    known: dict[str, Any] = {"question": "Who?", "options": None, "gold": gold, "document_characters": [9]}
-    write_run(tmp_path / "a", [record(0, 1.0, **known)])
+    write_run(tmp_path / "a", [answered(0, 1.0, gold)])
     code, out, err = command("audit-data", str(tmp_path), "--format", "json")
     assert code == 0
     (row,) = json.loads(out)

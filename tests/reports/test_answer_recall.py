@@ -5,21 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from harness import scorers
 from harness.types import Document, Example, Gold, Question
 from reports.answer_recall import answer_shown, answer_shown_as_substring, holds, shown_text
 from reports.gold_rows import Rows
-from tests.reports.build import record
+from tests.reports.build import record, span
 
 DOCUMENTS = {"a": Document("a", "Mira Tal lives in Orb."), "b": Document("b", "The party was in Paris-Sud.")}
 ROWS = Rows(documents=DOCUMENTS)
-
-
-def span(document: str, start: int, end: int) -> dict[str, Any]:
-    return {"kind": "span", "document_id": document, "start": start, "end": end, "text": "", "sources": []}
 
 
 def written(text: str) -> dict[str, Any]:
@@ -30,6 +24,8 @@ def written(text: str) -> dict[str, Any]:
     ("text", "answers", "found"),
     [
         ("Mira lives in Orb.", ["Orb"], True),
+        ("mira tal orb", ["tal orb"], True),
+        ("mira tal orb", ["tal sea"], False),
         ("Mira lives in Orb.", ["Tal", "orb!"], True),  # any of them, normalised
         ("The party was long.", ["art"], False),  # whole words
         ("It was a long party.", ["the long party"], True),  # articles do not count
@@ -44,14 +40,6 @@ def written(text: str) -> dict[str, Any]:
 )
 def test_by_hand(text: str, answers: list[str], found: bool | None) -> None:
     assert holds(text, answers) is found
-
-
-@given(st.lists(st.sampled_from(["mira", "tal", "orb", "river"]), min_size=1, max_size=6), st.data())
-def test_every_run_of_words_that_is_shown_is_found(words: list[str], data: st.DataObject) -> None:
-    start = data.draw(st.integers(0, len(words) - 1))
-    end = data.draw(st.integers(start + 1, len(words)))
-    assert holds(" ".join(words), [" ".join(words[start:end])]) is True
-    assert holds(" ".join(words), [" ".join([*words[start:end], "sea"])]) is False
 
 
 def test_pieces_in_their_order_and_what_a_model_wrote() -> None:

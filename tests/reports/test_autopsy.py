@@ -12,24 +12,16 @@ from reports.autopsy import CLASSES, cases_of, frame, siblings_of, table
 from reports.figures.autopsy import COLOURS, draw
 from reports.gold_rows import read_rows
 from reports.page import page
-from tests.reports.build import SCORE, record, write_run
+from tests.reports.build import SCORE, answered, span, write_run
 from tests.reports.figure_searches import step
 
-SPAN = {"kind": "span", "document_id": "d0", "start": 0, "end": 9, "text": "the north", "sources": []}
 GOLD = {"answers": ["north"], "supporting": [{"document_id": "d0", "start": 0, "end": 9}], "extra": {}}
 
 
 def row(number: int, score: float | None, recall: float | None = 1.0, **changes: Any) -> dict[str, Any]:
     scores = {SCORE: score or 0.0} | ({} if recall is None else {"evidence_recall": recall})
-    known = {
-        "question": "where?",
-        "options": None,
-        "document_characters": [9],
-        "gold": GOLD,
-        "shown": [SPAN],
-        "prediction": "south",
-    }
-    return record(number, score, **{**known, "scores": scores, **changes})
+    told = {"prediction": "south", "shown": [span("d0", 0, 9, "the north")], "scores": scores}
+    return answered(number, score, GOLD, **{**told, **changes})
 
 
 def probe(answer: str | None, action: str = "visit") -> dict[str, Any]:
@@ -53,15 +45,8 @@ CASES: dict[int, tuple[dict[str, Any], float, float, str]] = {
     11: (row(11, 0.0, None), 1.0, 0.0, "unknown"),
     12: (row(12, 0.4), 1.0, 0.0, "misread"),
 }
-SETTINGS = {
-    "dataset": {
-        "name": "musique",
-        "format": "musique",
-        "scorers": ["longbench.qa_f1_score"],
-        "instruction": "Answer.",
-        "max_answer_tokens": 8,
-    }
-}
+DATASET = {"name": "musique", "format": "musique", "scorers": ["longbench.qa_f1_score"]}
+SETTINGS = {"dataset": {**DATASET, "instruction": "Answer.", "max_answer_tokens": 8}}
 
 
 @pytest.fixture
@@ -77,11 +62,8 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     oracle_settings = {**SETTINGS, "method": {"name": "oracle", "implementation": "m:M", "view": "evidence"}}
     oracle = [renamed(row(n, c[1])) for n, c in CASES.items()]
     closed = [renamed(row(n, c[2], shown=[])) for n, c in CASES.items()]
-    return [
-        own,
-        write_run(tmp_path, oracle, method="oracle", settings=oracle_settings, manifest=manifest),
-        write_run(tmp_path, closed, method="closed", settings=SETTINGS, manifest=manifest),
-    ]
+    evidence = write_run(tmp_path, oracle, method="oracle", settings=oracle_settings, manifest=manifest)
+    return [own, evidence, write_run(tmp_path, closed, method="closed", settings=SETTINGS, manifest=manifest)]
 
 
 def test_every_class(folders: list[Path]) -> None:
@@ -111,9 +93,8 @@ def test_runs_of_other_questions_are_no_siblings(folders: list[Path], tmp_path: 
     run, oracle, _ = map(read_run, folders)
     fewer = write_run(tmp_path / "x", oracle.records[:-1], method="oracle", settings=oracle.config)
     assert siblings_of(run, [read_run(fewer)]).oracle is None
-    other = write_run(
-        tmp_path / "y", oracle.records, settings=oracle.config, manifest={"dataset": {"fingerprint": "0"}}
-    )
+    rows = {"dataset": {"fingerprint": "0"}}
+    other = write_run(tmp_path / "y", oracle.records, settings=oracle.config, manifest=rows)
     assert siblings_of(run, [read_run(other)]).oracle is None
 
 

@@ -13,7 +13,7 @@ from harness.storage.run_folder import StoredRun, read_run
 from reports import bands
 from reports.gold_rows import with_rows
 from reports.render import render_sections
-from tests.reports.build import record, write_run
+from tests.reports.build import answered, record, write_run
 
 F1 = "longbench.qa_f1_score"
 GOLD = "Mira Toren"
@@ -27,9 +27,8 @@ def run(
     rows = []
     for n, answer in enumerate(answers):
         gold = {"answers": [GOLD], "supporting": [], "extra": extra or {}}
-        known = {"question": "Who?", "options": None, "gold": gold, "document_characters": [9]}
-        row = record(n, None if answer is None else 0.0, **known)
-        rows.append(row | {"prediction": answer or "", "scores": {F1: _f1(answer)}})
+        told = {"prediction": answer or "", "scores": {F1: _f1(answer)}}
+        rows.append(answered(n, None if answer is None else 0.0, gold, **told))
     dataset = {"name": "musique", "format": "retrieved", "scorers": [F1]}
     settings = {"dataset": dataset} | more
     return read_run(write_run(root, rows, method=method, settings=settings, manifest={"scorers": {F1: "1"}}))
@@ -49,9 +48,8 @@ def test_a_ranking_that_no_scorer_changes(tmp_path: Path) -> None:
     (band,) = of(run(tmp_path, "good", [RIGHT] * 8), run(tmp_path, "bad", [WRONG] * 6 + [RIGHT] * 2))
     assert band.methods == ["good", "bad"]
     assert band.reversals == ()
-    assert band.sentence.startswith(
-        "The ranking does not depend on the scorer: no pair of 2 methods changes order over "
-    )
+    told = "The ranking does not depend on the scorer: no pair of 2 methods changes order over "
+    assert band.sentence.startswith(told)
     assert len(band.means) >= 16
     assert band.means["flashrag.em"] == {"good": 1.0, "bad": 0.25}
 
@@ -94,13 +92,8 @@ def test_failed_questions_and_questions_in_common(tmp_path: Path) -> None:
 
 def test_which_scorers_apply(tmp_path: Path) -> None:
     options = run(tmp_path, "options", [RIGHT], extra={"all_classes": [GOLD, WRONG]})
-    chinese = read_run(
-        write_run(
-            tmp_path / "zh",
-            [record(0, 1.0)],
-            settings={"dataset": {"name": "dureader", "scorers": ["longbench.rouge_zh_score", "evidence_recall"]}},
-        )
-    )
+    dataset = {"name": "dureader", "scorers": ["longbench.rouge_zh_score", "evidence_recall"]}
+    chinese = read_run(write_run(tmp_path / "zh", [record(0, 1.0)], settings={"dataset": dataset}))
     nested = run(tmp_path / "n", "nested", [RIGHT], extra={"short_answers": [[GOLD]]})
 
     def names(one: StoredRun) -> set[str]:

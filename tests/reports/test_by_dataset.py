@@ -23,13 +23,8 @@ HIGH, LOW = (1.0, 1.0, 1.0, 0.0), (0.0, 1.0, 0.0, 0.0)
 @pytest.fixture
 def table(tmp_path: Path) -> Any:
     """pecan on both data sets, bm25 on one."""
-    return frame(
-        [
-            stored(tmp_path, LOW, method="pecan", dataset="musique"),
-            stored(tmp_path, HIGH, method="pecan", dataset="qasper"),
-            stored(tmp_path, HIGH, method="bm25", dataset="musique"),
-        ]
-    )
+    made = [(LOW, "pecan", "musique"), (HIGH, "pecan", "qasper"), (HIGH, "bm25", "musique")]
+    return frame([stored(tmp_path, scores, method=method, dataset=data) for scores, method, data in made])
 
 
 def test_a_cell_a_data_set_and_the_mean_of_those_with_all(table: Any) -> None:
@@ -63,16 +58,10 @@ def test_a_score_that_a_data_set_lacks_is_a_gap(tmp_path: Path) -> None:
 
 
 def test_one_table_a_model_best_mean_first_and_gaps_are_dashes(tmp_path: Path) -> None:
-    runs = [
-        stored(tmp_path, scores, method=method, dataset=dataset, model=model)
-        for model, method, dataset, scores in [
-            ("a", "bm25", "musique", LOW),
-            ("a", "bm25", "qasper", LOW),
-            ("a", "pecan", "musique", HIGH),
-            ("a", "pecan", "qasper", HIGH),
-            ("b", "pecan", "musique", HIGH),
-        ]
-    ]
+    runs = []
+    for method, scores in (("bm25", LOW), ("pecan", HIGH)):
+        runs += [stored(tmp_path, scores, method=method, dataset=name, model="a") for name in ("musique", "qasper")]
+    runs.append(stored(tmp_path, HIGH, model="b"))
     found = sections(wide_table(frame(runs), SCORE), SCORE)
     assert [title for title, _ in found] == [f"{SCORE} · a", f"{SCORE} · b"]
     assert list(found[0][1]["method"]) == ["pecan", "bm25"]
@@ -114,12 +103,9 @@ def test_a_reference_marks_what_differs_from_it(tmp_path: Path, command: Any) ->
         stored(tmp_path, scores, method=method)
     code, out, _ = command("report", str(tmp_path), "--wide", "--reference", "bm25")
     assert code == 0
-    assert [line.split()[:2] for line in out.splitlines()[2:5]] == [
-        ["bm25", "100.0"],
-        ["raptor", "95.8"],
-        ["pecan", "0.0†"],
-    ]
+    told = [line.split()[:2] for line in out.splitlines()[2:5]]
+    assert told == [["bm25", "100.0"], ["raptor", "95.8"], ["pecan", "0.0†"]]
     assert "†: differs from bm25, p < 0.05 (paired sign flips by document, Holm over 2 tests)" in out
     rows = json.loads(command("report", str(tmp_path), "--wide", "--reference", "bm25", "--format", "json")[1])
-    assert {row["method"]: row["musique.p"] is not None and row["musique.p"] < 0.05 for row in rows} == {
-        "bm25": False, "raptor": False, "pecan": True}  # fmt: skip
+    small = {row["method"]: row["musique.p"] is not None and row["musique.p"] < 0.05 for row in rows}
+    assert small == {"bm25": False, "raptor": False, "pecan": True}

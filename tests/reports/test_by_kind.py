@@ -14,7 +14,7 @@ from reports.by_kind import kind, split_by_kind
 from reports.compare import side_by_side
 from reports.page import page
 from reports.tables import frame
-from tests.reports.build import SCORE, record, usage, write_run
+from tests.reports.build import SCORE, built, record, write_run
 
 HOPS = [2, 2, 2, 3, 3, None]
 
@@ -25,8 +25,7 @@ def run(root: Path, method: str, **more: Any) -> StoredRun:
         gold = {"answers": ["May 1901" if i % 2 else "Ada"], "supporting": [], "extra": {"hops": hops}}
         texts = {"question": "Who?", "gold": gold, "document_characters": [4000 * (i + 1)], "document_ids": ["d"]}
         rows.append(record(i, i / 10, **texts))
-    index = {"document_id": "d", "key": "k", "status": "built", "usage": {"index": usage(6.0)}}
-    return read_run(write_run(root, rows, method=method, documents=[index] if method == "pecan" else [], **more))
+    return read_run(write_run(root, rows, method=method, documents=[built("d", 6.0)] * (method == "pecan"), **more))
 
 
 def test_each_kind_has_a_table_with_its_questions(tmp_path: Path) -> None:

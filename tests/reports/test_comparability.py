@@ -15,10 +15,10 @@ from reports.figures.front import points
 from reports.page import page
 from reports.render import render, render_sections
 from reports.tables import frame
-from tests.reports.build import SCORE, record, stored, usage, write_run
+from tests.reports.build import SCORE, built, record, stored, usage, write_run
 
 SCORES = [0.2, 0.4, 0.5, 1.0, 0.0, 0.0, 0.3, 0.1]
-INDEX = [{"document_id": "d0", "key": "k", "status": "built", "usage": {"index": usage(3.0)}}]
+INDEX = [built("d0", 3.0)]
 
 
 def task(**changes: Any) -> dict[str, Any]:
@@ -69,8 +69,7 @@ def test_of_two_the_longer_is_the_usual() -> None:
 def priced(root: Path, method: str, costs: list[float | None], score: float = 0.5) -> StoredRun:
     """A run whose question i cost costs[i] TFLOPs; None is a failed question."""
     rows = [
-        record(i, None if cost is None else score, usage={} if cost is None else {"answer": usage(cost)})
-        for i, cost in enumerate(costs)
+        record(i, score, usage={"answer": usage(cost)}) if cost else record(i, None) for i, cost in enumerate(costs)
     ]
     return read_run(write_run(root, rows, method=method))
 
@@ -95,9 +94,8 @@ def test_other_questions_dominate_nothing_and_are_drawn_apart(tmp_path: Path) ->
     found = {p["method"]: (p["apart"], p["dominated_by"]) for p in points(frame(runs), runs)}
     assert found == {"dear": (False, ("cheap",)), "cheap": (False, ()), "one": (True, ()), "bad one": (True, ())}
     shown = page(runs)
-    assert (
-        shown.count("apart, it was asked other questions than most runs") == 4
-    )  # two marks, in a wide and a narrow figure
+    # Two marks, in a wide and a narrow figure.
+    assert shown.count("apart, it was asked other questions than most runs") == 4
     assert "was asked other questions: compared with none" in shown
 
 
@@ -123,7 +121,5 @@ def test_the_line_says_no_word_of_columns_without_a_value(tmp_path: Path) -> Non
     (row,) = legended(frame([stored(tmp_path / "a", SCORES)]))["notes"]
     assert not any("ratio" in note or "per document" in note for note in row)
     (row,) = legended(frame([stored(tmp_path / "b", SCORES, documents=INDEX)]))["notes"]
-    assert (
-        row[0]
-        == "costs are per question, tokens.index and tflops.index per document; FLOPs under the convention all-params"
-    )
+    told = "costs are per question, tokens.index and tflops.index per document; FLOPs under the convention all-params"
+    assert row[0] == told

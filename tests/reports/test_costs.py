@@ -10,11 +10,8 @@ import pytest
 from harness.storage.run_folder import read_run
 from reports.costs import question_tflops
 from reports.tables import frame
+from tests.reports.build import built as index
 from tests.reports.build import record, stored, usage, write_run
-
-
-def index(document: str, cost: float, **more: Any) -> dict[str, Any]:
-    return {"document_id": document, "key": document, "status": "built", "usage": {"index": usage(cost)}} | more
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.storage.run_folder import StoredRun
 from reports.entity_memory import Walked, lines, memory_json, parse_memory, search_in_memory
-from tests.reports.build import SCORE, flops
+from tests.reports.build import SCORE, span
+from tests.reports.build import step as plain_step
 from tests.reports.searches import keep, searched
 
 POCKET = {
@@ -31,20 +32,8 @@ INDEX: dict[str, Any] = {
 }
 
 
-def step(action: str, node: int | None = None, span: tuple[int, int] | None = None, **changes: Any) -> dict[str, Any]:
-    shown = None
-    if span is not None:
-        shown = {"kind": "span", "document_id": "d0", "start": span[0], "end": span[1], "text": "", "sources": []}
-    plain = {
-        "action": action,
-        "node": node,
-        "level": None,
-        "scores": {},
-        "tokens": 5,
-        "p_yes": None,
-        "flops": flops(1.0),
-    }
-    return {**plain, "shown": shown, "note": "", "answer": None, "answer_flops": {}} | changes
+def step(action: str, node: int | None = None, place: tuple[int, int] | None = None, **changes: Any) -> dict[str, Any]:
+    return plain_step(action, node, level=None, shown=None if place is None else span("d0", *place)) | changes
 
 
 STEPS = [
@@ -129,9 +118,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StoredRun:
     first, second = sorted((s.start, s.end) for s in example.gold.supporting)
     index = {**INDEX, "segments": [list(first), list(second), [0, 1] if first[0] else [second[1], second[1] + 1]]}
 
-    def read(node: int, span: tuple[int, int], **changes: Any) -> dict[str, Any]:
-        found = step("segment", node, span, **changes)
-        return {**found, "shown": {**found["shown"], "document_id": document}}
+    def read(node: int, place: tuple[int, int], **changes: Any) -> dict[str, Any]:
+        return step("segment", node, shown=span(document, *place), **changes)
 
     moves = [STEPS[0], read(0, first, note="through Velindra"), *STEPS[2:4], read(2, tuple(index["segments"][2]))]
     return searched(

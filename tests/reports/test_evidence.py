@@ -8,7 +8,7 @@ from harness.types import Document, Example, Gold, Question, Support
 from reports.evidence import evidence, overlapping
 from reports.gold_rows import Rows
 from reports.search_graph import Graph
-from tests.reports.build import record
+from tests.reports.build import record, span
 from tests.reports.searches import made, searched
 
 
@@ -18,11 +18,11 @@ def example(*supports: Support, documents: tuple[str, ...] = ("d0",)) -> Example
 
 class TestEvidence:
     @pytest.mark.parametrize(
-        ("span", "told"),
+        ("place", "told"),
         [((0, 5), "no"), ((4, 6), "yes"), ((5, 9), "yes"), ((8, 20), "yes"), ((9, 13), "no")],
     )
-    def test_a_span_that_overlaps_a_supporting_part(self, span: tuple[int, int], told: str) -> None:
-        shown = {"kind": "span", "document_id": "d0", "start": span[0], "end": span[1], "text": "", "sources": []}
+    def test_a_span_that_overlaps_a_supporting_part(self, place: tuple[int, int], told: str) -> None:
+        shown = span("d0", *place)
         assert evidence(shown, example(Support("d0", 5, 9))) == told
         assert evidence(shown | {"document_id": "d1"}, example(Support("d0", 5, 9))) == "no"
         assert evidence(shown, example()) == "-"

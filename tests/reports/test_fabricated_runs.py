@@ -25,7 +25,7 @@ from reports.paper.printed import Value, load
 from reports.paper.verdicts import _measured_notes
 from tests.llm.conftest import SIZES, WORDS
 from tests.reports.paper_runs import paper_run
-from tests.reports.test_paper_published import CLOSING, IDS, OPENING, official, question
+from tests.reports.test_paper_published import official, question
 
 SEEDS = (1, 2)
 PAPER = "meta-llama/Llama-3.1-8B-Instruct"
@@ -54,16 +54,6 @@ def local(run: StoredRun, source: str) -> None:
     run.manifest["dataset"] = {"fingerprint": "f"}
 
 
-def other_sizes(run: StoredRun, dice: Dice) -> None:
-    local(run, f"/models/{dice.pick(('a', 'b'))}/Llama-3.1-8B-Instruct")
-    key = dice.pick(("layers", "width", "heads", "vocab", "mlp"))
-    run.manifest["shapes"]["reader"] = {**run.manifest["shapes"]["reader"], key: dice.between(1, 100)}
-
-
-def prompted(run: StoredRun, text: str, ids: list[int] = IDS) -> None:
-    run.manifest["first_prompts"] = {"reader": {"text": text, "ids": ids}}
-
-
 def rows(run: StoredRun, count: int, change: Callable[[int, dict[str, Any]], dict[str, Any]]) -> None:
     run.records[:count] = [change(i, row) for i, row in enumerate(run.records[:count])]
 
@@ -72,14 +62,7 @@ def failing(run: StoredRun, count: int) -> None:
     rows(run, count, lambda _, row: {**row, "error": {"type": "T", "message": ""}, "usage": {}})
 
 
-def hub(run: StoredRun, name: str) -> None:
-    run.config["model"]["source"] = name
-    reader(run)["weights"] = {"hub": name, "commit": COMMIT}
-
-
-END = "Question: Who?\nAnswer:"
 DISHONEST: dict[str, Change] = {
-    "weights of other sizes in a folder of the paper's name": other_sizes,
     "another precision": lambda run, dice: reader(run).update(dtype=dice.pick(("float16", "float32"))),
     "thinking": lambda run, dice: run.config["model"].update(thinking={"tokens": dice.between(9, 99)}),
     "code of the repository": lambda run, _: run.config["model"].update(trust_remote_code=True),
@@ -93,7 +76,6 @@ DISHONEST: dict[str, Change] = {
 HONEST: dict[str, Change] = {
     "as the README says": lambda run, _: None,
     "a pinned revision": lambda run, _: run.config["model"].update(revision=COMMIT),
-    "the hub's older name": lambda run, _: hub(run, "meta-llama/Meta-Llama-3.1-8B-Instruct"),
     "dtype auto that became bfloat16": lambda run, _: (
         run.config["model"].update(dtype="auto"), reader(run).update(dtype="bfloat16")),
     "a snapshot of the hub": lambda run, dice: local(
@@ -112,7 +94,6 @@ HONEST: dict[str, Change] = {
     "a run that was resumed": lambda run, dice: run.manifest.update(
         starts=[{}, {"changed": {dice.pick(("cpus", "packages", "gpu")): {}}}]
     ),
-    "the published template": lambda run, _: prompted(run, f"{OPENING}{END}{CLOSING}"),
 }  # fmt: skip
 
 

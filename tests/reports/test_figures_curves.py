@@ -38,17 +38,10 @@ TFLOPS = {1: (2.1 + 1.1 + 2.1) / 3, 2: (4.1 + 2.1 + 2.1) / 3, 3: (5.1 + 3.1 + 2.
 
 
 def recording(root: Path, extra: list[dict[str, Any]] | None = None, **changes: Any) -> StoredRun:
-    rows = [
-        searched(
-            i,
-            p,
-            list(answers),
-            stop=stop,
-            scores={SCORE: float(answers[stop] == GOLD[f"q{i}"])},
-            document_ids=[f"d{i}"],
-        )
-        for i, (p, answers, stop) in enumerate(SEARCHES)
-    ]
+    rows = []
+    for i, (p, answers, stop) in enumerate(SEARCHES):
+        scores = {SCORE: float(answers[stop] == GOLD[f"q{i}"])}
+        rows.append(searched(i, p, list(answers), stop=stop, scores=scores, document_ids=[f"d{i}"]))
     made = settings(record_stops=3) | changes.pop("settings", {})
     return searched_run(root, [*rows, *(extra or [])], settings=made, **changes)
 
@@ -121,9 +114,8 @@ def test_an_error_that_ended_a_recording_is_named(tmp_path: Path) -> None:
     assert found[1, 0.5]["covered"] == 3
     notes = found[4, 0.5]["notes"]
     assert notes[0] == "not covered: an error ended the recording before t_n = 4, t_p = 0.5 in 1 of 3 questions"
-    assert notes[1].startswith(
-        "not covered: t_n = 4, t_p = 0.5 would have searched on in 2 of 3 questions; run it with"
-    )
+    told = "not covered: t_n = 4, t_p = 0.5 would have searched on in 2 of 3 questions; run it with"
+    assert notes[1].startswith(told)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from reports import gold_rows as rows_module
 from reports.figures import length as length_module
 from reports.figures.length import ALL, Measured, bucket_name, frame, panels, quantiles
 from reports.gold_rows import Rows
-from tests.reports.build import SCORE, record, write_run
+from tests.reports.build import SCORE, record, span, write_run
 
 Call = Callable[..., tuple[int, str, str]]
 WORDS = (2, 2, 3, 3, 5, 5, 9, 9)  # of the document of each question; q<n> is asked about d<n>
@@ -40,8 +40,7 @@ def run_of(root: Path, scores: tuple[float | None, ...] = SCORES, left: int = 0,
     rows = []
     for n, score in enumerate(scores):
         text = DOCUMENTS[f"d{n}"].text
-        shown = {"kind": "span", "document_id": f"d{n}", "start": 0, "end": len(text) - left, "text": "", "sources": []}
-        rows.append(record(n, score, document_ids=[f"d{n}"], shown=[shown]))
+        rows.append(record(n, score, document_ids=[f"d{n}"], shown=[span(f"d{n}", 0, len(text) - left)]))
     return write_run(root, rows, **changes)
 
 

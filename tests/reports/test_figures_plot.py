@@ -133,9 +133,8 @@ def test_figures_load_no_model_library_and_tables_no_matplotlib(tmp_path: Path) 
         "loaded('torch', 'transformers', 'datasets', 'mlflow', 'matplotlib.pyplot', 'scipy')"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
-    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["[]", "[]"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c.pdf", "n.html", "p.html", "q.md", "results"]
     assert (tmp_path / "c.pdf").read_bytes()[:5] == b"%PDF-"

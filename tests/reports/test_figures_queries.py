@@ -17,7 +17,7 @@ from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.storage.run_folder import StoredRun
 from reports.figures.queries import break_even, cost_column, cost_per_query, frame
-from tests.reports.build import record, usage
+from tests.reports.build import built, record, usage
 from tests.reports.figure_searches import searched_run
 
 # PECAN, table A4: index of a document, search + answer of a query, whole document; then 1, 2, 4, 8 queries a document.
@@ -35,9 +35,7 @@ registry.trust("tests.datasets.own_format:parse_row")  # as if a preset of the u
 def indexed(root: Path, index: float | None, query: float, **changes: Any) -> StoredRun:
     """Two documents with two questions each; TFLOPs of a document's index and of a query."""
     rows = [record(i, 0.5, usage={"search": usage(query - 0.5), "answer": usage(0.5)}) for i in range(4)]
-    documents = [
-        {"document_id": d, "key": d, "status": "built", "usage": {"index": usage(index)}} for d in ("d0", "d1")
-    ] if index is not None else []  # fmt: skip
+    documents = [] if index is None else [built(d, index) for d in ("d0", "d1")]
     return searched_run(root, rows, documents=documents, **changes)
 
 
@@ -76,16 +74,7 @@ def test_where_there_is_no_break_even_a_note_says_why(tmp_path: Path) -> None:
 
 def test_an_index_of_a_question_is_not_shared(tmp_path: Path) -> None:
     rows = [record(i, 0.5, usage={"search": usage(1.0), "answer": usage(0.5)}) for i in range(4)]
-    documents = [
-        {
-            "document_id": f"d{i // 2}",
-            "key": f"{i}",
-            "status": "built",
-            "question_id": f"q{i}",
-            "usage": {"index": usage(3.0)},
-        }
-        for i in range(4)
-    ]
+    documents = [built(f"d{i // 2}", 3.0, key=f"{i}", question_id=f"q{i}") for i in range(4)]
     (row,) = frame([searched_run(tmp_path, rows, documents=documents)]).to_dict("records")
     assert [row[cost_column(k)] for k in (1, 8)] == pytest.approx([4.5, 4.5])
     assert any("belongs to a question" in note for note in row["notes"])
@@ -93,8 +82,7 @@ def test_an_index_of_a_question_is_not_shared(tmp_path: Path) -> None:
 
 def test_a_question_over_several_documents_needs_all_their_indexes(tmp_path: Path) -> None:
     rows = [record(0, 0.5, document_ids=["d0", "d1"]), record(1, 0.5, document_ids=["d0", "d1"], notes={"joined": 2})]
-    documents = [{"document_id": "d0", "key": "k", "status": "built", "usage": {"index": usage(2.0)}}]
-    (row,) = frame([searched_run(tmp_path, rows, documents=documents)], [1]).to_dict("records")
+    (row,) = frame([searched_run(tmp_path, rows, documents=[built("d0", 2.0)])], [1]).to_dict("records")
     assert row[cost_column(1)] == pytest.approx(1.5 * 2.0 + 1.5)
     assert "a question needs the index of 1.5 documents on average" in row["notes"]
 
@@ -144,10 +132,8 @@ def test_the_command_tokens(call: Any, tmp_path: Path) -> None:
         name="squares", format="tests.datasets.own_format:parse_row", data="rows.jsonl", instruction="Answer.",
         max_answer_tokens=4, scorers=("longbench.qa_f1_score",),
     )  # fmt: skip
-    made = {
-        "dataset": config.model_dump(mode="json"),
-        "model": {"name": "scripted", "backend": "scripted", "script": "model.yaml"},
-    }
+    model = {"name": "scripted", "backend": "scripted", "script": "model.yaml"}
+    made = {"dataset": config.model_dump(mode="json"), "model": model}
     told = {"dataset": {"fingerprint": load(config).fingerprint}}
     rows = [record(i, 0.5, question_id=f"row-{i}", document_ids=[f"row-{i}"]) for i in range(2)]
     run = searched_run(tmp_path / "results", rows, dataset="squares", settings=made, manifest=told)

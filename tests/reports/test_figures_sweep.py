@@ -23,9 +23,8 @@ def run(root: Path, number: int, *scores: float, cost: float = 1.0, method: str 
     own = config("musique", method, "tiny", {})["method"] | {"params": params}
     records = [record(i, s, usage={"search": usage(cost), "answer": usage(0.5)}) for i, s in enumerate(scores * 2)]
     origins = {f"method.params.{name}": "--set" for name in params}
-    return read_run(
-        write_run(root, records, method=method, hash8=f"{number:08}", settings={"method": own}, origins=origins)
-    )
+    told = {"method": method, "hash8": f"{number:08}", "settings": {"method": own}, "origins": origins}
+    return read_run(write_run(root, records, **told))
 
 
 @pytest.fixture
@@ -79,11 +78,8 @@ def test_another_setting_that_differs_makes_lines_of_its_own(tmp_path: Path) -> 
 
 def test_two_runs_at_one_value_are_told_apart(tmp_path: Path) -> None:
     runs = [run(tmp_path, i, 0.5, k=k) for i, k in enumerate((1, 3, 3))]
-    assert frame(runs, K)["method"].tolist() == [
-        "bm25",
-        "bm25 (2026-01-02 03:04, 00000001)",
-        "bm25 (2026-01-02 03:04, 00000002)",
-    ]
+    told = [f"bm25 (2026-01-02 03:04, 0000000{i})" for i in (1, 2)]
+    assert frame(runs, K)["method"].tolist() == ["bm25", *told]
 
 
 def test_values_that_are_no_numbers_stand_side_by_side(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from reports import live as module
 from reports.live import Live
 from reports.render import Cells
 from reports.tables import frame
-from tests.reports.build import SCORE, record, usage, write_run
+from tests.reports.build import SCORE, built, record, write_run
 
 
 def running(root: Path, *, begun: float = 60.0, starts: int = 1, **changes: Any) -> Path:
@@ -46,8 +46,7 @@ def test_rows_and_questions_follow_what_is_written(tmp_path: Path) -> None:
 
 def test_numbers_are_those_of_the_table(tmp_path: Path) -> None:
     rows = [record(i, s) for i, s in enumerate((1.0, 0.25, None, 0.5, 0.75))]
-    built = [{"document_id": "d0", "key": "k", "status": "built", "usage": {"index": usage(4.0)}}]
-    write_run(tmp_path, rows, documents=built)
+    write_run(tmp_path, rows, documents=[built("d0", 4.0)])
     live = Live([str(tmp_path)])
     (row,) = live.state()["rows"]
     cells = Cells(frame(live.readable())[[SCORE, f"{SCORE}.low", f"{SCORE}.high", "tflops.whole"]])
@@ -72,13 +71,12 @@ def test_sorted_records_are_no_new_answers_and_a_second_try_is(tmp_path: Path) -
     append(folder, *rows)
     live = Live([str(tmp_path)])
     before = live.state()
+    kept = ("answered", "newest", "failed")
     other = folder / "other"
     other.write_text("".join(json.dumps(row) + "\n" for row in rows[::-1]))
     os.replace(other, folder / "records.jsonl")
     after = live.state()
-    assert [after[key] for key in ("answered", "newest", "failed")] == [
-        before[key] for key in ("answered", "newest", "failed")
-    ]
+    assert [after[key] for key in kept] == [before[key] for key in kept]
     append(folder, record(0, 0.5))
     state = live.state()
     assert (state["failed"], [one["id"] for one in state["newest"]]) == ([], ["q0", "q1"])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import json
 import random
 import re
@@ -28,7 +29,8 @@ from reports.gold_rows import read_rows
 from reports.markup import el, script_json
 from reports.page import page
 from reports.tables import frame
-from tests.reports.build import SCORE, flops, record, stored, usage, write_run
+from tests.reports.build import SCORE, flops, record, span, stored, usage, write_run
+from tests.reports.build import step as plain_step
 from tests.reports.searches import index, keep, searched
 from tests.reports.searches import step as made_step
 
@@ -86,14 +88,8 @@ class Page(HTMLParser):
         parts = (unpacked(blocks[f"{place}-part-{i}"]) for i in range(len(head["starts"]) - 1))
         answers = [one for part in parts for one in part]
         assert len(answers) == count
-        questions = [
-            {
-                "id": listed["ids"][i],
-                "answers": answers[i],
-                **{k: (listed[k] or {i: None})[i] for k in ("texts", "gold")},
-            }
-            for i in range(count)
-        ]
+        known = [{k: (listed[k] or {i: None})[i] for k in ("texts", "gold")} for i in range(count)]
+        questions = [{"id": listed["ids"][i], "answers": answers[i], **known[i]} for i in range(count)]
         graphs = [unpacked(text) for name, text in blocks.items() if name.startswith(f"{place}-graph-")]
         return {**head, **listed, "questions": questions, "graphs": graphs}
 
@@ -129,17 +125,13 @@ class TestEscapes:
         ]
         found = Page(page(runs, title=EVIL))
         assert {a.get("type") for tag, a in found.tags if tag == "script"} == {"application/json", "text/plain", None}
-        blocks = [
-            text
-            for (tag, a), text in zip([one for one in found.tags if one[0] == "script"], found.scripts, strict=True)
-            if a.get("type") == "text/plain"
-        ]
+        kinds = [a.get("type") for tag, a in found.tags if tag == "script"]
+        blocks = [text for kind, text in zip(kinds, found.scripts, strict=True) if kind == "text/plain"]
         assert blocks
         assert all(re.fullmatch("[A-Za-z0-9+/=]+", text) for text in blocks)
         assert not [tag for tag, _ in found.tags if tag in ("img", "iframe", "link", "object", "base")]
-        assert not [
-            a for _, attributes in found.tags for a in attributes if a.startswith("on") or a in ("src", "style")
-        ]
+        names = {name for _, attributes in found.tags for name in attributes}
+        assert not [name for name in names if name.startswith("on") or name in ("src", "style")]
         assert "alert(1)" not in found.code
         assert found.text.count("alert(1)") >= 8
         assert found.data[0]["questions"][0]["answers"][0]["prediction"] == EVIL
@@ -177,8 +169,7 @@ class TestEscapes:
 
 
 def step(**changes: Any) -> dict[str, Any]:
-    plain = {"action": "visit", "node": 4, "level": 1, "scores": {"total": 0.25}, "tokens": 7, "p_yes": 0.5}
-    return {**plain, "flops": flops(2.0), "shown": None, "note": "", **changes}
+    return plain_step("visit", 4, scores={"total": 0.25}, tokens=7, p_yes=0.5, flops=flops(2.0)) | changes
 
 
 class TestContents:
@@ -187,10 +178,8 @@ class TestContents:
         for told in ("My runs", "musique · tiny", "Score against cost", "Paired differences: musique", "Questions"):
             assert told in found.text
         assert "1 of 3 questions failed (scored 0)" in found.text
-        assert [a["class"] for tag, a in found.tags if tag == "div" and str(a.get("class")).startswith("on-")] == [
-            "on-wide",
-            "on-narrow",
-        ]
+        kinds = [str(a.get("class")) for tag, a in found.tags if tag == "div"]
+        assert [kind for kind in kinds if kind.startswith("on-")] == ["on-wide", "on-narrow"]
         values = [a.get("data-value") for tag, a in found.tags if tag == "td" and "data-value" in a]
         assert "0.5" in values
 
@@ -220,10 +209,8 @@ class TestContents:
         rows = load(DatasetConfig.model_validate(config))
         example = rows.examples[0]
         support = example.gold.supporting[0]
-        shown = [
-            {"kind": "span", "document_id": support.document_id, "start": a, "end": b, "text": "", "sources": []}
-            for a, b in ((support.start, support.end), (support.end, support.end + 20))
-        ]
+        ends = (support.start, support.end, support.end + 20)
+        shown = [span(support.document_id, a, b) for a, b in itertools.pairwise(ends)]
         one = record(0, 0.5, question_id=example.question.id, shown=shown, steps=[step(shown=shown[0])])
         manifest = {"dataset": {"fingerprint": rows.fingerprint}}
         run = read_run(write_run(tmp_path, [one], settings={"dataset": config}, manifest=manifest))
@@ -285,12 +272,8 @@ class TestSize:
         whole = page([run])
         answer = Page(whole).data[0]["questions"][0]["answers"][0]
         assert answer["prediction"].endswith(f"({len(rows[0]['prediction'])} characters)")
-        assert (answer["shown_total"], len(answer["shown"]), answer["steps_total"], len(answer["steps"])) == (
-            14,
-            12,
-            90,
-            80,
-        )
+        counts = [answer["shown_total"], len(answer["shown"]), answer["steps_total"], len(answer["steps"])]
+        assert counts == [14, 12, 90, 80]
         assert "So that the page stays small" not in Page(whole).text
         fewer = page([run], limits=Limits(size=250_000))
         assert len(fewer) < len(whole) - 200_000
@@ -301,9 +284,8 @@ class TestSize:
         (data,) = Page(least).data
         kept = len(data["questions"])
         assert 5 < kept < 80
-        assert (
-            f"Details of {kept} of 80 questions (so that the page stays small); all can be searched" in Page(least).text
-        )
+        told = f"Details of {kept} of 80 questions (so that the page stays small); all can be searched"
+        assert told in Page(least).text
         assert len(data["values"][0]) == len(data["ids"]) == len(data["predictions"][0]) == 80
 
     def test_every_question_is_listed_and_details_are_in_parts(self, tmp_path: Path) -> None:
@@ -311,9 +293,8 @@ class TestSize:
         (data,) = Page(page([read_run(write_run(tmp_path, rows))])).data
         assert len(data["ids"]) == 300
         assert len(data["starts"]) > 1
-        assert [q["answers"][0]["prediction"][:10] for q in data["questions"]] == [
-            f"answer {i} x"[:10] for i in range(300)
-        ]
+        begins = [q["answers"][0]["prediction"][:10] for q in data["questions"]]
+        assert begins == [f"answer {i} x"[:10] for i in range(300)]
         (data,) = Page(page([read_run(write_run(tmp_path / "b", rows))], limits=Limits(3))).data
         assert len(data["ids"]) == 300
         assert len(data["questions"]) == 3
@@ -349,13 +330,8 @@ class TestFront:
     def test_a_mark_says_who_it_is_to_a_pointer(self, tmp_path: Path) -> None:
         runs = self.runs(tmp_path)
         marks = points(frame(runs), runs)
-        assert [front.mark_of(p) for p in marks] == [
-            "undominated",
-            "undominated",
-            "dominated",
-            "undominated",
-            "ceiling",
-        ]
+        kinds = [front.mark_of(p) for p in marks]
+        assert kinds == ["undominated", "undominated", "dominated", "undominated", "ceiling"]
         found = Page(front.element(marks, SCORE)[0])
         assert "bad (tiny): 30.0 at 22.5 TFLOPs; dominated by dear, same" in found.text
         assert all(name in found.text for name in ("cheap", "dear", "bad", "same", "oracle"))
@@ -454,9 +430,8 @@ class TestReplay:
         assert seen["right, right"]["visited"] == ["1:2", "4:1", "6:0"]
         assert seen["right, right"]["current"] == [1]
         assert seen["right, right"]["taken"] == 2
-        assert seen["right, right"]["step"].startswith(
-            "Step 2 of 6: visit · node #1, level 1 · from step 1 over an edge of 0.36"
-        )
+        told = "Step 2 of 6: visit · node #1, level 1 · from step 1 over an edge of 0.36"
+        assert seen["right, right"]["step"].startswith(told)
         assert seen["end"]["later"] == [0]
         assert seen["end"]["taken"] == 5
         assert "behind the stop" in seen["end"]["step"]

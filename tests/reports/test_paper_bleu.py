@@ -40,26 +40,14 @@ def texts(n: int, seed: int = 0) -> list[str]:
 
 
 def rows(answers: Sequence[str], **changes: Any) -> list[dict[str, Any]]:
-    return [
-        record(
-            i,
-            None,
-            scores={ONE: 0.5},
-            error=None,
-            prediction=text,
-            notes={"counts": {ONE: list(counts(text, [GOLD]))}},
-            **changes,
-        )
-        for i, text in enumerate(answers)
-    ]
+    noted = [{"prediction": text, "notes": {"counts": {ONE: list(counts(text, [GOLD]))}}} for text in answers]
+    return [record(i, None, scores={ONE: 0.5}, error=None, **own, **changes) for i, own in enumerate(noted)]
 
 
 def paper_value(method: str = "BM25 top-5", dataset: str = "musique") -> Value:
-    return next(
-        v
-        for v in load()
-        if (v.entry.method, v.label, v.rules[0].dataset) == (method, "BLEU-4", dataset) and "1" in v.entry.table
-    )
+    wanted = (method, "BLEU-4", dataset)
+    own = (v for v in load() if "1" in v.entry.table)
+    return next(v for v in own if (v.entry.method, v.label, v.rules[0].dataset) == wanted)
 
 
 class TestRecords:
@@ -129,9 +117,8 @@ class TestInterval:
         """Bootstrap by hand: documents drawn anew, BLEU computed from their texts each time."""
         answers, generator = texts(120), np.random.default_rng(7)
         clusters = [str(i // 2) for i in range(120)]
-        found = corpus_interval(
-            lambda sums: scorers.corpus_score(ONE, sums), [counts(text, [GOLD]) for text in answers], clusters
-        )
+        told = [counts(text, [GOLD]) for text in answers]
+        found = corpus_interval(lambda sums: scorers.corpus_score(ONE, sums), told, clusters)
         by_hand = []
         for _ in range(400):
             drawn = [i for d in generator.integers(0, 60, 60) for i in (2 * d, 2 * d + 1)]
@@ -144,9 +131,8 @@ class TestInterval:
     def test_of_a_mean_is_that_of_interval(self) -> None:
         hits = [int(i % 3 == 0) for i in range(50)]
         clusters = [str(i // 2) for i in range(50)]
-        assert corpus_interval(lambda s: s[0] / s[1], [(hit, 1) for hit in hits], clusters, seed=4) == interval(
-            hits, clusters, seed=4
-        )
+        found = corpus_interval(lambda s: s[0] / s[1], [(hit, 1) for hit in hits], clusters, seed=4)
+        assert found == interval(hits, clusters, seed=4)
 
     def test_what_is_not_known(self) -> None:
         def share(sums: Sequence[float]) -> float:
@@ -192,12 +178,8 @@ class TestReports:
         assert row["ours"] == pytest.approx(100 * facts.corpus(run, ALL).mean)
         assert row["ours.low"] < row["ours"] < row["ours.high"]
         assert row["verdict"].split(" (")[0] in ("equivalent", "differs", "undecided")
-        assert {v.rules[0].dataset for v in load() if v.metric.corpus} == {
-            "narrativeqa",
-            "qasper",
-            "musique",
-            "hotpotqa",
-        }
+        told = {v.rules[0].dataset for v in load() if v.metric.corpus}
+        assert told == {"narrativeqa", "qasper", "musique", "hotpotqa"}
         lines = {v.line for v in load() if v.metric.corpus}
         assert len(lines) == 4 * (13 + 5)
 

@@ -28,19 +28,17 @@ RESULTS = """source,table,method,dataset,metric,value
 L,Table 4,Ours,Single,Acc,45.0
 L,Table 2,Ours,Two,Acc,60.0
 """
-RULES: dict[str, Any] = {
-    "papers": {"L": {"name": "Paper", "model": "Llama"}},
-    "datasets": {
-        "One": {"dataset": "nq", "split": "test", "questions": 40, "stand_ins": ["pocket/retrieved"]},
-        "Two": {"dataset": "popqa", "split": "test", "questions": 20},
-        "Single": {"mean_of": ["One", "Two"], "stand_ins": ["pocket/retrieved"]},
-    },
-    "metrics": {"Acc": {"score": ACC}},
-    "entries": [
-        {"source": "L", "table": table, "method": "Ours", "preset": "bm25", "metrics": ["Acc"]}
-        for table in ("Table 4", "Table 2")
-    ],
-}
+RULES: dict[str, Any] = yaml.safe_load(f"""
+papers: {{L: {{name: Paper, model: Llama}}}}
+datasets:
+  One: {{dataset: nq, split: test, questions: 40, stand_ins: [pocket/retrieved]}}
+  Two: {{dataset: popqa, split: test, questions: 20}}
+  Single: {{mean_of: [One, Two], stand_ins: [pocket/retrieved]}}
+metrics: {{Acc: {{score: {ACC}}}}}
+entries:
+- {{source: L, table: Table 4, method: Ours, preset: bm25, metrics: [Acc]}}
+- {{source: L, table: Table 2, method: Ours, preset: bm25, metrics: [Acc]}}
+""")
 
 
 def values(**changes: Any) -> tuple[Value, ...]:
@@ -51,16 +49,10 @@ def run(root: Path, dataset: str, scores: list[float], **changes: Any) -> Stored
     """A question on a document of its own for each score; `k` and `name` of the method, `model`, `seed`."""
     rows = [record(2 * i, None, scores={ACC: score}, error=None) for i, score in enumerate(scores)]
     name, model = changes.get("name", "bm25"), changes.get("model", "Llama")
-    config = {
-        "method.name": name,
-        "method.params.k": changes.get("k", 5),
-        "model.name": model,
-        "model.source": None,
-        "dataset.scorers": [ACC],
-        "dataset.max_answer_tokens": changes.get("longest", 32),
-        "seed": changes.get("seed", 0),
-        "dataset.options": {"tokens": changes["tokens"]} if "tokens" in changes else {},
-    }
+    config = {"method.name": name, "method.params.k": changes.get("k", 5), "seed": changes.get("seed", 0)}
+    config |= {"model.name": model, "model.source": None, "dataset.scorers": [ACC]}
+    config |= {"dataset.max_answer_tokens": changes.get("longest", 32)}
+    config |= {"dataset.options": {"tokens": changes["tokens"]} if "tokens" in changes else {}}
     hash8 = digest([dataset, sorted(changes.items())])[:8]
     return paper_run(root, "bm25", dataset, rows, config=config, manifest={"models.reader.seen": model}, hash8=hash8)
 
@@ -128,11 +120,8 @@ class TestFrame:
 
     def test_differs(self, tmp_path: Path) -> None:
         runs = [run(tmp_path, "nq", [1.0] * 40), run(tmp_path, "popqa", [1.0] * 20)]
-        table = frame(runs, values()).set_index("dataset")
-        assert (
-            table.loc["Single (mean of nq and popqa)", "verdict"]
-            == "differs (by more than 2 points; weights not verified)"
-        )
+        found = frame(runs, values()).set_index("dataset").loc["Single (mean of nq and popqa)", "verdict"]
+        assert found == "differs (by more than 2 points; weights not verified)"
 
     def test_a_member_is_missing(self, tmp_path: Path) -> None:
         only = [run(tmp_path, "popqa", halves(20, 0.6))]
@@ -148,17 +137,14 @@ class TestFrame:
         assert len(incomplete(runs, values())) == 2
 
     def test_each_setting_has_a_row_of_its_own(self, tmp_path: Path) -> None:
-        runs = [
-            run(tmp_path, dataset, halves(n, 0.5), k=k) for k in (5, 7) for dataset, n in (("nq", 40), ("popqa", 20))
-        ]
+        members = [(k, *member) for k in (5, 7) for member in (("nq", 40), ("popqa", 20))]
+        runs = [run(tmp_path, dataset, halves(n, 0.5), k=k) for k, dataset, n in members]
         table = frame(runs, values())
         assert list(table["n"][table["dataset"].str.startswith("Single")]) == [60, 60]
 
     def test_a_reason_of_one_member_names_it(self, tmp_path: Path) -> None:
-        runs = [
-            run(tmp_path, "nq", halves(10, 0.3), model="Qwen"),
-            run(tmp_path, "popqa", halves(20, 0.6), model="Qwen"),
-        ]
+        members = (("nq", halves(10, 0.3)), ("popqa", halves(20, 0.6)))
+        runs = [run(tmp_path, name, scores, model="Qwen") for name, scores in members]
         row = frame(runs, values()).iloc[-1]
         assert row["verdict"] == NOT_COMPARABLE
         assert row["notes"] == (

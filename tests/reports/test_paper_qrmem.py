@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from harness.storage.run_folder import StoredRun
 from reports.paper import frame
@@ -23,37 +20,28 @@ Q,Table 1,KN,Hops,EM,0.4200
 Q,Table 4,BM25,Tales,Acc,0.5288
 Q,Table 6,KN,Tales,Requests,3.96
 """
-RULES: dict[str, Any] = {
-    "papers": {
-        "Q": {
-            "name": "Q", "model": "gpt-3.5-turbo", "scale": 0.01,
-            "datasets": {
-                "Tales": {"dataset": "quality", "split": "validation", "questions": 8, "subset": "nobody says which"},
-                "Hops": {"dataset": "longbench/musique", "split": "test", "questions": 8},
-            },
-        }
-    },
-    "datasets": {"Hops": {"dataset": "musique", "split": "validation", "questions": 2417}},
-    "metrics": {
-        "Acc": {"score": ACC},
-        "EM (contained)": {"label": "EM", "score": IN},
-        "EM (strict)": {"label": "EM", "score": "flashrag.em", "instead": [EM]},
-        "Requests": {"requests": True},
-    },
-    "entries": [
-        {"source": "Q", "table": "Table 1", "method": "TE", "preset": "qrmem-entity-trial",
-         "metrics": ["Acc", "EM (contained)", "EM (strict)"]},
-        {"source": "Q", "table": "Table 1", "method": "KN", "preset": "qrmem",
-         "metrics": ["Acc", "EM (contained)", "EM (strict)"]},
-        {"source": "Q", "table": "Table 4", "method": "BM25", "preset": "bm25", "metrics": ["Acc"],
-         "model": "Llama-2-70b-chat-hf", "questions": 16},
-        {"source": "Q", "table": "Table 6", "method": "KN", "preset": "qrmem", "metrics": ["Requests"]},
-    ],
-}  # fmt: skip
+RULES = f"""
+papers:
+  Q:
+    {{name: Q, model: gpt-3.5-turbo, scale: 0.01, datasets: {{
+      Tales: {{dataset: quality, split: validation, questions: 8, subset: nobody says which}},
+      Hops: {{dataset: longbench/musique, split: test, questions: 8}}}}}}
+datasets: {{Hops: {{dataset: musique, split: validation, questions: 2417}}}}
+metrics:
+  Acc: {{score: {ACC}}}
+  EM (contained): {{label: EM, score: {IN}}}
+  EM (strict): {{label: EM, score: flashrag.em, instead: [{EM}]}}
+  Requests: {{requests: true}}
+entries:
+- {{source: Q, table: Table 1, method: TE, preset: qrmem-entity-trial, metrics: [Acc, EM (contained), EM (strict)]}}
+- {{source: Q, table: Table 1, method: KN, preset: qrmem, metrics: [Acc, EM (contained), EM (strict)]}}
+- {{source: Q, table: Table 4, method: BM25, preset: bm25, metrics: [Acc], model: Llama-2-70b-chat-hf, questions: 16}}
+- {{source: Q, table: Table 6, method: KN, preset: qrmem, metrics: [Requests]}}
+"""
 
 
-def values(**changes: Any) -> tuple[Value, ...]:
-    return load(RESULTS, yaml.safe_dump({**RULES, **changes}))
+def values() -> tuple[Value, ...]:
+    return load(RESULTS, RULES)
 
 
 def run(
@@ -62,10 +50,8 @@ def run(
     """A question for each of the scores' values, two on a document."""
     count = len(next(iter(scores.values())))
     spent = {"answer": {**usage(1.0), "requests": requests}, "index": {**usage(1.0), "requests": 50}}
-    rows = [
-        record(i, None, scores={name: told[i] for name, told in scores.items()}, usage=spent, error=None)
-        for i in range(count)
-    ]
+    told = [{name: values[i] for name, values in scores.items()} for i in range(count)]
+    rows = [record(i, None, scores=own, usage=spent, error=None) for i, own in enumerate(told)]
     model = {"name": "gpt-3.5-turbo", "backend": "endpoint", "embedded": False}
     return paper_run(root, method, dataset, rows, config={"model": model, "dataset.scorers": list(scores)})
 
@@ -91,9 +77,8 @@ def test_both_readings_of_em_stand_side_by_side(tmp_path: Path) -> None:
     assert table["verdict"].iloc[0].startswith("undecided")
     bare = run(tmp_path / "b", "longbench/musique", {IN: [1.0] * 8})
     why = frame([bare], values()).set_index("metric").loc["EM (strict)", "notes"]
-    assert why == (
-        "metric: the run has no flashrag.em; add it with: harness score RUN --scorers flashrag.acc,flashrag.em",
-    )
+    line = "harness score RUN --scorers flashrag.acc,flashrag.em"
+    assert why == (f"metric: the run has no flashrag.em; add it with: {line}",)
 
 
 def test_questions_that_nobody_names_are_not_ours(tmp_path: Path) -> None:
@@ -113,9 +98,8 @@ def test_a_row_over_the_whole_set_with_a_model_of_its_own(tmp_path: Path) -> Non
 
 
 def test_the_shipped_values() -> None:
-    found = {
-        (v.entry.table[:7], v.entry.method, v.rules[0].dataset, v.label): v for v in load() if v.paper.name == "QRMeM"
-    }
+    own = [v for v in load() if v.paper.name == "QRMeM"]
+    found = {(v.entry.table[:7], v.entry.method, v.rules[0].dataset, v.label): v for v in own}
     kept = {key: (v.printed, v.rules[0].questions, v.paper.model) for key, v in found.items()}
     gpt, llama = "GPT-3.5-turbo / ", "LLaMa-70B-Chat / "
     assert kept["Table 1", gpt + "QRMeM(KN)", "quality", "Acc"] == (72.07, 222, "gpt-3.5-turbo")

@@ -46,9 +46,7 @@ def test_the_suites_for_the_papers_data_have_the_papers_settings(
     run.config.clear()
     run.config.update(config)
     run.manifest.update(told)
-    found = [
-        reason for reason in judged(one, run).reasons if not reason.startswith(("sample: 1 questions", "metric: "))
-    ]
+    found = [r for r in judged(one, run).reasons if not r.startswith(("sample: 1 questions", "metric: "))]
     assert [reason for reason in found if not any(known in reason for known in OPEN)] == []
 
 

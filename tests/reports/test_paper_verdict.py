@@ -18,20 +18,16 @@ from reports.paper import frame
 from reports.paper.measured import Ours, _ours
 from reports.paper.printed import Value, load
 from reports.paper.verdicts import verdict
-from tests.reports.build import record, usage
+from tests.reports.build import built, record, usage
 from tests.reports.paper_runs import answers, paper_run
 
 F1 = "longbench.qa_f1_score"
 
 
-def value(method: str, metric: str, **which: Any) -> Value:
+def value(method: str, metric: str) -> Value:
     """A value of GARLIC's table 1 on MuSiQue."""
-    return next(
-        v
-        for v in load()
-        if (v.paper.name, v.entry.method, v.label) == ("GARLIC", method, metric)
-        and [rule.dataset for rule in v.rules] == ["musique"]
-    )
+    own = [v for v in load() if v.paper.name == "GARLIC" and [rule.dataset for rule in v.rules] == ["musique"]]
+    return next(v for v in own if (v.entry.method, v.label) == (method, metric))
 
 
 SCORE, COST = value("BM25 top-5", "F1"), value("BM25 top-5", "TFLOPs")
@@ -74,10 +70,8 @@ class TestVerdict:
 
     def test_without_an_interval_nothing_is_shown(self) -> None:
         assert verdict(SCORE, Ours(SCORE.printed, alone=True), 1000).startswith("undecided (one document")
-        for labels, alone in (
-            ("abcd", False),
-            ("aaaa", True),
-        ):  # a BLEU that no resample changes has no interval either
+        # A BLEU that no resample changes has no interval either.
+        for labels, alone in (("abcd", False), ("aaaa", True)):
             found = _ours(lambda level, of=labels: corpus_interval(sum, [[1.0]] * 4, list(of), level=level), 1.0)
             assert ("one document" in verdict(SCORE, found, 4)) is alone
 
@@ -97,9 +91,8 @@ class TestVerdict:
         for trial in range(600):
             scores = generator.normal(0.5, 0.3, 60)
             clusters = [str(i) for i in range(60)]
-            narrow, wide = (
-                interval(scores, clusters, seed=trial, resamples=300, level=level, bounds=None) for level in (0.9, 0.95)
-            )
+            how = {"seed": trial, "resamples": 300, "bounds": None}
+            narrow, wide = (interval(scores, clusters, level=level, **how) for level in (0.9, 0.95))  # type: ignore[arg-type]
             assert narrow.low is not None and narrow.high is not None and wide.low is not None and wide.high is not None  # noqa: PT018
             found.append(equivalence((narrow.low, narrow.high), (wide.low, wide.high), (-math.inf, 0.5)))
         assert found.count("equivalent") / 600 == pytest.approx(0.05, abs=0.02)
@@ -109,23 +102,15 @@ class TestVerdict:
 def test_index_costs_have_intervals_over_documents(tmp_path: Path) -> None:
     rows = [record(i, None, usage={"search": usage(30.9)}, error=None) for i in range(2417)]
     spent = [66.7 + (0.1 if i % 2 else -0.1) for i in range(1209)]
-    documents = [
-        {"document_id": f"d{i}", "key": "k", "status": "built", "usage": {"index": usage(one)}}
-        for i, one in enumerate(spent)
-    ]
+    documents = [built(f"d{i}", one) for i, one in enumerate(spent)]
     run = paper_run(tmp_path, "pecan", "musique", rows, documents=documents)
     table = frame([run]).set_index("row")
     alone = table.loc["PECAN Attention Graph Construction"]
-    assert (alone["ours"], alone["verdict"]) == (
-        pytest.approx(66.7, abs=1e-3),
-        "equivalent (within 2 %; weights not verified)",
-    )
+    same = "equivalent (within 2 %; weights not verified)"
+    assert (alone["ours"], alone["verdict"]) == (pytest.approx(66.7, abs=1e-3), same)
     assert 66.6 < alone["ours.low"] < 66.7 < alone["ours.high"] < 66.8
     shared = table.loc["PECAN Attention Graph Construction + Graph Search, 2 queries per document"]
-    assert (shared["ours"], shared["verdict"]) == (
-        pytest.approx(66.7 / 2 + 30.9, abs=1e-3),
-        "equivalent (within 2 %; weights not verified)",
-    )
+    assert (shared["ours"], shared["verdict"]) == (pytest.approx(66.7 / 2 + 30.9, abs=1e-3), same)
     # The search costs the same for all questions: half of the index's interval is all there is.
     assert shared["ours.high"] - shared["ours"] == pytest.approx((alone["ours.high"] - alone["ours"]) / 2)
 

@@ -62,16 +62,8 @@ def test_intervals_need_both_ends_and_gaps_are_dashes() -> None:
 
 def test_footnotes_are_numbered_once_and_common_ones_carry_no_mark() -> None:
     frame = pd.DataFrame({"m": list("xyz"), "notes": [("all", "two"), ("all", "one", "two"), ("all",)]})
-    assert render(frame, "text").splitlines() == [
-        "m  notes",
-        "x  [1]",
-        "y  [1], [2]",
-        "z",
-        "",
-        "all",
-        "[1] two",
-        "[2] one",
-    ]
+    told = ["m  notes", "x  [1]", "y  [1], [2]", "z", "", "all", "[1] two", "[2] one"]
+    assert render(frame, "text").splitlines() == told
 
 
 class TestEscapes:
@@ -168,12 +160,8 @@ def test_a_table_for_a_paper_marks_the_best_and_the_second_of_each_score() -> No
     rows = out.partition("\\midrule\n")[2].splitlines()
     assert "Method & F1 & X & TFLOPs search" in out
     assert r"\caption{oracle: a ceiling, never marked as best. Best values" in out
-    assert [row.split(" & ")[1] for row in rows[:4]] == [
-        r"\underline{50.0}",
-        r"\textbf{70.0}",
-        r"\underline{50.0}",
-        "90.0",
-    ]
+    first = [row.split(" & ")[1] for row in rows[:4]]
+    assert first == [r"\underline{50.0}", r"\textbf{70.0}", r"\underline{50.0}", "90.0"]
     assert [row.split(" & ")[2] for row in rows[:4]] == [r"\textbf{20.0}", "--", r"\underline{10.0}", "30.0"]
     assert [row.split(" & ")[3] for row in rows[:2]] == [r"1.00 \\", r"2.00 \\"]
 
@@ -188,11 +176,8 @@ def test_heads_that_would_be_the_same_stay_whole() -> None:
 
 
 def test_a_dagger_stands_at_the_value_where_p_is_small() -> None:
-    columns: dict[str, Any] = {
-        "musique": [0.5, 0.25, 0.4, 0.9],
-        "musique.p": [0.01, 0.2, None, None],
-        "musique.low": [None] * 4,
-    }
-    assert [line.split()[1] for line in render(pd.DataFrame({"method": list("abcd"), **columns})).splitlines()[1:]] == [
-        "50.0†", "25.0", "40.0", "90.0"]  # fmt: skip
+    columns: dict[str, Any] = {"musique": [0.5, 0.25, 0.4, 0.9], "musique.p": [0.01, 0.2, None, None]}
+    columns["musique.low"] = [None] * 4
+    lines = render(pd.DataFrame({"method": list("abcd"), **columns})).splitlines()[1:]
+    assert [line.split()[1] for line in lines] == ["50.0†", "25.0", "40.0", "90.0"]
     assert r"& \underline{50.0$^{\dagger}$} \\" in _papers(**columns)

@@ -34,15 +34,11 @@ def test_best_of_right_and_wrong_is_pass_at_k(n: int, c: int, k: int) -> None:
 def table(root: Path, temperature: float, draws: list[list[tuple[str, float | None]]]) -> dict[str, object]:
     """The row of some repeats; draws: of each repeat the answer to each question with its score."""
     model = MODEL | ({"temperature": temperature} if temperature else {})
-    paths = [
-        write_run(
-            root,
-            [record(n, score, prediction=text) for n, (text, score) in enumerate(answers)],
-            hash8=f"0000000{9 - seed}",
-            settings={**config("musique", "pecan", "tiny", {}), "model": model, "seed": seed},
-        )
-        for seed, answers in enumerate(draws)
-    ]
+    paths, plain = [], config("musique", "pecan", "tiny", {})
+    for seed, answers in enumerate(draws):
+        rows = [record(n, score, prediction=text) for n, (text, score) in enumerate(answers)]
+        made = {**plain, "model": model, "seed": seed}
+        paths.append(write_run(root, rows, hash8=f"0000000{9 - seed}", settings=made))
     (row,) = frame(average_over_seeds([read_run(path) for path in reversed(paths)])).to_dict("records")
     return {str(name): value for name, value in row.items()}
 
@@ -66,22 +62,14 @@ def test_the_vote_and_the_best_of_drawn_answers_have_intervals(tmp_path: Path) -
 
 def test_evidence_recall_is_no_answer_to_vote_on(tmp_path: Path) -> None:
     own = {"dataset": {"name": "musique", "format": "musique", "scorers": [SCORE, "evidence_recall"]}}
-    paths = [
-        write_run(
-            tmp_path,
-            [record(0, score, scores={SCORE: score, "evidence_recall": 0.5})],
-            hash8=f"0000000{seed}",
-            settings={**own, "model": MODEL | {"temperature": 0.7}, "seed": seed},
-        )
-        for seed, score in enumerate((0.0, 1.0))
-    ]
+    paths = []
+    for seed, score in enumerate((0.0, 1.0)):
+        made = {**own, "model": MODEL | {"temperature": 0.7}, "seed": seed}
+        rows = [record(0, score, scores={SCORE: score, "evidence_recall": 0.5})]
+        paths.append(write_run(tmp_path, rows, hash8=f"0000000{seed}", settings=made))
     (run,) = average_over_seeds([read_run(path) for path in paths])
-    assert {name.removeprefix(SCORE) for name in run.records[0]["scores"]} == {
-        "",
-        ".vote",
-        ".pass@2",
-        "evidence_recall",
-    }
+    names = {name.removeprefix(SCORE) for name in run.records[0]["scores"]}
+    assert names == {"", ".vote", ".pass@2", "evidence_recall"}
 
 
 def test_a_vote_has_no_version_of_its_own(tmp_path: Path) -> None:

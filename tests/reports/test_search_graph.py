@@ -71,10 +71,8 @@ class TestReadGraph:
         run = searched(tmp_path / "r", "0" * 64)
         found = read_graph(run, run.records[0], tmp_path / "c")
         assert found.graph is None
-        assert found.problem == (
-            f"The index of d0 is not in the cache {tmp_path / 'c'} any more (HARNESS_CACHE or HARNESS_HOME names "
-            "another one)."
-        )
+        told = "(HARNESS_CACHE or HARNESS_HOME names another one)."
+        assert found.problem == f"The index of d0 is not in the cache {tmp_path / 'c'} any more {told}"
 
     @pytest.mark.parametrize("key", ["", "../../etc", "0" * 63, "*" * 64])
     def test_a_key_is_never_a_path(self, key: str, tmp_path: Path) -> None:

@@ -41,12 +41,7 @@ def test_calls_cut_at_the_reserve_are_counted_once_a_document():
     for level, cut in ((2, [batch, batch]), (3, [batch])):
         _tell(graph, _Layer(level, [0], [1]), cut, PecanConfig(reserve=20))
     note = "; ".join([*graph.notes, "2 top nodes left out"])
-    rows = [
-        record("yes", note=note),
-        record("yes", note=note),
-        record("yes", document="e"),
-        record("", note=note, error=1),
-    ]
+    rows = [*[record("yes", note=note)] * 2, record("yes", document="e"), record("", note=note, error=1)]
     assert searches(rows) == [
         "3 summaries, in 1 of 2 indexes, were cut at 20 tokens; an unfinished last point is dropped where there are others"
     ]

@@ -37,9 +37,9 @@ def test_the_run_with_the_presets_value_has_the_plain_name(tmp_path: Path) -> No
 
 def test_what_changes_no_answer_tells_no_runs_apart(tmp_path: Path) -> None:
     data = config("musique", "bm25", "tiny", {})["dataset"]
+    changes = [{"keep_texts": True, "data": None}, {"keep_texts": False, "data": "/rows"}]
     runs = [
-        stored(tmp_path, (1.0,), hash8=f"0000000{i}", settings={"dataset": data | {"keep_texts": kept, "data": place}})
-        for i, (kept, place) in enumerate([(True, None), (False, "/rows")])
+        stored(tmp_path, (1.0,), hash8=f"0000000{i}", settings={"dataset": data | c}) for i, c in enumerate(changes)
     ]
     assert [one.label for one in named(runs)] == [f"pecan (2026-01-02 03:04, 0000000{i})" for i in (0, 1)]
 

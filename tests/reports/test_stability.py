@@ -12,7 +12,7 @@ from harness.storage.run_folder import StoredRun, read_run
 from reports import stability
 from reports.gold_rows import with_rows
 from reports.page import page
-from tests.reports.build import record, write_run
+from tests.reports.build import answered, write_run
 
 F1 = "longbench.qa_f1_score"
 GOLD = "Mira Toren"
@@ -28,11 +28,10 @@ def run(root: Path, method: str, right: int, more: dict[str, int] | None = None,
     """A run with the first `right` of `n` questions right, and so many under each further score."""
     rows = []
     for k in range(n):
-        gold = {"answers": [GOLD], "supporting": [], "extra": {}}
         scores = {F1: float(k < right)} | {name: float(k < count) for name, count in (more or {}).items()}
         notes = {"judges": {name: {"verdict": "yes"} for name in more or {} if name.startswith("judge.")}}
-        known = {"question": "Who?", "options": None, "gold": gold, "document_characters": [9], "notes": notes}
-        rows.append(record(k, 0.0, prediction=GOLD if k < right else "Ardun", scores=scores, **known))
+        text = GOLD if k < right else "Ardun"
+        rows.append(answered(k, 0.0, [GOLD], prediction=text, scores=scores, notes=notes))
     dataset = {"name": "musique", "format": "retrieved", "scorers": [F1]}
     manifest = {"scorers": {F1: "1"}, "judges": {name: JUDGED[name] for name in more or {} if name in JUDGED}}
     return read_run(write_run(root, rows, method=method, settings={"dataset": dataset}, manifest=manifest))

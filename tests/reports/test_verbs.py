@@ -47,16 +47,6 @@ class TestCompare:
         assert "compared all the same" in out
         assert "bm25    6  " in out
 
-    def test_to_a_file_by_its_ending(self, call: Call, tmp_path: Path) -> None:
-        for name, start in (
-            ("a.md", "### musique"),
-            ("b.tex", "% needs"),
-            ("c.csv", "dataset,method"),
-            ("d.txt", "mus"),
-        ):
-            assert call("compare", "results", "--out", f"tables/{name}") == (0, "", f"written to tables/{name}\n")
-            assert (tmp_path / "tables" / name).read_text().startswith(start)
-
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
         [
@@ -66,7 +56,6 @@ class TestCompare:
             (["--columns", ","], "--columns names no column"),
             (["--columns", "n", "--all"], "give either --columns or --all"),
             (["--format", "latx"], "unknown format 'latx'. Did you mean 'latex'"),
-            (["--out", "x.xls"], "no format ends in '.xls'"),
             (["--out", "x.html"], "harness report RUNS_DIR --html x.html"),
         ],
     )
