@@ -19,8 +19,6 @@ from reports.tables import frame
 from tests.docs.pages import ROOT
 from tests.reports.build import record, usage, write_run
 
-LONG = {"dataset.tokens": 1500}
-
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,9 +94,8 @@ def test_a_run_says_which_share_of_its_texts_was_cut(tmp_path: Path, command: An
 
 
 def test_nothing_is_said_where_nothing_was_cut(tmp_path: Path) -> None:
-    result = harness.run(
-        "sbert", "pocket/musique", limit=1, out=tmp_path, set={**LONG, "method.chunk_tokens": 100}, mlflow="off"
-    )
+    sets = {"dataset.tokens": 1500, "method.chunk_tokens": 100}
+    result = harness.run("sbert", "pocket/musique", limit=1, out=tmp_path, set=sets, mlflow="off")
     assert "texts_cut" not in result.summary
     (section,) = sections(frame([read_run(result.folder)]))
     assert "texts_cut" not in section.frame.columns

@@ -98,12 +98,8 @@ def test_each_rival_asks_for_its_summaries_in_a_prompt_of_its_own() -> None:
 def test_no_method_of_profile_pocket_makes_a_choice_of_its_papers_otherwise() -> None:
     """Sizes and trained prompts only: a word or a switch is a choice, but for what stands in for missing weights."""
     ((_, values),) = presets.read("profiles", "pocket")
-    chosen = {
-        key
-        for params in values["methods"].values()
-        for key, value in params.items()
-        if (key != "prompts" and not isinstance(value, int | float)) or isinstance(value, bool)
-    }
+    said = [item for params in values["methods"].values() for item in params.items() if item[0] != "prompts"]
+    chosen = {key for key, value in said if isinstance(value, bool) or not isinstance(value, int | float)}
     # scoring, sigmoid: an encoder stands in for a reranker; reasoning: the prompt that the model was trained on.
     assert chosen == {"scoring", "sigmoid", "reasoning"}
 

@@ -44,20 +44,12 @@ def listed(suite: suites.Suite, methods: list[str], datasets: list[str]) -> list
 
 def test_a_part_has_what_it_does_not_say_from_above(table: suites.Suite) -> None:
     assert (table.methods, table.datasets) == (["echo", "dice"], ["pocket/musique", "pocket/qasper", "pocket/quality"])
-    assert listed(table, [], []) == [
-        ("echo", "musique", "random", 1),
-        ("echo", "qasper", "random", 1),
-        ("echo", "musique", "pocket-llama", 1),
-        ("echo", "qasper", "pocket-llama", 1),
-        ("echo", "musique", "pocket-llama", 2),
-        ("echo", "qasper", "pocket-llama", 2),
-        ("dice", "quality", None, 1),
-    ]
+    parts = (("random", 1), ("pocket-llama", 1), ("pocket-llama", 2))
+    echo = [("echo", dataset, model, k) for model, k in parts for dataset in ("musique", "qasper")]
+    assert listed(table, [], []) == [*echo, ("dice", "quality", None, 1)]
     made = rows(Choices(suite=table), ["echo"], ["pocket/musique"], {}, lambda line: None)
-    assert [dict(row.point) for row in made[1:]] == [
-        {"model": "pocket-llama"},
-        {"model": "pocket-llama", "method.k": "2"},
-    ]
+    second = {"model": "pocket-llama"}
+    assert [dict(row.point) for row in made[1:]] == [second, {**second, "method.k": "2"}]
 
 
 def test_names_are_run_in_the_parts_that_have_them_and_others_in_all(table: suites.Suite) -> None:
@@ -74,9 +66,8 @@ def test_a_setting_of_one_data_set(table: suites.Suite) -> None:
     found = {str(row.dataset): resolve(row).parts["dataset"] for row in made}
     assert [one.options["questions"] for one in found.values()] == [3, 20, 20]
     assert [one.data for one in found.values()] == ["x", None, None]
-    with pytest.raises(
-        UserError, match=r"'datasets.nq.data' is set, but 'nq' is not run; the data sets are pocket/mus"
-    ):
+    told = r"'datasets.nq.data' is set, but 'nq' is not run; the data sets are pocket/mus"
+    with pytest.raises(UserError, match=told):
         rows(Choices(suite=table, sets={"datasets.nq.data": "x"}), [], [], {}, lambda line: None)
     for key, told in (("datasets.nq", "name a data set and its key"), ("datasets.hopotqa.data", "unknown data set")):
         assert told in str(resolve(Choices(method="echo", dataset="nq", sets={key: "x"})).problems[0])
@@ -89,16 +80,14 @@ def test_a_setting_that_a_data_set_does_not_have_is_named_once(table: suites.Sui
     made = rows(shared, ["echo"], ["musique", "qasper"], {}, lambda line: None)
     with pytest.raises(ConfigError) as told:
         plan_all(made, lambda line: None)
-    assert told.value.sentences == [
-        "suite table sets dataset.tokens, which musique, qasper do not have; leave out: --unset dataset.tokens"
-    ]
+    sentence = "suite table sets dataset.tokens, which musique, qasper do not have; leave out: --unset dataset.tokens"
+    assert told.value.sentences == [sentence]
     left = suites.chosen("table", ["dataset.tokens"])
     assert left is not None
     assert [list(part.sets) for part in left.parts] == [["method.k"]] * 3
     assert suites.chosen(None) is None
-    with pytest.raises(
-        UserError, match="--unset dataset.tokns: suite table does not set it; did you mean 'dataset.tok"
-    ):
+    mistake = "--unset dataset.tokns: suite table does not set it; did you mean 'dataset.tok"
+    with pytest.raises(UserError, match=mistake):
         suites.chosen("table", ["dataset.tokns"])
     with pytest.raises(UserError, match="leaves out settings of a suite; name one with --suite"):
         suites.chosen(None, ["dataset.tokens"])

@@ -105,10 +105,8 @@ def test_a_row_of_a_suite_may_have_parameters_of_its_own(own: Path) -> None:
     suite = suites.read("rows")
     assert (suite.methods, suite.params) == (["echo", "echo-loud"], {"echo-loud": {"k": 3, "word": "two"}})
     loud, echo = (resolve(Choices(method=m, dataset="pocket/musique", suite=suite)) for m in ("echo-loud", "echo"))
-    assert (loud.config.method.params, loud.origins["method.params.k"]) == (
-        {"k": 3, "word": "set", "mode": "loud"},
-        "suite rows",
-    )
+    assert loud.config.method.params == {"k": 3, "word": "set", "mode": "loud"}
+    assert loud.origins["method.params.k"] == "suite rows"
     assert echo.config.method.params == {"word": "set"}
 
 

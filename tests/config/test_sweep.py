@@ -54,17 +54,9 @@ def test_a_method_without_the_parameter_runs_once_and_the_user_is_told() -> None
     assert notes == ["method.k is not swept for other: no such parameter"]
 
 
-def test_a_row_that_takes_a_number_from_a_swept_row_runs_at_every_point() -> None:
-    walks = [Choices(method=name, dataset="pocket/musique") for name in ("walks", "walks-fixed")]
-    rows, _ = sweep.spread(walks, sweep.read(["method.k=1,3"]))
-    assert points(rows) == [(name, f"k={k}") for name in ("walks", "walks-fixed") for k in (1, 3)]
-
-
 def test_rows_of_one_model_stand_together() -> None:
     rows, _ = sweep.spread([ECHO, OTHER], {"model": ("a", "b")})
-    assert [(row.model, row.method) for row in rows] == [
-        ("a", "echo"), ("a", "other"), ("b", "echo"), ("b", "other")
-    ]  # fmt: skip
+    assert [(row.model, row.method) for row in rows] == [(m, name) for m in "ab" for name in ("echo", "other")]
     assert "model" not in rows[0].sets  # a name of a folder or hub id is resolved as after --model
 
 

@@ -43,13 +43,3 @@ def test_a_fresh_process_with_other_hashing() -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "4711"}
     ran = subprocess.run([sys.executable, "-c", code], env=env, cwd=ROOT, capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == str([PINNED[kind] for kind in KINDS])
-
-
-def test_seed_number_and_length_matter() -> None:
-    texts = {
-        sample("musique", seed, tokens=tokens, purpose="evaluation", number=number).documents[0].text
-        for seed in (1, 2)
-        for number in (0, 1)
-        for tokens in (300, 301)
-    }
-    assert len(texts) == 8

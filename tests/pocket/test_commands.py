@@ -17,12 +17,8 @@ from tests.cli.conftest import Cli, cli, configs, environment, here  # noqa: F40
 from tests.forked import start
 
 COURSE = """stages:
-  - name: both
-    steps: 2
-    tokens: 768
-    recipes:
-      - {skill: answer, facts: [1, 2], size: 768}
-      - {skill: pecan search, facts: [2, 3], pieces: 2, size: 768, gate: 0}
+  - {name: both, steps: 2, tokens: 768, recipes: [
+      {skill: answer, facts: [1, 2], size: 768}, {skill: pecan search, facts: [2, 3], pieces: 2, size: 768, gate: 0}]}
   - name: more
     steps: 1000000
     gate: 1.01
@@ -53,10 +49,7 @@ MISTAKES: list[tuple[list[str], list[str]]] = [
     (["train", "--out", "o", "--skill", "anwser"], ["unknown skill 'anwser'. Did you mean 'answer'", "pocket skills"]),
     (["train", "--out", "o", "--steps", "0"], ["--steps", "greater than or equal to 1"]),
     (["train", "--out", "o", "--curriculum", "none.yaml"], ["cannot read the curriculum none.yaml"]),
-    (
-        ["train", "--out", "o", "--curriculum", "bad.yaml"],
-        ["bad.yaml: stage 'both': ", "unknown skill 'anwser'. Did you mean"],
-    ),
+    (["train", "--out", "o", "--curriculum", "bad.yaml"], ["bad.yaml: stage 'both': ", "skill 'anwser'. Did you mean"]),
     (["train", "--out", "o", "--curriculum", "course.yaml", "--skill", "choose"], ["no recipe of the skill 'choose'"]),
     (["train", "--out", "o", "--from", "nowhere"], ["there is no folder 'nowhere' to go on from"]),
     (["train", "--out", "o", "--from", "."], ["'.' is no folder of a trained pocket model: it has no config.json"]),

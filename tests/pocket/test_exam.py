@@ -129,11 +129,10 @@ def test_a_search_that_knows_and_ones_that_do_not() -> None:
     same = by_measure(sit(skill("pecan search", "sufficiency", lambda s: ["0.9"] * len(s.verdicts)), 20))
     assert {r.value for r in same["AUC"]} == {0.5}
     assert {r.value for r in same["exact match after yes"]} == {0.0}
+    # The floor is that of always saying the more frequent label.
     for r in same["accuracy at 0.5"]:
         assert r.value is not None
-        assert r.floor == pytest.approx(max(r.value, 1 - r.value)), (
-            "the floor is that of always saying the more frequent label"
-        )
+        assert r.floor == pytest.approx(max(r.value, 1 - r.value))
 
     counting = skill("pecan search", "sufficiency", lambda s: [str(i / 100) for i in range(len(s.verdicts))])
     counted = by_measure(sit(counting, 20))["AUC"]
@@ -171,9 +170,8 @@ def test_points_and_names(scene: str, written: str, right: str, kept: float, inv
 
 
 def test_a_choice_among_parts_and_what_follows_the_reasoning() -> None:
-    right = Sitting(
-        Scene(Question("q", "", ("d",)), ("", "a", "b", "c"), TASK, ("Action: 2",)), SceneOutcome(["Action: 2"])
-    )
+    scene = Scene(Question("q", "", ("d",)), ("", "a", "b", "c"), TASK, ("Action: 2",))
+    right = Sitting(scene, SceneOutcome(["Action: 2"]))
     ((value, floor),) = measure("triage", [right, replace(right, outcome=SceneOutcome(["Action: 1"]))]).values()
     assert (value.mean, floor) == (0.5, pytest.approx(1 / 3))
     told = sat_of("Reasoning: x\nAction: -2\nAnswer: A", "Reasoning: y\nAction: -2\nAnswer: A")

@@ -21,9 +21,8 @@ def test_killed_and_resumed_it_ends_the_same(
     undisturbed: tuple[Path, list[str]], tokenizer_folder: Path, course: Path, tmp_path: Path
 ) -> None:
     out = begun(tokenizer_folder, tmp_path / "out")
-    training = start(
-        "tests.pocket.trainings", [str(out), str(course), "100"], tmp_path, tmp_path / "printed", os.environ
-    )
+    command = [str(out), str(course), "100"]
+    training = start("tests.pocket.trainings", command, tmp_path, tmp_path / "printed", os.environ)
     code, _, messages = training.end()
     assert code == -signal.SIGKILL, messages
     assert json.loads((out / "checkpoint" / "state.json").read_text())["step"] == 50
@@ -37,9 +36,8 @@ def test_killed_and_resumed_it_ends_the_same(
         assert torch.equal(weight, weights(undisturbed[0])[name]), name
     state, other = (json.loads((o / "checkpoint" / "state.json").read_text()) for o in (out, undisturbed[0]))
     assert list(map(steady, state["passed"])) == list(map(steady, other["passed"]))
-    assert {k: state[k] for k in ("step", "stage", "since", "recent", "tokens")} == {
-        k: other[k] for k in ("step", "stage", "since", "recent", "tokens")
-    }
+    same = ("step", "stage", "since", "recent", "tokens")
+    assert {k: state[k] for k in same} == {k: other[k] for k in same}
 
 
 def test_what_is_done_is_not_done_again(undisturbed: tuple[Path, list[str]], course: Path, tmp_path: Path) -> None:

@@ -88,9 +88,8 @@ def test_gold_marks_what_proves(kind: str) -> None:
     for _, made in documents(kind):
         by_id = {d.id: d for d in made.documents}
         for example, asked in zip(made.examples, made.asked, strict=True):
-            places = [
-                (d.id, s.start, s.end) for d in made.documents for s in made.stated[d.id] if s.fact in asked.supports
-            ]
+            stated = [(d.id, s) for d in made.documents for s in made.stated[d.id]]
+            places = [(name, s.start, s.end) for name, s in stated if s.fact in asked.supports]
             assert len(places) == len(asked.supports)
             marks = example.gold.supporting
             for name, start, end in places:

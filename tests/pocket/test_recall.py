@@ -55,6 +55,3 @@ def test_a_name_is_asked_for_the_number_of_its_part(drills: Drill, teacher: Teac
             assert branch.targets == [len(branch.ids) - 1]
             assert teacher.text.tokenizer.decode([name]) in told[right]
     assert (min(counts), max(counts)) == (2, 6)
-
-
-# --- as texts and questions -------------------------------------------------------------------------------------------

@@ -91,9 +91,8 @@ def test_a_pair_is_the_passage_then_the_question_and_no_text_forges_a_turn(model
     asked, told, before, behind = (
         tokenizer(t, add_special_tokens=False)["input_ids"] for t in (question, passage, "\n\nQuestion: ", "\nAnswer:")
     )
-    begin, end, user, assistant = (
-        tokenizer.convert_tokens_to_ids(f"<|{name}|>") for name in ("begin", "end", "user", "assistant")
-    )
+    control = [f"<|{name}|>" for name in ("begin", "end", "user", "assistant")]
+    begin, end, user, assistant = tokenizer.convert_tokens_to_ids(control)
     assert ids == [begin, user, *told, *before, *asked, *behind, end, assistant]
     assert not {begin, end, user, assistant} & {*asked, *told}
     long = tokenizer(question, "word " * 900, truncation=True, max_length=512)["input_ids"]
@@ -167,10 +166,8 @@ def test_interrupted_it_ends_the_same(model: Path, tmp_path: Path, monkeypatch: 
     theirs, ours = (load_file(str(folder / "model.safetensors")) for folder in (whole, again))
     assert all(torch.equal(ours[name], weight) for name, weight in theirs.items())
     logs = [(folder.parent / "log.jsonl").read_text().splitlines() for folder in (whole, again)]
-    told = [
-        [{k: v for k, v in json.loads(line).items() if k in ("step", "loss", "recall@5")} for line in log]
-        for log in logs
-    ]
+    kept = ("step", "loss", "recall@5")
+    told = [[{k: v for k, v in json.loads(line).items() if k in kept} for line in log] for log in logs]
     assert told[0] == told[1]
     assert [line["step"] for line in told[0]] == [2, 4, 6]
 
@@ -185,9 +182,6 @@ def test_it_learns(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     folder = train(settings(tmp_path, model, steps=40), lambda _: None)
     config = EncoderConfig(name="tiny", source=str(folder), max_length=512)
     assert load_reranker(config, Meter(), "reranker").score("Who?", texts).argmax() == 1
-
-
-# --- the exam and the card --------------------------------------------------------------------------------------------
 
 
 # --- the command ------------------------------------------------------------------------------------------------------

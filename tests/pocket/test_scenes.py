@@ -122,9 +122,8 @@ def test_mixed_parts_are_shown_as_their_facts_and_verdicts_stay_proved(drawn: di
     """What a line says is read back from the text alone, and the verdicts are proved anew from what was read."""
     ways = Counter()
     for n in range(42):
-        recipe = Recipe(
-            skill="x", kinds=(KINDS[n % 7],), tokens=(300, 700), pieces=6, some=some, mixed=True, ask=EVERY, questions=2
-        )
+        how = {"tokens": (300, 700), "pieces": 6, "some": some, "mixed": True, "ask": EVERY, "questions": 2}
+        recipe = Recipe(skill="x", kinds=(KINDS[n % 7],), **how)  # type: ignore[arg-type]
         dice = Dice("mixed", n)
         shown = show(recipe, dice)
         drawn.clear()

@@ -74,9 +74,8 @@ def test_what_is_put_into_the_models_mouth_is_no_target(teacher: Teacher) -> Non
             s.user(scene.question.text)
             assert s.write(8, begin="It is").text == "Toren"
 
-    transcript = teacher.play(
-        Skill("mine", "question", begins), Scene(SCENE.question, (), SCENE.task, replies=("Toren",))
-    )
+    scene = Scene(SCENE.question, (), SCENE.task, replies=("Toren",))
+    transcript = teacher.play(Skill("mine", "question", begins), scene)
     assert [transcript.ids[i] for i in transcript.targets] == [*teacher.plain("Toren"), 1]
     assert transcript.ids[: transcript.targets[0]][-2:] == list(teacher.plain("It is"))[-2:]
 
@@ -91,17 +90,17 @@ def calls(*verbs: Callable[[Any], object]) -> Callable[[Scene, Tools], None]:
     return does
 
 
+def write(session: Any) -> object:
+    return session.write(4)
+
+
 def two_sessions(scene: Scene, tools: Tools) -> None:
     for _ in range(2):
         calls(lambda s: s.flush())(scene, tools)
 
 
 REFUSED = [
-    (
-        "a second reply",
-        calls(lambda s: s.write(4), lambda s: s.user("y"), lambda s: s.write(4)),
-        "asks for more replies than a scene of kind",
-    ),
+    ("a second reply", calls(write, lambda s: s.user("y"), write), "asks for more replies than a scene of kind"),
     ("a third verdict", calls(*[lambda s: s.probe(["Yes", "No"])] * 3), "asks for more verdicts than a scene of kind"),
     ("one verdict of two", calls(lambda s: s.probe(["a", "b"]), lambda s: s.write(4)), "did not ask for all"),
     ("a branch", calls(lambda s: s.branch().__enter__()), "cannot branch; make two skills"),
@@ -175,10 +174,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["mine", *skills()],
-)
+@pytest.mark.parametrize("name", ["mine", *skills()])
 def test_the_teacher_writes_down_what_a_real_session_is_fed(
     real: Any, teacher: Teacher, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -31,17 +31,13 @@ def test_the_log(undisturbed: tuple[Path, list[str]]) -> None:
 def test_a_stage_is_left_at_its_gate_or_its_end(undisturbed: tuple[Path, list[str]]) -> None:
     out, said = undisturbed
     state = json.loads((out / "checkpoint" / "state.json").read_text())
-    assert [(p["stage"], p["steps"], p["mastered"]) for p in state["passed"]] == [
-        ("easy", 20, False),
-        ("short", 60, False),
-    ]
+    passed = [(p["stage"], p["steps"], p["mastered"]) for p in state["passed"]]
+    assert passed == [("easy", 20, False), ("short", 60, False)]
     assert (state["step"], state["stage"], state["since"]) == (200, 2, 80)
     assert set(state["recent"]) == {"0", "1"}
     assert all(len(shares) <= 20 for shares in state["recent"].values())
-    assert [s.split(":")[0] for s in said if s.startswith("stage")] == [
-        "stage 'easy' ended at step 20",
-        "stage 'short' ended at step 80",
-    ]
+    ends = [s.split(":")[0] for s in said if s.startswith("stage")]
+    assert ends == ["stage 'easy' ended at step 20", "stage 'short' ended at step 80"]
 
 
 def test_training_goes_on_from_a_model(undisturbed: tuple[Path, list[str]], course: Path, tmp_path: Path) -> None:

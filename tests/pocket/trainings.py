@@ -17,6 +17,7 @@ from pocket.tasks.recipes import Recipe, Stage
 from pocket.train.curriculum import curriculum
 from pocket.train.trainer import Settings, Trainer
 from tests.kills import kill_at
+from tests.pocket import tiny_model
 
 RECALL = "{skill: recall, pairs: [2, 3], size: 64}"
 # The first stages are left after their steps, the last one is not left at all.
@@ -24,14 +25,8 @@ COURSE = f"""
 stages:
   - {{name: easy, gate: 1.01, over: 2, steps: 20, rate: 3.0e-3, tokens: 256, recipes: [{RECALL}]}}
   - {{name: short, gate: 1.01, over: 5, steps: 60, rate: 3.0e-3, tokens: 256, recipes: [{RECALL}]}}
-  - name: mixed
-    gate: 1.01
-    over: 20
-    steps: 1000
-    rate: 3.0e-3
-    end_rate: 1.0e-3
-    tokens: 512
-    recipes: [{RECALL}, {{skill: answer, facts: [1, 2], questions: 2, size: 128}}]
+  - {{name: mixed, gate: 1.01, over: 20, steps: 1000, rate: 3.0e-3, end_rate: 1.0e-3, tokens: 512,
+      recipes: [{RECALL}, {{skill: answer, facts: [1, 2], questions: 2, size: 128}}]}}
 """
 
 
@@ -59,10 +54,7 @@ def stage(gate: float, *gates: float | None, steps: int = 100, over: int = 3) ->
     return Stage(name="s", recipes=recipes, gate=gate, over=over, steps=steps)
 
 
-SIZES = {
-    "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 2,
-    "max_position_embeddings": 256,
-}  # fmt: skip
+SIZES = {**tiny_model.SIZES, "intermediate_size": 48, "max_position_embeddings": 256}
 
 
 def settings(out: Path, course: Path, **more: Any) -> Settings:

@@ -4,12 +4,7 @@ from typing import Any
 
 import pytest
 
-from harness.tracking.metrics import (
-    first_columns,
-    params,
-    running_points,
-    tags,
-)
+from harness.tracking.metrics import first_columns, params, running_points, tags
 from reports.facts import suite
 from tests.reports.build import SCORE, config, stored, usage
 
@@ -28,18 +23,12 @@ class TestParams:
         }
         models = {"reader": {"adapters": {"a": "0f"}}, "builder": {}, "reranker": {}}
         short, _ = params(config("musique", "pecan", "tiny", changes), models)
-        assert {name: value for name, value in short.items() if not name.startswith(("method", "dataset", "seed"))} == {
-            "model": "tiny",
-            "model.dtype": "float32",
-            "model.base_url": "http://h/v1",
-            "model.timeout": "9.0",
-            "model.logprobs": "5",
-            "roles.builder": "far",
-            "roles.builder.backend": "endpoint",
-            "roles.builder.timeout": "7.0",
-            "reranker": "bge",
-            "reranker.max_length": "8",
-        }
+        reader = {"": "tiny", ".dtype": "float32", ".base_url": "http://h/v1", ".timeout": "9.0", ".logprobs": "5"}
+        builder = {"": "far", ".backend": "endpoint", ".timeout": "7.0"}
+        told = {f"model{key}": value for key, value in reader.items()} | {"reranker": "bge", "reranker.max_length": "8"}
+        told |= {f"roles.builder{key}": value for key, value in builder.items()}
+        plain = ("method", "dataset", "seed")
+        assert {name: value for name, value in short.items() if not name.startswith(plain)} == told
 
 
 @pytest.mark.parametrize(

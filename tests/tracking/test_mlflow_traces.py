@@ -40,11 +40,8 @@ def test_a_trace_a_question_with_spans_scores_and_gold_answers(uri, tmp_path):
     assert found.keys() == {"q0", "q1"}
     good, bad = found["q0"], found["q1"]
     assert (good.info.request_preview, good.info.response_preview) == ("Who rules Orb 0?", "Mira")
-    assert [(s.name, s.span_type) for s in good.data.spans] == [
-        ("pecan", "AGENT"),
-        ("search", "RETRIEVER"),
-        ("answer", "LLM"),
-    ]
+    kinds = [(s.name, s.span_type) for s in good.data.spans]
+    assert kinds == [("pecan", "AGENT"), ("search", "RETRIEVER"), ("answer", "LLM")]
     root, search, answer = good.data.spans
     assert (root.parent_id, search.parent_id, answer.parent_id) == (None, root.span_id, root.span_id)
     assert answer.outputs == "Mira"
@@ -78,9 +75,8 @@ def test_new_scores_keep_what_people_added_and_a_new_answer_does_not(uri, tmp_pa
     track(folder, uri)
     other = stored_traces(uri)["q1"].info
     person = AssessmentSource("HUMAN", "ann")
-    TracingClient(uri).log_assessment(
-        stored_traces(uri)["q0"].info.trace_id, Feedback("comment", "too short", source=person)
-    )
+    told = Feedback("comment", "too short", source=person)
+    TracingClient(uri).log_assessment(stored_traces(uri)["q0"].info.trace_id, told)
     rewrite(folder, asked(0, 1.0), asked(1))
     track(folder, uri)
     found = stored_traces(uri)

@@ -20,10 +20,7 @@ SECRETS = [
     ("mysql://db/x?sslPassword=hunter2", "mysql://db/x?sslPassword=***"),
     ("https://h/x?access_token=hunter2", "https://h/x?access_token=***"),
     ("mssql+pyodbc:///?odbc_connect=DSN%3Dx;PWD=hunter2", "mssql+pyodbc:///?odbc_connect=***"),
-    (
-        "cannot reach postgresql://bob:hunter2@db/x, nor http://h:1/y",
-        "cannot reach postgresql://***@db/x, nor http://h:1/y",
-    ),
+    ("not postgresql://bob:hunter2@db/x, nor http://h:1/y", "not postgresql://***@db/x, nor http://h:1/y"),
 ]
 PLAIN = [
     "http://127.0.0.1:5000",

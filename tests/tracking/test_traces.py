@@ -8,16 +8,18 @@ from harness.storage.packed_lines import append_packed
 from harness.storage.run_folder import read_run
 from harness.storage.shown_texts import TEXTS, checksum
 from harness.tracking.traces import digest, scores, shortened, traces
-from tests.reports.build import SCORE, flops, record, stored, usage, write_run
+from tests.reports.build import SCORE, built, flops, record, stored, usage, write_run
+from tests.reports.build import span as plain_span
+from tests.reports.build import step as plain_step
 
 
 def span(start, end, text=""):
-    return {"kind": "span", "document_id": "d0", "start": start, "end": end, "text": text, "sources": []}
+    return plain_span("d0", start, end, text)
 
 
 def step(action, node, tflops, **changes):
-    plain = {"action": action, "node": node, "level": 1, "scores": {"total": 0.5}, "tokens": 10, "p_yes": None}
-    return plain | {"flops": flops(tflops), "shown": span(node, node + 5, f"text {node}"), "note": ""} | changes
+    shown = span(node, node + 5, f"text {node}")
+    return plain_step(action, node, scores={"total": 0.5}, tokens=10, flops=flops(tflops), shown=shown) | changes
 
 
 def traced(root, *records, **changes):
@@ -29,13 +31,9 @@ def names(found):
     return [child.name for child in found.children]
 
 
-QUESTION = {
-    "question": "Who rules Orb?",
-    "options": None,
-    "gold": {"answers": ["Mira", "Mira Tal"], "supporting": [{"document_id": "d0", "start": 3, "end": 6}], "extra": {}},
-    "prediction": "Mira",
-    "notes": {"seconds": 4.0},
-}
+MARK = {"document_id": "d0", "start": 3, "end": 6}
+QUESTION = {"question": "Who rules Orb?", "options": None, "prediction": "Mira", "notes": {"seconds": 4.0}}
+QUESTION["gold"] = {"answers": ["Mira", "Mira Tal"], "supporting": [MARK], "extra": {}}
 
 
 def test_what_was_asked_shown_and_answered(tmp_path):
@@ -49,13 +47,11 @@ def test_what_was_asked_shown_and_answered(tmp_path):
     assert trace.root.inputs == {"question": "Who rules Orb?", "document_ids": ["d0"]}
     search, answer = trace.root.children
     assert [(s.name, s.kind) for s in (search, answer)] == [("search", "RETRIEVER"), ("answer", "LLM")]
-    assert search.outputs == [
-        {"page_content": "Orb.", "metadata": {"supporting": True, "kind": "span", "doc_uri": "d0[0:4]"}},
-        {
-            "page_content": "characters of d0[6:9]",
-            "metadata": {"supporting": False, "kind": "span", "doc_uri": "d0[6:9]"},
-        },
-    ]
+    first, second = (
+        {"supporting": s, "kind": "span", "doc_uri": at} for s, at in ((True, "d0[0:4]"), (False, "d0[6:9]"))
+    )
+    pieces = [("Orb.", first), ("characters of d0[6:9]", second)]
+    assert search.outputs == [{"page_content": text, "metadata": told} for text, told in pieces]
     assert (answer.outputs, answer.inputs) == ("Mira", {"pieces": 2, "question": "Who rules Orb?"})
     assert answer.attributes is not None
     assert answer.attributes["mlflow.llm.model"] == "tiny"
@@ -70,15 +66,11 @@ def test_an_older_record_has_its_id_for_its_question(tmp_path):
 
 
 def test_times_are_the_phases_own_and_questions_follow_each_other(tmp_path):
-    index = {"index": usage(9.0) | {"seconds": 1.0}}
-    documents = [{"document_id": "d0", "key": "k", "status": "built", "usage": index}]
+    documents = [built("d0", 9.0, usage={"index": usage(9.0) | {"seconds": 1.0}})]
     rows = [record(0, 1.0, notes={"seconds": 4.0}), record(1, 1.0, notes={"seconds": 2.0}), record(2, 1.0)]
     first, second, third = traced(tmp_path, *rows, documents=documents)
-    assert [(s.name, s.start, s.end) for s in first.root.children] == [
-        ("index", 0.0, 1.0),
-        ("search", 1.0, 3.5),
-        ("answer", 3.5, 4.0),
-    ]
+    parts = [(s.name, s.start, s.end) for s in first.root.children]
+    assert parts == [("index", 0.0, 1.0), ("search", 1.0, 3.5), ("answer", 3.5, 4.0)]
     assert names(second.root) == ["search", "answer"], "the index is the first question's"
     assert (second.start - first.start, third.start - second.start) == (4.0, 2.0)
     assert third.root.end == 1.0, "no shorter than its phases"
@@ -184,11 +176,8 @@ def test_requests_that_were_kept_are_spans_with_whole_prompts(tmp_path):
     search, answer = searched.root.children
     assert names(search) == ["visit 7"]
     (asked,) = search.children[0].children
-    assert (asked.name, asked.inputs, asked.outputs) == (
-        "probe (searcher)",
-        {"prompt": "Text. Yes or no?"},
-        '{"Yes": 0.5}',
-    )
+    told = ("probe (searcher)", {"prompt": "Text. Yes or no?"}, '{"Yes": 0.5}')
+    assert (asked.name, asked.inputs, asked.outputs) == told
     assert [child.inputs for child in answer.children] == [{"prompt": "Text. Who?"}]
 
 

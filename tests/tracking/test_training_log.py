@@ -40,9 +40,8 @@ def test_the_numbers_of_a_line():
 def test_one_run_a_training_and_a_point_a_line(uri, tmp_path, monkeypatch):
     """A dead store is warned of once; what it missed is logged to one that lives when the training goes on."""
     missed = BackgroundTracking.missed
-    monkeypatch.setattr(
-        BackgroundTracking, "missed", lambda self: missed(self, 600)
-    )  # a busy machine may take its time
+    # A busy machine may take its time.
+    monkeypatch.setattr(BackgroundTracking, "missed", lambda self: missed(self, 600))
     monkeypatch.chdir(tmp_path)
     out = tmp_path / "out"
     write(out, 50)

@@ -17,19 +17,17 @@ from harness.training.question_sets import QuestionSet, check_training, gather
 from harness.training.settings import Settings, read
 from harness.training.token_rows import Row, shortened
 from methods.longrefiner.pages import of_page
+from tests.made_up import write_rows
 from tests.methods.test_longrefiner_labels import LONG, words
 
 PAPER = read(Settings, "longrefiner", "paper", ("analysis", "structuring", "selection"), {})
 
 
 def rows(path: Path, *questions: str, split: str = "train") -> Path:
-    lines = [
-        {"id": f"{split}_{n}", "question": text, "golden_answers": ["x"], "ctxs": [{"title": "T", "text": f"Text {n}"}]}
-        for n, text in enumerate(questions)
-    ]
+    shown = [{"golden_answers": ["x"], "ctxs": [{"title": "T", "text": f"Text {n}"}]} for n in range(len(questions))]
+    asked = zip(questions, shown, strict=True)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
+    return write_rows(path, [{"id": f"{split}_{n}", "question": text, **one} for n, (text, one) in enumerate(asked)])
 
 
 def sets_of(data: Path, *exclude: Path, name: str = "nq", **sets: str) -> tuple[QuestionSet, ...]:
@@ -87,9 +85,8 @@ def test_another_split_is_refused_and_a_file_of_several_is_read_by_its_split(tmp
 def test_a_folder_brings_its_own_evaluation_questions(tmp_path: Path) -> None:
     rows(tmp_path / "nq" / "train.jsonl", *(f"who is {n}" for n in range(6)))
     rows(tmp_path / "nq" / "test.jsonl", "who is 1", split="test")
-    assert kept(*sets_of(tmp_path / "{dataset}"))[1] == [
-        "nq: 1 of 6 questions are evaluation questions too, and left out"
-    ]
+    told = "nq: 1 of 6 questions are evaluation questions too, and left out"
+    assert kept(*sets_of(tmp_path / "{dataset}"))[1] == [told]
 
 
 def test_several_sets_are_merged_and_popqa_is_held_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,12 +111,8 @@ def test_several_sets_are_merged_and_popqa_is_held_out(tmp_path: Path, capsys: p
 
 def test_the_paper_reads_flashrags_training_sets() -> None:
     (hotpot,) = labels(TrainOptions(dataset="hotpotqa"), PAPER, ModelConfig(name="wise"), {}).sets
-    assert (hotpot.training.hub, hotpot.training.subset, hotpot.training.split, hotpot.training.format) == (
-        "RUC-NLPIR/FlashRAG_datasets",
-        "hotpotqa",
-        "train",
-        "retrieved",
-    )
+    told = (hotpot.training.hub, hotpot.training.subset, hotpot.training.split, hotpot.training.format)
+    assert told == ("RUC-NLPIR/FlashRAG_datasets", "hotpotqa", "train", "retrieved")
     assert [(one.hub, one.split) for one in hotpot.evaluation] == [("hotpotqa/hotpot_qa", "validation")]
     told: dict[str, Any] = {"format": "pocket", "instruction": "x", "max_answer_tokens": 4, "scorers": ("x",)}
     with pytest.raises(UserError, match="split 'validation'"):
@@ -177,8 +170,7 @@ def test_an_evaluation_file_that_is_called_train_is_caught_by_its_ids(
     file = rows(tmp_path / "nq-train.jsonl", *(f"who is {n}" for n in range(10)))
     file.write_text(file.read_text().replace("train_7", "5a8e0dbd554299068b95zzzz"))
     assert len(kept(*sets_of(file))[0]) == 10
-    monkeypatch.setattr(
-        question_sets, "_evaluation_ids", lambda: {sha256(b"5a8e0dbd554299068b95zzzz").hexdigest()[:12]}
-    )
+    known = {sha256(b"5a8e0dbd554299068b95zzzz").hexdigest()[:12]}
+    monkeypatch.setattr(question_sets, "_evaluation_ids", lambda: known)
     with pytest.raises(UserError, match=r"has evaluation questions of 'nq' \(id 5a8e0dbd554299068b95zzzz\)"):
         kept(*sets_of(file))

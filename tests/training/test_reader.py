@@ -44,10 +44,8 @@ def hotpot_row(number: int, split: str = "train") -> dict[str, Any]:
 
 def musique_row(number: int) -> dict[str, Any]:
     texts = ["Ann knows Bob.", "Bob lives in Rome.", "Cem lives in Oslo.", "Dana lives in Bonn."]
-    paragraphs = [
-        {"idx": i, "title": text.split()[0], "paragraph_text": text, "is_supporting": i < 2}
-        for i, text in enumerate(texts)
-    ]
+    paragraphs = [{"idx": i, "title": text.split()[0], "paragraph_text": text} for i, text in enumerate(texts)]
+    paragraphs = [{**one, "is_supporting": i < 2} for i, one in enumerate(paragraphs)]
     steps = [("Ann >> friend", "Bob", 0), ("Where does #1 live?", "Rome", 1)]
     return {
         "id": f"2hop__{number}", "question": f"Where does Ann's friend live, {number}?", "answer": "Rome", "answer_aliases": [],
@@ -234,9 +232,8 @@ def test_a_row_with_branches_has_the_loss_of_its_parts(base: ModelConfig) -> Non
     with torch.no_grad():
         apart = sum(float(made.loss([part])[0]) for part in parts)
         assert float(made.loss([whole])[0]) == pytest.approx(apart, rel=1e-5)
-        assert float(made.loss([parts[0], whole])[0]) == pytest.approx(
-            apart + float(made.loss([parts[0]])[0]), rel=1e-5
-        )
+        first = float(made.loss([parts[0]])[0])
+        assert float(made.loss([parts[0], whole])[0]) == pytest.approx(apart + first, rel=1e-5)
 
 
 # --- from end to end --------------------------------------------------------------------------------------------------

@@ -126,10 +126,7 @@ def test_a_finished_training_does_nothing_more(trained: tuple[Course, list[str]]
 
 @pytest.mark.parametrize(
     ("sets", "says"),
-    [
-        ({"rank": 3}, "is of another training: settings"),
-        ({"scenes": 13}, r"analysis.jsonl in .* is of other data: scenes"),
-    ],
+    [({"rank": 3}, "is of another training: settings"), ({"scenes": 13}, "analysis.jsonl .* is of other data: scenes")],
     ids=["rank", "scenes"],
 )
 def test_other_settings_are_another_training(
@@ -146,9 +143,10 @@ def test_before_and_after_are_measured_on_other_texts(trained: tuple[Course, lis
     held = {task.name: copy.scenes(task) for task in copy.tasks}
     for train_on, measure_on in held.values():
         assert len(measure_on) == 2
-        assert not {s.question.text + "".join(s.texts) for s in train_on} & {
-            s.question.text + "".join(s.texts) for s in measure_on
-        }
+        trained_on, measured_on = (
+            {s.question.text + "".join(s.texts) for s in part} for part in (train_on, measure_on)
+        )
+        assert not trained_on & measured_on
     found = copy.examine(lambda _: None)
     heads = {one.task: one.name for one in reversed(found)}
     assert heads == {"analysis": "accuracy", "structuring": "outline F1", "selection": "selection F1"}
@@ -207,10 +205,9 @@ def test_labels_are_of_the_rows_and_asked_with_their_instruction(
     base: ModelConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = small.course(base, tmp_path, ("analysis",), scenes=4)
-    told = {"name": "mine", "format": "musique", "instruction": "Say it.", "max_answer_tokens": 4, "scorers": ("x",)}
-    made.labels = Labels(
-        ModelConfig(name="wise"), (QuestionSet(DatasetConfig.model_validate({**told, "split": "train"})),)
-    )
+    told = {"format": "musique", "instruction": "Say it.", "max_answer_tokens": 4, "scorers": ("x",), "split": "train"}
+    sets = (QuestionSet(DatasetConfig.model_validate({"name": "mine", **told})),)
+    made.labels = Labels(ModelConfig(name="wise"), sets)
     teacher = ScriptedModel(Script(replies=[{"reply": '{"query_type": "local"}'}]))
     monkeypatch.setattr("harness.training.course.load_model", lambda _: teacher)
 
