@@ -1,7 +1,7 @@
 """Markers that end a model's turn, spelled out at the end of its reply: they are never part of an answer.
 
     endings = pattern(["<|eot_id|>"])
-    end_of("Paris<|eot_id|>\\n", endings)      5
+    reply_end("Paris<|eot_id|>\\n", (), endings)      (5, True)
 
 A tokenizer leaves the tokens out that it flags as special. A marker comes through where its tokenizer does not flag it,
 where the model writes it in ordinary tokens, or where a server leaves it in its reply. Scorers keep the published rules
@@ -37,17 +37,11 @@ def pattern(markers: Iterable[str]) -> re.Pattern[str] | None:
     return re.compile(rf"(?:(?:{'|'.join(map(re.escape, longest_first))})\s*)+\Z") if longest_first else None
 
 
-def end_of(text: str, endings: re.Pattern[str] | None) -> int:
-    """The length of `text` without the markers at its end."""
-    match = endings.search(text) if endings is not None else None
-    return len(text) if match is None else match.start()
-
-
 def reply_end(text: str, stop: Sequence[str], endings: re.Pattern[str] | None) -> tuple[int, bool]:
     """The end of a reply: before the first stop string, and before markers there; and whether there were any."""
     stopped = min((text.index(s) for s in stop if s in text), default=len(text))
-    end = end_of(text[:stopped], endings)
-    return end, end < stopped
+    marked = endings.search(text[:stopped]) if endings is not None else None
+    return (stopped, False) if marked is None else (marked.start(), True)
 
 
 def markers_of(added: Iterable[tuple[str, bool]], template: str, after_reply: str = "") -> set[str]:

@@ -29,12 +29,9 @@ def run_folder(text: str) -> Path:
     near = near or [str(p) for p in (find_runs(Path("results")) if Path("results").is_dir() else [])]
     best = difflib.get_close_matches(text, near, n=3, cutoff=0.3) or near[:3]
     what = f"'{text}' holds no run" if folder.is_dir() else f"there is no run folder '{text}'"
-    hint = (
-        f"the nearest: {', '.join(best)}"
-        if best
-        else "make one with harness run, or name the folder that was given to its --out"
-    )
-    raise UserError(f"{what}; {hint}")
+    if best:
+        raise UserError(f"{what}; the nearest: {', '.join(best)}")
+    raise UserError(f"{what}; make one with harness run, or name the folder that was given to its --out")
 
 
 def run_folders(texts: Iterable[str]) -> list[Path]:
