@@ -28,10 +28,9 @@ from harness.llm.attention_weights import BLOCK
 from harness.llm.batched_forward import Ask
 from harness.llm.cache_limit import cut
 from harness.llm.capture import FeedCapture, HeadCapture, WriteCapture
-from harness.llm.context import Context
+from harness.llm.context import Context, Loaded, PassCost
 from harness.llm.endings import reply_end
 from harness.llm.kv import kept_tail, rewind, slot_of
-from harness.llm.loaded import Loaded, PassCost
 from harness.llm.prefixes import block_names
 from harness.llm.recall import recalled
 from harness.llm.sampling import Sampler
