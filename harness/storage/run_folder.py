@@ -30,7 +30,6 @@ from harness.storage import run_schema
 from harness.storage.files import indexed_lines, read_lines
 from harness.storage.kept_requests import REQUESTS, read_requests
 from harness.storage.part_files import ORDER, part_name, parts_in
-from harness.storage.run_schema import RECORD, Shape
 from harness.storage.shown_texts import TEXTS, lost_texts, pointers, read_texts
 from harness.storage.untrusted import as_object, parse_yaml, plain, read_plain
 
@@ -113,7 +112,7 @@ class StreamedRecords(Sequence[dict[str, Any]]):
     def __init__(self, path: Path, notes: list[str] | None = None, texts: _Texts | None = None) -> None:
         self.path = path
         self.places: dict[str, tuple[int, int]] = {}
-        for at, size, row in indexed_lines(path, "question_id", notes, RECORD):
+        for at, size, row in indexed_lines(path, "question_id", notes, run_schema.RECORD):
             self.places[row["question_id"]] = at, size
             if texts is not None:
                 texts[row["question_id"]] = pointers(row)
@@ -144,7 +143,7 @@ class StreamedRecords(Sequence[dict[str, Any]]):
                 at, size = self.places[question_id]
                 file.seek(at)
                 try:
-                    row = RECORD.read(file.read(size))
+                    row = run_schema.RECORD.read(file.read(size))
                 except ValueError:
                     row = {}
                 if row.get("question_id") != question_id:
@@ -199,7 +198,7 @@ def read_run(folder: Path, *, hold: Hold = "all") -> StoredRun:
         if hold == "nothing":
             return StreamedRecords(path, notes, texts)
         rows: dict[str, dict[str, Any]] = {}
-        for row in read_lines(path, "question_id", notes, RECORD):
+        for row in read_lines(path, "question_id", notes, run_schema.RECORD):
             texts[row["question_id"]] = pointers(row)
             rows[row["question_id"]] = numbers_of_record(row) if hold == "numbers" else row
         return _Numbers(path, rows.values()) if hold == "numbers" else list(rows.values())
@@ -228,7 +227,7 @@ def read_question(folder: Path, question_id: str) -> StoredRun:
     }
 
     def records(path: Path, notes: list[str], texts: _Texts) -> Sequence[dict[str, Any]]:
-        rows = read_lines(path, "question_id", notes, RECORD, lambda line: any(key in line for key in keys))
+        rows = read_lines(path, "question_id", notes, run_schema.RECORD, lambda line: any(key in line for key in keys))
         found = [row for row in rows if row["question_id"] == question_id][-1:]
         texts.update((question_id, pointers(row)) for row in found)
         return found
@@ -293,7 +292,7 @@ def run_yaml(folder: Path) -> dict[str, Any]:
     return value
 
 
-def read_json(path: Path, shape: Shape | None = None) -> dict[str, Any]:
+def read_json(path: Path, shape: run_schema.Shape | None = None) -> dict[str, Any]:
     """The object in a file, {} where there is none. Raises DataError for a damaged one."""
     if not path.exists():
         return {}
