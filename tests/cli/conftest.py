@@ -12,14 +12,7 @@ import pytest
 from harness.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
-FAKES = {
-    "dice": "Dice",
-    "fails-once": "FailsOnce",
-    "refuses": "Refuses",
-    "buggy": "Buggy",
-    "ranks": "Ranks",
-    "walks": "Walks",
-}
+FAKES = {name: name.title() for name in ("dice", "refuses", "buggy", "ranks", "walks")} | {"fails-once": "FailsOnce"}
 PRESETS = {f"methods/{name}": f"implementation: tests.cli.fakes:{made}\n" for name, made in FAKES.items()} | {
     "methods/echo": "summary: says one word\nimplementation: tests.cli.fakes:Echo\n",
     "methods/echo-loud": "extends: echo\nparams: {mode: loud}\nby_dataset: {musique: {k: 9}}\n",

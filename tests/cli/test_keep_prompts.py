@@ -18,20 +18,8 @@ from tests.docs.test_run_folder import SCRIPT
 from tests.llm.endpoints import words
 from tests.llm.loopback import Loopback, completion
 
-PECAN = [
-    "run",
-    "-m",
-    "pecan",
-    "-d",
-    "pocket/musique",
-    "--limit",
-    "2",
-    "--model",
-    "scripted",
-    "--mlflow",
-    "off",
-    "--json",
-]
+PECAN = ["run", "-m", "pecan", "-d", "pocket/musique", "--model", "scripted", "--mlflow", "off", "--json"]
+PECAN += ["--limit", "2"]
 SETS = ("--set", "model.script=replies.yaml", "dataset.tokens=300")
 
 

@@ -18,17 +18,8 @@ def test_a_suite_whose_reader_is_not_there(here):
 
 
 def test_a_plan_needs_no_weights_and_no_rows(here):
-    named = [
-        "run",
-        "--method",
-        "bm25,sbert",
-        "--model",
-        "llama-3.1-8b-instruct",
-        "--mlflow",
-        "off",
-        "--set",
-        "encoder=e5",
-    ]
+    named = ["run", "--method", "bm25,sbert", "--model", "llama-3.1-8b-instruct", "--set", "encoder=e5"]
+    named += ["--mlflow", "off"]
     done = here(*named, "--dataset", "musique", "--plan", "--json")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0, done.stderr

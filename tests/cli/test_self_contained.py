@@ -94,14 +94,6 @@ def test_every_verb_works_when_the_data_file_is_gone(method, here, rows, tmp_pat
     assert after["flashrag.em"]["mean"] == 1.0
 
 
-def test_tracking_needs_no_data(here, rows, tmp_path):
-    pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
-    folder = run(here, "bm25")
-    rows.unlink()
-    done = here("track", str(folder), "--uri", f"sqlite:///{tmp_path}/mlflow.db")
-    assert (done.returncode, done.stdout.strip()) == (0, str(folder)), done.stderr
-
-
 def test_a_licence_can_forbid_it(here, rows, tmp_path):
     folder = run(here, "full-context", "--keep-texts", "no")
     told = "".join(path.read_text(encoding="utf-8") for path in folder.iterdir() if path.suffix != ".gz")

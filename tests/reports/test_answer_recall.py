@@ -32,9 +32,7 @@ def written(text: str) -> dict[str, Any]:
         ("a b  c", ["b c"], True),
         ("no more", ["no"], None),
         ("no more", ["No.", "more"], True),
-        ("anything", ["unanswerable"], None),
-        ("anything", ["..."], None),
-        ("anything", [], None),
+        *(("anything", answers, None) for answers in (["unanswerable"], ["..."], [])),
         ("", ["Orb"], False),
     ],
 )

@@ -80,10 +80,8 @@ def test_every_bucket_holds_a_question_and_every_question_is_in_the_one_of_its_n
 def test_means_by_hand_with_what_failed_and_what_cannot_be_recalled(tmp_path: Path) -> None:
     examples = {**EXAMPLES, "q7": Example(Question("q7", "?", ("d7",)), Gold(("yes",)))}
     table = frame([measured(run_of(tmp_path), Rows(examples, DOCUMENTS))])
-    told = {
-        r["length"]: (r["tokens.from"], r["tokens.mean"], r["tokens.to"], r["mean"], r["answer_recall"], r["n"])
-        for r in table.to_dict("records")
-    }
+    columns = ["tokens.from", "tokens.mean", "tokens.to", "mean", "answer_recall", "n"]
+    told = {row["length"]: tuple(row[name] for name in columns) for row in table.to_dict("records")}
     assert told == {
         "up to 2": (2, 2.0, 2, 0.5, 1.0, 2),
         "3": (3, 3.0, 3, 0.5, 1.0, 2),

@@ -33,19 +33,11 @@ class TestGraphOf:
     @pytest.mark.parametrize(
         "changes",
         [
-            {"text": ["a"]},
-            {"text": "abcdefg"},
-            {"text": [1] * 7},
-            {"level": [1.0] * 7},
-            {"higher": np.asarray([9] * 7)},
-            {"higher": np.asarray([-1] * 7)},
-            {"higher": np.asarray([0.5] * 7)},
-            {"lower": np.asarray([0])},
-            {"weight": np.asarray([np.nan] * 7)},
-            {"weight": np.asarray([["a"]])},
-            {"higher": [[1], [2, 3]]},
+            {"text": ["a"]}, {"text": "abcdefg"}, {"text": [1] * 7}, {"level": [1.0] * 7}, {"higher": [[1], [2, 3]]},
+            *({"higher": np.asarray([value] * 7)} for value in (9, -1, 0.5)), {"lower": np.asarray([0])},
+            {"weight": np.asarray([np.nan] * 7)}, {"weight": np.asarray([["a"]])},
         ],
-    )
+    )  # fmt: skip
     def test_what_is_no_graph(self, changes: dict[str, Any]) -> None:
         assert parse_graph(index(**changes)) is None
 
