@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.method import Index, Method, Tools
+from harness.method import Indexes, Method, Tools
 from harness.types import Answer, Document, Question
 from pocket.world.sample import sample
 
@@ -73,9 +73,7 @@ metric_list: [{metric: exact_match, aggregation: mean, higher_is_better: true}]
 class Several(Method):
     """Asks the question alone, REQUESTS times."""
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         reply = ""
         for number in range(REQUESTS):
             with tools.model().session() as session:

@@ -56,7 +56,7 @@ class BoundedCacheConfig(FullContext.Config):
     asked: Literal["behind", "before", "after"] = "behind"
 
     @model_validator(mode="after")
-    def _room(self) -> BoundedCacheConfig:
+    def _check_budget(self) -> BoundedCacheConfig:
         if self.width % 2 == 0:
             raise ValueError("width is a number of neighbours around a token and itself: set an odd one")
         limit = self.limit()

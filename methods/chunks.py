@@ -95,9 +95,9 @@ class _Packing(Packing):
         return (match.end() for match in _ENDS[rank].finditer(self.text, start, end))
 
     def pack(self, start: int, end: int, rank: int = 0) -> Iterator[Span]:
-        return self._hard(start, end) if rank == self.lowest else super().pack(start, end, rank)
+        return self._cut_by_tokens(start, end) if rank == self.lowest else super().pack(start, end, rank)
 
-    def _hard(self, start: int, end: int) -> Iterator[Span]:
+    def _cut_by_tokens(self, start: int, end: int) -> Iterator[Span]:
         cuts = [start]
         for i in range(bisect_left(self.starts, start) + self.size, bisect_left(self.starts, end), self.size):
             if self.starts[i] > cuts[-1]:
@@ -146,7 +146,7 @@ def sentences(text: str) -> list[Span]:
 
 def sentence_chunks(text: str, count: int, max_tokens: int, model: MeteredModel) -> list[Span]:
     """`count` sentences a chunk, the last one short; one of more than `max_tokens` counts as several, cut hard."""
-    parts = _parts(text, max_tokens, model)
+    parts = _sentence_parts(text, max_tokens, model)
     groups = (parts[i : i + count] for i in range(0, len(parts), count))
     return [(group[0].start, group[-1].end) for group in groups]
 
@@ -157,7 +157,7 @@ def packed_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
     Tokens are those of the whole text: a chunk encoded on its own may have one or two more.
     """
     groups: list[list[_Part]] = []
-    for part in _parts(text, size, model):
+    for part in _sentence_parts(text, size, model):
         if groups and part.last - groups[-1][0].first <= size:
             groups[-1].append(part)
         else:
@@ -191,21 +191,21 @@ class _Part(NamedTuple):
     last: int
 
 
-def _parts(text: str, max_tokens: int, model: MeteredModel) -> list[_Part]:
+def _sentence_parts(text: str, max_tokens: int, model: MeteredModel) -> list[_Part]:
     """Sentences of at most `max_tokens`, longer ones cut hard."""
     starts = [start for start, _ in model.offsets(text)]
     parts: list[_Part] = []
     for a, b in sentences(text):
-        first, last = _tokens(starts, a, b)
+        first, last = _touched_tokens(starts, a, b)
         cuts = [a, *(starts[i] for i in range(first + max_tokens, last, max_tokens)), b]
         for c, d in pairwise(cuts):
             start, end = _trimmed(text, c, d)
             if start < end:  # bytes of one character in two tokens share its offset: such a cut falls away
-                parts.append(_Part(start, end, *_tokens(starts, start, end)))
+                parts.append(_Part(start, end, *_touched_tokens(starts, start, end)))
     return parts
 
 
-def _tokens(starts: Sequence[int], start: int, end: int) -> tuple[int, int]:
+def _touched_tokens(starts: Sequence[int], start: int, end: int) -> tuple[int, int]:
     """The tokens that characters [start, end) touch; a token may begin with the space before `start`."""
     return max(0, bisect_right(starts, start) - 1), bisect_left(starts, end)
 
@@ -218,7 +218,7 @@ def _trimmed(text: str, start: int, end: int) -> Span:
 def kept_spans(text: str, max_tokens: int, model: MeteredModel, side: Side = "ends") -> tuple[list[Span], int]:
     """Spans that keep `max_tokens` of the text, and the number of tokens of the whole text; one span if all fits.
 
-    "ends" is LongBench's truncation: int(most / 2) tokens at each end; "left" and "right" keep one end
+    "ends" is LongBench's truncation: int(max_tokens / 2) tokens at each end; "left" and "right" keep one end
     (docs/methods/retrieval.md#window). Fewer are kept where a cut inside a word or character makes a part longer when
     encoded on its own.
     """

@@ -19,14 +19,14 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from harness.method import Index, MethodConfig, Task, Tools
+from harness.method import Index, Indexes, MethodConfig, Task, Tools
 from harness.method.hooks import Scene, Skill
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.chunks import Span, packed, shown_spans
 from methods.retrieval import best_first, bm25
-from methods.retry import Retry, ask_parsed, listed
+from methods.retry import Retry, ask_parsed, parse_list
 
 DECOMPOSE = Prompt(
     "decompose",
@@ -40,7 +40,7 @@ INSTRUCTION = Prompt("sub-answers", "Answer the question as concisely as you can
 _PLACE = re.compile(r"#(\d{1,3})(?!\d)")
 
 
-def filled(question: str, answers: Sequence[str]) -> str:
+def fill_in_answers(question: str, answers: Sequence[str]) -> str:
     """Replace "#1", "#2" ... by the earlier answers; a number without an answer stays."""
 
     def answer(match: re.Match[str]) -> str:
@@ -86,9 +86,7 @@ class Decompose(reading.ReadingMethod):
         """The segments."""
         return {"segments": [list(s) for s in packed(document.text, self.config.segment_tokens, tools.model())]}
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Ask for sub-questions, answer each, then the question from them."""
         (document,), (index,) = documents, indexes
         segments: list[Span] = [(a, b) for a, b in index["segments"]]
@@ -100,7 +98,7 @@ class Decompose(reading.ReadingMethod):
         answers: list[str] = []
         used: list[int] = []
         for number, subquestion in enumerate(subquestions, 1):
-            sub = Question(f"{question.id}#{number}", filled(subquestion, answers), question.document_ids)
+            sub = Question(f"{question.id}#{number}", fill_in_answers(subquestion, answers), question.document_ids)
             best = best_first(bm25(sub.text, texts))[: config.k]
             reply, count = reading.ask_fitting(sub, [texts[i] for i in best], tools, request)
             kept = [segments[i] for i in best[:count]]
@@ -109,7 +107,7 @@ class Decompose(reading.ReadingMethod):
             tokens = sum(model.count(document.text[a:b]) for a, b in kept)
             steps.append(_step("sub-question", number, tokens, tools, f"{sub.text} -> {reply}"))
         lines = [
-            "".join(STEP.of(config).fill(question=filled(subquestion, answers[:i]), answer=reply))
+            "".join(STEP.of(config).fill(question=fill_in_answers(subquestion, answers[:i]), answer=reply))
             for i, (subquestion, reply) in enumerate(zip(subquestions, answers, strict=True))
         ]
         final = reading.Reading(tools.task, config.window, config)
@@ -127,7 +125,7 @@ class Decompose(reading.ReadingMethod):
         retry = Retry(config.retries, config.temperature, window=config.window, seed=tools.seed)
         with tools.phase("search"):
             pieces = DECOMPOSE.of(config).fill(question=[question.text])
-            response = ask_parsed(model, pieces, config.question_tokens, listed, retry)
+            response = ask_parsed(model, pieces, config.question_tokens, parse_list, retry)
         subquestions = (response.found or [])[: config.most]
         notes = list(response.notes)
         if len(response.found or []) > len(subquestions):
@@ -145,6 +143,6 @@ def _step(action: str, node: int | None, tokens: int, tools: Tools, note: str) -
 @cache
 def _skill(prompt: Prompt) -> Skill:
     def play(scene: Scene, tools: Tools) -> None:
-        reading.play(tools, "searcher", prompt.fill(question=[scene.question.text]))
+        reading.play_turns(tools, "searcher", prompt.fill(question=[scene.question.text]))
 
     return Skill("decompose", "decomposed", play)

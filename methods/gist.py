@@ -26,14 +26,14 @@ from typing import ClassVar
 from pydantic import Field, model_validator
 
 from harness.errors import QuestionError
-from harness.method import Index, MethodConfig, Tools
+from harness.method import Index, Indexes, MethodConfig, Tools
 from harness.method.hooks import Scene, Skill
 from harness.models import MeteredModel
 from harness.prompts import Pieces, Prompt, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading, summary
 from methods.chunks import Span, sentences
-from methods.retry import Retry, ask_parsed, numbered, window_of
+from methods.retry import Retry, ask_parsed, numbers_in, window_of
 from methods.summary import SUMMARY
 
 LABEL = "\n<{number}>\n"
@@ -74,12 +74,12 @@ class Pages:
         spans: list[Span] = []
         start, missed = 0, 0
         while start < len(self.units):
-            end = self._end(start)
-            labels = self._labels(start, end)
+            end = self._page_end(start)
+            labels = self._offered_labels(start, end)
             if sum(self.words[start:]) < self.last:
                 end = len(self.units)
             elif len(labels) > 1:
-                label = tools.keep(f"page {start}", partial(self._pick, start, end, labels, model, prompt))
+                label = tools.keep(f"page {start}", partial(self._pick_label, start, end, labels, model, prompt))
                 missed += label is None
                 end = end if label is None else int(label)
             spans.append((self.units[start][0], self.units[end - 1][1]))
@@ -89,7 +89,7 @@ class Pages:
             self.notes.append(f"{missed} of {len(spans)} pages end at their last label, for want of a reply with one")
         return spans
 
-    def _pick(self, start: int, end: int, labels: list[int], model: MeteredModel, prompt: Prompt) -> int | None:
+    def _pick_label(self, start: int, end: int, labels: list[int], model: MeteredModel, prompt: Prompt) -> int | None:
         """The label that the model picks; None if it picks none of the offered ones."""
         marked: list[str] = []
         for i in range(start, end):
@@ -100,12 +100,12 @@ class Pages:
             model,
             request(marked, prompt),
             self.reply_tokens,
-            lambda reply: numbered(reply, "Break"),
+            lambda reply: numbers_in(reply, "Break"),
             Retry(retries=0),
         )
         return next((number for number in response.found or () if number in labels), None)
 
-    def _end(self, start: int) -> int:
+    def _page_end(self, start: int) -> int:
         """Behind the last unit that a page from `start` has room for; one unit at least."""
         end, words = start + 1, self.words[start]
         while end < len(self.units) and words + self.words[end] <= self.max_words:
@@ -113,7 +113,7 @@ class Pages:
             end += 1
         return end
 
-    def _labels(self, start: int, end: int) -> list[int]:
+    def _offered_labels(self, start: int, end: int) -> list[int]:
         """The offered numbers: places after the `min_words`-th word, including the end."""
         labels, words = [], 0
         for i in range(start, end):
@@ -123,6 +123,7 @@ class Pages:
         return labels
 
     def _units(self) -> Iterator[Span]:
+        """The lines, those too long for a page as sentences or runs of words."""
         longest = self.max_words - self.min_words
         for line in _LINE.finditer(self.text):
             a, b = line.span()
@@ -130,9 +131,9 @@ class Pages:
                 yield a, b
                 continue
             for c, d in sentences(self.text[a:b]):
-                yield from self._runs(a + c, a + d, longest)
+                yield from self._word_runs(a + c, a + d, longest)
 
-    def _runs(self, start: int, end: int, longest: int) -> Iterator[Span]:
+    def _word_runs(self, start: int, end: int, longest: int) -> Iterator[Span]:
         """Runs of whole words, `longest` at most each; a word that is longer than that is cut."""
         step = longest * _CHARACTERS
         pieces = [
@@ -205,12 +206,12 @@ class Gist(reading.ReadingMethod):
         config, page_break = self.config, PAUSE.of(self.config)
 
         def lookup(scene: Scene, tools: Tools) -> None:
-            reading.play(tools, "searcher", _lookup(scene.question, scene.texts, config))
+            reading.play_turns(tools, "searcher", _lookup_request(scene.question, scene.texts, config))
 
         def pause(scene: Scene, tools: Tools) -> None:
             pairs = zip(scene.texts[::2], scene.texts[1::2], strict=True)
             marked = [piece for label, text in pairs for piece in (label, text)]
-            reading.play(tools, "builder", request(marked, page_break))
+            reading.play_turns(tools, "builder", request(marked, page_break))
 
         own = [Skill("gist page break", "pause", pause), Skill("gist look-up", "lookup", lookup)]
         return [*own, *summary.skills(SUMMARY.of(config)), *reading.skills(config)]
@@ -220,7 +221,7 @@ class Gist(reading.ReadingMethod):
         config, model = self.config, tools.model("builder")
         pages = Pages(document.text, config.page_words, config.least_words, config.last_words, config.reply_tokens)
         spans = pages.spans(model, tools, PAUSE.of(config))
-        most, prompt = self._share(len(spans), model), SUMMARY.of(config)
+        most, prompt = self._gist_tokens(len(spans), model), SUMMARY.of(config)
 
         def gist(number: int) -> str:
             text = document.text[spans[number][0] : spans[number][1]].strip()
@@ -231,9 +232,7 @@ class Gist(reading.ReadingMethod):
         gists = tools.map(gist, range(len(spans)))
         return {"pages": [list(s) for s in spans], "gists": gists, "notes": pages.notes}
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Look pages up, read them among the gists of the others."""
         (document,), (index,) = documents, indexes
         spans = [(int(a), int(b)) for a, b in index["pages"]]
@@ -244,9 +243,9 @@ class Gist(reading.ReadingMethod):
         full = [document.text[a:b].strip() for a, b in spans]
         room = reading.room_for_text(question, tools, model, form)
         kept = list(chosen)
-        while kept and _tokens(_mixed(gists, full, kept), model) > room:
+        while kept and _tokens(_gists_and_pages(gists, full, kept), model) > room:
             kept.pop()  # the one named last
-        texts = _mixed(gists, full, kept)
+        texts = _gists_and_pages(gists, full, kept)
         if _tokens(texts, model) > room:
             raise QuestionError(
                 f"the gists of {len(gists)} pages do not fit the {room} tokens that the question leaves; lower "
@@ -269,7 +268,7 @@ class Gist(reading.ReadingMethod):
         )
         return Answer(text, shown, reason, tuple(steps))
 
-    def _share(self, pages: int, model: MeteredModel) -> int:
+    def _gist_tokens(self, pages: int, model: MeteredModel) -> int:
         """Tokens of a gist: what the window leaves for all of them, beside the question and one page's length."""
         config = self.config
         window = window_of(config.window, model)
@@ -287,10 +286,10 @@ class Gist(reading.ReadingMethod):
     def _look_up(self, question: Question, gists: list[str], notes: list[str], tools: Tools) -> tuple[list[int], Step]:
         """The pages to read again, in the order named; an empty list if no reply could be parsed."""
         config, model = self.config, tools.model("searcher")
-        pieces = _lookup(question, gists, config)
+        pieces = _lookup_request(question, gists, config)
         retry = Retry(config.retries, config.temperature, window=config.window, seed=tools.seed)
         with tools.phase("search"):
-            response = ask_parsed(model, pieces, config.reply_tokens, lambda reply: numbered(reply, "Pages"), retry)
+            response = ask_parsed(model, pieces, config.reply_tokens, lambda reply: numbers_in(reply, "Pages"), retry)
         named = response.found or []
         pages = [i for i in named if i < len(gists)][: config.most_pages]
         messages = [*notes, *response.notes, f"pages {', '.join(map(str, pages)) or 'none'}"]
@@ -303,14 +302,14 @@ class Gist(reading.ReadingMethod):
         return pages, step
 
 
-def _lookup(question: Question, gists: Sequence[str], config: Gist.Config) -> Pieces:
+def _lookup_request(question: Question, gists: Sequence[str], config: Gist.Config) -> Pieces:
     page = PAGE.of(config)
     pages = [piece for i, gist in enumerate(gists) for piece in page.fill(number=str(i), gist=[gist])]
     query = [reading.question_text(question)]
     return LOOKUP.of(config).fill(pages=pages, question=query, most=str(config.most_pages))
 
 
-def _mixed(gists: Sequence[str], full: Sequence[str], chosen: Sequence[int]) -> list[str]:
+def _gists_and_pages(gists: Sequence[str], full: Sequence[str], chosen: Sequence[int]) -> list[str]:
     """Gists, and the chosen pages whole, in the order of the text; empty gists are left out."""
     return [text for i, gist in enumerate(gists) if (text := full[i] if i in chosen else gist)]
 

@@ -71,13 +71,13 @@ class Graph:
         self.higher, self.lower, self.weight = (np.concatenate(part) for part in zip(*edges, strict=True))
 
     @cached_property
-    def _first(self) -> np.ndarray:
-        """Place of each node's first edge, [nodes + 1]; for a graph that no longer grows."""
+    def _first_edges(self) -> np.ndarray:
+        """Index of each node's first edge, [nodes + 1]; for a graph that no longer grows."""
         return np.searchsorted(self.higher, np.arange(len(self.text) + 1))
 
     def below(self, node: int) -> tuple[np.ndarray, np.ndarray]:
         """The successors of `node`, each once, and the weights of the edges to them; both [successors]."""
-        edges = slice(self._first[node], self._first[node + 1])
+        edges = slice(self._first_edges[node], self._first_edges[node + 1])
         return self.lower[edges], self.weight[edges]
 
     def sources(self, node: int, least: float) -> list[tuple[int, int]]:

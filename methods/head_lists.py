@@ -63,8 +63,8 @@ def heads_for(name: str, sizes: Mapping[str, Any]) -> Heads:
     if name == ALL:
         return None
     if name not in (PUBLISHED, *_SETS):
-        return _pairs(name, _read(Path(name).expanduser()), sizes)
-    lists = [found for path in _FILES if not _other(found := _read(path), sizes)]
+        return _heads_of_list(name, _read(Path(name).expanduser()), sizes)
+    lists = [found for path in _FILES if not _size_difference(found := _read(path), sizes)]
     fitting = [found for found in lists if name in (PUBLISHED, found.found_on)]
     if not sizes or not fitting:
         there = ", ".join(sorted({f"{found.model.name} ({found.found_on})" for found in map(_read, _FILES)}))
@@ -73,7 +73,7 @@ def heads_for(name: str, sizes: Mapping[str, Any]) -> Heads:
             "--model MODEL --dataset NAME --out FILE, then set method.heads=FILE"
         )
     fitting.sort(key=lambda found: found.found_on != _SETS[0])
-    return _pairs(name, fitting[0], sizes)
+    return _heads_of_list(name, fitting[0], sizes)
 
 
 def file_digest(name: str) -> str | None:
@@ -94,23 +94,24 @@ def _read(path: Path) -> HeadList:
         raise CannotRun(f"the head list '{path}' cannot be used ({why}); write one with: harness heads") from error
 
 
-def _other(found: HeadList, sizes: Mapping[str, Any]) -> str:
+def _size_difference(head_list: HeadList, sizes: Mapping[str, Any]) -> str:
     """In what the model of a list differs from one of these sizes, "" where it does not."""
-    for key, value in found.model.model_dump(exclude={"name"}).items():
+    for key, value in head_list.model.model_dump(exclude={"name"}).items():
         if key in sizes and value is not None and sizes[key] != value:
             return "its weights are others" if key == "weights" else f"{key} is {value} there and {sizes[key]} here"
     return ""
 
 
-def _pairs(name: str, found: HeadList, sizes: Mapping[str, Any]) -> list[tuple[int, int]]:
-    if why := _other(found, sizes):
+def _heads_of_list(name: str, head_list: HeadList, sizes: Mapping[str, Any]) -> list[tuple[int, int]]:
+    """(layer, head) of a list. Raises CannotRun for a list of another model, or names that are no heads of it."""
+    if why := _size_difference(head_list, sizes):
         raise CannotRun(
-            f"the head list '{name}' belongs to another model, {found.model.name} ({why}); find one for this model "
+            f"the head list '{name}' belongs to another model, {head_list.model.name} ({why}); find one for this model "
             "with: harness heads"
         )
-    matches = [_HEAD.fullmatch(head) for head in found.heads]
+    matches = [_HEAD.fullmatch(head) for head in head_list.heads]
     pairs = [(int(m[1]), int(m[2])) for m in matches if m]
-    inside = all(a < found.model.num_hidden_layers and b < found.model.num_attention_heads for a, b in pairs)
+    inside = all(a < head_list.model.num_hidden_layers and b < head_list.model.num_attention_heads for a, b in pairs)
     if not pairs or len(set(pairs)) < len(matches) or not inside:
         raise CannotRun(
             f"the head list '{name}' must name different heads of its model as layer-head (\"13-18\"), from 0"

@@ -21,14 +21,14 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from harness.method import Index, MethodConfig, Tools
+from harness.method import Index, Indexes, MethodConfig, Tools
 from harness.models import MeteredModel
 from harness.prompts import Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Step
 from methods import reading
 from methods.chunks import passage_chunks, shown_spans
 from methods.retrieval import best_first
-from methods.retry import Retry, ask_parsed, numbered, require, window_of
+from methods.retry import Retry, ask_parsed, numbers_in, require_room, window_of
 
 ENTITIES = Prompt(
     "entities",
@@ -105,40 +105,38 @@ class HippoRAG(reading.ReadingMethod):
             "passages": [list(span) for span in spans],
             "facts": [list(fact) for fact in facts],
             "of": [[number[fact] for fact in found] for found in of_passages],
-            "synonyms": _synonyms(_phrases(facts), self.config.synonyms, tools),
+            "synonyms": _similar_phrases(_phrases(facts), self.config.synonyms, tools),
             "fact_vectors": encoder.encode([str(fact) for fact in facts], "passage"),
             "passage_vectors": encoder.encode(texts, "passage"),
         }
 
     def _triples(self, text: str, model: MeteredModel) -> list[Fact]:
         """The triples of a passage, in small letters; [] where the reply has none. What is cut off is left out."""
-        names = re.findall(_QUOTED, self._list(ENTITIES, text, "", model))
-        reply = self._list(TRIPLES, text, ", ".join(dict.fromkeys(names)) or "none", model)
-        found = [(plain(s), plain(r), plain(o)) for s, r, o in _TRIPLE.findall(reply)]
+        names = re.findall(_QUOTED, self._reply_to(ENTITIES, text, "", model))
+        reply = self._reply_to(TRIPLES, text, ", ".join(dict.fromkeys(names)) or "none", model)
+        found = [(phrase_key(s), phrase_key(r), phrase_key(o)) for s, r, o in _TRIPLE.findall(reply)]
         return list(dict.fromkeys(fact for fact in found if all(fact)))
 
-    def _list(self, prompt: Prompt, text: str, entities: str, model: MeteredModel) -> str:
-        """The reply to `prompt`. Raises WindowExceeded where the passage leaves no room for one."""
+    def _reply_to(self, prompt: Prompt, text: str, entities: str, model: MeteredModel) -> str:
+        """The reply to `prompt` about a passage. Raises WindowExceeded where it leaves no room for one."""
         retry = Retry(window=self.config.window)
         pieces = prompt.of(self.config).fill(text=[text], entities=[entities])
         used = prompt_tokens(pieces, model)
-        require(used + 1, model, retry)
+        require_room(used + 1, model, retry)
         with model.session() as s:
             feed(s, pieces)
             return s.write(min(self.config.reply_tokens, window_of(retry.window, model) - used)).text
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Link the question to triples, rank the passages, read the best."""
         (document,), (index,) = documents, indexes
         config, encoder, model = self.config, tools.encoder(), tools.model()
         with tools.phase("search"):
             (query,) = encoder.encode([question.text], "query")
-            similarity = _scaled(encoder.similarity(query, np.asarray(index["passage_vectors"])))
-            fit = _scaled(encoder.similarity(query, np.asarray(index["fact_vectors"])))
-            kept, step = self._kept(question, index, fit, tools)
-            scores = walk(index, fit, kept, similarity, config) if kept else similarity
+            similarity = _min_max(encoder.similarity(query, np.asarray(index["passage_vectors"])))
+            fit = _min_max(encoder.similarity(query, np.asarray(index["fact_vectors"])))
+            kept, step = self._filter_triples(question, index, fit, tools)
+            scores = passage_ranks(index, fit, kept, similarity, config) if kept else similarity
         best, flops = best_first(scores)[: config.k], tools.meter.flops()
         spans = [(int(a), int(b)) for a, b in index["passages"]]
         texts = [document.text[a:b].strip() for a, b in spans]
@@ -154,8 +152,10 @@ class HippoRAG(reading.ReadingMethod):
         reason = f"{len(kept)} triples kept" if kept else "no triple kept: ranked by similarity"
         return Answer(text, shown, reason, (step, *steps))
 
-    def _kept(self, question: Question, index: Index, fit: np.ndarray, tools: Tools) -> tuple[list[int], Step]:
-        """The triples that the model keeps of the `link_k` most similar ones; [] where it names none."""
+    def _filter_triples(
+        self, question: Question, index: Index, fit: np.ndarray, tools: Tools
+    ) -> tuple[list[int], Step]:
+        """The triples that the model keeps of the `link_k` most similar ones, [] where it names none; and the step."""
         config, model = self.config, tools.model("searcher")
         candidates = best_first(fit)[: config.link_k]
         if not candidates:
@@ -167,7 +167,7 @@ class HippoRAG(reading.ReadingMethod):
             most=str(config.link_k), question=[reading.question_text(question)], facts=listed
         )
         retry = Retry(retries=0, window=config.window)
-        response = ask_parsed(model, pieces, FILTER_TOKENS, lambda reply: numbered(reply, "Facts"), retry)
+        response = ask_parsed(model, pieces, FILTER_TOKENS, lambda reply: numbers_in(reply, "Facts"), retry)
         kept = [candidates[n - 1] for n in response.found or () if 1 <= n <= len(candidates)]
         told = [f"{'kept' if i in kept else 'dropped'}: {fact}" for i, fact in zip(candidates, facts, strict=True)]
         scores = {"candidates": float(len(candidates)), "kept": float(len(kept))}
@@ -175,12 +175,12 @@ class HippoRAG(reading.ReadingMethod):
         return kept, Step("filter", scores=scores, tokens=response.tokens, flops=tools.meter.flops(), note=note)
 
 
-def plain(text: str) -> str:
+def phrase_key(text: str) -> str:
     """A phrase as a node: small letters, all marks as spaces. The released code keeps Latin letters alone."""
     return re.sub(r"[^\w ]", " ", text.lower()).strip()
 
 
-def walk(
+def passage_ranks(
     index: Index, fit: np.ndarray, kept: Sequence[int], similarity: np.ndarray, config: HippoRAG.Config
 ) -> np.ndarray:
     """PageRank [passages] from the phrases of the kept triples and from all passages.
@@ -236,7 +236,7 @@ def _phrases(facts: Sequence[Fact]) -> list[str]:
     return list(dict.fromkeys(phrase for subject, _, object_ in facts for phrase in (subject, object_)))
 
 
-def _synonyms(phrases: Sequence[str], least: float, tools: Tools) -> list[list[float]]:
+def _similar_phrases(phrases: Sequence[str], least: float, tools: Tools) -> list[list[float]]:
     """[phrase, other, similarity] of all pairs at `least` or above, from phrases of three letters or digits on.
 
     At most SYNONYMS of a phrase, the most similar ones.
@@ -252,7 +252,7 @@ def _synonyms(phrases: Sequence[str], least: float, tools: Tools) -> list[list[f
     return pairs
 
 
-def _scaled(scores: np.ndarray) -> np.ndarray:
+def _min_max(scores: np.ndarray) -> np.ndarray:
     """Scores from 0 to 1; all 1 where all are equal."""
     if not len(scores) or scores.max() == scores.min():
         return np.ones(len(scores))

@@ -86,8 +86,8 @@ class InContext(TopK):
         return []
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
-        """Chunk scores where one pass holds all chunks; else the negated places of the passes' order (`_passes`)."""
-        return self._passes(question, texts, tools) if texts else np.zeros(0)
+        """Chunk scores where one pass holds all chunks; else the negated ranks of `_rank_in_passes`."""
+        return self._rank_in_passes(question, texts, tools) if texts else np.zeros(0)
 
     def steps(self, shown: Sequence[Shown], kept: Sequence[int], ranks: np.ndarray, tools: Tools) -> list[Step]:
         """The chunks that are shown, with their scores."""
@@ -95,7 +95,7 @@ class InContext(TopK):
         pairs = zip(kept, shown, strict=True)
         return [Step("rank", i, scores={"attention": float(ranks[i])}, flops=flops, shown=s) for i, s in pairs]
 
-    def _passes(self, question: Question, texts: Sequence[str], tools: Tools) -> np.ndarray:
+    def _rank_in_passes(self, question: Question, texts: Sequence[str], tools: Tools) -> np.ndarray:
         """Pass after pass from the end of the text; the better half of each goes into the next, as in ICR's code."""
         model = tools.model()
         frame = prompt_tokens(self._prompt().fill(text=[""], question=question_text(question)), model)
@@ -115,7 +115,9 @@ class InContext(TopK):
                     )
                 dropped, carried = [carried[-1], *dropped], carried[:-1]
                 continue
-            values = _weighed(self.attention(question, [texts[i] for i in group], tools), heads, self.config.calibrate)
+            values = _chunk_scores(
+                self.attention(question, [texts[i] for i in group], tools), heads, self.config.calibrate
+            )
             if len(group) == len(texts):
                 return values
             best = [group[i] for i in np.argsort(-values, kind="stable")]
@@ -131,7 +133,7 @@ class InContext(TopK):
         _, empty = self._prompt().around("text", question=NO_CONTENT)
         with tools.model().session() as s:
             feed(s, before)
-            spans = [_shown(s, n, text) for n, text in enumerate(texts)]
+            spans = [_feed_chunk(s, n, text) for n, text in enumerate(texts)]
             every = Tokens(spans[0].start, spans[-1].end)
             asked, null = (s.attention_by_head("".join(part), every) for part in (behind, empty))
         cuts = [slice(span.start - every.start, span.end - every.start) for span in spans]
@@ -139,7 +141,7 @@ class InContext(TopK):
 
     def head_scores(self, question: Question, texts: Sequence[str], tools: Tools) -> np.ndarray:
         """The score of each text by each head alone, [texts, layers, heads], as QRHead's detection computes it."""
-        return np.stack([_kept_sum(asked - null) for asked, null in self.attention(question, texts, tools)])
+        return np.stack([_sum_without_outliers(asked - null) for asked, null in self.attention(question, texts, tools)])
 
     def _prompt(self) -> Prompt:
         return (ANSWER if self.config.instruction == "answer" else FIND).of(self.config)
@@ -149,7 +151,7 @@ def _marked(number: int, text: str) -> str:
     return f"[{number}] {text}"
 
 
-def _shown(s: Session, number: int, text: str) -> Tokens:
+def _feed_chunk(s: Session, number: int, text: str) -> Tokens:
     """The span of a chunk with its number; a separator stands between chunks."""
     if number:
         s.feed(SEPARATOR)
@@ -169,14 +171,14 @@ def _sizes(model: MeteredModel) -> dict[str, Any]:
     }
 
 
-def _weighed(found: Sequence[tuple[np.ndarray, np.ndarray]], heads: Heads, calibrate: bool) -> np.ndarray:
+def _chunk_scores(attention: Sequence[tuple[np.ndarray, np.ndarray]], heads: Heads, calibrate: bool) -> np.ndarray:
     """Scores [chunks]: the chosen heads are summed, token by token, before tokens are left out."""
     if not calibrate:
-        return np.array([_summed(asked, heads).sum() for asked, _ in found])
-    return np.array([_kept_sum(_summed(asked - null, heads)) for asked, null in found])
+        return np.array([_sum_over_heads(asked, heads).sum() for asked, _ in attention])
+    return np.array([_sum_without_outliers(_sum_over_heads(asked - null, heads)) for asked, null in attention])
 
 
-def _summed(by_head: np.ndarray, heads: Heads) -> np.ndarray:
+def _sum_over_heads(by_head: np.ndarray, heads: Heads) -> np.ndarray:
     """[tokens]: the sum (not the mean) over query heads, those that share a key/value head included."""
     if heads is None:
         return np.asarray(by_head.sum((0, 1)))
@@ -184,7 +186,7 @@ def _summed(by_head: np.ndarray, heads: Heads) -> np.ndarray:
     return np.asarray(by_head[list(layers), list(numbers)].sum(0))
 
 
-def _kept_sum(scores: np.ndarray) -> np.ndarray:
+def _sum_without_outliers(scores: np.ndarray) -> np.ndarray:
     """Sum over the last axis without values more than two standard deviations (n - 1) below the mean.
 
     Values that are all the same stay; the papers' code, with > for >=, would leave them all out.

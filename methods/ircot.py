@@ -17,13 +17,13 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from harness.method import Index, MethodConfig, Tools
+from harness.method import Index, Indexes, MethodConfig, Tools
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Step
 from methods.chunks import passage_chunks, sentences, shown_spans
 from methods.reading import SEPARATOR, Reading, ReadingMethod, ask_fitting, how_many_fit, question_text
 from methods.retrieval import best_first, bm25
-from methods.retry import Retry, require, window_of
+from methods.retry import Retry, require_room, window_of
 
 REASON = Prompt(
     "next sentence",
@@ -67,9 +67,7 @@ class IRCoT(ReadingMethod):
         """The paragraphs."""
         return {"chunks": [list(c) for c in passage_chunks(document, self.config.chunk_tokens, tools.model())]}
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Retrieve and reason in turn, then read what was found."""
         (document,), (index,) = documents, indexes
         config, model = self.config, tools.model()
@@ -79,7 +77,7 @@ class IRCoT(ReadingMethod):
         reasoning: list[str] = []
         steps: list[Step] = []
         with tools.phase("search"):
-            while not reasoning or self._goes_on(reasoning):
+            while not reasoning or self._continues(reasoning):
                 query = query_of(question.text, reasoning)
                 new = self._retrieve(query, texts, found)
                 found += new
@@ -97,7 +95,7 @@ class IRCoT(ReadingMethod):
             found = found[:count]
         return Answer(text, shown_spans(document, [spans[i] for i in found]), reason, tuple(steps))
 
-    def _goes_on(self, reasoning: Sequence[str]) -> bool:
+    def _continues(self, reasoning: Sequence[str]) -> bool:
         last = reasoning[-1]
         return bool(last) and not _ANSWER.match(last) and len(reasoning) < self.config.max_sentences
 
@@ -123,7 +121,7 @@ class IRCoT(ReadingMethod):
             return REASON.of(config).fill(text=text, question=[question_text(question)], reasoning=[so_far])
 
         used = prompt_tokens(pieces([]), model) + config.sentence_tokens
-        require(used, model, Retry(window=config.window))
+        require_room(used, model, Retry(window=config.window))
         count = how_many_fit(texts, window_of(config.window, model) - used, model)
         with model.session() as s:
             feed(s, pieces(texts[:count]))

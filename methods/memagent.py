@@ -14,14 +14,14 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from harness.method import Index, Method, MethodConfig, Tools
+from harness.method import Indexes, Method, MethodConfig, Tools
 from harness.method.hooks import Reads
 from harness.models import MeteredModel
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
 from methods.chunks import fixed_chunks
 from methods.reading import options, question_text
-from methods.retry import Retry, require
+from methods.retry import Retry, require_room
 
 # The released code's, but for the form of the answer, which is the data set's instruction. The paper's table 1 has a
 # shorter update: configs/methods/memagent-printed-prompt.yaml.
@@ -65,9 +65,7 @@ class MemAgent(Method):
         segments = -(-tokens // self.config.segment_tokens)
         return Reads(tokens + segments * self.config.memory_tokens, segments + 1)
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Overwrite the memory with every segment, then answer from it.
 
         Raises WindowExceeded where a segment with a memory, and the memory that is written, does not fit.
@@ -94,7 +92,7 @@ class MemAgent(Method):
     def _write(self, pieces: Pieces, max_tokens: int, model: MeteredModel) -> tuple[str, int]:
         """The reply, stripped, and the tokens of the request."""
         tokens = prompt_tokens(pieces, model)
-        require(tokens + max_tokens, model, Retry(window=self.config.window))
+        require_room(tokens + max_tokens, model, Retry(window=self.config.window))
         with model.session() as s:
             feed(s, pieces)
             return s.write(max_tokens).text.strip(), tokens

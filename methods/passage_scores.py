@@ -19,7 +19,7 @@ ROLES: dict[Scoring, tuple[str, ...]] = {"reranker": ("reranker",), "dense": ("e
 """The encoders that a scoring model needs (harness.method.Method.encoders)."""
 
 
-def fits(scoring: Scoring, question: str, texts: Sequence[str], tools: Tools) -> np.ndarray:
+def score_passages(scoring: Scoring, question: str, texts: Sequence[str], tools: Tools) -> np.ndarray:
     """Scores [texts]: a reranker's logits, an encoder's similarity, or BM25 with these texts as the collection."""
     if not texts:
         return np.zeros(0)

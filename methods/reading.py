@@ -119,7 +119,7 @@ def ask_fitting(question: Question, texts: Sequence[str], tools: Tools, reading:
     return ask(question, texts[:count], tools, model, reading), count
 
 
-def play(tools: Tools, role: str, *turns: Sequence[str]) -> None:
+def play_turns(tools: Tools, role: str, *turns: Sequence[str]) -> None:
     """Make the requests of a skill, a turn each, with as long a reply as the window allows."""
     model = tools.model(role)
     with model.session() as s:
@@ -129,7 +129,7 @@ def play(tools: Tools, role: str, *turns: Sequence[str]) -> None:
 
 
 @cache
-def _skills(prompts: tuple[Prompt, ...]) -> list[Skill]:
+def _skills_in_prompts(prompts: tuple[Prompt, ...]) -> list[Skill]:
     def answer(scene: Scene, tools: Tools) -> None:
         replaced = MethodConfig(prompts={p.name: {"user": p.text, "system": p.system} for p in prompts})
         ask(scene.question, scene.texts, tools, tools.model(), Reading(scene.task, config=replaced))
@@ -139,7 +139,7 @@ def _skills(prompts: tuple[Prompt, ...]) -> list[Skill]:
 
 def skills(config: MethodConfig | None = None) -> list[Skill]:
     """Short answers and choices after a text, in the prompts that `config` leaves or puts in place."""
-    return _skills(tuple(prompt.of(config) for prompt in PROMPTS))
+    return _skills_in_prompts(tuple(prompt.of(config) for prompt in PROMPTS))
 
 
 SKILLS = skills()

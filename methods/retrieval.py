@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from harness.method import Index, MethodConfig, Task, Tools
+from harness.method import Index, Indexes, MethodConfig, Task, Tools
 from harness.method.hooks import Reads
 from harness.models import MeteredModel
 from harness.types import Answer, Document, Question, Shown, Step
@@ -48,7 +48,7 @@ class RetrievalConfig(MethodConfig):
     order: Literal["rank", "document"] = "rank"
 
     @model_validator(mode="after")
-    def _one_limit(self) -> RetrievalConfig:
+    def _check_limits(self) -> RetrievalConfig:
         if (self.k is None) == (self.budget is None):
             raise ValueError("set exactly one of k and budget (method.k=null method.budget=1500 for a budget)")
         if (self.chunks == "sentences") != (self.chunk_sentences is not None):
@@ -106,9 +106,7 @@ class TopK(ReadingMethod):
         """What a trace says of the chunks `kept`, which are `shown`; ranks: the scores of all chunks."""
         return []
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Rank, show the best, answer; if nothing fits, answer without a text and note it in the stop reason."""
         (document,), (index,) = documents, indexes
         return self.read_best(question, document, index, tools, Reading(tools.task, config=self.config))
@@ -122,7 +120,7 @@ class TopK(ReadingMethod):
         model = tools.model()
         room = room_for_text(question, tools, model, request)
         read = self.told(texts)
-        kept, reason = self._select(best_first(scores), read, room, model)
+        kept, reason = self._select_chunks(best_first(scores), read, room, model)
         kept = sorted(kept) if self.config.order == "document" else kept
         text = ask(question, [read[i] for i in kept], tools, model, request)
         shown = shown_spans(document, [chunks[i] for i in kept])
@@ -132,7 +130,9 @@ class TopK(ReadingMethod):
         """The chunks as they are read, in the order of the document."""
         return texts
 
-    def _select(self, order: list[int], texts: list[str], room: int, model: MeteredModel) -> tuple[list[int], str]:
+    def _select_chunks(
+        self, order: list[int], texts: list[str], room: int, model: MeteredModel
+    ) -> tuple[list[int], str]:
         """The first chunks of `order` that fit, and what ended them."""
         limit = room if self.config.budget is None else min(room, self.config.budget)
         best = order[: self.config.k]

@@ -58,10 +58,10 @@ def window_of(window: int | None, model: MeteredModel) -> int:
     return min(window or model.window, model.window)
 
 
-def fitting(pieces: Callable[[int], Pieces], lines: int, room: int, model: MeteredModel) -> tuple[Pieces, int]:
+def fit_lines(pieces: Callable[[int], Pieces], lines: int, room: int, model: MeteredModel) -> tuple[Pieces, int]:
     """The request pieces(n) with the most of its `lines` listed lines that fits `room` tokens, and n; n may be 0.
 
-    A request that does not fit even without lines is returned as it is; `require` reports it.
+    A request that does not fit even without lines is returned as it is; `require_room` reports it.
     """
     n = lines
     while n and prompt_tokens(pieces(n), model) > room:
@@ -69,7 +69,7 @@ def fitting(pieces: Callable[[int], Pieces], lines: int, room: int, model: Meter
     return pieces(n), n
 
 
-def require(tokens: int, model: MeteredModel, retry: Retry) -> None:
+def require_room(tokens: int, model: MeteredModel, retry: Retry) -> None:
     """Raise WindowExceeded if a request of `tokens` tokens, its reply included, does not fit the window."""
     window = window_of(retry.window, model)
     if tokens > window:
@@ -87,7 +87,7 @@ def ask_parsed(
     Raises WindowExceeded if the request with its reply does not fit the window.
     """
     tokens = prompt_tokens(pieces, model)
-    require(tokens + limit, model, retry)
+    require_room(tokens + limit, model, retry)
     with model.session() as s:
         feed(s, pieces)
         return reply_to(s, ParsedReply(tokens), limit, parse, retry)
@@ -113,7 +113,7 @@ def reply_to(
     return response
 
 
-def listed(reply: str) -> list[str] | None:
+def parse_list(reply: str) -> list[str] | None:
     """The items of a list, a line each behind "*", "-" or "1."; [] for "none"; None for any other reply."""
     items = [str(item) for item in _ITEM.findall(reply)]
     if [item for item in items if not _NONE.fullmatch(item)]:
@@ -121,7 +121,7 @@ def listed(reply: str) -> list[str] | None:
     return [] if items or _NONE.fullmatch(reply) else None
 
 
-def numbered(reply: str, label: str) -> list[int] | None:
+def numbers_in(reply: str, label: str) -> list[int] | None:
     """The numbers behind `label` and a colon, none twice; [] for "none"; None where there is no such line."""
     line = re.search(rf"^[ \t]*{re.escape(label)}:[ \t]*(.*)$", reply, re.MULTILINE)
     if line is None:

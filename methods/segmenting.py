@@ -37,12 +37,12 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from harness.method import Index, MethodConfig, Tools
+from harness.method import Index, Indexes, MethodConfig, Tools
 from harness.models import MeteredModel
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.chunks import Packing, Span, packed_chunks, sentence_chunks, sentences
-from methods.passage_scores import ROLES, Scoring, distinct, fits
+from methods.passage_scores import ROLES, Scoring, distinct, score_passages
 from methods.retrieval import best_first
 
 CONTEXT = 24_576  # tokens that a sentence is scored behind, its window included, as in the released code
@@ -86,12 +86,14 @@ def perplexities(text: str, spans: Sequence[Span], model: MeteredModel, max_toke
             end += 1
         first = max(0, token(begin) - max(0, max_tokens - size - SLACK)) if at else token(begin)
         before = text[starts[first] : begin] if first < token(begin) else ""
-        values += _window(before, text[begin : spans[end - 1][1]], [a - begin for a, _ in spans[at:end]], size, model)
+        values += _perplexities_in_window(
+            before, text[begin : spans[end - 1][1]], [a - begin for a, _ in spans[at:end]], size, model
+        )
         at = end
     return values
 
 
-def _window(before: str, inside: str, firsts: list[int], size: int, model: MeteredModel) -> list[float]:
+def _perplexities_in_window(before: str, inside: str, firsts: list[int], size: int, model: MeteredModel) -> list[float]:
     """PPL of the sentences of `inside` that begin at characters `firsts`, behind `before`."""
     offsets = model.offsets(inside)
     if len(offsets) > size + (SLACK if len(firsts) > 1 else 0):
@@ -208,14 +210,12 @@ class _Segmented(reading.ReadingMethod):
         model = tools.model(self.index_roles[0])
         return {"segments": tools.keep("segments", lambda: [list(span) for span in self.cut(document.text, model)])}
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Rank, show the best until one does not fit, answer; where none fits, answer without a text."""
         config: SegmentConfig = self.config
         places = [(documents[i], (a, b)) for i in distinct(documents) for a, b in indexes[i]["segments"]]
         with tools.phase("search"):
-            scores = fits(config.scoring, question.text, [d.text[a:b] for d, (a, b) in places], tools)
+            scores = score_passages(config.scoring, question.text, [d.text[a:b] for d, (a, b) in places], tools)
         model = tools.model()
         request = reading.Reading(tools.task, config=config)
         limit = min(config.budget, reading.room_for_text(question, tools, model, request))
@@ -225,7 +225,7 @@ class _Segmented(reading.ReadingMethod):
         reason = "exhausted"
         for i in best_first(scores):
             document, (a, b) = places[i]
-            text = self._told(document, document.text[a:b])
+            text = self._as_read(document, document.text[a:b])
             tokens = model.count(text)
             used += tokens + (separator if texts else 0)
             if used > limit:
@@ -239,7 +239,7 @@ class _Segmented(reading.ReadingMethod):
         reply = reading.ask(question, texts, tools, model, request)
         return Answer(reply, tuple(s.shown for s in steps if s.shown), reason, tuple(steps))
 
-    def _told(self, document: Document, text: str) -> str:
+    def _as_read(self, document: Document, text: str) -> str:
         """A segment as it is read."""
         title = document.title.strip()
         return f"{title}\n{text}" if self.config.titles and title and not text.startswith(title) else text

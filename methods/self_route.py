@@ -16,7 +16,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from harness.method import Index, Tools
+from harness.method import Indexes, Tools
 from harness.method.hooks import Reads
 from harness.models import MeteredModel
 from harness.prompts import Prompt
@@ -46,7 +46,7 @@ class SelfRouteConfig(RetrievalConfig):
     window: int | None = Field(default=None, gt=0)
 
     @model_validator(mode="after")
-    def _one_size(self) -> SelfRouteConfig:
+    def _check_chunk_size(self) -> SelfRouteConfig:
         other = "chunk_tokens" if self.chunks == "words" else "chunk_words"
         if getattr(self, other) != type(self).model_fields[other].default:
             raise ValueError(f"{other} cuts nothing with chunks={self.chunks}; leave it out, or set chunks to match it")
@@ -78,9 +78,7 @@ class SelfRoute(Dense):
         numbered = NUMBERED.of(self.config)
         return ["".join(numbered.fill(number=str(i), text=text)) for i, text in enumerate(texts, 1)]
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Answer from the chunks; where the reply declines, from the whole document, with the plain instruction."""
         (document,), (index,) = documents, indexes
         task = tools.task

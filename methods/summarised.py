@@ -14,7 +14,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from harness.errors import QuestionError
-from harness.method import Index, IndexTools, MethodConfig, Tools
+from harness.method import Index, Indexes, IndexTools, MethodConfig, Tools
 from harness.method.hooks import Skill
 from harness.types import Answer, Document, Question, Shown
 from methods import reading, summary
@@ -66,9 +66,7 @@ class Summarised(reading.ReadingMethod):
         pieces = condense(texts, room, config.summary_tokens, tools, model, window, prompt)
         return {"pieces": [[p.text, spans[p.first][0], spans[p.last][1]] for p in pieces if p.text]}
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Read the summaries; the last ones are dropped if the question leaves no room, and the record has a note."""
         (document,), (index,) = documents, indexes
         model = tools.model()

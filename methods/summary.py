@@ -90,7 +90,7 @@ def summarise_watched(
     return Summary(text, row, out.finish == "length")
 
 
-def of_groups(level: int, groups: Sequence[list[str]], write: Callable[[list[str]], T], tools: Tools) -> list[T]:
+def write_groups(level: int, groups: Sequence[list[str]], write: Callable[[list[str]], T], tools: Tools) -> list[T]:
     """What `write` makes of each group of texts; kept by these texts, so that a stopped index goes on."""
     done = [0]
 
@@ -130,13 +130,13 @@ class Piece:
 def condense(
     segments: Sequence[str],
     room: int,
-    most: int,
+    length: int,
     tools: IndexTools,
     model: MeteredModel,
     window: int | None = None,
     prompt: Prompt = SUMMARY,
 ) -> list[Piece]:
-    """Summaries of at most `most` tokens each that take `room` tokens together, a line break each included.
+    """Summaries of at most `length` tokens each that take `room` tokens together, a line break each included.
 
     Longer ones are summarised again in consecutive groups of ceil(taken / room), or as many as a request holds, until
     they fit or one is left; with a room of 0 one is left. window: tokens of prompt and reply,
@@ -147,21 +147,23 @@ def condense(
     level = 0
     while pieces and (level == 0 or (len(pieces) > 1 and _token_count(pieces, model) > room)):
         level += 1
-        groups = [[piece] for piece in pieces] if level == 1 else _groups(pieces, room, most, limit, model, prompt)
-        pieces = _write_level(level, groups, most, limit, tools, model, prompt)
+        groups = [[piece] for piece in pieces]
+        if level > 1:
+            groups = _group_pieces(pieces, room, length, limit, model, prompt)
+        pieces = _write_level(level, groups, length, limit, tools, model, prompt)
     return pieces
 
 
 def one_summary(
     segments: Sequence[str],
-    most: int,
+    length: int,
     tools: IndexTools,
     model: MeteredModel,
     window: int | None = None,
     prompt: Prompt = SUMMARY,
 ) -> str:
-    """One paragraph of at most `most` tokens about all segments; "" where there is none. window: as in `condense`."""
-    pieces = condense(segments, 0, most, tools, model, window, prompt)
+    """One paragraph of at most `length` tokens about all segments, "" where there is none; window: as `condense`."""
+    pieces = condense(segments, 0, length, tools, model, window, prompt)
     return pieces[0].text if pieces else ""
 
 
@@ -170,12 +172,12 @@ def _token_count(pieces: Sequence[Piece], model: MeteredModel) -> int:
     return sum(model.count(piece.text) + newline for piece in pieces)
 
 
-def _groups(
-    pieces: Sequence[Piece], room: int, most: int, limit: int, model: MeteredModel, prompt: Prompt
+def _group_pieces(
+    pieces: Sequence[Piece], room: int, length: int, limit: int, model: MeteredModel, prompt: Prompt
 ) -> list[list[Piece]]:
     """Consecutive pieces, as many together as must be and as a request for their summary holds."""
     size = -(-_token_count(pieces, model) // room) if room > 0 else len(pieces)
-    inside = limit - frame_tokens(model, prompt) - most
+    inside = limit - frame_tokens(model, prompt) - length
     groups: list[list[Piece]] = []
     for piece in pieces:
         if groups and len(groups[-1]) < size and _token_count([*groups[-1], piece], model) <= inside:
@@ -184,8 +186,8 @@ def _groups(
             groups.append([piece])
     if len(groups) == len(pieces):
         raise QuestionError(
-            f"{_window_name(limit, model)} does not hold two summaries of {most} tokens beside the prompt and a third; "
-            "lower method.summary_tokens, or raise method.window or model.window"
+            f"{_window_name(limit, model)} does not hold two summaries of {length} tokens beside the prompt and "
+            "a third; lower method.summary_tokens, or raise method.window or model.window"
         )
     return groups
 
@@ -199,26 +201,27 @@ def _window_name(limit: int, model: MeteredModel) -> str:
 def _write_level(
     level: int,
     groups: list[list[Piece]],
-    most: int,
+    length: int,
     limit: int,
     tools: IndexTools,
     model: MeteredModel,
     prompt: Prompt,
 ) -> list[Piece]:
+    """Summarise each group of pieces. Raises QuestionError where a window does not hold a segment."""
     done = [0]
 
     def write(group: list[Piece]) -> Piece:
         texts = [piece.text for piece in group]
         if level > 1 and len(group) == 1:
             return group[0]  # what is left over behind the last group is a summary already
-        if level == 1 and model.count(texts[0]) + frame_tokens(model, prompt) + most > limit:
+        if level == 1 and model.count(texts[0]) + frame_tokens(model, prompt) + length > limit:
             raise QuestionError(
                 f"{_window_name(limit, model)} does not hold a segment of {model.count(texts[0])} tokens beside the "
-                f"prompt and a summary of {most}; lower method.segment_tokens or method.summary_tokens, or raise "
+                f"prompt and a summary of {length}; lower method.segment_tokens or method.summary_tokens, or raise "
                 "method.window or model.window"
             )
-        needs = {"texts": texts, "most": most, "prompts": texts_of([prompt]), "window": model.window, "version": 1}
-        text = tools.share("summary", "builder", needs, lambda: summarise(texts, model, most, prompt))
+        needs = {"texts": texts, "most": length, "prompts": texts_of([prompt]), "window": model.window, "version": 1}
+        text = tools.share("summary", "builder", needs, lambda: summarise(texts, model, length, prompt))
         done[0] += 1
         tools.progress(done[0], len(groups), f"level {level} summaries")
         return Piece(" ".join(str(text).split()), group[0].first, group[-1].last)

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from harness.method import Index, MethodConfig, Task, Tools
+from harness.method import Indexes, MethodConfig, Task, Tools
 from harness.method.hooks import Reads, Skill
 from harness.models import MeteredModel
 from harness.prompts import Prompt
@@ -43,19 +43,19 @@ class FullContext(ReadingMethod):
         """The text once, or as much of it as fits."""
         return Reads(min(n for n in (tokens, room, self.config.max_tokens, self.config.window) if n is not None))
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Read everything that fits, then answer."""
         (document,) = documents
         model, config = tools.model(), self.config
         request = Reading(tools.task, config.window, config)
         room = room_for_text(question, tools, model, request)
         max_tokens = room if config.max_tokens is None else min(room, config.max_tokens)
-        spans, tokens = _kept(document.text, max_tokens, model, config.keep)
+        spans, tokens = _spans_to_show(document.text, max_tokens, model, config.keep)
         cut = spans != [(0, len(document.text))]
         kept = sum(model.count(document.text[a:b]) for a, b in spans) if cut else tokens
-        text, steps = self._ask(question, [_joined(document.text, spans)] if spans else [], tools, request)
+        text, steps = self._ask_with_steps(
+            question, [_join_spans(document.text, spans)] if spans else [], tools, request
+        )
         side = {"ends": "middle", "left": "right", "right": "left"}[config.keep]
         return Answer(
             text,
@@ -65,14 +65,14 @@ class FullContext(ReadingMethod):
             truncated={"side": side, "tokens_before": tokens, "tokens_after": kept} if cut else None,
         )
 
-    def _ask(
+    def _ask_with_steps(
         self, question: Question, texts: Sequence[str], tools: Tools, reading: Reading
     ) -> tuple[str, tuple[Step, ...]]:
         """The answer, and what a trace says of it."""
         return ask(question, texts, tools, tools.model(), reading), ()
 
 
-def _joined(text: str, spans: Sequence[Span]) -> str:
+def _join_spans(text: str, spans: Sequence[Span]) -> str:
     """The parts of `text` with nothing between them, as LongBench joins the two halves of a long one.
 
     Source: docs/methods/retrieval.md#window.
@@ -80,11 +80,11 @@ def _joined(text: str, spans: Sequence[Span]) -> str:
     return "".join(text[a:b] for a, b in spans)
 
 
-def _kept(text: str, max_tokens: int, model: MeteredModel, side: Side) -> tuple[list[Span], int]:
+def _spans_to_show(text: str, max_tokens: int, model: MeteredModel, side: Side) -> tuple[list[Span], int]:
     """As `kept_spans`, with parts that have at most `max_tokens` where they are joined: a seam can take some more."""
     spans, tokens = kept_spans(text, max_tokens, model, side)
     limit = max_tokens
-    while len(spans) > 1 and (over := model.count(_joined(text, spans)) - max_tokens) > 0:
+    while len(spans) > 1 and (over := model.count(_join_spans(text, spans)) - max_tokens) > 0:
         limit -= over
         spans, _ = kept_spans(text, limit, model, side)
     return spans, tokens
@@ -124,14 +124,12 @@ class SlidingWindow(ReadingMethod):
         max_tokens = max(min(room, self.config.window or room), 1)
         return Reads(tokens, max(min(self.config.windows, tokens), -(-tokens // max_tokens), 1))
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Ask every window, take the first reply that answers."""
         (document,) = documents
         model = tools.model()
-        reading = Reading(self._task(tools.task), self.config.window, self.config)
-        spans = self._windows(document.text, room_for_text(question, tools, model, reading), model)
+        reading = Reading(self._task_with_refusal(tools.task), self.config.window, self.config)
+        spans = self._equal_windows(document.text, room_for_text(question, tools, model, reading), model)
         if not spans:
             reason = "no text fits beside the question" if document.text else "the text is empty"
             return Answer(ask(question, [], tools, model, reading), stop_reason=reason)
@@ -141,23 +139,23 @@ class SlidingWindow(ReadingMethod):
             Step("window", i, tokens=model.count(text), shown=Shown("span", document.id, *span), note=reply)
             for i, (span, text, reply) in enumerate(zip(spans, texts, answers, strict=True))
         ]
-        chosen = next((i for i, reply in enumerate(answers) if self._answers(reply)), None)
+        chosen = next((i for i, reply in enumerate(answers) if self._is_answer(reply)), None)
         silent = sum(not reply for reply in answers)
         refused = f"every window refused, {silent} of them with an empty reply" if silent else "every window refused"
         reason = refused if chosen is None else f"window {chosen + 1} of {len(spans)}"
         reply = self.REFUSAL if chosen is None else answers[chosen]
         return Answer(reply, shown_spans(document, spans), reason, tuple(steps))
 
-    def _answers(self, reply: str) -> bool:
+    def _is_answer(self, reply: str) -> bool:
         return self.REFUSAL not in reply.lower() and any(c.isalnum() for c in reply)
 
-    def _task(self, task: Task) -> Task:
+    def _task_with_refusal(self, task: Task) -> Task:
         """The task with a way to refuse; one that has it already, as Qasper's, stays as it is."""
         if self.REFUSAL in task.instruction:
             return task
         return task.model_copy(update={"instruction": task.instruction + EXTRA.of(self.config).text})
 
-    def _windows(self, text: str, room: int, model: MeteredModel) -> list[Span]:
+    def _equal_windows(self, text: str, room: int, model: MeteredModel) -> list[Span]:
         """Equal windows of `room` tokens at most, each encoded on its own; [] for an empty text or no room."""
         tokens = model.count(text)
         size = min(room, -(-tokens // self.config.windows))
@@ -185,9 +183,7 @@ class ClosedBook(ReadingMethod):
         """No text."""
         return Reads(0)
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Answer from the model's own knowledge."""
         request = Reading(tools.task, config=self.config)
         return Answer(ask(question, [], tools, tools.model(), request), stop_reason="closed-book")

@@ -18,7 +18,7 @@ from harness.cli.options import Selection
 from harness.cli.run_options import Execution
 from harness.cli.scaling import Scaling
 from harness.errors import HarnessError, LimitReached, UserError
-from harness.method import Index, Tools
+from harness.method import Indexes, Tools
 from harness.storage.code_version import own_code
 from harness.types import Answer, Document, Question
 from tests.cli.conftest import Cli
@@ -114,9 +114,7 @@ class Whole(Echo):
 
     summary = "says the whole question"
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         return Answer(question.text)
 
 

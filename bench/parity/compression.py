@@ -32,10 +32,10 @@ from harness.models import LanguageModel
 from harness.types import Document, Question
 from methods.chunks import fixed_chunks, sentences
 from methods.compression.config import LinguaConfig, SelectiveConfig
-from methods.compression.lingua import PromptParts, squeeze
-from methods.compression.selective import SelectiveContext, _groups
+from methods.compression.lingua import PromptParts, compress_document
+from methods.compression.selective import SelectiveContext, _sentence_groups
 from methods.compression.show import Compressed
-from methods.compression.surprise import opened, surprise, units_of
+from methods.compression.surprise import open_context, surprise, units_of
 from methods.retrieval import Dense, RetrievalConfig
 from tests.methods.conftest import FakeTools
 from tests.methods.test_compression import RELEASED
@@ -99,7 +99,7 @@ def _lingua(folder: Path, texts: Sequence[tuple[str, str]], model: LanguageModel
             released = package.compress_prompt(list(contexts), **asked, **setting)["compressed_prompt"]
             config = LinguaConfig(**setting, target_tokens=tokens // 2, chunk_tokens=size)
             parts = PromptParts(question, question if config.prefixed else "")
-            found.add(LINGUA, released, _text(text, squeeze(Document("d", text), parts, config, tools)))
+            found.add(LINGUA, released, _text(text, compress_document(Document("d", text), parts, config, tools)))
 
 
 def _text(text: str, compressed: Compressed) -> str:
@@ -121,7 +121,7 @@ def _selective(code: Path, folder: Path, texts: Sequence[str], model: LanguageMo
     for text in texts:
         split = [s.strip() for s in re.split(released.sent_tokenize_pattern, text) if s.strip()]
         units = units_of(text, tools.model("compressor"))
-        own = [text[units.cuts[a] : units.cuts[b]].strip() for a, b in _groups(units, 1024)]
+        own = [text[units.cuts[a] : units.cuts[b]].strip() for a, b in _sentence_groups(units, 1024)]
         found.sets(SENTENCES, own, split)
         for sentence in split:
             name = "Selective-Context: self-information of tokens within 1e-3"
@@ -139,7 +139,7 @@ def _information(released: Any, tools: FakeTools, sentence: str) -> tuple[list[f
     """Theirs and ours of the tokens of a sentence that is scored alone."""
     metered = tools.model("compressor")
     units = units_of(sentence, metered)
-    with opened(metered, begun=True) as session:
+    with open_context(metered, begun=True) as session:
         ours = surprise(session, metered, units) * np.array(units.sizes)
     _, information = released.get_self_information(sentence)
     ends = np.cumsum(units.sizes)

@@ -24,7 +24,7 @@ from harness.models import CacheLimit
 from harness.types import Question
 from methods.bounded_cache import BoundedCache, BoundedCacheConfig
 from methods.chunks import fixed_chunks
-from methods.in_context import NO_CONTENT, SEPARATOR, InContext, InContextConfig, _marked, _weighed
+from methods.in_context import NO_CONTENT, SEPARATOR, InContext, InContextConfig, _chunk_scores, _marked
 from tests.methods.conftest import FakeTools
 
 PROGRAM = "princeton-pli/QRHead"
@@ -67,7 +67,7 @@ def _qrhead(code: Path, rows: Rows, tools: FakeTools, plain: Model, found: Found
         ours = method.head_scores(asked, texts, tools).flatten().tolist()
         found.each("QRHead: score of a head for a chunk within 1e-5", heads, ours, 1e-5)
         scores = list(released.score_docs(question, docs).values())
-        own = _weighed(method.attention(asked, texts, tools), None, True).tolist()
+        own = _chunk_scores(method.attention(asked, texts, tools), None, True).tolist()
         found.each("QRHead, ICR: score of a chunk by all heads within 1e-5", scores, own, 1e-5)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from bench.parity import Found
 from bench.parity.rows import QUESTIONS, Rows
 from harness.entities.recogniser import recogniser
-from methods.hipporag import HippoRAG, _phrases, _scaled, plain, walk
+from methods.hipporag import HippoRAG, _min_max, _phrases, passage_ranks, phrase_key
 from methods.retrieval import best_first
 
 PROGRAM = "OSU-NLP-Group/HippoRAG"
@@ -54,7 +54,7 @@ def _program(code: Path) -> Any:
         "tqdm": lambda rows, **_: rows,
         "logger": mock.MagicMock(),
         "compute_mdhash_id": lambda content, prefix="": prefix + md5(content.encode()).hexdigest(),
-        "min_max_normalize": _scaled,
+        "min_max_normalize": _min_max,
     }
     exec(compile(ast.Module([kind], []), str(path), "exec"), names)
     return names["HippoRAG"]
@@ -68,7 +68,7 @@ def run(code: Path, rows: Rows, found: Found) -> None:
 
     def triples(_method: HippoRAG, text: str, _model: Any) -> list[tuple[str, str, str]]:
         title, *_ = text.splitlines()
-        found = [(plain(title), "has", plain(name)) for name in dict.fromkeys(names.names(text))]
+        found = [(phrase_key(title), "has", phrase_key(name)) for name in dict.fromkeys(names.names(text))]
         return [fact for fact in found if all(fact)]
 
     for number, example in enumerate(data.examples):
@@ -76,10 +76,13 @@ def run(code: Path, rows: Rows, found: Found) -> None:
         with mock.patch.object(HippoRAG, "_triples", triples):
             index = method.index(document, tools)
         (query,) = rows.encoder.encode([example.question.text], "query")
-        fit = _scaled(rows.encoder.similarity(query, index["fact_vectors"]))
-        similarity = _scaled(rows.encoder.similarity(query, index["passage_vectors"]))
+        fit = _min_max(rows.encoder.similarity(query, index["fact_vectors"]))
+        similarity = _min_max(rows.encoder.similarity(query, index["passage_vectors"]))
         kept = best_first(fit)[:5]
-        ranks = [_ranked(kind(), index, fit, kept, similarity), walk(index, fit, kept, similarity, method.config)]
+        ranks = [
+            _ranked(kind(), index, fit, kept, similarity),
+            passage_ranks(index, fit, kept, similarity, method.config),
+        ]
         found.add(RANKS, *(scores.tolist() for scores in ranks), 1e-4)
         orders = [best_first(scores)[:5] for scores in ranks]
         found.add(ORDER, *orders)

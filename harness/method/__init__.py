@@ -22,9 +22,10 @@ from harness.method.tools import Encoder, IndexTools, Reranker, Task, Tools
 from harness.prompts import Prompt, Replaced, texts_of
 from harness.types import Answer, Document, Question
 
-__all__ = ["Encoder", "Index", "IndexTools", "Method", "MethodConfig", "Reranker", "Task", "Tools"]
+__all__ = ["Encoder", "Index", "IndexTools", "Indexes", "Method", "MethodConfig", "Reranker", "Task", "Tools"]
 
 Index = dict[str, Any]
+Indexes = Sequence[Index]
 
 
 class MethodConfig(BaseModel):
@@ -83,9 +84,7 @@ class Method(MethodHooks, abc.ABC):
         raise NotImplementedError(f"{type(self).__name__} declares scope {self.scope!r} but builds no index")
 
     @abc.abstractmethod
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Answer `question`; `indexes[i]` belongs to `documents[i]` (empty dicts for scope "none")."""
 
     def problems(self) -> list[str]:

@@ -65,11 +65,11 @@ def load(weights: Weights, meter: Meter) -> TokenClassifier:
     """Bind the classifier to `meter`; loads it once a process. Raises CannotRun for a model that is no classifier."""
     with _lock:
         if weights.identity not in _kept:
-            _kept[weights.identity] = _loaded(weights)
+            _kept[weights.identity] = _load_network(weights)
     return TokenClassifier(weights, *_kept[weights.identity], meter)
 
 
-def _loaded(weights: Weights) -> tuple[Any, Any]:
+def _load_network(weights: Weights) -> tuple[Any, Any]:
     """The network, on a GPU where there is one as encoders are (device "auto"), and its tokenizer."""
     import torch
     import transformers
@@ -94,7 +94,7 @@ def _loaded(weights: Weights) -> tuple[Any, Any]:
 
 
 class TokenClassifier:
-    """A classifier bound to a meter. most: tokens of a text at most."""
+    """A classifier bound to a meter. max_tokens: of a text."""
 
     def __init__(self, weights: Weights, net: Any, tokenizer: Any, meter: Meter) -> None:
         self.name, self._net, self._tokenizer, self._meter = weights.source, net, tokenizer, meter
@@ -118,7 +118,7 @@ class TokenClassifier:
         began = time.perf_counter()
         ids = self._tokenizer.convert_tokens_to_ids(list(tokens))
         row = [self._ends[0], *ids, self._ends[1]]
-        probabilities = in_forward_thread(lambda: self._run(row))
+        probabilities = in_forward_thread(lambda: self._keep_probabilities(row))
         if np.isnan(probabilities).any():
             raise ModelOutputError(f"the classifier '{self.name}' gave NaN probabilities; check its weights")
         event = Event(
@@ -134,7 +134,7 @@ class TokenClassifier:
         self._meter.record(event, shape_of(self._net.config))
         return probabilities[1:-1]
 
-    def _run(self, row: list[int]) -> np.ndarray:
+    def _keep_probabilities(self, row: list[int]) -> np.ndarray:
         import torch
 
         with torch.inference_mode():

@@ -32,7 +32,7 @@ from typing import ClassVar
 import numpy as np
 
 from harness.errors import WindowExceeded
-from harness.method import Index, Tools
+from harness.method import Index, Indexes, Tools
 from harness.method.hooks import Skill
 from harness.models import MeteredModel
 from harness.types import Answer, Document, Question, Shown, Step
@@ -46,10 +46,10 @@ from methods.compression.show import (
     Compressed,
     CompressedMethod,
     Piece,
-    laid_out,
-    placed,
-    ranking,
-    read,
+    answer_from,
+    ranking_skill,
+    spans_in_document,
+    with_blank_lines,
 )
 from methods.compression.surprise import SLACK, Context, Units, kept, units_of
 
@@ -203,7 +203,7 @@ class LLMLingua(CompressedMethod):
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The compressed document."""
-        return squeeze(document, PromptParts(), self.config, tools).to_index()
+        return compress_document(document, PromptParts(), self.config, tools).to_index()
 
 
 class LongLLMLingua(reading.ReadingMethod):
@@ -217,11 +217,9 @@ class LongLLMLingua(reading.ReadingMethod):
 
     def skills(self) -> list[Skill]:
         """Short answers and choices after a text; likely questions after texts, and likely texts after questions."""
-        return [*reading.skills(self.config), ranking(RESTRICTIVE.of(self.config)), TEXT]
+        return [*reading.skills(self.config), ranking_skill(RESTRICTIVE.of(self.config)), TEXT]
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Compress for the question, then read."""
         (document,), config = documents, self.config
         before = question.text if config.prefixed else ""
@@ -231,20 +229,20 @@ class LongLLMLingua(reading.ReadingMethod):
         # Cutting off what does not fit loses its end; a lower target loses what matters least.
         most = max(reading.room_for_text(question, tools, tools.model(), request), 1)
         with tools.phase("search"):
-            compressed = squeeze(document, PromptParts(question.text, before), config, tools, most)
-        return read(question, document, compressed, tools, self.config)
+            compressed = compress_document(document, PromptParts(question.text, before), config, tools, most)
+        return answer_from(question, document, compressed, tools, self.config)
 
 
-def squeeze(
-    document: Document, prompt: PromptParts, config: LinguaConfig, tools: Tools, most: int | None = None
+def compress_document(
+    document: Document, prompt: PromptParts, config: LinguaConfig, tools: Tools, max_tokens: int | None = None
 ) -> Compressed:
-    """Compress `document` to config.target_tokens, or config.rate of its tokens, and to `most` tokens."""
+    """Compress `document` to config.target_tokens, or config.rate of its tokens, and to `max_tokens` tokens."""
     model, text = tools.model("compressor"), document.text
-    spans = [span for span in _contexts(document, prompt, config, model) if text[slice(*span)].strip()]
+    spans = [span for span in _context_spans(document, prompt, config, model) if text[slice(*span)].strip()]
     sizes = [model.count(text[a:b]) for a, b in spans]
     before = sum(sizes)
     target = float(before * config.rate if config.target_tokens is None else config.target_tokens)
-    target = target if most is None else min(target, most)
+    target = target if max_tokens is None else min(target, max_tokens)
     if not spans:
         return Compressed([], 0, 0)
     if config.use_context_level_filter and len(spans) > 1:
@@ -255,12 +253,12 @@ def squeeze(
     groups = [[spans[c.number]] for c in chosen]
     if config.use_sentence_level_filter:
         groups = choose_sentences(text, [spans[c.number] for c in chosen], prompt.rank, target, config, tools)
-    pieces, after = _tokens(text, groups, [c.offset for c in chosen], prompt, target, config, tools)
+    pieces, after = _drop_tokens(text, groups, [c.offset for c in chosen], prompt, target, config, tools)
     steps = [_step(c, spans[c.number], sizes[c.number], document) for c in chosen]
     return Compressed(pieces, before, after, steps)
 
 
-def _contexts(document: Document, prompt: PromptParts, config: LinguaConfig, model: MeteredModel) -> list[Span]:
+def _context_spans(document: Document, prompt: PromptParts, config: LinguaConfig, model: MeteredModel) -> list[Span]:
     """The contexts that are ranked, as spans of the document."""
     text, most = document.text, config.chunk_tokens
     if config.contexts in ("tokens", "packed"):
@@ -275,7 +273,7 @@ def _contexts(document: Document, prompt: PromptParts, config: LinguaConfig, mod
     return [(start + a, start + b) for start, end in whole for a, b in fixed_chunks(text[start:end], most, model)]
 
 
-def _tokens(
+def _drop_tokens(
     text: str,
     groups: list[list[Span]],
     offsets: list[float],
@@ -286,7 +284,7 @@ def _tokens(
 ) -> tuple[list[Piece], int]:
     """Apply the token level to contexts, spans of `text`; returns the kept pieces and their tokens."""
     model = tools.model("compressor")
-    layout = laid_out(groups)
+    layout = with_blank_lines(groups)
     shown = ["".join(text[a:b] for a, b in group) for group in groups]
     if not config.use_token_level_filter:
         return layout, sum(map(model.count, shown)) + model.count(SEPARATOR) * max(len(shown) - 1, 0)
@@ -301,7 +299,7 @@ def _tokens(
     alive = compress(joined, config, model, tools.progress)
     alive[:start] = False
     after = sum(size for size, stays in zip(units.sizes, alive.tolist(), strict=True) if stays)
-    return placed(layout, [(a - len(head), b - len(head)) for a, b in kept(units, alive)]), after
+    return spans_in_document(layout, [(a - len(head), b - len(head)) for a, b in kept(units, alive)]), after
 
 
 def _step(chosen: Chosen, span: Span, tokens: int, document: Document) -> Step:

@@ -26,13 +26,13 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from harness.method import Index, MethodConfig, Tools
+from harness.method import Index, Indexes, MethodConfig, Tools
 from harness.types import Answer, Document, Question
 from methods import reading
 from methods.chunks import Span
 from methods.compression.classifier import Style, TokenClassifier, Tokenized, Weights, find, load
 from methods.compression.ranking import titled_lines
-from methods.compression.show import Compressed, Piece, laid_out, read
+from methods.compression.show import Compressed, Piece, answer_from, with_blank_lines
 
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 
@@ -135,24 +135,23 @@ class LLMLingua2(reading.ReadingMethod):
         weights = find(self.config.classifier)
         return {**self._compress(document, weights, tools).to_index(), "weights": weights.identity}
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Read the compressed document; it is compressed again where the folder holds other weights by now."""
         (document,), (index,) = documents, indexes
         weights = find(self.config.classifier)
         if index["weights"] == weights.identity:
-            return read(question, document, Compressed.from_index(index), tools, self.config)
+            return answer_from(question, document, Compressed.from_index(index), tools, self.config)
         with tools.phase("search"):
             compressed = self._compress(document, weights, tools)
-        return read(question, document, compressed, tools, self.config)
+        return answer_from(question, document, compressed, tools, self.config)
 
     def _compress(self, document: Document, weights: Weights, tools: Tools) -> Compressed:
+        """The document's words that the classifier keeps, within target_tokens or rate; all of it in chunks."""
         classifier, config, text = load(weights, tools.meter), self.config, document.text
         spans = [(0, len(text))] if config.contexts == "whole" else titled_lines(document)
         every = [_Context.of(text[a:b], a, config, classifier) for a, b in spans]
         total = sum(context.tokens for context in every)
-        contexts = _best([context for context in every if context.chunks], total, config)
+        contexts = _best_contexts([context for context in every if context.chunks], total, config)
         left = sum(context.tokens for context in contexts)
         rate = config.rate if config.target_tokens is None else min(config.target_tokens / max(left, 1), 1.0)
         groups: list[list[Span]] = []
@@ -160,16 +159,16 @@ class LLMLingua2(reading.ReadingMethod):
         for context in contexts:
             groups.append([])
             for chunk in context.chunks:
-                keep = _kept(chunk, rate, config)
-                pieces = _pieces(chunk.text, chunk.words, keep, config)
+                keep = _words_kept(chunk, rate, config)
+                pieces = _kept_spans(chunk.text, chunk.words, keep, config)
                 groups[-1] += [(a + context.start, b + context.start) for a, b in pieces]
                 after += sum(word.last - word.first for word, stays in zip(chunk.words, keep, strict=True) if stays)
                 done += len(chunk.tokens.tokens)
                 tools.progress(done, left, "tokens classified")
-        return Compressed(_merged(laid_out(groups)), total, after)
+        return Compressed(_merge_adjacent(with_blank_lines(groups)), total, after)
 
 
-def _best(contexts: list[_Context], total: int, config: Lingua2Config) -> list[_Context]:
+def _best_contexts(contexts: list[_Context], total: int, config: Lingua2Config) -> list[_Context]:
     """The contexts whose mean p(keep) is at the percentile int(100 (1 - rate)) or above, in their order."""
     if len(contexts) < 2 or not config.use_context_level_filter:
         return contexts
@@ -186,13 +185,13 @@ def chunk_ends(text: str, tokenized: Tokenized, max_tokens: int, stops: Sequence
     ends: list[int] = []
     at = 0
     while total - at > max_tokens:
-        last = (i for i in range(at + max_tokens, at, -1) if _stops(text, tokenized.offsets, i, stops))
+        last = (i for i in range(at + max_tokens, at, -1) if _stops_before(text, tokenized.offsets, i, stops))
         at = next(last, at + max_tokens)
         ends.append(at)
     return [*ends, total] if total > at else ends
 
 
-def _stops(text: str, offsets: list[tuple[int, int]], i: int, stops: Sequence[str]) -> bool:
+def _stops_before(text: str, offsets: list[tuple[int, int]], i: int, stops: Sequence[str]) -> bool:
     """Whether token i - 1 is a stop, or a stop of white space stands behind it."""
     (a, b), following = offsets[i - 1], offsets[i][0]
     gap = text[b:following]
@@ -206,7 +205,7 @@ def words_of(text: str, chunk: Tokenized, style: Style, gap: int) -> list[Word]:
         inside = text[a:b]
         start = b - len(inside.lstrip())
         before = words[-1].end if words else gap
-        if not words or _begins(token, inside, style) or text[before:start].isspace():
+        if not words or _begins_word(token, inside, style) or text[before:start].isspace():
             words.append(Word(before, max(start, before), max(b, before), i, i + 1))
         else:
             last = words[-1]
@@ -214,13 +213,14 @@ def words_of(text: str, chunk: Tokenized, style: Style, gap: int) -> list[Word]:
     return words
 
 
-def _begins(token: str, inside: str, style: Style) -> bool:
+def _begins_word(token: str, inside: str, style: Style) -> bool:
+    """Whether a token begins a word, by the tokenizer's style; inside: its text."""
     if style == "wordpiece":
         return not token.startswith("##")
     return token.startswith("\u2581") or inside in string.punctuation or bool(_WIDE.match(inside))
 
 
-def _kept(chunk: _Chunk, rate: float, config: Lingua2Config) -> list[bool]:
+def _words_kept(chunk: _Chunk, rate: float, config: Lingua2Config) -> list[bool]:
     """Which words of a chunk are kept."""
     words, text = chunk.words, chunk.text
     if rate >= 1:
@@ -231,17 +231,17 @@ def _kept(chunk: _Chunk, rate: float, config: Lingua2Config) -> list[bool]:
         tokens = np.where(digits, 1.0, tokens)
     forced = [text[word.start : word.end] in config.force_tokens for word in words]
     values = [1.0 if stays else value for stays, value in zip(forced, chunk.values(config, tokens), strict=True)]
-    return chosen(values, [w.last - w.first for w in words], rate)
+    return above_percentile(values, [w.last - w.first for w in words], rate)
 
 
-def chosen(values: Sequence[float], tokens: Sequence[int], rate: float) -> list[bool]:
+def above_percentile(values: Sequence[float], tokens: Sequence[int], rate: float) -> list[bool]:
     """Words above the percentile int(100 (1 - rate) + 1), each counted once a token; where that is 1.0, those at it."""
     percentile = min(int(100 * (1 - rate) + 1), 100)
     limit = float(np.percentile(np.repeat(values, tokens), percentile))
     return [value > limit or value == limit == 1.0 for value in values]
 
 
-def _pieces(text: str, words: list[Word], keep: list[bool], config: Any) -> list[Span]:
+def _kept_spans(text: str, words: list[Word], keep: list[bool], config: Any) -> list[Span]:
     """Spans of the kept words, each with the white space before it, and of line breaks that are kept alone."""
     breaks = "\n" in config.force_tokens
     spans: list[Span] = []
@@ -258,7 +258,7 @@ def _pieces(text: str, words: list[Word], keep: list[bool], config: Any) -> list
     return spans
 
 
-def _merged(pieces: Sequence[Piece]) -> list[Piece]:
+def _merge_adjacent(pieces: Sequence[Piece]) -> list[Piece]:
     """Spans that touch as one."""
     merged: list[Piece] = []
     for piece in pieces:

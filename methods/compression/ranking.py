@@ -27,7 +27,7 @@ from harness.prompts import Prompt
 from harness.types import Document
 from methods.chunks import Span, sentences
 from methods.compression.config import LinguaConfig
-from methods.compression.surprise import opened, surprise, units_of
+from methods.compression.surprise import open_context, surprise, units_of
 from methods.retrieval import best_first, bm25
 
 
@@ -42,7 +42,7 @@ def choose_sentences(
     spans = [span for group in groups for span in group]
     model = tools.model("compressor")
     priority = priorities([text[a:b] for a, b in spans], question, config, tools)
-    first = _preferred(groups, priority, config)
+    first = _kept_first(groups, priority, config)
     order = sorted(range(len(spans)), key=lambda i: (i not in first, -priority[i]))
     left = (100.0 if target < 0 else target) * config.token_budget_ratio
     kept: set[int] = set()
@@ -55,7 +55,7 @@ def choose_sentences(
     return [[span for span in group if next(numbers) in kept] for group in groups]
 
 
-def _preferred(groups: list[list[Span]], priority: np.ndarray, config: LinguaConfig) -> set[int]:
+def _kept_first(groups: list[list[Span]], priority: np.ndarray, config: LinguaConfig) -> set[int]:
     """Sentences that come before all others: at both ends, and the best of each context."""
     total = len(priority)
     numbers = set(range(min(config.keep_first_sentence, total)))
@@ -126,7 +126,7 @@ def perplexities(texts: list[str], question: str, condition: str, tools: Tools) 
                 f"a context with the question takes {need} tokens, more than the window of {model.window} of the "
                 f"compressor '{model.name}'; lower method.chunk_tokens or raise model.window"
             )
-        with opened(model) as s:
+        with open_context(model) as s:
             s.feed(before)
             costs = surprise(s, model, units)
         weights = np.where(np.isnan(costs), 0, np.array(units.sizes))
@@ -163,10 +163,10 @@ def choose(sizes: list[int], priority: np.ndarray, target: float, config: Lingua
     last = max(len(used) - 1, 1)
     most = config.dynamic_context_compression_ratio if len(used) > 1 else 0.0
     chosen = [Chosen(i, float(priority[i]), most * (1 - 2 * rank / last)) for rank, i in enumerate(used)]
-    return _in_order(chosen, config.reorder_context)
+    return _reordered(chosen, config.reorder_context)
 
 
-def _in_order(chosen: list[Chosen], order: str) -> list[Chosen]:
+def _reordered(chosen: list[Chosen], order: str) -> list[Chosen]:
     if order == "original":
         return sorted(chosen, key=lambda c: c.number)
     if order == "two_stage":

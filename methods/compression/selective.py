@@ -22,7 +22,7 @@ from harness.models import MeteredModel
 from harness.types import Document
 from methods.compression.config import SelectiveConfig
 from methods.compression.show import Compressed, CompressedMethod, Piece
-from methods.compression.surprise import SLACK, Units, kept, opened, surprise, units_of
+from methods.compression.surprise import SLACK, Units, kept, open_context, surprise, units_of
 
 # A sentence ends at white space behind "." or "?", but not behind "e.g." or "Dr.", as in the released code.
 _SENTENCE_END = re.compile(r"(?<=[.?])(?<!\w\.\w.)(?<![A-Z][a-z]\.)\s")
@@ -40,21 +40,21 @@ class SelectiveContext(CompressedMethod):
         """The compressed document."""
         config: SelectiveConfig = self.config
         units = units_of(document.text, tools.model("compressor"))
-        groups = _groups(units, self._most_tokens(tools))
-        values = _information(units, groups, tools)
+        groups = _sentence_groups(units, self._max_sentence_tokens(tools))
+        values = _self_information(units, groups, tools)
         if config.level == "sentence":
             for first, last in groups:
                 inside = values[first:last]
                 values[first:last] = np.mean(inside[~np.isnan(inside)]) if (~np.isnan(inside)).any() else np.nan
         if config.target_tokens is None:
-            alive = _above(values, config.reduce_ratio)
+            alive = _at_percentile(values, config.reduce_ratio)
         else:
-            alive = _fitting(units, values, config.target_tokens, tools.model("compressor"))
+            alive = _cut_to_fit(units, values, config.target_tokens, tools.model("compressor"))
         sizes = np.array(units.sizes, dtype=int)
         pieces: list[Piece] = list(kept(units, alive))
         return Compressed(pieces, int(sizes.sum()), int(sizes[alive].sum()) if len(sizes) else 0).to_index()
 
-    def _most_tokens(self, tools: Tools) -> int:
+    def _max_sentence_tokens(self, tools: Tools) -> int:
         """How long a sentence may be to be scored whole, in tokens; a longer one is scored in parts."""
         model = tools.model("compressor")
         max_tokens = min(self.config.max_sentence_tokens, model.window - model.turn_tokens() - SLACK)
@@ -66,7 +66,7 @@ class SelectiveContext(CompressedMethod):
         return int(max_tokens)
 
 
-def _groups(units: Units, max_tokens: int) -> list[tuple[int, int]]:
+def _sentence_groups(units: Units, max_tokens: int) -> list[tuple[int, int]]:
     """Sentences as ranges of units, longer ones in parts of at most `max_tokens`; together all units."""
     # A token that begins with the space before a sentence is the sentence's.
     starts = [0, *(units.at(end.start()) for end in _SENTENCE_END.finditer(units.text)), len(units)]
@@ -83,13 +83,13 @@ def _groups(units: Units, max_tokens: int) -> list[tuple[int, int]]:
     return groups
 
 
-def _information(units: Units, groups: list[tuple[int, int]], tools: Tools) -> np.ndarray:
+def _self_information(units: Units, groups: list[tuple[int, int]], tools: Tools) -> np.ndarray:
     """Self-information [units] in nats, of each group behind the beginning of a text or the end of another."""
     model = tools.model("compressor")
     done = [0]
 
     def one(group: tuple[int, int]) -> np.ndarray:
-        with opened(model, begun=True) as s:
+        with open_context(model, begun=True) as s:
             information = surprise(s, model, units.part(*group))
         done[0] += 1
         tools.progress(done[0], len(groups), "sentences scored")
@@ -98,7 +98,7 @@ def _information(units: Units, groups: list[tuple[int, int]], tools: Tools) -> n
     return np.concatenate([np.zeros(0), *tools.map(one, groups)])
 
 
-def _above(values: np.ndarray, drop: float) -> np.ndarray:
+def _at_percentile(values: np.ndarray, drop: float) -> np.ndarray:
     """Which units are at the percentile or above it; one that could not be scored stays."""
     known = ~np.isnan(values)
     if not known.any():
@@ -106,8 +106,8 @@ def _above(values: np.ndarray, drop: float) -> np.ndarray:
     return np.asarray(~known | (values >= float(np.percentile(values[known], 100 * drop))))
 
 
-def _fitting(units: Units, values: np.ndarray, max_tokens: int, model: MeteredModel) -> np.ndarray:
-    """Apply `_above` with the smallest share dropped, in steps of 1/1000, at which the text has `max_tokens`.
+def _cut_to_fit(units: Units, values: np.ndarray, max_tokens: int, model: MeteredModel) -> np.ndarray:
+    """Apply `_at_percentile` with the smallest share dropped, in steps of 1/1000, at which the text has `max_tokens`.
 
     Counted in the compressed text: words that lost a part of theirs are more tokens than were kept. Where not even the
     highest percentile is short enough (all values are equal), the first tokens of it are kept.
@@ -119,8 +119,8 @@ def _fitting(units: Units, values: np.ndarray, max_tokens: int, model: MeteredMo
     low, high = 0, 1000
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if fits(_above(values, middle / 1000)) else (middle + 1, high)
-    alive = _above(values, high / 1000)
+        low, high = (low, middle) if fits(_at_percentile(values, middle / 1000)) else (middle + 1, high)
+    alive = _at_percentile(values, high / 1000)
     stays = np.flatnonzero(alive)
     while len(stays) and not fits(alive):
         stays = stays[: min(max_tokens, len(stays) - 1)] if len(stays) > max_tokens else stays[:-1]

@@ -15,28 +15,28 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar
 
-from harness.method import Index, MethodConfig, Tools
+from harness.method import Indexes, MethodConfig, Tools
 from harness.method.hooks import Scene, Skill
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
 from methods.chunks import Span, kept_spans
-from methods.compression.surprise import opened
+from methods.compression.surprise import open_context
 from methods.reading import Reading, ReadingMethod, ask, room_for_text
 
 
 def _score_text(scene: Scene, tools: Tools) -> None:
     text = scene.question.text
-    with opened(tools.model("compressor")) as s:
+    with open_context(tools.model("compressor")) as s:
         s.feed(text + SEPARATOR if text else "")
         s.score(scene.texts[0])
 
 
 @cache
-def ranking(restrictive: Prompt) -> Skill:
+def ranking_skill(restrictive: Prompt) -> Skill:
     """A question is likely behind its text; `restrictive` is the sentence behind the question."""
 
     def play(scene: Scene, tools: Tools) -> None:
-        with opened(tools.model("compressor")) as s:
+        with open_context(tools.model("compressor")) as s:
             s.feed(scene.texts[0])
             s.score(scene.question.text + restrictive.text)
 
@@ -74,7 +74,9 @@ class Compressed:
         return cls(pieces, *index["tokens"])
 
 
-def read(question: Question, document: Document, compressed: Compressed, tools: Tools, config: MethodConfig) -> Answer:
+def answer_from(
+    question: Question, document: Document, compressed: Compressed, tools: Tools, config: MethodConfig
+) -> Answer:
     """Show the compressed text, ask, answer; what the window does not hold is cut off at the end and reported.
 
     The window is that of `config` where it has one, else the reader's.
@@ -113,7 +115,7 @@ def _stop_reason(document: Document, text: str, cut: bool, compressed: Compresse
     return "whole" if compressed.after >= compressed.before else "compressed"
 
 
-def laid_out(groups: Sequence[Sequence[Span]]) -> list[Piece]:
+def with_blank_lines(groups: Sequence[Sequence[Span]]) -> list[Piece]:
     """Contexts, each of spans of the document, with a blank line between them; empty ones are left out."""
     pieces: list[Piece] = []
     for number, group in enumerate(group for group in groups if group):
@@ -122,8 +124,8 @@ def laid_out(groups: Sequence[Sequence[Span]]) -> list[Piece]:
     return pieces
 
 
-def placed(layout: list[Piece], runs: list[Span]) -> list[Piece]:
-    """Runs of characters of the joined contexts as spans of the document, and what is kept between these."""
+def spans_in_document(layout: list[Piece], runs: list[Span]) -> list[Piece]:
+    """Map spans of the joined contexts back to spans of the document; what stood between contexts stays text."""
     pieces: list[Piece] = []
     at = number = 0
     for piece in layout:
@@ -150,9 +152,7 @@ class CompressedMethod(ReadingMethod):
         """Short answers and choices after a text, and texts with a high likelihood."""
         return [*super().skills(), TEXT]
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Read the compressed document."""
         (document,), (index,) = documents, indexes
-        return read(question, document, Compressed.from_index(index), tools, self.config)
+        return answer_from(question, document, Compressed.from_index(index), tools, self.config)

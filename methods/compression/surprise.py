@@ -80,7 +80,7 @@ ANCHOR = 10  # units at the beginning that are never forgotten, as in the releas
 _MOST = 1e4  # nats, instead of infinity for a token of probability 0
 
 
-def opened(model: MeteredModel, begun: bool = False) -> Session:
+def open_context(model: MeteredModel, begun: bool = False) -> Session:
     """A context with nothing but the beginning of a turn (BOS and the template's head, where there are such).
 
     begun: where there are none, as with GPT-2, the token that ends a text, so that a first token can be scored.
@@ -112,12 +112,12 @@ def surprise(s: Session, model: MeteredModel, units: Units) -> np.ndarray:
             f"the compressor '{model.name}' gave NaN log-probabilities; try --set model.dtype=float32 or check its "
             "weights"
         )
-    costs = _shared_out(units, model.offsets(units.text), np.minimum(-logs, _MOST))
+    costs = _costs_of_units(units, model.offsets(units.text), np.minimum(-logs, _MOST))
     return np.asarray(costs / np.array(units.sizes))
 
 
-def _shared_out(units: Units, offsets: list[tuple[int, int]], costs: np.ndarray) -> np.ndarray:
-    """Each token's cost given to the units that its characters belong to; the sum stays the same."""
+def _costs_of_units(units: Units, offsets: list[tuple[int, int]], costs: np.ndarray) -> np.ndarray:
+    """Share each token's cost among the units that its characters belong to; the sum stays the same."""
     shares = np.zeros(len(units))
     i = 0
     for (a, b), cost in zip(offsets, costs.tolist(), strict=True):
@@ -144,11 +144,11 @@ class Context:
     def __init__(self, model: MeteredModel, units: Units, start: int) -> None:
         self._model, self._units, self._start = model, units, start
         self._kept: list[int] = []
-        self.session = opened(model)
+        self.session = open_context(model)
         self._feed(range(start))
 
-    def _feed(self, which: Iterable[int]) -> None:
-        for i in which:
+    def _feed(self, units: Iterable[int]) -> None:
+        for i in units:
             self.session.feed(self._units.piece(i))
 
     def room(self) -> int:
@@ -159,7 +159,7 @@ class Context:
         """-log p of units [first, last); raises WindowExceeded where they do not fit beside the start."""
         need = sum(self._units.sizes[first:last])
         if need > self.room():
-            self._forget(need)
+            self._make_room(need)
         return surprise(self.session, self._model, self._units.part(first, last))
 
     def keep(self, which: list[int]) -> None:
@@ -167,13 +167,14 @@ class Context:
         self._kept += which
         sizes = self._units.sizes
         if sum(sizes[i] for i in which) > self.session.room():
-            self._forget(0)
+            self._make_room(0)
         else:
             self._feed(which)
 
-    def _forget(self, need: int) -> None:
+    def _make_room(self, need: int) -> None:
+        """Begin a new context with the first units kept and as many of the last as leave `need` tokens free."""
         self.session.close()
-        self.session = opened(self._model)
+        self.session = open_context(self._model)
         self._feed(range(self._start))
         anchor = self._kept[:ANCHOR]
         sizes = self._units.sizes

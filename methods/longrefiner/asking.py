@@ -24,10 +24,10 @@ from methods.chunks import Span, kept_spans
 from methods.longrefiner import prompts
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import Part, parse
-from methods.longrefiner.pages import body, joined
-from methods.longrefiner.select import names
+from methods.longrefiner.pages import body_spans, join_spans
+from methods.longrefiner.select import selectable_titles
 from methods.longrefiner.tree import Tree, build
-from methods.reading import play, question_text
+from methods.reading import play_turns, question_text
 
 _SHARE = 0.4  # of a short window, for the outline
 _SPARE = 64  # tokens of an outline beside twice those of its text: a longer one repeats itself
@@ -43,7 +43,7 @@ def body_start(document: Document) -> int:
 def text_spans(document: Document, keep_headings: bool) -> list[Span]:
     """The spans of a document that are structured: without its title line and, unless they are kept, headings."""
     start = body_start(document)
-    spans = [] if keep_headings else [(start + a, start + b) for a, b in body(document.text[start:])]
+    spans = [] if keep_headings else [(start + a, start + b) for a, b in body_spans(document.text[start:])]
     return spans if any(document.text[a:b].strip() for a, b in spans) else [(start, len(document.text))]
 
 
@@ -56,12 +56,12 @@ def structure(document: Document, config: LongRefinerConfig, tools: Tools) -> Tr
     alone fills the window.
     """
     outer = Tree(kept=text_spans(document, config.keep_headings))
-    tree = _structured(outer.view(document).text, config, tools)
-    tree.kept = joined([span for a, b in tree.kept for span in outer.original(a, b)]) if tree.kept else outer.kept
+    tree = _tree_of_text(outer.view(document).text, config, tools)
+    tree.kept = join_spans([span for a, b in tree.kept for span in outer.original(a, b)]) if tree.kept else outer.kept
     return tree
 
 
-def _structured(text: str, config: LongRefinerConfig, tools: Tools) -> Tree:
+def _tree_of_text(text: str, config: LongRefinerConfig, tools: Tools) -> Tree:
     """The tree of a text."""
     model = tools.model("refiner")
     if not config.structuring or not text.strip():
@@ -77,7 +77,7 @@ def _structured(text: str, config: LongRefinerConfig, tools: Tools) -> Tree:
     spans, tokens = kept_spans(text, min(config.document_tokens, room - outline), model)
     seen = [text[a:b] for a, b in spans]
     max_tokens = min(config.outline_tokens, 2 * tokens + _SPARE)
-    written, finish = tools.keep("outline", lambda: _written(seen, max_tokens, config, model))
+    written, finish = tools.keep("outline", lambda: _generate(seen, max_tokens, config, model))
     tree = build(text, parse(written), config, model)
     if spans != [(0, len(text))]:
         read = sum(map(model.count, seen))
@@ -87,7 +87,7 @@ def _structured(text: str, config: LongRefinerConfig, tools: Tools) -> Tree:
     return tree
 
 
-def _written(texts: list[str], max_tokens: int, config: LongRefinerConfig, model: MeteredModel) -> tuple[str, str]:
+def _generate(texts: list[str], max_tokens: int, config: LongRefinerConfig, model: MeteredModel) -> tuple[str, str]:
     """The outline as the model writes it, and why it ended."""
     with model.session(config.adapter("structuring", model)) as s:
         feed(s, prompts.structuring(texts, config))
@@ -95,8 +95,8 @@ def _written(texts: list[str], max_tokens: int, config: LongRefinerConfig, model
     return out.text, out.finish
 
 
-def weigh(question: Question, config: LongRefinerConfig, tools: Tools) -> tuple[float, Step]:
-    """R = P(Global) / (P(Local) + P(Global)) behind "[" (LongRefiner, eq. 1); 1/2 where both are 0. And its step."""
+def global_weight(question: Question, config: LongRefinerConfig, tools: Tools) -> tuple[float, Step]:
+    """R = P(Global) / (P(Local) + P(Global)) behind "[" (LongRefiner, eq. 1), 1/2 where both are 0; and its step."""
     model = tools.model("refiner")
     with model.session(config.adapter("analysis", model)) as s:
         feed(s, prompts.analysis(question_text(question), config))
@@ -156,7 +156,7 @@ def select_titles(
 
     Raises WindowExceeded where nothing fits.
     """
-    if not any(names(node) for node in tree.nodes):
+    if not any(selectable_titles(node) for node in tree.nodes):
         return TitleSelection(frozenset(), Step("titles", note=f"{document.title or document.id}: no titles to select"))
     model = tools.model("refiner")
     abstract, listed = shown_parts(question, document.title, document.text, tree, config, model)
@@ -166,13 +166,13 @@ def select_titles(
         tokens = s.length()
         reply = s.write(config.selection_tokens).text
     selected = prompts.titles(reply)
-    known = selected & frozenset[str]().union(*map(names, tree.nodes))
-    note = f"{document.title or document.id}: {prompts.listed(sorted(known))}" + _beside(selected, known, reply)
+    known = selected & frozenset[str]().union(*map(selectable_titles, tree.nodes))
+    note = f"{document.title or document.id}: {prompts.listed(sorted(known))}" + _reply_note(selected, known, reply)
     scores = {"selected": float(len(known)), "unknown": float(len(selected - known))}
     return TitleSelection(known, Step("titles", scores=scores, tokens=tokens, flops=tools.meter.flops(), note=note))
 
 
-def _beside(selected: frozenset[str], known: frozenset[str], reply: str) -> str:
+def _reply_note(selected: frozenset[str], known: frozenset[str], reply: str) -> str:
     """Note on a reply with unknown titles or without a list; "" otherwise."""
     if selected - known:
         return f"; not in the outline: {prompts.listed(sorted(selected - known))}"
@@ -193,11 +193,11 @@ def skills(config: LongRefinerConfig) -> list[Skill]:
             s.probe(prompts.LABELS, after=prompts.LABEL_BEGIN)
 
     def structuring(scene: Scene, tools: Tools) -> None:
-        play(tools, "refiner", prompts.structuring(scene.texts, config))
+        play_turns(tools, "refiner", prompts.structuring(scene.texts, config))
 
     def selection(scene: Scene, tools: Tools) -> None:
         title, abstract, lines = scene.texts
-        play(tools, "refiner", prompts.selection(question_text(scene.question), title, abstract, lines, config))
+        play_turns(tools, "refiner", prompts.selection(question_text(scene.question), title, abstract, lines, config))
 
     return [
         Skill("longrefiner analysis", "breadth", analysis),

@@ -38,9 +38,9 @@ class _Chain:
         return (self.count, self.covered) > (other.count, other.covered)
 
 
-def fill(clips: Sequence[Clip], text: str) -> list[Span | None]:
+def place_clips(clips: Sequence[Clip], text: str) -> list[Span | None]:
     """The span of `text` for each clip, None for a clip without a place; spans are in order and do not overlap."""
-    places = [sorted(set(_places(clip, text))) for clip in clips]
+    places = [sorted(set(_places_of_clip(clip, text))) for clip in clips]
     ends = sorted({end for spans in places for _, end in spans})
     best = _Best(len(ends))
     for number, spans in enumerate(places):
@@ -82,14 +82,14 @@ class _Best:
             at += at & -at
 
 
-def _places(clip: Clip, text: str) -> Iterator[Span]:
+def _places_of_clip(clip: Clip, text: str) -> Iterator[Span]:
     """Everywhere that the clip fits."""
     for head, tail in _readings(clip):
-        heads = _found(head, text, first=True)
+        heads = _spans_of_piece(head, text, first=True)
         if tail is None:
             yield from heads
             continue
-        tails = _found(tail, text, first=False) if heads else []
+        tails = _spans_of_piece(tail, text, first=False) if heads else []
         starts = [start for start, _ in tails]
         for start, end in heads:
             first = bisect_left(starts, end)
@@ -112,7 +112,7 @@ def _readings(clip: Clip) -> Iterator[tuple[str, str | None]]:
     yield whole, None
 
 
-def _found(piece: str, text: str, first: bool) -> list[Span]:
+def _spans_of_piece(piece: str, text: str, first: bool) -> list[Span]:
     """Where `piece` occurs, white space aside; where it does not, its first (or last) words."""
     words = piece.split()
     for part in (words, words[:_WORDS] if first else words[-_WORDS:]):

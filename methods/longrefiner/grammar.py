@@ -54,7 +54,8 @@ def _escaped(text: str) -> str:
     return _DOTS.sub(lambda m: "&#46;" * len(m.group()), text)
 
 
-def _clipped(excerpt: Clip, mark: Mark) -> str:
+def _written_clip(excerpt: Clip, mark: Mark) -> str:
+    """A clip as the outline's text: its two ends with `mark` between them."""
     if excerpt.tail is None:
         return _escaped(excerpt.head)
     head, tail = _escaped(excerpt.head), _escaped(excerpt.tail)
@@ -65,7 +66,7 @@ def _clipped(excerpt: Clip, mark: Mark) -> str:
     return head + mark + re.sub(r"^\.+", lambda m: "&#46;" * len(m.group()), tail)
 
 
-def _named(title: str) -> str:
+def _written_title(title: str) -> str:
     title = _escaped(title)
     quoted = len(title) > 1 and title[0] == title[-1] == '"'
     return f'"{title}"' if quoted else title  # the outer quotes are taken off again
@@ -76,12 +77,12 @@ def write(part: Part, mark: Mark = "<skip>") -> str:
     inside = ""
     for before, child in zip((None, *part.children), part.children, strict=False):
         if isinstance(child, Clip):
-            inside += ("<br>" if isinstance(before, Clip) else "") + _clipped(child, mark)
+            inside += ("<br>" if isinstance(before, Clip) else "") + _written_clip(child, mark)
         else:
             inside += write(child, mark)
     if part.kind == "root":
         return inside
-    name = part.kind if part.kind == "abstract" else f"{part.kind}: {_named(part.title)}"
+    name = part.kind if part.kind == "abstract" else f"{part.kind}: {_written_title(part.title)}"
     return f"<{name}>{inside}</{name}>"
 
 
@@ -104,7 +105,8 @@ _SKIP = re.compile(r"\s*<skip>\s*", re.IGNORECASE)
 _DEPTH: dict[str, int] = {"root": 0, "abstract": 1, "section": 1, "sub-section": 2}
 
 
-def _clips(text: str) -> Iterator[Clip]:
+def _read_clips(text: str) -> Iterator[Clip]:
+    """The clips of a text between two tags, a line each."""
     for piece in _BREAK.split(text):
         if piece := " ".join(piece.split()):
             head, *rest = _SKIP.split(piece, maxsplit=1)
@@ -120,7 +122,7 @@ def _tidy(text: str) -> str:
     return " ".join(_ENTITY.sub(lambda m: _PLAIN[m.group(1)], text).split())
 
 
-def _title(text: str) -> str:
+def _read_title(text: str) -> str:
     text = text.strip()
     if len(text) > 1 and text[0] == text[-1] == '"':
         text = text[1:-1]
@@ -128,7 +130,7 @@ def _title(text: str) -> str:
 
 
 @dataclass
-class _Open:
+class _OpenPart:
     """A part that is still read."""
 
     kind: Kind
@@ -144,7 +146,7 @@ def parse(text: str) -> Part:
 
     Never raises: text without a tag is a root of paragraphs alone.
     """
-    stack = [_Open("root", "", [])]
+    stack = [_OpenPart("root", "", [])]
 
     def close(depth: int) -> None:
         while _DEPTH[stack[-1].kind] >= depth:
@@ -153,26 +155,26 @@ def parse(text: str) -> Part:
 
     at = 0
     for tag in _TAG.finditer(text):
-        stack[-1].children += _clips(text[at : tag.start()])
+        stack[-1].children += _read_clips(text[at : tag.start()])
         at = tag.end()
-        kind = _kind(tag)
+        kind = _kind_of_tag(tag)
         if not tag["close"]:
             close(_DEPTH[kind])
-            stack.append(_Open(kind, _title(tag["title"] or ""), []))
+            stack.append(_OpenPart(kind, _read_title(tag["title"] or ""), []))
         elif any(part.kind == kind for part in stack):
             close(_DEPTH[kind])
-    stack[-1].children += _clips(text[at:])
+    stack[-1].children += _read_clips(text[at:])
     close(1)
-    return _lifted(stack[0].closed())
+    return _lift_subsections(stack[0].closed())
 
 
-def _kind(tag: re.Match[str]) -> Kind:
+def _kind_of_tag(tag: re.Match[str]) -> Kind:
     if tag["abstract"]:
         return "abstract"
     return "section" if tag["name"].lower() == "section" else "sub-section"
 
 
-def _lifted(root: Part) -> Part:
+def _lift_subsections(root: Part) -> Part:
     """The root; a sub-section outside of any section becomes a section."""
     children = tuple(
         replace(child, kind="section") if isinstance(child, Part) and child.kind == "sub-section" else child

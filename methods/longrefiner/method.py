@@ -7,17 +7,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from harness.method import Index, MethodConfig, Tools
+from harness.method import Index, Indexes, MethodConfig, Tools
 from harness.method.hooks import AdapterUse, Skill, TrainingTask
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.longrefiner import prompts
-from methods.longrefiner.asking import select_titles, skills, structure, weigh
+from methods.longrefiner.asking import global_weight, select_titles, skills, structure
 from methods.longrefiner.config import INDEX_FIELDS, LongRefinerConfig
 from methods.longrefiner.select import Choice, choose, choose_as_released, global_scores, local_scores, normalised
 from methods.longrefiner.shown import Showing
 from methods.longrefiner.tree import Node, Tree
-from methods.passage_scores import ROLES, distinct, fits
+from methods.passage_scores import ROLES, distinct, score_passages
 
 
 class LongRefiner(reading.ReadingMethod):
@@ -62,15 +62,13 @@ class LongRefiner(reading.ReadingMethod):
         """The document's tree."""
         return structure(document, self.config, tools).to_index()
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Score, choose, read. If nothing fits, answer without a text; the stop reason has a note of it."""
         config: LongRefinerConfig = self.config
         kept = distinct(documents)
         trees = [Tree.from_index(indexes[i]) for i in kept]
         documents = [tree.view(documents[i]) for i, tree in zip(kept, trees, strict=True)]
-        steps = [_start(documents, trees, len(indexes) - len(kept), tools)]
+        steps = [_start_step(documents, trees, len(indexes) - len(kept), tools)]
         with tools.phase("search"):
             local = self._local(question, documents, trees, tools)
             weight, shares = self._global(question, documents, trees, tools, steps)
@@ -87,7 +85,7 @@ class LongRefiner(reading.ReadingMethod):
             choice = choose(showing, total, limit, skip=config.overflow == "skip")
         reason = choice.reason if limit == config.budget or choice.reason != "budget" else "window"
         parts = {"local": local, "global": shares, "total": total}
-        steps += _taken(choice, showing, parts, tools)
+        steps += _steps_taken(choice, showing, parts, tools)
         texts = [showing.text(piece) for piece in choice.pieces]
         text = reading.ask(question, texts, tools, model, request)
         if not texts:
@@ -100,7 +98,7 @@ class LongRefiner(reading.ReadingMethod):
         """LS of every node: the leaves of all documents are scored in one call."""
         config: LongRefinerConfig = self.config
         spans = [(d, t.nodes[i]) for d, t in zip(documents, trees, strict=True) for i in t.leaves()]
-        scores = fits(config.scoring, question.text, [d.text[n.start : n.end] for d, n in spans], tools)
+        scores = score_passages(config.scoring, question.text, [d.text[n.start : n.end] for d, n in spans], tools)
         if config.sigmoid:
             scores = 1 / (1 + np.exp(-scores))
         local, at = [], 0
@@ -119,7 +117,7 @@ class LongRefiner(reading.ReadingMethod):
             return 0.0, [np.zeros(len(tree.nodes)) for tree in trees]
         weight = config.weight
         if weight is None:
-            weight, step = weigh(question, config, tools)
+            weight, step = global_weight(question, config, tools)
             steps.append(step)
         pairs = list(zip(documents, trees, strict=True))
         selections = tools.map(lambda pair: select_titles(question, *pair, config, tools), pairs)
@@ -127,7 +125,7 @@ class LongRefiner(reading.ReadingMethod):
         return weight, [global_scores(t, a.titles, config.global_rule) for t, a in zip(trees, selections, strict=True)]
 
 
-def _start(documents: Sequence[Document], trees: Sequence[Tree], twice: int, tools: Tools) -> Step:
+def _start_step(documents: Sequence[Document], trees: Sequence[Tree], twice: int, tools: Tools) -> Step:
     """The first step: what there is to choose from, and what did not go as usual."""
     notes = [f"{d.title or d.id}: {note}" for d, t in zip(documents, trees, strict=True) for note in t.notes]
     if twice:
@@ -140,7 +138,7 @@ def _start(documents: Sequence[Document], trees: Sequence[Tree], twice: int, too
     return Step("start", scores=scores, flops=tools.meter.flops(), note="; ".join(notes))
 
 
-def _taken(choice: Choice, showing: Showing, parts: dict[str, list[np.ndarray]], tools: Tools) -> list[Step]:
+def _steps_taken(choice: Choice, showing: Showing, parts: dict[str, list[np.ndarray]], tools: Tools) -> list[Step]:
     """One step a node that was taken; nodes of all documents are numbered through."""
     firsts = np.cumsum([0, *(len(tree.nodes) for tree in showing.trees)])
     steps = []
@@ -155,14 +153,14 @@ def _taken(choice: Choice, showing: Showing, parts: dict[str, list[np.ndarray]],
                 scores={name: float(values[document][number]) for name, values in parts.items()},
                 tokens=showing.model.count(source.text[node.start : node.end]),
                 flops=tools.meter.flops(),
-                shown=Shown("span", source.id, *_ends(tree, node)),
+                shown=Shown("span", source.id, *_extent(tree, node)),
                 note=f"{node.kind} {node.title}".strip(),
             )
         )
     return steps
 
 
-def _ends(tree: Tree, node: Node) -> tuple[int, int]:
+def _extent(tree: Tree, node: Node) -> tuple[int, int]:
     """The first and the last character of a node in its document."""
     spans = tree.original(node.start, node.end)
     return spans[0][0], spans[-1][1]

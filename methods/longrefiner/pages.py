@@ -50,19 +50,20 @@ class _Block:
 
 def of_page(text: str, offsets: Offsets) -> Page | None:
     """The page's body and outline; None where it has no headings or says too little. offsets: tokens of a text."""
-    blocks = _blocks(text)
+    blocks = _heading_blocks(text)
     if len(blocks) < 2:
         return None
     for block in blocks:
-        block.paragraphs = _merged(block.paragraphs)
+        block.paragraphs = _merge_short(block.paragraphs)
     if sum(len(block.paragraphs) for block in blocks) < _LEAST:
         return None
-    children = _parts(blocks, offsets)
+    children = _outline_parts(blocks, offsets)
     body = " ".join(paragraph for block in blocks for paragraph in block.paragraphs)
     return Page(body, Part("root", "", tuple(children)))
 
 
-def _blocks(text: str) -> list[_Block]:
+def _heading_blocks(text: str) -> list[_Block]:
+    """The paragraphs under each heading of the two upper levels, up to the references and such."""
     blocks = [_Block(0, "")]
     lines = [line.strip() for line in text.splitlines()]
     headings = [head for line in lines if (head := _heading(line))]
@@ -79,7 +80,7 @@ def _blocks(text: str) -> list[_Block]:
     return blocks
 
 
-def body(text: str) -> list[tuple[int, int]]:
+def body_spans(text: str) -> list[tuple[int, int]]:
     """The spans of a text between its lines that are headings."""
     spans, at = [], 0
     for line in text.splitlines(keepends=True):
@@ -87,11 +88,11 @@ def body(text: str) -> list[tuple[int, int]]:
         if _heading(line.strip()) is None:
             spans.append((at, end))
         at = end
-    return joined(spans)
+    return join_spans(spans)
 
 
-def joined(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Spans in order, those that follow each other as one."""
+def join_spans(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans in order, those that touch joined."""
     whole: list[tuple[int, int]] = []
     for start, end in spans:
         if whole and whole[-1][1] == start:
@@ -112,7 +113,8 @@ def _heading(line: str) -> tuple[int, str] | None:
     return None
 
 
-def _merged(paragraphs: Sequence[str]) -> list[str]:
+def _merge_short(paragraphs: Sequence[str]) -> list[str]:
+    """The paragraphs, each too short one joined with those that follow it."""
     merged: list[str] = []
     held = ""
     for paragraph in paragraphs:
@@ -127,7 +129,7 @@ def _merged(paragraphs: Sequence[str]) -> list[str]:
     return merged
 
 
-def _parts(blocks: Sequence[_Block], offsets: Offsets) -> list[Part]:
+def _outline_parts(blocks: Sequence[_Block], offsets: Offsets) -> list[Part]:
     """Abstract and sections in order; a second level without a first one is a section of its own."""
     made: list[Part] = []
     for block in blocks:

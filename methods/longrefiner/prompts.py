@@ -83,17 +83,18 @@ def titles(reply: str) -> frozenset[str]:
     """
     for pattern in (_WIDE, _LIST):
         for match in pattern.finditer(reply):
-            value = _value(match.group())
+            value = _parsed_value(match.group())
             if isinstance(value, dict):
                 value = value.get("selected_titles")
             if isinstance(value, str):
                 value = [value]
             if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
                 return frozenset(folded(item) for item in value if item.strip())
-    return _mended(reply)
+    return _titles_of_broken_list(reply)
 
 
-def _mended(reply: str) -> frozenset[str]:
+def _titles_of_broken_list(reply: str) -> frozenset[str]:
+    """The titles of a list that does not parse or was cut off: those whose quote is closed."""
     match = _BROKEN.search(reply)
     if match is None:
         return frozenset()
@@ -105,7 +106,7 @@ def _mended(reply: str) -> frozenset[str]:
     return frozenset(folded(item) for item in items if item.strip())
 
 
-def _value(text: str) -> Any:
+def _parsed_value(text: str) -> Any:
     for read in (json.loads, ast.literal_eval):
         try:
             return read(text)

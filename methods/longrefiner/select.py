@@ -50,8 +50,8 @@ from methods.longrefiner.shown import Leaf, Piece, Showing
 from methods.longrefiner.tree import Node, Tree
 
 
-def names(node: Node) -> frozenset[str]:
-    """By which titles a part is selected; an abstract is "abstract" and, where it has one, its title."""
+def selectable_titles(node: Node) -> frozenset[str]:
+    """The folded titles by which a part can be selected; an abstract is "abstract" besides its title."""
     if node.leaf:
         return frozenset()
     titles = {folded(node.title)} if node.title else set()
@@ -86,7 +86,7 @@ def normalised(scores: Sequence[np.ndarray]) -> list[np.ndarray]:
 def global_scores(tree: Tree, selected: Collection[str], rule: Rule = "paper") -> np.ndarray:
     """GS [nodes]; selected: folded titles."""
     scores = np.zeros(len(tree.nodes))
-    chosen = [bool(names(node).intersection(selected)) for node in tree.nodes]
+    chosen = [bool(selectable_titles(node).intersection(selected)) for node in tree.nodes]
     children = tree.children()
     for i, node in enumerate(tree.nodes):
         if rule == "paper":

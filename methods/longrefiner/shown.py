@@ -78,7 +78,7 @@ class Showing:
         headings = tuple(
             (nodes[part].start, f"{line}\n")
             for part in whole
-            if (line := self._heading(document, part, whole)) and not self._begins(document, nodes[part])
+            if (line := self._heading(document, part, whole)) and not self._starts_with_title(document, nodes[part])
         )
         source = self.documents[document]
         title = source.title.strip()
@@ -96,7 +96,7 @@ class Showing:
         before = [n for n in nodes[:part] if n.kind == node.kind and n.parent == node.parent]
         return f"Subsection {len(before) + 1}: {node.title}"
 
-    def _begins(self, document: int, node: Node) -> bool:
+    def _starts_with_title(self, document: int, node: Node) -> bool:
         return self.documents[document].text.startswith(node.title, node.start)
 
     def text(self, piece: Piece) -> str:

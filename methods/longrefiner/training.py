@@ -32,7 +32,7 @@ from methods.longrefiner.asking import body_start, shown_parts, skills, structur
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import Clip, Part, parse, write
 from methods.longrefiner.pages import of_page
-from methods.longrefiner.select import names
+from methods.longrefiner.select import selectable_titles
 from methods.longrefiner.tree import Tree, build
 from methods.reading import question_text
 
@@ -59,7 +59,7 @@ _PLACED = 0.9  # share of a text that a teacher's outline must stand for
 def label_breadth(question: Question | None, _documents: Sequence[Document], tools: Labelling) -> list[Scene]:
     """One scene of kind "breadth"; an empty list if the reply names neither class."""
     assert question is not None  # this task has one request per question
-    breadth = level(_said(tools, _BREADTH, question=question_text(question)))
+    breadth = level(_teacher_reply(tools, _BREADTH, question=question_text(question)))
     return [] if breadth is None else [Scene(question, (), tools.task, verdicts=(breadth == "local",))]
 
 
@@ -88,6 +88,7 @@ def _outline_tokens(text: int) -> int:
 
 
 def _outline_scene(document: Document, tools: Labelling) -> Scene | None:
+    """A page's outline, from its headings or by the teacher, as a scene; None where it has no usable one."""
     text, outline_text = document.text[body_start(document) :], None
     page = of_page(text, tools.offsets)
     if page is not None:
@@ -121,23 +122,24 @@ class Selection:
         return [s for d in documents if (s := self._selection_scene(question, d, tools)) is not None]
 
     def _selection_scene(self, question: Question, document: Document, tools: Labelling) -> Scene | None:
+        """A scene with the titles that the teacher selects; None without titles or a list in the reply."""
         building: Any = _Building(tools)
         tree: Tree = tools.once(document.text, lambda: structure(document, self.config, building))
         document = tree.view(document)
-        if not any(names(node) for node in tree.nodes):
+        if not any(selectable_titles(node) for node in tree.nodes):
             return None
         abstract, listed = shown_parts(question, document.title, document.text, tree, self.config, tools.base())
         shown = {"title": document.title, "abstract": abstract, "outline": listed}
-        selection = _said(tools, _SELECTION, question=question_text(question), **shown)
+        selection = _teacher_reply(tools, _SELECTION, question=question_text(question), **shown)
         if "[" not in selection and "{" not in selection:
             return None
         helpful = prompts.titles(selection)
-        helping = [n.title or "abstract" for n in tree.nodes if names(n) & helpful]
+        helping = [n.title or "abstract" for n in tree.nodes if selectable_titles(n) & helpful]
         reply = prompts.listed(list(dict.fromkeys(helping)))
         return Scene(question, (document.title, abstract, listed), tools.task, (reply,))
 
 
-def _said(tools: Labelling, prompt: str, **values: str) -> str:
+def _teacher_reply(tools: Labelling, prompt: str, **values: str) -> str:
     """The teacher's reply. Raises WindowExceeded where the text is longer than its window."""
     with tools.teacher().session() as s:
         s.user("".join(Prompt("labels", tools.asked or prompt).fill(**values)))
@@ -177,7 +179,7 @@ def tasks(config: LongRefinerConfig) -> list[TrainingTask]:
         "structuring",
         skill["structuring"],
         "outline F1",
-        _structuring,
+        _outline_scores,
         label_outline,
         per="document",
         asked=prompts.STRUCTURING.text,
@@ -186,7 +188,7 @@ def tasks(config: LongRefinerConfig) -> list[TrainingTask]:
         "selection",
         skill["selection"],
         "selection F1",
-        _selection,
+        _selection_scores,
         selecting,
         after=("structuring",),
         asked=PROMPTS["selection"],
@@ -219,7 +221,7 @@ def _majority_share(scenes: Sequence[Scene]) -> float:
     return max(local, 1 - local)
 
 
-def _structuring(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
+def _outline_scores(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
     predicted, right = (pieces(parse(text)) for text in (outcome.written[0], scene.replies[0]))
     titles, true = (
         [item for item in some if isinstance(item, tuple) and len(item) == 2] for some in (predicted, right)
@@ -227,7 +229,7 @@ def _structuring(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
     return {"outline F1": f1(predicted, right), "title F1": f1(titles, true), "exact": float(predicted == right)}
 
 
-def _selection(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
+def _selection_scores(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
     predicted, right = prompts.titles(outcome.written[0]), prompts.titles(scene.replies[0])
     is_list = "[" in outcome.written[0]  # no list at all is not the same as an empty one
     score = f1(predicted, right) if is_list else 0.0

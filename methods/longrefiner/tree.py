@@ -22,7 +22,7 @@ from harness.models import MeteredModel
 from harness.types import Document
 from methods.chunks import Span, packed_chunks, sentence_chunks
 from methods.longrefiner.config import LongRefinerConfig
-from methods.longrefiner.filling import coverage, fill
+from methods.longrefiner.filling import coverage, place_clips
 from methods.longrefiner.grammar import Clip, Part
 
 Path = tuple[int, ...]
@@ -149,7 +149,7 @@ class _Parts:
         return next((self.paths[i] for i in free), None)
 
 
-def _flat(outline: Part) -> tuple[list[tuple[Clip, Path]], _Parts]:
+def _clips_in_order(outline: Part) -> tuple[list[tuple[Clip, Path]], _Parts]:
     """The clips in order with the parts they are in."""
     parts = _Parts()
     clips: list[tuple[Clip, Path]] = []
@@ -167,17 +167,17 @@ def _flat(outline: Part) -> tuple[list[tuple[Clip, Path]], _Parts]:
 
 def build(text: str, outline: Part, config: LongRefinerConfig, model: MeteredModel) -> Tree:
     """The tree of `text` as the outline has it; its leaves cover every word of the text once."""
-    clips, parts = _flat(outline)
-    spans = fill([clip for clip, _ in clips], text)
+    clips, parts = _clips_in_order(outline)
+    spans = place_clips([clip for clip, _ in clips], text)
     runs = [_Run(*span, path) for span, (_, path) in zip(spans, clips, strict=True) if span is not None]
     if not any(run.path for run in runs):
         runs = []
     placed = coverage([(run.start, run.end) for run in runs], text)
     kept: list[Span] = []
     if config.structuring and config.unmatched == "drop":
-        text, runs, kept = _matched(text, runs, parts)
-    runs = list(_whole(text, runs, parts, config))
-    leaves = [leaf for run in _joined(runs, text, config) for leaf in _leaves(run, text, config, model)]
+        text, runs, kept = _cut_to_clips(text, runs, parts)
+    runs = list(_with_gaps(text, runs, parts, config))
+    leaves = [leaf for run in _join_short_paragraphs(runs, text, config) for leaf in _leaves(run, text, config, model)]
     tree = Tree(_nodes(leaves, parts.parts), placed if text.strip() else 0.0, kept=kept)
     titled = [(n.start, n.end) for n in tree.nodes if not n.leaf and n.parent < 0]
     tree.structured = coverage(titled, text) if text.strip() else 0.0
@@ -189,7 +189,7 @@ def build(text: str, outline: Part, config: LongRefinerConfig, model: MeteredMod
     return tree
 
 
-def _matched(text: str, runs: Sequence[_Run], parts: _Parts) -> tuple[str, list[_Run], list[Span]]:
+def _cut_to_clips(text: str, runs: Sequence[_Run], parts: _Parts) -> tuple[str, list[_Run], list[Span]]:
     """(text, runs in it, its spans in the whole text) of what clips stand for, and of the text before it.
 
     As in the released code, that is the abstract where the outline has none.
@@ -206,7 +206,7 @@ def _matched(text: str, runs: Sequence[_Run], parts: _Parts) -> tuple[str, list[
     return "".join(text[a:b] for a, b in spans), moved, spans
 
 
-def _whole(text: str, runs: Sequence[_Run], parts: _Parts, config: LongRefinerConfig) -> Iterator[_Run]:
+def _with_gaps(text: str, runs: Sequence[_Run], parts: _Parts, config: LongRefinerConfig) -> Iterator[_Run]:
     """Add runs for all text between the runs; text without a word joins the run beside it."""
     used = {number for run in runs for number in run.path}
     at = 0
@@ -257,7 +257,7 @@ def _words(text: str) -> int:
     return max(len(text.split()), len(text) // 8)
 
 
-def _joined(runs: Sequence[_Run], text: str, config: LongRefinerConfig) -> Iterator[_Run]:
+def _join_short_paragraphs(runs: Sequence[_Run], text: str, config: LongRefinerConfig) -> Iterator[_Run]:
     """Join paragraphs of one part until they have enough words; long gaps stay separate.
 
     Source: docs/methods/longrefiner.md#longrefiner-leaves.

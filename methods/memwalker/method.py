@@ -22,7 +22,7 @@ from typing import ClassVar
 import numpy as np
 
 from harness.errors import QuestionError
-from harness.method import Index, Tools
+from harness.method import Index, Indexes, Tools
 from harness.method.hooks import Scene, Skill
 from harness.models import MeteredModel
 from harness.prompts import feed, prompt_tokens
@@ -54,7 +54,7 @@ def build_tree(document: Document, config: MemWalkerConfig, tools: Tools) -> Gra
     spans = packed(document.text, config.segment_tokens, model)
     segments = [document.text[a:b].strip() for a, b in spans]
     prompt, alone = SEGMENT.of(config), [[segment] for segment in segments]
-    summaries = summary.of_groups(1, alone, lambda t: summary.summarise(t, model, max_tokens, prompt), tools)
+    summaries = summary.write_groups(1, alone, lambda t: summary.summarise(t, model, max_tokens, prompt), tools)
     nodes = [graph.add(" ".join(text.split()), 1, span) for text, span in zip(summaries, spans, strict=True)]
     if not nodes:
         graph.notes.append("the document has no text, so there is nothing to read")
@@ -63,7 +63,7 @@ def build_tree(document: Document, config: MemWalkerConfig, tools: Tools) -> Gra
         level += 1
         groups = even_groups(nodes, config.children)
         texts = [[graph.text[i] for i in group] for group in groups]
-        summaries = summary.of_groups(level, texts, lambda t: _parent(t, room, model, config), tools)
+        summaries = summary.write_groups(level, texts, lambda t: _parent_summary(t, room, model, config), tools)
         nodes = [graph.add(text, level) for text in summaries]
         graph.connect(
             [
@@ -97,7 +97,7 @@ def _room(config: MemWalkerConfig, model: MeteredModel) -> int:
     return room
 
 
-def _parent(texts: list[str], room: int, model: MeteredModel, config: MemWalkerConfig) -> str:
+def _parent_summary(texts: list[str], room: int, model: MeteredModel, config: MemWalkerConfig) -> str:
     """One summary of the summaries; where they do not fit together each is shortened first.
 
     Source: docs/methods/memwalker.md#memwalker-tree.
@@ -105,11 +105,11 @@ def _parent(texts: list[str], room: int, model: MeteredModel, config: MemWalkerC
     newline = model.count("\n")
     if sum(model.count(text) + newline for text in texts) > room:
         share = min(config.summary_limit(), room // len(texts) - newline)
-        texts = [_short([text], share, model, config) for text in texts]
-    return _short(texts, config.summary_limit(), model, config)
+        texts = [_shortened([text], share, model, config) for text in texts]
+    return _shortened(texts, config.summary_limit(), model, config)
 
 
-def _short(texts: list[str], max_tokens: int, model: MeteredModel, config: MemWalkerConfig) -> str:
+def _shortened(texts: list[str], max_tokens: int, model: MeteredModel, config: MemWalkerConfig) -> str:
     with model.session() as s:
         feed(s, prompts.parents(texts, config))
         return " ".join(s.write(max_tokens).text.split())
@@ -119,18 +119,18 @@ def skills(config: MemWalkerConfig) -> list[Skill]:
     """Summaries of segments and of summaries, the choice of a part, and its reading."""
 
     def parents(scene: Scene, tools: Tools) -> None:
-        reading.play(tools, "builder", prompts.parents(scene.texts, config))
+        reading.play_turns(tools, "builder", prompts.parents(scene.texts, config))
 
     def triage(scene: Scene, tools: Tools) -> None:
         memory, *summaries = scene.texts
         request = prompts.triage(scene.question, memory.splitlines(), summaries, config, back=config.inner_revert)
-        reading.play(tools, "searcher", request)
+        reading.play_turns(tools, "searcher", request)
 
     def leaf(scene: Scene, tools: Tools) -> None:
         memory, segment = scene.texts
         instruction = scene.task.instruction
         request = prompts.leaf(scene.question, memory.splitlines(), segment, instruction, config)
-        reading.play(tools, "reader", request)
+        reading.play_turns(tools, "reader", request)
 
     return [
         *summary.skills(prompts.SEGMENT.of(config)),
@@ -163,9 +163,7 @@ class MemWalker(reading.ReadingMethod):
         """The tree."""
         return build_tree(document, self.config, tools).to_index()
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Walk the document's tree."""
         (document,), (index,) = documents, indexes
         return Walk(Graph.from_index(index), document, question, self.config, tools).run()

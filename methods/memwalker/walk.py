@@ -145,9 +145,9 @@ class Walk:
         text, why = self._walk()
         reason = "answered" if text else "no answer"
         if not text and self.config.fallback:
-            text = self._recall()
+            text = self._answer_from_memory()
             why += "; answered from the working memory" if text else ""
-        self._close(why)
+        self._add_last_step(why)
         return Answer(text, tuple(self.shown), reason, tuple(self.steps))
 
     def _walk(self) -> tuple[str, str]:
@@ -160,13 +160,13 @@ class Walk:
             self._depth = max(self._depth, len(path))
             left = [int(child) for child in self.graph.below(node)[0] if child not in self._given_up]
             if self.graph.span[node] is not None:
-                verdict = self._segment(node)
+                verdict = self._read_segment(node)
                 if verdict is None:
                     return "", self._asking.why
                 if verdict.answer is not None:
                     return verdict.answer, ""
             elif left:
-                child = self._choose(node, left, back=self.config.inner_revert and len(path) > 1)
+                child = self._choose_part(node, left, back=self.config.inner_revert and len(path) > 1)
                 if child is None:
                     return "", self._asking.why
                 if child != replies.BACK:
@@ -184,7 +184,7 @@ class Walk:
         if node not in self._visited:
             self._visited.append(node)
 
-    def _choose(self, node: int, left: list[int], back: bool) -> int | None:
+    def _choose_part(self, node: int, left: list[int], back: bool) -> int | None:
         """One of `left`, or replies.BACK; None where the walk ends."""
         if len(left) == 1 and not back:
             self._step("choose", node, {"child": float(left[0])}, Step("", note="the only part left"))
@@ -203,7 +203,7 @@ class Walk:
         self._step("choose", node, scores, Step("", tokens=response.tokens, note="; ".join(response.notes)))
         return child
 
-    def _segment(self, node: int) -> replies.Verdict | None:
+    def _read_segment(self, node: int) -> replies.Verdict | None:
         """The verdict on the segment under `node`, the answer cut to the task's length; None if the walk ends."""
         start, end = self.graph.span[node] or (0, 0)
         text = self.document.text[start:end].strip()
@@ -236,7 +236,7 @@ class Walk:
             if shown.text and shown not in self.shown:
                 self.shown.append(shown)
 
-    def _recall(self) -> str:
+    def _answer_from_memory(self) -> str:
         """An answer from the newest summaries of the working memory; "" without any."""
         model = self.tools.model("reader")
         request = reading.Reading(self.tools.task, self.config.window, self.config)
@@ -260,7 +260,7 @@ class Walk:
         step = details or Step("")
         self.steps.append(replace(step, action=action, node=node, level=level, scores=scores or {}, flops=flops))
 
-    def _close(self, why: str) -> None:
+    def _add_last_step(self, why: str) -> None:
         """The last step: what the walk took, and why it has no answer.
 
         read: share of the document's segments (by characters) that were read; depth: nodes on the longest way down,

@@ -49,7 +49,7 @@ class Parsed(NamedTuple):
     """The points, and how they were parsed: "bullets" or "lines" (no bullet), with " cut" for a dropped last one."""
 
     points: list[Point]
-    how: str
+    parser: str
 
 
 def parse_points(text: str, truncated: bool) -> Parsed:
@@ -58,17 +58,17 @@ def parse_points(text: str, truncated: bool) -> Parsed:
     `truncated`: the text was cut by the token limit, so its last bullet is unfinished and dropped if there are others.
     Without any bullet each line is a point (a single line: each sentence).
     """
-    points = _bullets(text)
-    how = "bullets" if points else "lines"
+    points = _parsed_bullets(text)
+    parser = "bullets" if points else "lines"
     if not points:
         lines = _points_matching(text, re.compile(r"[^\n]+"))
         points = lines if len(lines) > 1 else _points_matching(text, _SENTENCE)
     if truncated and len(points) > 1:
-        return Parsed(points[:-1], how + " cut")
-    return Parsed(points, how)
+        return Parsed(points[:-1], parser + " cut")
+    return Parsed(points, parser)
 
 
-def _bullets(text: str) -> list[Point]:
+def _parsed_bullets(text: str) -> list[Point]:
     spans: list[list[int]] = []
     for line in re.finditer(r"[^\n]+", text):
         mark = _MARK.match(line.group())
@@ -76,14 +76,15 @@ def _bullets(text: str) -> list[Point]:
             spans.append([line.start() + mark.end(), line.end()])
         elif spans and line.group().strip() and not _HEADING.fullmatch(line.group()):
             spans[-1][1] = line.end()
-    return [p for a, b in spans if (p := _point(text, a, b))]
+    return [p for a, b in spans if (p := _trimmed_point(text, a, b))]
 
 
 def _points_matching(text: str, pattern: re.Pattern[str]) -> list[Point]:
-    return [p for m in pattern.finditer(text) if (p := _point(text, m.start(), m.end()))]
+    return [p for m in pattern.finditer(text) if (p := _trimmed_point(text, m.start(), m.end()))]
 
 
-def _point(text: str, start: int, end: int) -> Point | None:
+def _trimmed_point(text: str, start: int, end: int) -> Point | None:
+    """The point text[start:end] without white space around it; None where it has no word."""
     while start < end and text[start].isspace():
         start += 1
     while end > start and text[end - 1].isspace():
@@ -173,18 +174,19 @@ class _Layer:
 class _Batch:
     """One call: its nodes, the texts it wrote, weights [texts, nodes], and how the output was parsed.
 
-    cut: the output ended at its limit; again: how many points were dropped as repeated.
+    cut: the output ended at its limit; repeated: how many points were dropped as repeated.
     """
 
     nodes: list[int]
     texts: list[str]
     weights: np.ndarray
-    how: str
+    parser: str
     cut: bool
-    again: int
+    repeated: int
 
 
 def _build_level(graph: Graph, layer: _Layer, room: int, config: PecanConfig, tools: Tools) -> list[_Batch]:
+    """Group the nodes of a layer, call the builder for each group, and return what it wrote."""
     model = tools.model("builder")
     counts, newline = layer.counts, model.count("\n")
     if layer.level > 2 and config.graph == "points":
@@ -192,25 +194,25 @@ def _build_level(graph: Graph, layer: _Layer, room: int, config: PecanConfig, to
     packed = pack([n + newline for n in counts], room, config.batch_nodes)
     batches = [[layer.nodes[i] for i in batch] for batch in packed]
     texts = [[graph.text[i] for i in batch] for batch in batches]
-    calls = summary.of_groups(layer.level, texts, lambda t: _write(t, layer.level, model, config), tools)
+    calls = summary.write_groups(layer.level, texts, lambda t: _call_builder(t, layer.level, model, config), tools)
     written = [
         _Batch(batch, call["texts"], np.asarray(call["weights"], np.float64), call["how"], call["cut"], call["again"])
         for batch, call in zip(batches, calls, strict=True)
     ]
-    _tell(graph, layer, written, config)
+    _log_level(graph, layer, written, config)
     return written
 
 
-def _tell(graph: Graph, layer: _Layer, written: list[_Batch], config: PecanConfig) -> None:
+def _log_level(graph: Graph, layer: _Layer, written: list[_Batch], config: PecanConfig) -> None:
     """Log the level, and note the calls whose output needed another parser than the prompt's form."""
-    counts = ", ".join(f"{len(b.texts)} ({b.how})" for b in written)
+    counts = ", ".join(f"{len(b.texts)} ({b.parser})" for b in written)
     name = f"level {layer.level}"
     graph.log.append(f"{name}: {len(layer.nodes)} nodes in {len(written)} calls -> points {counts}")
-    if plain := sum(b.how.startswith("lines") for b in written):
+    if plain := sum(b.parser.startswith("lines") for b in written):
         graph.notes.append(f"{name}: {plain} of {len(written)} summaries had no bullet: its lines were taken")
     if cut := sum(b.cut for b in written):
         graph.notes.append(f"{name}: {cut} of {len(written)} summaries were cut at {config.reserve} tokens")
-    if again := sum(b.again for b in written):
+    if again := sum(b.repeated for b in written):
         graph.notes.append(f"{name}: {again} points that a call had written before were dropped")
 
 
@@ -241,10 +243,10 @@ def feed_nodes(s: Session, texts: Sequence[str], level: int, config: PecanConfig
     return [Span(first + int((ends <= a).sum()), first + int((begins < b).sum())) for a, b in characters]
 
 
-def _write(texts: list[str], level: int, model: MeteredModel, config: PecanConfig) -> dict[str, Any]:
+def _call_builder(texts: list[str], level: int, model: MeteredModel, config: PecanConfig) -> dict[str, Any]:
     """One call: texts of new nodes and their normalised edge weights [new nodes, texts]."""
-    write = _summary if config.graph == "tree" else _points
-    written, rows, how, cut = write(texts, level, model, config)
+    write = _write_summary if config.graph == "tree" else _write_points
+    written, rows, parser, cut = write(texts, level, model, config)
     again = 0
     if config.repeated_points == "drop":
         # The first copy was written with the text in view, the later ones mostly with the copies before them.
@@ -256,13 +258,13 @@ def _write(texts: list[str], level: int, model: MeteredModel, config: PecanConfi
     if config.token_mean == "sum":
         # A sum over the higher node's tokens cancels in the normalisation; over the lower node's it does not.
         rows = rows * np.array([model.count(text) for text in texts])
-    return {"texts": written, "weights": normalise_rows(rows), "how": how, "cut": cut, "again": again}
+    return {"texts": written, "weights": normalise_rows(rows), "how": parser, "cut": cut, "again": again}
 
 
 _Written = tuple[list[str], np.ndarray, str, bool]
 
 
-def _points(texts: list[str], level: int, model: MeteredModel, config: PecanConfig) -> _Written:
+def _write_points(texts: list[str], level: int, model: MeteredModel, config: PecanConfig) -> _Written:
     """Information Points and their rows of attention to `texts`."""
     with model.session() as s:
         spans = feed_nodes(s, texts, level, config, model)
@@ -276,10 +278,10 @@ def _points(texts: list[str], level: int, model: MeteredModel, config: PecanConf
     cut = out.finish == "length"
     parsed = parse_points(out.text, cut)
     rows = [out.attention_between(p.start, p.end) for p in parsed.points]
-    return [p.text for p in parsed.points], np.array(rows).reshape(len(rows), len(texts)), parsed.how, cut
+    return [p.text for p in parsed.points], np.array(rows).reshape(len(rows), len(texts)), parsed.parser, cut
 
 
-def _summary(texts: list[str], _build_level: int, model: MeteredModel, config: PecanConfig) -> _Written:
+def _write_summary(texts: list[str], _build_level: int, model: MeteredModel, config: PecanConfig) -> _Written:
     """One summary on one line, and its row; RAPTOR keeps a summary that was cut as it is.
 
     Source: docs/methods/raptor.md#raptor-defaults.

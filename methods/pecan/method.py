@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from harness.errors import QuestionError
-from harness.method import Index, Method, Tools
+from harness.method import Index, Indexes, Method, Tools
 from harness.method.hooks import Scene, Skill
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question
@@ -23,7 +23,7 @@ from methods.pecan.search import Search, feed_node, finish, open_search, replay
 from methods.retrieval import similarity_to
 
 
-def _points(level: int, config: PecanConfig) -> Callable[[Scene, Tools], None]:
+def _play_points(level: int, config: PecanConfig) -> Callable[[Scene, Tools], None]:
     def play(scene: Scene, tools: Tools) -> None:
         model = tools.model("builder")
         with model.session() as s:
@@ -52,8 +52,8 @@ def skills(config: PecanConfig) -> list[Skill]:
 
     name = "pecan search" if config.probe_wording == "printed" else f"pecan search, {config.probe_wording} wording"
     written = [
-        Skill("pecan points", "points", _points(2, config)),
-        Skill("pecan points of points", "gathered", _points(3, config)),
+        Skill("pecan points", "points", _play_points(2, config)),
+        Skill("pecan points of points", "gathered", _play_points(3, config)),
     ]
     return [
         Skill(name, "sufficiency", search),
@@ -92,9 +92,7 @@ class Pecan(Method):
         graph = build_graph(document, self.config, tools)
         return {**graph.to_index(), "embeddings": tools.encoder().encode(graph.text, "passage")}
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Search the document's graph, then answer from the visited nodes.
 
         Raises QuestionError for a question without text, WindowExceeded for one that fits no window.

@@ -46,19 +46,19 @@ class RecordingSearch(Search):
                 reason = self._walk(context)
             text = self._record(context, "answer")
             shown = tuple(self.shown)
-            with self.tools.phase("study"), self._beside_the_answer():
-                self._search_on(context)
+            with self.tools.phase("study"), self._errors_end_recording():
+                self._record_later_stops(context)
         if self._ended:
             self.steps.append(Step(action="study", flops=self._flops(), note=self._ended))
         return Answer(text, shown, reason, tuple(self.steps))
 
-    def _passed(self, context: Context) -> None:
-        with self._beside_the_answer():
+    def _before_next_node(self, context: Context) -> None:
+        with self._errors_end_recording():
             if not self._ended:
                 self._record(context, "study")
 
     @contextlib.contextmanager
-    def _beside_the_answer(self) -> Iterator[None]:
+    def _errors_end_recording(self) -> Iterator[None]:
         """An error inside ends the recording, not the question."""
         try:
             yield
@@ -77,29 +77,30 @@ class RecordingSearch(Search):
                 text = self._finish(context)
         finally:
             spent = self.tools.meter.flops() - before
-            self._beside += spent
+            self._answer_flops += spent
         self.steps[-1] = replace(self.steps[-1], answer=text, answer_flops=spent)
         return text
 
-    def _search_on(self, context: Context) -> None:
+    def _record_later_stops(self, context: Context) -> None:
+        """Search on past the own stop until the recorded patience is used up or no node is left."""
         if self._ended:
             return
         stop, most = len(self.steps), self.config.record_stops or 0
         reason = f"{most} Yes"
-        while self._counted() < most:
-            node, scores, why = self._onward(context)
+        while self._recorded_yes() < most:
+            node, scores, why = self._next_node(context)
             if node is None:
                 reason = why
                 break
             self._visit(node, self._append(context, node), "study", scores)
-            self._yes += self._probe(context)
+            self._yes_count += self._probe(context)
             self._record(context, "study")
         if len(self.steps) > stop:
             self.steps[-1] = replace(self.steps[-1], note=f"recording ends: {reason}")
 
-    def _counted(self) -> int:
-        """Probes so far that record_stops counts."""
+    def _recorded_yes(self) -> int:
+        """Probes so far that count as Yes under the rule of the recording (record_t_p)."""
         least = self.config.record_t_p
         if least is None:
-            return self._yes
+            return self._yes_count
         return sum(step.p_yes is not None and step.p_yes > least for step in self.steps)

@@ -1,7 +1,7 @@
 """Dynamic search on the graph (PECAN 3.2 and appendices B, C; GARLIC 3.2 and table 5).
 
     visited <- top level; context <- question, then one bullet a node
-    loop:  p_yes = P(Yes) / (P(Yes) + P(No)) as if the turn ended here;  stop at the t_n-th p_yes > t_p
+    loop:  p_yes = P(Yes) / (P(Yes) + P(No)) as if the turn ended here;  stop at the t_n-th p_yes > t_p (patience)
            z = E^T r,  r_i = rank of i in the prompt x mean attention of node i to the question (0 if unvisited)
            next = argmax over unvisited of  z / sum z  +  max(cos, 0) / sum max(cos, 0);  append it
     answer in a second turn, from the same context
@@ -41,7 +41,7 @@ GREEDY_YES = "greedy_yes"
 """Among a step's scores: 1 where Yes was the likeliest of all tokens, so that GARLIC's rule can be replayed too."""
 
 
-def counts(p_yes: float, greedy: bool, t_p: float | None) -> bool:
+def counts_as_yes(p_yes: float, greedy: bool, t_p: float | None) -> bool:
     """Whether a probe counts as Yes; greedy: whether Yes was its likeliest token."""
     return greedy if t_p is None else p_yes > t_p
 
@@ -59,7 +59,7 @@ def replay(
         values = (
             (place, steps[place]["p_yes"], (steps[place].get("scores") or {}).get(GREEDY_YES)) for place in probes
         )
-        return [place for place, p_yes, greedy in values if counts(float(p_yes), bool(greedy), least)]
+        return [place for place, p_yes, greedy in values if counts_as_yes(float(p_yes), bool(greedy), least)]
 
     if len(reached := yes(t_p)) >= t_n:
         return reached[t_n - 1]
@@ -153,8 +153,8 @@ class Search:
     def __post_init__(self) -> None:
         self._z = np.zeros(len(self.graph.text))
         self._unvisited = np.array([bool(t) for t in self.graph.text], dtype=bool)
-        self._yes = 0
-        self._beside = Flops()  # FLOPs spent on answers that no later step depends on
+        self._yes_count = 0
+        self._answer_flops = Flops()  # FLOPs spent on answers that no later step depends on
 
     def run(self, question: Question) -> Answer:
         """Search, then answer."""
@@ -229,7 +229,7 @@ class Search:
         return feed_node(context.s, self.graph.text[node], context.asked, self._bullet(node))
 
     def _visit(self, node: int, span: Span, action: str, scores: dict[str, float], note: str = "") -> None:
-        """Relevance r = rank in the prompt x mean attention to the question, whose rank is 1 (PECAN app. C)."""
+        """Add a node to what was shown, with its relevance: rank in the prompt x mean attention (PECAN app. C)."""
         self._unvisited[node] = False
         rank = len(self.shown) + 2 if self.config.position_factor else 1
         attention = span.attention[0] if span.attention else 0.0
@@ -252,21 +252,23 @@ class Search:
         )
 
     def _flops(self) -> Flops:
-        return self.tools.meter.flops() - self._beside
+        return self.tools.meter.flops() - self._answer_flops
 
     def _walk(self, context: Context) -> str:
         """Probe and append until a stop rule holds; returns its name."""
         while True:
             if self.config.progress_control:
-                self._yes += self._probe(context)
-            node, scores, reason = self._next(context)
+                self._yes_count += self._probe(context)
+            if self._patience_used_up():
+                return "yes"
+            node, scores, reason = self._next_node(context)
             if node is None:
                 return reason
-            self._passed(context)
+            self._before_next_node(context)
             self._visit(node, self._append(context, node), "visit", scores)
 
-    def _passed(self, context: Context) -> None:
-        """Called when the search continues after a node; recording.py answers here."""
+    def _before_next_node(self, context: Context) -> None:
+        """Called when the search goes on past a possible stop; recording.py answers here."""
 
     def _probe(self, context: Context) -> bool:
         """Ask whether the question can be answered; the probe belongs to the move before it."""
@@ -278,16 +280,14 @@ class Search:
         last = self.steps[-1]
         scores = {**last.scores, GREEDY_YES: float(greedy)}
         self.steps[-1] = replace(last, scores=scores, p_yes=p, flops=self._flops(), probe_flops=spent)
-        return counts(p, greedy, self.config.threshold)
+        return counts_as_yes(p, greedy, self.config.threshold)
 
-    def _next(self, context: Context) -> _Next:
-        """The next node with the parts of its score, or None and the stop rule that holds."""
-        if self._yes >= self.config.t_n:
-            return None, {}, "yes"
-        return self._onward(context)
+    def _patience_used_up(self) -> bool:
+        """Whether t_n probes counted as Yes, cumulatively: the stop rule, GARLIC's patience."""
+        return self._yes_count >= self.config.t_n
 
-    def _onward(self, context: Context) -> _Next:
-        """The same for a search that no Yes stops."""
+    def _next_node(self, context: Context) -> _Next:
+        """The next node with the parts of its score, or None and why there is none: max-nodes, exhausted or window."""
         if self.config.max_nodes is not None and len(self.shown) >= self.config.max_nodes:
             return None, {}, "max-nodes"
         if not self._unvisited.any():

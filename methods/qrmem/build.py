@@ -41,17 +41,17 @@ from harness.types import Document, Question
 from methods.chunks import packed
 from methods.qrmem import prompts, replies
 from methods.qrmem.config import QRMeMConfig
-from methods.qrmem.memory import FUNCTION, Memory, SubGraph, merge_entities, merge_relations, normal, occurs, places
+from methods.qrmem.memory import FUNCTION, Memory, SubGraph, merge_entities, merge_relations, normal, occurs, offsets
 from methods.qrmem.prompts import Relation
 from methods.reading import question_text
 from methods.retrieval import words
-from methods.retry import ParsedReply, Retry, ask_parsed, fitting, reply_to, window_of
+from methods.retry import ParsedReply, Retry, ask_parsed, fit_lines, reply_to, window_of
 from methods.summary import SUMMARY, one_summary
 
 
 @dataclass
-class Fusing:
-    """Fuses for one question; segments: their texts, summary: of the document."""
+class RelationMerger:
+    """Merges relations of a pair of entities for one question; segments: their texts, summary: of the document."""
 
     question: Question
     summary: str
@@ -59,7 +59,7 @@ class Fusing:
     config: QRMeMConfig
     retry: Retry
 
-    def fuse(
+    def merge(
         self, pair: tuple[int, int], relations: list[tuple[int, str]], model: MeteredModel, tools: Tools
     ) -> tuple[str, bool]:
         """Merge the `relations` (segment, text) of `pair` into one text; False if a reply failed or was too long.
@@ -72,12 +72,13 @@ class Fusing:
         for number, (k, other) in enumerate(rest):
             first, second = Relation(self.segments[place], text), Relation(self.segments[k], other)
             key = f"fusion {pair[0]} {pair[1]} {number}"
-            merged = tools.keep(key, partial(self._fuse_pair, first, second, model))
+            merged = tools.keep(key, partial(self._merge_pair, first, second, model))
             understood &= merged is not None
             place, text = k, f"{text} {other}" if merged is None else str(merged)
         return text, understood
 
-    def _fuse_pair(self, first: Relation, second: Relation, model: MeteredModel) -> str | None:
+    def _merge_pair(self, first: Relation, second: Relation, model: MeteredModel) -> str | None:
+        """One sentence for two relations; None where no reply was understood or the request is too long."""
         config = self.config
         asking = prompts.Asking(config, self.question, self.summary)
         pieces = asking.fuse(first, second, config.questions)
@@ -96,7 +97,7 @@ class Fusing:
 
 
 class Pool:
-    """novelty: the ROUGE-L with any question of the pool that a new one must stay below."""
+    """Questions that differ. novelty: ROUGE-L with any question of the pool that a new one must stay below."""
 
     def __init__(self, novelty: float) -> None:
         self.novelty = novelty
@@ -144,14 +145,14 @@ def build_memory(document: Document, question: Question, config: QRMeMConfig, to
     segments = [document.text[a:b].strip() for a, b in spans]
     prompt = SUMMARY.of(config)
     summary = one_summary(segments, config.summary_tokens, tools, model, config.window, prompt)
-    building = _Building(question, summary, segments, config, tools)
+    building = _GraphBuilder(question, summary, segments, config, tools)
     graphs = building.graphs()
     entities = merge_entities(graphs, segments)
     memory = Memory(spans, entities.names, entities.mentions, entities.places)
     memory.questions, memory.document_summary = building.pool.questions, summary
-    fusing = Fusing(question, summary, segments, config, retry_of(config, tools.seed))
+    merger = RelationMerger(question, summary, segments, config, retry_of(config, tools.seed))
     relations = list(merge_relations(graphs, entities).items())
-    fused = tools.map(lambda relation: fusing.fuse(relation[0], relation[1], model, tools), relations)
+    fused = tools.map(lambda relation: merger.merge(relation[0], relation[1], model, tools), relations)
     memory.edges = [(a, b, text) for ((a, b), _), (text, _) in zip(relations, fused, strict=True)]
     memory.notes = building.notes()
     if invalid := sum(not understood for _, understood in fused):
@@ -166,7 +167,7 @@ def build_memory(document: Document, question: Question, config: QRMeMConfig, to
 
 
 @dataclass
-class _Building:
+class _GraphBuilder:
     """The graphs of all segments, segment by segment in each step."""
 
     question: Question
@@ -185,15 +186,15 @@ class _Building:
     def graphs(self) -> list[SubGraph]:
         """A graph for each segment, completed by questions where the config asks for it."""
         numbers = range(len(self.segments))
-        graphs = self._first()
+        graphs = self._first_graphs()
         if not self.config.update:
             return graphs
-        lists = self.tools.map(lambda k: self._doubt(k, graphs[k]), numbers)
+        lists = self.tools.map(lambda k: self._ask_questions(k, graphs[k]), numbers)
         # In the order of the document: whether a question is new depends on those before it.
         new = [[q for q in questions if self.pool.add(q)] for questions in lists]
         return self.tools.map(lambda k: self._extract(k, graphs[k], new[k]) if new[k] else graphs[k], numbers)
 
-    def _first(self) -> list[SubGraph]:
+    def _first_graphs(self) -> list[SubGraph]:
         """The graphs before any update, which memories with and without one share."""
         config = self.config
         fields = ("entity_tokens", "relation_tokens", "window", "open_entities", "recogniser")
@@ -233,7 +234,8 @@ class _Building:
         config, segment, name = self.config, self.segments[k], "guided" if guide else "first"
         names = list(graph.names)
         if not names:
-            names = [item for item in recogniser(config.recogniser).names(segment) if not _function(item, segment)]
+            found = recogniser(config.recogniser).names(segment)
+            names = [name for name in found if not _is_function(name, segment)]
         if config.open_entities:
             pieces = self._fitting(
                 k,
@@ -241,9 +243,9 @@ class _Building:
                 len(guide),
                 config.entity_tokens,
             )
-            listed = self._hear(k, f"{name} entities", pieces, config.entity_tokens, replies.names)
-            names += [mention for item in listed if (mention := _written(item, segment))]
-        names = _distinct(names)
+            listed = self._ask_parsed(k, f"{name} entities", pieces, config.entity_tokens, replies.names)
+            names += [mention for item in listed if (mention := _as_in_segment(item, segment))]
+        names = _distinct_names(names)
         relations = list(graph.relations)
         if len(names) > 1:
             pieces = self._fitting(
@@ -252,13 +254,13 @@ class _Building:
                 len(names) + len(guide),
                 config.relation_tokens,
             )
-            listed = self._hear(k, f"{name} relations", pieces, config.relation_tokens, replies.triples)
+            listed = self._ask_parsed(k, f"{name} relations", pieces, config.relation_tokens, replies.triples)
             here = {normal(item) for item in names}
             triples = [(a, b, text) for a, b, text in listed if {normal(a), normal(b)} <= here]
             relations += [item for item in triples if item not in relations]
         return SubGraph(names, relations)
 
-    def _doubt(self, k: int, graph: SubGraph) -> list[str]:
+    def _ask_questions(self, k: int, graph: SubGraph) -> list[str]:
         """Questions about the segment's graph (the paper's Q_k = LLM(T, S_k, E_k, R_k))."""
         config = self.config
         relations = [" | ".join(triple) for triple in graph.relations]
@@ -271,18 +273,18 @@ class _Building:
             len(names) + len(relations),
             config.question_tokens,
         )
-        questions = self._hear(k, "questions", pieces, config.question_tokens, replies.questions)
+        questions = self._ask_parsed(k, "questions", pieces, config.question_tokens, replies.questions)
         return [str(question) for question in questions][: config.questions]
 
     def _fitting(self, k: int, pieces: Callable[[int], Pieces], lines: int, limit: int) -> Pieces:
         """The request with as many of its listed lines as leave room for a reply of `limit` tokens."""
         model: MeteredModel = self.tools.model("builder")
-        made, n = fitting(pieces, lines, window_of(self.config.window, model) - limit, model)
+        made, n = fit_lines(pieces, lines, window_of(self.config.window, model) - limit, model)
         if n < lines:
             self._cut.add(k)
         return made
 
-    def _hear(self, k: int, what: str, pieces: Pieces, limit: int, parse: Callable[[str], Any]) -> list[Any]:
+    def _ask_parsed(self, k: int, what: str, pieces: Pieces, limit: int, parse: Callable[[str], Any]) -> list[Any]:
         """The parsed reply, [] if none could be parsed; cached, so that a stopped build resumes."""
         model: MeteredModel = self.tools.model("builder")
         retry = retry_of(self.config, self.tools.seed)
@@ -293,7 +295,7 @@ class _Building:
         return list(items or [])
 
 
-def _distinct(names: list[str]) -> list[str]:
+def _distinct_names(names: list[str]) -> list[str]:
     """The names in order, each spelling of one normal form once; those without a letter or digit fall away."""
     surfaces: dict[tuple[str, ...], str] = {}
     for name in names:
@@ -301,7 +303,7 @@ def _distinct(names: list[str]) -> list[str]:
     return [name for form, name in surfaces.items() if form]
 
 
-def _written(name: str, segment: str) -> str:
+def _as_in_segment(name: str, segment: str) -> str:
     """The name as the segment writes it; "" where it does not, or writes no name."""
     if not occurs(name, segment):
         at = segment.casefold().find(name.casefold())
@@ -309,10 +311,10 @@ def _written(name: str, segment: str) -> str:
         if spelled.casefold() != name.casefold() or not occurs(spelled, segment):
             return ""
         name = spelled
-    return "" if _function(name, segment) else name
+    return "" if _is_function(name, segment) else name
 
 
-def _function(name: str, segment: str) -> bool:
+def _is_function(name: str, segment: str) -> bool:
     """Whether `name` is no name but function words: "who", and "They" where it only ever begins a sentence.
 
     "The Who", "US", and "It" in the middle of a sentence are names.
@@ -324,10 +326,10 @@ def _function(name: str, segment: str) -> bool:
         return True
     if any(word[0].isupper() for word in name.split()[1:]):
         return False
-    return all(_begins(segment, at, at + len(name)) for at in places(name, segment))
+    return all(_begins_sentence(segment, at, at + len(name)) for at in offsets(name, segment))
 
 
-def _begins(segment: str, start: int, end: int) -> bool:
+def _begins_sentence(segment: str, start: int, end: int) -> bool:
     """Whether a sentence begins at `start`, or quoted speech; a quoted word alone is a title."""
     if segment[end : end + 1] and segment[end] in _QUOTES and start and segment[start - 1] in _QUOTES:
         return False

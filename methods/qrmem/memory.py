@@ -79,18 +79,18 @@ class Memory:
 
         Case matters for an acronym alone: "us" does not name the entity "US".
         """
-        small, entities = _small(text), []
+        small, entities = _lower_same_length(text), []
         known = [(m, i) for i, mentions in enumerate(self.mentions) for m in mentions]
         for mention, entity in sorted(known, key=lambda pair: (-len(pair[0]), pair[1])):
             exact = acronym(mention)
-            for at in places(exact or _small(mention), text if exact else small):
+            for at in offsets(exact or _lower_same_length(mention), text if exact else small):
                 entities.append(entity)
                 end = at + len(exact or mention)
                 text, small = (t[:at] + "\0" * (end - at) + t[end:] for t in (text, small))
         return sorted(set(entities))
 
 
-def _small(text: str) -> str:
+def _lower_same_length(text: str) -> str:
     """`text` in small letters, as long as before: a letter whose small form is longer stays as it is."""
     return "".join(small if len(small := c.lower()) == 1 else c for c in text)
 
@@ -147,13 +147,13 @@ def normal(name: str) -> Form:
     return parts[1:] if len(parts) > 1 and parts[0] in _ARTICLES else parts
 
 
-def places(name: str, text: str) -> Iterator[int]:
+def offsets(name: str, text: str) -> Iterator[int]:
     """The positions of `name` in `text`, in the same letters and not inside a longer word."""
     at = text.find(name) if name else -1
     while at >= 0:
         end = at + len(name)
-        before = at > 0 and _spelled(text[at - 1]) and _spelled(name[0])
-        after = end < len(text) and _spelled(text[end]) and _spelled(name[-1])
+        before = at > 0 and _is_spaced_script(text[at - 1]) and _is_spaced_script(name[0])
+        after = end < len(text) and _is_spaced_script(text[end]) and _is_spaced_script(name[-1])
         if not before and not after:
             yield at
         at = text.find(name, at + 1)
@@ -161,10 +161,10 @@ def places(name: str, text: str) -> Iterator[int]:
 
 def occurs(name: str, text: str) -> bool:
     """Whether `name` stands anywhere in `text` as it is written."""
-    return next(places(name, text), None) is not None
+    return next(offsets(name, text), None) is not None
 
 
-def _spelled(character: str) -> bool:
+def _is_spaced_script(character: str) -> bool:
     """A letter or digit of a script that parts words by spaces; Chinese and Japanese do not."""
     return character.isalnum() and character < "\u2e80"
 
@@ -178,7 +178,7 @@ def merge_entities(graphs: Sequence[SubGraph], segments: Sequence[str]) -> Entit
             if form := normal(name):
                 surfaces.setdefault(form, {})[name] = None
                 listed.setdefault(form, set()).add(k)
-    clusters = _clusters(list(surfaces))
+    clusters = _same_entity_clusters(list(surfaces))
     entities = Entities()
     order = {form: number for number, forms in enumerate(clusters) for form in forms}
     ranked = {number: rank for rank, number in enumerate(dict.fromkeys(order[form] for form in surfaces))}
@@ -194,7 +194,7 @@ def merge_entities(graphs: Sequence[SubGraph], segments: Sequence[str]) -> Entit
     return entities
 
 
-def _clusters(forms: Sequence[Form]) -> list[list[Form]]:
+def _same_entity_clusters(forms: Sequence[Form]) -> list[list[Form]]:
     """Forms that are one entity, the longest of each first."""
     clusters: list[list[Form]] = []
     inside: dict[Form, set[int]] = {}  # a part of a longer name -> the entities it could stand for

@@ -36,7 +36,7 @@ import numpy as np
 
 from harness.entities.recogniser import missing, packages
 from harness.errors import Missing
-from harness.method import Index, IndexTools, Tools
+from harness.method import Index, Indexes, IndexTools, Tools
 from harness.method.hooks import Scene, Skill
 from harness.prompts import Pieces, prompt_tokens
 from harness.types import Answer, Document, Question
@@ -46,9 +46,9 @@ from methods.qrmem.build import build_memory
 from methods.qrmem.config import INDEX_FIELDS, QRMeMConfig
 from methods.qrmem.memory import Memory, normal
 from methods.qrmem.prompts import PROMPTS, Asking, Relation
-from methods.qrmem.search import NOT_PARSED, End, Moves, State, drive, fit_added, fit_start, replay
+from methods.qrmem.search import NOT_PARSED, End, Moves, State, fit_added, fit_start, replay, run_search
 from methods.retrieval import best_first
-from methods.retry import fitting, window_of
+from methods.retry import fit_lines, window_of
 from methods.summary import SUMMARY
 
 
@@ -60,32 +60,32 @@ def skills(config: QRMeMConfig) -> list[Skill]:
 
     def entities(scene: Scene, tools: Tools) -> None:
         summary, guide, segment = scene.texts
-        reading.play(tools, "builder", asking_of(scene, summary).entities(segment, guide.splitlines()))
+        reading.play_turns(tools, "builder", asking_of(scene, summary).entities(segment, guide.splitlines()))
 
     def relations(scene: Scene, tools: Tools) -> None:
         summary, names, guide, segment = scene.texts
         pieces = asking_of(scene, summary).relations(segment, names.splitlines(), guide.splitlines())
-        reading.play(tools, "builder", pieces)
+        reading.play_turns(tools, "builder", pieces)
 
     def doubts(scene: Scene, tools: Tools) -> None:
         summary, segment, names, triples = scene.texts
         request = asking_of(scene, summary).questions(
             segment, names.splitlines(), triples.splitlines(), config.questions
         )
-        reading.play(tools, "builder", request)
+        reading.play_turns(tools, "builder", request)
 
     def fusion(scene: Scene, tools: Tools) -> None:
         summary, first, text, second, other = scene.texts
         parts = Relation(first, text), Relation(second, other)
         asking = asking_of(scene, summary)
-        reading.play(tools, "builder", asking.fuse(*parts, config.questions), [asking.fused()])
+        reading.play_turns(tools, "builder", asking.fuse(*parts, config.questions), [asking.fused()])
 
     def ask(scene: Scene, tools: Tools) -> None:
-        reading.play(tools, "reader", asking_of(scene).ask(scene.texts, scene.task.instruction))
+        reading.play_turns(tools, "reader", asking_of(scene).ask(scene.texts, scene.task.instruction))
 
     def trial(scene: Scene, tools: Tools) -> None:
         reason, chosen, others, *segments = scene.texts
-        reading.play(
+        reading.play_turns(
             tools,
             "searcher",
             asking_of(scene).trial(segments, reason, chosen.splitlines(), others.splitlines()),
@@ -93,7 +93,7 @@ def skills(config: QRMeMConfig) -> list[Skill]:
 
     def elaborate(scene: Scene, tools: Tools) -> None:
         names, triples = scene.texts
-        reading.play(tools, "searcher", asking_of(scene).elaborate(names.splitlines(), triples.splitlines()))
+        reading.play_turns(tools, "searcher", asking_of(scene).elaborate(names.splitlines(), triples.splitlines()))
 
     return [
         Skill("qrmem entities", "entities", entities),
@@ -106,7 +106,7 @@ def skills(config: QRMeMConfig) -> list[Skill]:
     ]
 
 
-def _moves(state: State) -> Moves:
+def _reflection(state: State) -> Moves:
     """Reflect and follow edges until the question is answered."""
     memory = state.memory
     start = state.start(state.config.start_share)
@@ -123,7 +123,7 @@ def _moves(state: State) -> Moves:
         if not frontier:
             return End(mix, "no edge leads on")
         yield mix
-        edge, score = _best(state, frontier, entities, reason)
+        edge, score = _best_edge(state, frontier, entities, reason)
         a, b, _ = memory.edges[edge]
         entity = b if a in entities else a
         entities.append(entity)
@@ -133,11 +133,11 @@ def _moves(state: State) -> Moves:
         fresh = mix != before
         note = memory.edge_text(edge) + ("" if fresh else " (nothing new to read)")
         state.step("expand", entity, {"similarity": score, "segments": len(mix)}, note=note)
-        state.left([k for k in before if k not in mix], "its score is the lowest, and not all segments fit")
-        state.added([k for k in mix if k not in before], added, [entity])
+        state.drop_segments([k for k in before if k not in mix], "its score is the lowest, and not all segments fit")
+        state.add_segments([k for k in mix if k not in before], added, [entity])
 
 
-def _best(state: State, frontier: list[int], entities: list[int], reason: str) -> tuple[int, float]:
+def _best_edge(state: State, frontier: list[int], entities: list[int], reason: str) -> tuple[int, float]:
     """The edge of the frontier most similar to [Q; R; E], and how similar; of equals the one stated first.
 
     Without reflection the query is Q alone: "only relying on the query to traverse the graph" (QRMeM 3.5).
@@ -151,7 +151,7 @@ def _best(state: State, frontier: list[int], entities: list[int], reason: str) -
     return frontier[best], float(scores[best])
 
 
-def _trials(state: State) -> Moves:
+def _entity_trials(state: State) -> Moves:
     """Let the model choose entities until their segments answer."""
     mix = state.start(share=1.0)
     entities = list(state.entities)
@@ -163,7 +163,7 @@ def _trials(state: State) -> Moves:
         if chosen is not None and len(mix) < len(state.memory.segments_of(entities)):
             return End(mix, "the window is full")
         yield mix
-        chosen = _choose(state, mix, reason, entities)
+        chosen = _choose_entities(state, mix, reason, entities)
         if chosen is None:
             return End(mix, NOT_PARSED)
         if not chosen or set(chosen) == set(entities):
@@ -172,11 +172,13 @@ def _trials(state: State) -> Moves:
         mix = fit_start(state.memory.segments_of(entities), state.lengths, state.room, 1.0, state.similarity)
         if mix == before:
             return End(mix, "the segments did not change")
-        state.left([k for k in before if k not in mix], "no chosen entity stands in it, or not all segments fit")
-        state.added([k for k in mix if k not in before], by=entities)
+        state.drop_segments(
+            [k for k in before if k not in mix], "no chosen entity stands in it, or not all segments fit"
+        )
+        state.add_segments([k for k in mix if k not in before], by=entities)
 
 
-def _choose(state: State, mix: list[int], reason: str, entities: list[int]) -> list[int] | None:
+def _choose_entities(state: State, mix: list[int], reason: str, entities: list[int]) -> list[int] | None:
     """The entities to look up next; None if no reply could be parsed, [] if it names no entity of the memory."""
     memory, config = state.memory, state.config
     searcher = state.tools.model("searcher")
@@ -210,7 +212,7 @@ def graph_expansion(state: State) -> Answer:
     """Expand by similar edges, elaborate the question, retrieve, read."""
     config, memory = state.config, state.memory
     entities = set(state.entities)
-    state.step("start", None, {"entities": len(entities)}, note=_first_note(state))
+    state.step("start", None, {"entities": len(entities)}, note=_start_note(state))
     with state.searching():
         similarity = state.similar([state.question.text], memory.edge_vectors)
     least = float(np.quantile(similarity, config.quantile)) if len(similarity) else 0.0
@@ -225,22 +227,22 @@ def graph_expansion(state: State) -> Answer:
             entity = b if a in entities else a
             entities |= {a, b}
             state.step("expand", entity, {"similarity": float(similarity[edge])}, note=memory.edge_text(edge))
-    query = [state.question.text, *_elaborated(state, sorted(entities), taken)]
+    query = [state.question.text, *_elaborated_question(state, sorted(entities), taken)]
     with state.searching():
         ranking = state.similar(query, memory.segment_vectors)
     best = best_first(ranking)[: config.top_k]
     kept = fit_start(sorted(best), state.lengths, state.room, 1.0, ranking)
-    state.added(kept, {k: float(ranking[k]) for k in kept})
+    state.add_segments(kept, {k: float(ranking[k]) for k in kept})
     return state.read(kept, "expanded")
 
 
-def _first_note(state: State) -> str:
+def _start_note(state: State) -> str:
     names = ", ".join(state.memory.names[e] for e in state.entities)
     note = f"entities of the question: {names}" if names else "the memory has no entity of the question"
     return "; ".join([*state.memory.notes, note])
 
 
-def _elaborated(state: State, entities: Sequence[int], edges: Sequence[int]) -> list[str]:
+def _elaborated_question(state: State, entities: Sequence[int], edges: Sequence[int]) -> list[str]:
     """The elaborated question; [] where no reply could be parsed. The newest edges go where the window is short."""
     memory, config = state.memory, state.config
     searcher = state.tools.model("searcher")
@@ -250,7 +252,7 @@ def _elaborated(state: State, entities: Sequence[int], edges: Sequence[int]) -> 
     def pieces_of(n: int) -> Pieces:
         return state.asking.elaborate(names[:n], relations[: max(0, n - len(names))])
 
-    pieces, _ = fitting(pieces_of, len(names) + len(relations), room, searcher)
+    pieces, _ = fit_lines(pieces_of, len(names) + len(relations), room, searcher)
     with state.searching():
         response = state.ask_parsed(searcher, pieces, config.question_tokens, replies.questions)
     questions = (response.found or [])[:1]
@@ -260,8 +262,8 @@ def _elaborated(state: State, entities: Sequence[int], edges: Sequence[int]) -> 
 
 
 _NAVIGATIONS: dict[str, Callable[[State], Answer]] = {
-    "reflection": lambda state: drive(state, _moves(state)),
-    "entity-trial": lambda state: drive(state, _trials(state)),
+    "reflection": lambda state: run_search(state, _reflection(state)),
+    "entity-trial": lambda state: run_search(state, _entity_trials(state)),
     "graph-expansion": graph_expansion,
     # The segments of the question's entities alone:
     "none": lambda state: state.read(state.start(share=1.0), "no navigation"),
@@ -306,9 +308,7 @@ class QRMeM(reading.ReadingMethod):
             raise LookupError("the memory is built for a question, and none was handed over")
         return build_memory(document, tools.question, self.config, tools).to_index()
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Navigate the memory."""
         (document,), (index,) = documents, indexes
         state = State(document, question, Memory.from_index(index), self.config, tools)

@@ -11,7 +11,7 @@ import re
 from typing import NamedTuple
 
 from methods.memwalker import replies
-from methods.retry import listed
+from methods.retry import parse_list
 
 Triple = tuple[str, str, str]
 
@@ -28,13 +28,13 @@ class Verdict(NamedTuple):
 
 def names(reply: str) -> list[str] | None:
     """The entities listed, without brackets, quotes and marks around them."""
-    items = listed(reply)
+    items = parse_list(reply)
     return None if items is None else [name for item in items if (name := item.strip(_EDGES))]
 
 
 def triples(reply: str) -> list[Triple] | None:
     """The relations listed as "entity | entity | relation"; None too where no line of several has that form."""
-    items = listed(reply)
+    items = parse_list(reply)
     if items is None:
         return None
     parts = [[part.strip() for part in item.split("|", 2)] for item in items]
@@ -45,7 +45,7 @@ def triples(reply: str) -> list[Triple] | None:
 
 def questions(reply: str) -> list[str] | None:
     """The questions listed; items that are no question are left out."""
-    items = listed(reply)
+    items = parse_list(reply)
     if items is None:
         return None
     kept = [item for item in items if item.endswith(("?", "\uff1f"))]

@@ -98,7 +98,7 @@ class State:
         apart = self.model.count("\n\n")
         self.lengths = {k: self.model.count(text) + apart for k, text in enumerate(self.texts)}
         self.limit = self.model.count(_FORM) + _SPARE + self.config.reasoning_tokens + self.tools.task.max_answer_tokens
-        self._beside = Flops()  # FLOPs of answers, which belong to no step
+        self._answer_flops = Flops()  # FLOPs of answers, which belong to no step
         self._read: dict[tuple[int, ...], tuple[str, Flops]] = {}
         with self.searching():
             self.similarity = self.similar([self.question.text], self.memory.segment_vectors)
@@ -125,7 +125,7 @@ class State:
         return similarity_to("\n".join(texts), vectors, self.tools)
 
     def start(self, share: float) -> list[int]:
-        """S_imp, cut to the window; the note of the first step names its origin."""
+        """The segments to begin with (the paper's S_imp), cut to the window; notes how they were found."""
         memory, notes = self.memory, list(self.memory.notes)
         names = ", ".join(memory.names[e] for e in self.entities)
         segments = memory.segments_of(self.entities)
@@ -139,11 +139,13 @@ class State:
         if len(kept) < len(segments):
             notes.append(f"{len(kept)} of {len(segments)} segments fit")
         self.step("start", scores={"entities": len(self.entities), "segments": len(kept)}, note="; ".join(notes))
-        self.added(kept, by=self.entities if names else ())
+        self.add_segments(kept, by=self.entities if names else ())
         return kept
 
-    def added(self, segments: Sequence[int], scores: Mapping[int, float] | None = None, by: Sequence[int] = ()) -> None:
-        """A step for each segment that is read from now on; by: entities that led there, if any did."""
+    def add_segments(
+        self, segments: Sequence[int], scores: Mapping[int, float] | None = None, by: Sequence[int] = ()
+    ) -> None:
+        """Add a step for each segment that is read from now on; by: entities that led there, if any did."""
         for k in segments:
             a, b = self.memory.segments[k]
             similarity = {"similarity": scores[k]} if scores is not None else {}
@@ -151,8 +153,8 @@ class State:
             note, shown = f"through {led}" if led else "", Shown("span", self.document.id, a, b)
             self.step("segment", k, similarity, tokens=self.lengths[k], shown=shown, note=note)
 
-    def left(self, segments: Sequence[int], why: str) -> None:
-        """A step for each segment that is read no longer."""
+    def drop_segments(self, segments: Sequence[int], why: str) -> None:
+        """Add a step for each segment that is read no longer."""
         for k in segments:
             self.step("leave", None, {"segment": k}, note=why)
 
@@ -174,7 +176,7 @@ class State:
     def ask_parsed(
         self, model: MeteredModel, pieces: Sequence[str], limit: int, parse: Callable[[str], T | None]
     ) -> ParsedReply[T]:
-        """One request under the config's rule of repetition."""
+        """Ask until the reply can be parsed, as often as the config allows."""
         return ask_parsed(model, pieces, limit, parse, retry_of(self.config, self.tools.seed))
 
     def read(self, segments: Sequence[int], reason: str) -> Answer:
@@ -186,7 +188,7 @@ class State:
             text = reading.ask(self.question, texts, self.tools, self.model, request)
         finally:
             spent = self.tools.meter.flops() - before
-            self._beside += spent
+            self._answer_flops += spent
         self._read[tuple(segments)] = text, spent
         return self.answer(text, segments, reason if segments else f"{reason}: no text fits")
 
@@ -225,7 +227,7 @@ class State:
     ) -> None:
         """Write down one move; `node` is a segment's number for "segment", an entity's for "expand"."""
         numbers = {name: float(score) for name, score in (scores or {}).items()}
-        flops = self.tools.meter.flops() - self._beside
+        flops = self.tools.meter.flops() - self._answer_flops
         if self.later:
             action, note = "study", f"{action}: {note}" if note else action
         self.steps.append(Step(action, node, scores=numbers, tokens=tokens, flops=flops, shown=shown, note=note))
@@ -246,11 +248,11 @@ class End:
 Moves = Generator[list[int], None, End]
 
 
-def drive(state: State, moves: Moves) -> Answer:
-    """The answer at `max_trials`, or where the search ends before."""
+def run_search(state: State, moves: Moves) -> Answer:
+    """Search with the moves of a navigation; return the answer at `max_trials`, or where the search ends before."""
     segments: list[int] = []
     for updates in range(state.config.max_trials + 1):
-        move = _next(moves)
+        move = _next_move(moves)
         state.mark(updates, ended=isinstance(move, End))
         if isinstance(move, End):
             if move.answer is not None:
@@ -261,11 +263,11 @@ def drive(state: State, moves: Moves) -> Answer:
             state.record(segments)
     own = state.read(segments, MAX_TRIALS)
     if (state.config.record_stops or 0) > state.config.max_trials:
-        _search_on(state, moves)
+        _record_later_stops(state, moves)
     return replace(own, steps=tuple(state.steps))
 
 
-def _next(moves: Moves) -> list[int] | End:
+def _next_move(moves: Moves) -> list[int] | End:
     try:
         return next(moves)
     except StopIteration as ended:
@@ -273,13 +275,13 @@ def _next(moves: Moves) -> list[int] | End:
         return end
 
 
-def _search_on(state: State, moves: Moves) -> None:
-    """Go on behind the stop, up to `record_stops` updates."""
+def _record_later_stops(state: State, moves: Moves) -> None:
+    """Search on past the own stop, and record the answer after each of `record_stops` updates."""
     state.later = True
     with state.tools.phase("study"):
         for updates in range(state.config.max_trials + 1, (state.config.record_stops or 0) + 1):
             try:
-                move = _next(moves)
+                move = _next_move(moves)
             except QuestionError as error:
                 state.step("stop", note=f"recording ends: {error}")
                 return

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from harness.method import Index, Task, Tools
+from harness.method import Index, Indexes, Task, Tools
 from harness.method.hooks import Skill
 from harness.types import Answer, Document, Question, Step
 from methods import reading, summary
@@ -81,9 +81,7 @@ class Raptor(reading.ReadingMethod):
         graph, vectors = build_tree(document, self.config, tools)
         return {**graph.to_index(), "embeddings": vectors}
 
-    def answer(
-        self, question: Question, documents: Sequence[Document], indexes: Sequence[Index], tools: Tools
-    ) -> Answer:
+    def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Choose nodes, show as many as fit in their order, answer."""
         (document,), (index,) = documents, indexes
         graph = Graph.from_index(index)

@@ -227,7 +227,7 @@ def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[
         groups = [[nodes[row] for row in rows] for rows in clusters(vectors[nodes], tokens, max_tokens, config)]
         graph.log.append(f"level {level}: {len(nodes)} nodes in {len(groups)} clusters")
         texts = [[graph.text[i] for i in group] for group in groups]
-        written = summary.of_groups(level, texts, lambda t: summary.summarise(t, model, length, prompt), tools)
+        written = summary.write_groups(level, texts, lambda t: summary.summarise(t, model, length, prompt), tools)
         nodes = _append(graph, level, groups, [" ".join(text.split()) for text in written])
         new = encoder.encode([graph.text[i] for i in nodes], "passage")
         vectors = np.concatenate([vectors, new]) if nodes else vectors

@@ -20,8 +20,8 @@ from harness.llm.scripted import Script, ScriptedModel
 from harness.types import Document
 from methods.compression import config, lingua
 from methods.compression.ranking import choose, perplexities
-from methods.compression.selective import _above, _groups, _information
-from methods.compression.surprise import Units, kept, opened, surprise, units_of
+from methods.compression.selective import _at_percentile, _self_information, _sentence_groups
+from methods.compression.surprise import Units, kept, open_context, surprise, units_of
 from pocket.random_model import save
 from pocket.world.sample import sample
 from tests.methods.conftest import FakeTools
@@ -58,7 +58,7 @@ def first_tokens(text, count, model):
 def squeezed(text, settings_, model, question=ASKED):
     """The compressed text, and its Compressed."""
     asked = lingua.PromptParts(question, question if settings_.prefixed else "")
-    found = lingua.squeeze(Document("d", text), asked, settings_, tools_of(model))
+    found = lingua.compress_document(Document("d", text), asked, settings_, tools_of(model))
     return "".join(p if isinstance(p, str) else text[slice(*p)] for p in found.pieces), found
 
 
@@ -264,7 +264,7 @@ def test_selective_context_scores_a_sentences_first_token_behind_the_end_of_a_te
     tools = tools_of(gpt)
     model = tools.model("compressor")
     units = units_of("One river. Two boats.", model)
-    found = _information(units, _groups(units, 100), tools)
+    found = _self_information(units, _sentence_groups(units, 100), tools)
     assert np.isfinite(found).all()  # NaN for every sentence's first token before, which always stayed
     eos = gpt.text.tokenizer.eos_token_id
     first = gpt.text.plain(units.text)[0]
@@ -272,7 +272,7 @@ def test_selective_context_scores_a_sentences_first_token_behind_the_end_of_a_te
         logits = gpt.net(input_ids=torch.tensor([[eos]], device=gpt.device)).logits[0, -1]
     assert found[0] == pytest.approx(-float(logits.log_softmax(-1)[first]), abs=1e-4)
     values = [-1.0, *range(2, 2 + len(found) - 1)]
-    assert not _above(np.array(values), 0.5)[0], "so a first token can go"
+    assert not _at_percentile(np.array(values), 0.5)[0], "so a first token can go"
 
 
 def test_only_a_context_that_nothing_begins_gets_the_token_between_texts(gpt):
@@ -282,5 +282,5 @@ def test_only_a_context_that_nothing_begins_gets_the_token_between_texts(gpt):
         s.user("a")
         with pytest.raises(ValueError, match="before everything else"):
             s.begin_text()
-    with opened(tools_of(gpt).model("compressor")) as s:
+    with open_context(tools_of(gpt).model("compressor")) as s:
         assert s.length() == 0, "LLMLingua scores as the package does"

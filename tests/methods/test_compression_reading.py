@@ -11,8 +11,8 @@ from harness.llm.scripted import Rule
 from harness.method import MethodConfig
 from harness.types import Document, Question
 from methods.compression import LLMLingua, LLMLingua2, LongLLMLingua, SelectiveContext, classifier
-from methods.compression.lingua2 import chosen, chunk_ends, words_of
-from methods.compression.show import Compressed, placed, read
+from methods.compression.lingua2 import above_percentile, chunk_ends, words_of
+from methods.compression.show import Compressed, answer_from, spans_in_document
 from tests.methods.conftest import FakeTools
 from tests.methods.table_model import Table
 
@@ -80,7 +80,7 @@ def test_what_the_window_does_not_hold_is_cut_and_told():
     compressed = Compressed([(0, 9), "\n\n", (12, 300)], 100, 90)
     text = "ab " * 100
     tools = tools_of(window=110)
-    told = read(QUESTION, Document("d", text), compressed, tools, MethodConfig())
+    told = answer_from(QUESTION, Document("d", text), compressed, tools, MethodConfig())
     assert told.stop_reason == "truncated"
     assert told.truncated is not None
     assert told.truncated["side"] == "right"
@@ -99,8 +99,8 @@ def test_a_question_that_fills_the_window():
 def test_runs_of_the_joined_contexts_as_places_in_the_document():
     # "abcd" + blank line + "efgh", whose places in the document are 10 and 3
     layout = [(10, 14), "\n\n", (3, 7)]
-    assert placed(layout, [(0, 2), (3, 7), (9, 10)]) == [(10, 12), (13, 14), "\n\n", (3, 4), (6, 7)]
-    assert placed(layout, []) == []
+    assert spans_in_document(layout, [(0, 2), (3, 7), (9, 10)]) == [(10, 12), (13, 14), "\n\n", (3, 4), (6, 7)]
+    assert spans_in_document(layout, []) == []
 
 
 # --- Selective-Context ------------------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ def test_a_budget_sets_the_rate(weights):
     ],
 )
 def test_the_percentile_of_a_chunk(values, tokens, rate, wanted):
-    assert chosen(values, tokens, rate) == wanted
+    assert above_percentile(values, tokens, rate) == wanted
 
 
 def test_chunks_end_at_a_stop_or_are_cut(weights):
@@ -311,7 +311,7 @@ def test_the_classifier_runs_where_encoders_do(weights, monkeypatch, gpu, device
     moved = []
     monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
     monkeypatch.setattr("torch.nn.Module.to", lambda self, *where, **_: moved.append(where) or self)
-    classifier._loaded(classifier.find(str(weights)))
+    classifier._load_network(classifier.find(str(weights)))
     assert moved[-1] == (device,)
 
 

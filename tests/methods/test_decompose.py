@@ -5,7 +5,7 @@ import pytest
 from harness.errors import QuestionError
 from harness.llm.scripted import Rule
 from harness.types import Document, Question, Shown
-from methods.decompose import Decompose, filled
+from methods.decompose import Decompose, fill_in_answers
 from methods.summarised import Summarised
 from methods.summary import condense, one_summary
 from tests.methods.conftest import FakeTools
@@ -29,7 +29,7 @@ QUESTION = Question("q", "Where lives the author of Velindra?", ("d",))
     ],
 )
 def test_earlier_answers_are_put_in(question, answers, told):
-    assert filled(question, answers) == told
+    assert fill_in_answers(question, answers) == told
 
 
 def decomposed(*rules, question=QUESTION, text=TEXT, window=8192, **params):

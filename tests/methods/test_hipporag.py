@@ -7,7 +7,7 @@ import pytest
 
 from harness.llm.scripted import Rule
 from harness.types import Document, Passage, Question
-from methods.hipporag import HippoRAG, plain
+from methods.hipporag import HippoRAG, phrase_key
 from tests.methods.conftest import FakeTools, WordEncoder
 
 PARAGRAPHS = ["Velindra is by Toren.", "Toren lives in Kelford.", "Mira sold boats.", "Kelford lies by a river."]
@@ -94,7 +94,7 @@ def test_similar_phrases_are_joined_by_their_similarity():
     ("phrase", "node"), [("Radio-City's", "radio city s"), ("  É. Zola ", "é  zola"), ("北京", "北京"), ("...", "")]
 )
 def test_phrases(phrase, node):
-    assert plain(phrase) == node
+    assert phrase_key(phrase) == node
 
 
 @pytest.mark.parametrize("text", ["", "no triple in here"])

@@ -14,7 +14,7 @@ from harness.models import MeteredModel
 from harness.prompts import prompt_tokens
 from harness.types import Document, Question
 from methods.head_lists import heads_for
-from methods.in_context import InContext, InContextConfig, _kept_sum
+from methods.in_context import InContext, InContextConfig, _sum_without_outliers
 from tests.llm import tiny_families as tiny
 from tests.llm.test_families import asked
 from tests.methods.conftest import FakeTools
@@ -83,8 +83,8 @@ def test_a_window_that_holds_two_chunks_takes_passes_from_the_end_and_finds_the_
 
 def test_tokens_far_below_their_chunk_are_left_out():
     scores = np.array([[1.0] * 9 + [-50.0], [1.0] * 5 + [2.0] * 5])
-    assert _kept_sum(scores).tolist() == [9.0, 15.0]
-    assert _kept_sum(np.array([[3.0]])).tolist() == [3.0]
+    assert _sum_without_outliers(scores).tolist() == [9.0, 15.0]
+    assert _sum_without_outliers(np.array([[3.0]])).tolist() == [3.0]
 
 
 @pytest.fixture(scope="module")
@@ -116,8 +116,8 @@ def test_chunk_scores_equal_those_of_eager_attention(family, words, tmp_path):
     pairs = list(zip(asks[QUESTION.text], asks["N/A"], strict=True))
     chosen = [(0, 3), (1, 1)]
     expected = {
-        "all": [_kept_sum((a - b).sum((0, 1))) for a, b in pairs],
-        "list": [_kept_sum(sum((a - b)[layer, head] for layer, head in chosen)) for a, b in pairs],
+        "all": [_sum_without_outliers((a - b).sum((0, 1))) for a, b in pairs],
+        "list": [_sum_without_outliers(sum((a - b)[layer, head] for layer, head in chosen)) for a, b in pairs],
     }
     file = tmp_path / "heads.yaml"
     file.write_text(yaml.safe_dump(listed(model.shape, chosen)))

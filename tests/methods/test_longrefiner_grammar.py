@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harness.types import Document
 from methods.longrefiner.config import LongRefinerConfig
-from methods.longrefiner.filling import coverage, fill
+from methods.longrefiner.filling import coverage, place_clips
 from methods.longrefiner.grammar import Clip, Part, clip, parse, write
 from methods.longrefiner.tree import Tree, build
 from tests.datasets.support import needs_real, real
@@ -143,7 +143,7 @@ def test_the_outline_of_a_text_places_all_of_it(sizes):
 
 
 def spans_of(text, *clipped):
-    return [None if span is None else text[slice(*span)] for span in fill(clipped, text)]
+    return [None if span is None else text[slice(*span)] for span in place_clips(clipped, text)]
 
 
 FILLS = [

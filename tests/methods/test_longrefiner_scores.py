@@ -14,7 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.types import Document
-from methods.longrefiner.select import choose, choose_as_released, global_scores, local_scores, names, normalised
+from methods.longrefiner.select import (
+    choose,
+    choose_as_released,
+    global_scores,
+    local_scores,
+    normalised,
+    selectable_titles,
+)
 from methods.longrefiner.shown import Showing
 from methods.longrefiner.tree import Node, Tree
 from tests.methods.conftest import FakeTools
@@ -69,7 +76,7 @@ def test_a_repeated_title_selects_every_part_of_that_name():
     tree = Tree([Node(n.kind, "Early" if n.title == "Late" else n.title, n.start, n.end, n.parent) for n in TREE.nodes])
     found = global_scores(tree, {"early"})
     assert (found[2], found[7]) == (1, 1)
-    assert names(TREE.nodes[0]) == {"abstract"}
+    assert selectable_titles(TREE.nodes[0]) == {"abstract"}
 
 
 def test_one_scale_for_all_documents():

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from methods.compression.selective import _groups
+from methods.compression.selective import _sentence_groups
 from methods.compression.surprise import units_of
-from methods.hipporag import HippoRAG, walk
-from methods.in_context import _weighed
+from methods.hipporag import HippoRAG, passage_ranks
+from methods.in_context import _chunk_scores
 from methods.longrefiner.select import global_scores, local_scores, normalised
 from methods.longrefiner.tree import Node, Tree
 from methods.raptor.config import RaptorConfig
@@ -21,7 +21,7 @@ def test_hipporag_ranks_passages_as_its_program_does():
         "synonyms": [[0, 3, 0.9], [3, 0, 0.9], [2, 4, 0.85]],
     }
     fit, similarity = np.array([0.7, 1.0, 0.0, 0.4]), np.array([0.5, 0.0, 1.0, 0.25])
-    found = walk(index, fit, [0, 1], similarity, HippoRAG.Config())
+    found = passage_ranks(index, fit, [0, 1], similarity, HippoRAG.Config())
     assert np.allclose(found, [0.059241, 0.006632, 0.068458, 0.004608], atol=2e-6)
 
 
@@ -54,7 +54,7 @@ def test_selective_context_ends_sentences_as_its_program_does():
     """liyucheng09/Selective_Context at 3074343: not behind titles and abbreviations, not behind "!"."""
     text = "Mr. Abel took his Ph.D. at Kelford (est. 1719). It was e.g. a mill! Was it? U.S. rivers fell. He left."
     units = units_of(text, FakeTools().model())
-    found = [text[units.cuts[a] : units.cuts[b]].strip() for a, b in _groups(units, 1024)]
+    found = [text[units.cuts[a] : units.cuts[b]].strip() for a, b in _sentence_groups(units, 1024)]
     theirs = ["Mr. Abel took his Ph.D. at Kelford (est.", "1719).", "It was e.g. a mill! Was it?", "U.S. rivers fell."]
     assert found == [*theirs, "He left."]
 
@@ -63,4 +63,4 @@ def test_qrhead_scores_a_chunk_as_its_program_does():
     """princeton-pli/QRHead at 7a668e7: two heads, summed; the token far below the others is left out."""
     asked = np.array([[[0.1, 0.2, 0.1, 0.15, 0.1, 0.2, 0.1, 0.0]], [[0.3, 0.1, 0.2, 0.2, 0.1, 0.1, 0.1, 0.2]]])
     null = np.array([[[0.0] * 7 + [2.0]], [[0.1] * 8]])
-    assert np.allclose(_weighed([(asked, null)], [(0, 0), (1, 0)], True), [1.35])
+    assert np.allclose(_chunk_scores([(asked, null)], [(0, 0), (1, 0)], True), [1.35])

@@ -168,7 +168,7 @@ def test_a_window_without_room_says_what_to_change():
 def test_parse_points(text, truncated, points, how):
     found = parse_points(text, truncated)
     assert [p.text for p in found.points] == points
-    assert found.how == how
+    assert found.parser == how
     assert all(" ".join(text[p.start : p.end].split()) == p.text for p in found.points)
 
 

@@ -8,7 +8,7 @@ from harness.config.resolve import resolve
 from harness.engine.plan import plan_choices
 from harness.entities import recogniser as entities
 from harness.errors import ConfigError, HarnessError
-from methods.qrmem.build import _written
+from methods.qrmem.build import _as_in_segment
 from methods.qrmem.memory import Memory, SubGraph, merge_entities
 
 FAMILY = sorted(name for name in presets.names("methods") if name.split("-")[0] == "qrmem")
@@ -51,9 +51,9 @@ PRONOUNS = "I You He She It We They My Your His Her Its Our Their Mine Hers Thei
 @pytest.mark.parametrize("before", ["", "Toren left. ", 'Toren said, "', "A line\n"])
 def test_a_capitalised_pronoun_at_the_start_of_a_sentence_is_no_entity(word, before):
     segment = f"{before}{word} came to Kelford, and {word.lower()} stayed."
-    assert _written(word, segment) == ""
+    assert _as_in_segment(word, segment) == ""
     assert word not in entities.recogniser("rules").names(segment)
-    assert _written("Kelford", segment) == "Kelford"
+    assert _as_in_segment("Kelford", segment) == "Kelford"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_capitalised_pronoun_at_the_start_of_a_sentence_is_no_entity(word, bef
     ],
 )
 def test_which_function_words_are_names(name, segment, kept):
-    assert _written(name, segment) == kept
+    assert _as_in_segment(name, segment) == kept
 
 
 @pytest.mark.parametrize(

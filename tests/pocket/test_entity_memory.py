@@ -7,7 +7,7 @@ import pytest
 
 from harness.method.hooks import Scene
 from methods.qrmem import replies
-from methods.retry import numbered
+from methods.retry import numbers_in
 from pocket.tasks import entity_memory as memory
 from pocket.tasks.parts import Shown
 from pocket.world.fact_graph import Asked
@@ -65,7 +65,7 @@ def test_a_verdict_is_proved_by_what_is_shown(monkeypatch: pytest.MonkeyPatch) -
 def test_pages_hold_the_facts_that_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     count = 0
     for shown, asked, scene in told(monkeypatch, "lookup"):
-        pages = numbered(scene.replies[0], "Pages")
+        pages = numbers_in(scene.replies[0], "Pages")
         assert pages
         for fact in asked.supports:
             where = [i for i, text in enumerate(scene.texts) if shown.sentences[fact][-12:] in text]
