@@ -53,7 +53,7 @@ class FullContext(ReadingMethod):
         spans, tokens = _spans_to_show(document.text, max_tokens, model, config.keep)
         cut = spans != [(0, len(document.text))]
         kept = sum(model.count(document.text[a:b]) for a, b in spans) if cut else tokens
-        text, steps = self._ask_with_steps(
+        text, steps = self._ask(
             question, [_join_spans(document.text, spans)] if spans else [], tools, request
         )
         side = {"ends": "middle", "left": "right", "right": "left"}[config.keep]
@@ -65,7 +65,7 @@ class FullContext(ReadingMethod):
             truncated={"side": side, "tokens_before": tokens, "tokens_after": kept} if cut else None,
         )
 
-    def _ask_with_steps(
+    def _ask(
         self, question: Question, texts: Sequence[str], tools: Tools, reading: Reading
     ) -> tuple[str, tuple[Step, ...]]:
         """The answer, and what a trace says of it."""
