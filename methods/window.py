@@ -53,9 +53,7 @@ class FullContext(ReadingMethod):
         spans, tokens = _spans_to_show(document.text, max_tokens, model, config.keep)
         cut = spans != [(0, len(document.text))]
         kept = sum(model.count(document.text[a:b]) for a, b in spans) if cut else tokens
-        text, steps = self._ask(
-            question, [_join_spans(document.text, spans)] if spans else [], tools, request
-        )
+        text, steps = self._ask(question, [_join_spans(document.text, spans)] if spans else [], tools, request)
         side = {"ends": "middle", "left": "right", "right": "left"}[config.keep]
         return Answer(
             text,

@@ -92,7 +92,7 @@ def test_units_hold_all_words_and_fit_a_page(sizes, most, least):
     assert " ".join(text[a:b] for a, b in pages.units).split() == text.split()
     start = 0
     while start < len(pages.units):
-        end = pages._end(start)
+        end = pages._page_end(start)
         labels = pages._labels(start, end)
         assert start < end <= len(pages.units)
         assert labels[-1] == end
