@@ -93,7 +93,7 @@ def test_units_hold_all_words_and_fit_a_page(sizes, most, least):
     start = 0
     while start < len(pages.units):
         end = pages._page_end(start)
-        labels = pages._labels(start, end)
+        labels = pages._offered_labels(start, end)
         assert start < end <= len(pages.units)
         assert labels[-1] == end
         assert sum(pages.words[start:end]) <= most or end == start + 1
