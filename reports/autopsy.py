@@ -26,8 +26,9 @@ from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.answer_recall import holds
 from reports.comparability import question_set
-from reports.figures.replay import STUDY, Rule, own_stop_index
+from reports.figures.replay import Rule, own_stop_index
 from reports.gold_rows import Rows
+from reports.search_moves import STUDY
 
 CLASSES = {
     "read": "right, and wrong without any text",

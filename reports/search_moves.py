@@ -16,7 +16,7 @@ from typing import Any
 
 from reports.search_graph import Graph
 
-STUDY = "study"
+STUDY = "study"  # action of a step that only a recording took: it lies behind the stop
 LATER = "what a later stop would have seen"
 
 

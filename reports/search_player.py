@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -104,21 +103,22 @@ def _searches(count: int) -> str:
 
 
 def drawn(graph: Graph) -> dict[str, Any]:
-    """The JSON of a drawn graph, as above."""
-    plan = layout(graph)
+    """The JSON of a drawn graph, as above: edges up to the weight LEAST are left out, the heaviest come last."""
+    spots, bands, width, height = _places(graph)
+    edges = sorted((e for e in graph.edges if e[2] > LEAST), key=lambda e: (e[2], e[0], e[1]))
     nodes = []
-    for level, text, spot in zip(graph.level, graph.text, plan.spots, strict=True):
+    for level, text, (*_, box, _) in zip(graph.level, graph.text, spots, strict=True):
         told = " ".join(text.split())
-        nodes.append([level, cut(told, _LONGEST), lines_of(told, spot.width - _LABEL) if spot.width else []])
+        nodes.append([level, cut(told, _LONGEST), lines_of(told, box - _LABEL) if box else []])
     return {
-        "width": plan.width,
-        "height": plan.height,
-        "bands": [[graph.row_name(level), y] for level, y in plan.bands],
-        "spots": [[s.x, s.y, s.width, s.height] for s in plan.spots],
+        "width": width,
+        "height": height,
+        "bands": bands,
+        "spots": spots,
         "nodes": nodes,
-        "edges": [[high, low, round(weight, 4), *shade(weight, plan)] for high, low, weight in plan.edges],
+        "edges": [[high, low, round(weight, 4), *_shade(weight, edges[-1][2])] for high, low, weight in edges],
         "least": LEAST,
-        "left_out": plan.left_out,
+        "left_out": len(graph.edges) - len(edges),
     }
 
 
@@ -153,35 +153,13 @@ def _move_json(move: Move, example: Example | None) -> dict[str, Any]:
 # ---- where nodes stand ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Spot:
-    """A node: the middle (x, y), and the size of its box; a dot has no width."""
-
-    x: float
-    y: float
-    width: float = 0
-    height: float = 2 * _DOT
-
-
-@dataclass(frozen=True)
-class Layout:
-    """A drawing's places: bands are (level, y of the row's middle); edges are those drawn, the lightest first."""
-
-    width: float
-    height: float
-    bands: tuple[tuple[int, float], ...]
-    spots: tuple[Spot, ...]
-    edges: tuple[tuple[int, int, float], ...]
-    left_out: int
-
-
-def layout(graph: Graph) -> Layout:
-    """Place the nodes, and choose the edges of a weight above LEAST."""
+def _places(graph: Graph) -> tuple[list[list[float]], list[list[str | float]], float, float]:
+    """A node's middle (x, y) and the size of its box, a dot's width being 0; rows with their y; width and height."""
     rows = graph.rows()
     boxed = {level: len(nodes) * _BOX_LEAST <= _FULL for level, nodes in rows.items()}
     width = max([720.0, *(_wide(len(nodes), boxed[level]) for level, nodes in rows.items())])
-    spots: dict[int, Spot] = {}
-    bands: list[tuple[int, float]] = []
+    spots: dict[int, list[float]] = {}
+    bands: list[list[str | float]] = []
     y: float = _TOP
     for level, nodes in rows.items():
         cell = width / len(nodes)
@@ -191,18 +169,11 @@ def layout(graph: Graph) -> Layout:
         for i, node in enumerate(nodes):
             x = _LEFT + (i + 0.5) * cell
             middle = y + high / 2 + (i % lines - (lines - 1) / 2) * _DOT_CELL
-            spots[node] = Spot(round(x, 1), round(middle, 1), box, _BOX_HIGH if boxed[level] else 2 * _DOT)
-        bands.append((level, round(y + high / 2, 1)))
+            spots[node] = [round(x, 1), round(middle, 1), box, _BOX_HIGH if boxed[level] else 2 * _DOT]
+        bands.append([graph.row_name(level), round(y + high / 2, 1)])
         y += high + _GAP
-    edges = sorted((e for e in graph.edges if e[2] > LEAST), key=lambda e: (e[2], e[0], e[1]))
-    return Layout(
-        width=round(_LEFT + width + _MARGIN, 1),
-        height=round((y - _GAP if rows else y) + _MARGIN, 1),
-        bands=tuple(bands),
-        spots=tuple(spots[i] for i in range(len(graph.text))),
-        edges=tuple(edges),
-        left_out=len(graph.edges) - len(edges),
-    )
+    height = (y - _GAP if rows else y) + _MARGIN
+    return [spots[i] for i in range(len(graph.text))], bands, round(_LEFT + width + _MARGIN, 1), round(height, 1)
 
 
 def _wide(nodes: int, boxed: bool) -> float:
@@ -212,9 +183,8 @@ def _wide(nodes: int, boxed: bool) -> float:
     return max(min(_FULL, nodes * _DOT_CELL), nodes * _DOT_CELL / _STAGGERS)
 
 
-def shade(weight: float, drawn: Layout) -> tuple[int, float]:
+def _shade(weight: float, heaviest: float) -> tuple[int, float]:
     """(shade 0 to 5, thickness in pixels) of a drawn edge: both grow with the weight, from LEAST to the heaviest."""
-    _, _, heaviest = drawn.edges[-1]
     part = (weight - LEAST) / (heaviest - LEAST)
     return min(_SHADES - 1, int(part * _SHADES)), round(0.6 + 4.4 * part, 1)
 

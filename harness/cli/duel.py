@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.command import execution, output, setting
-from harness.cli.options import RESULTS, Json, Out, Score, Selection, split
+from harness.cli.command import execution, setting
+from harness.cli.options import RESULTS, Json, Out, Quiet, RetryFailed, Score, Selection, split
 from harness.cli.output import columns, say
 from harness.cli.run_hooks import warn
 from harness.cli.stopping import say_again
@@ -64,10 +64,8 @@ def duel(
     parallel: Annotated[
         int, execution("--parallel N", "Questions of a method to run at a time; looks come after as many.", min=1)
     ] = 1,
-    retry_failed: Annotated[bool, execution("--retry-failed", "Run the questions that failed again.")] = False,
-    quiet: Annotated[
-        bool, output("--quiet -q", "Print no progress; warnings, errors and results are printed.")
-    ] = False,
+    retry_failed: RetryFailed = False,
+    quiet: Quiet = False,
     out: Out = RESULTS,
     json: Json = False,
 ) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli.command import choice, output, setting
-from harness.cli.options import sets_of
+from harness.cli.options import LocalData, sets_of
 from harness.cli.output import say
 from harness.cli.stopping import until_interrupted
 from harness.errors import UserError
@@ -30,13 +30,12 @@ def heads(
         str, choice("--dataset -d NAME", "Data set whose rows mark supporting passages.", complete="datasets")
     ],
     out: Annotated[str, output("--out FILE", "File to write; use it with --set method.heads=FILE.")],
-    data: Annotated[str | None, choice("--data PATH", "Local file or folder to load instead of the hub.")] = None,
+    data: LocalData = None,
     sample: Annotated[int, choice("--sample N", "So many questions, drawn by the seed.", min=1)] = 128,
     seed: Annotated[int, setting("--seed N", "Seed of the sample.", min=0)] = 0,
     top: Annotated[int, setting("--top N", "Heads of the list.", min=1)] = 16,
     sets: Annotated[
-        list[str] | None,
-        setting("--set KEY=VALUE ...", "Any setting of method, data set or model."),
+        list[str] | None, setting("--set KEY=VALUE ...", "Any setting of method, data set or model.")
     ] = None,
 ) -> int:
     """Find the attention heads of a model that point at evidence, and write them as a list.

@@ -23,6 +23,9 @@ RunsFolders = Annotated[
     list[str] | None,
     typer.Argument(metavar="RUNS", help="Run folders, or folders that hold runs.", show_default=RESULTS),
 ]
+LocalData = Annotated[str | None, choice("--data PATH", "Local file or folder to load instead of the hub.")]
+RetryFailed = Annotated[bool, execution("--retry-failed", "Run the questions that failed again.")]
+Quiet = Annotated[bool, output("--quiet -q", "Print no progress; warnings, errors and results are printed.")]
 Json = Annotated[bool, output("--json", "Print JSON instead of text.")]
 Out = Annotated[str, output("--out DIR", "Folder for the results, or an object store: s3://bucket/folder.")]
 Convention = Annotated[
@@ -84,7 +87,7 @@ class RowOptions:
             complete="models",
         ),
     ] = None
-    data: Annotated[str | None, choice("--data PATH", "Local file or folder to load instead of the hub.")] = None
+    data: LocalData = None
     limit: Annotated[
         int | None, choice("--limit N", "Only the first N questions. A larger N continues the run.", "all")
     ] = None

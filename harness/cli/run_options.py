@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from harness.cli.command import execution, output, setting
-from harness.cli.options import Convention, Out, Traces
+from harness.cli.options import Convention, Out, Quiet, RetryFailed, Traces
 from harness.errors import UserError
 from harness.storage.remote_runs import working_copy
 from harness.tracking.track import MOST_TRACES
@@ -42,10 +42,10 @@ class Execution:
         bool,
         execution("--deterministic", "Give the same answers to the bit whatever --parallel and the machine's load."),
     ] = False
-    retry_failed: Annotated[bool, execution("--retry-failed", "Run the questions that failed again.")] = False
+    retry_failed: RetryFailed = False
     fail_fast: Annotated[bool, execution("--fail-fast", "Stop at the first question that fails.")] = False
     debug: Annotated[bool, execution("--debug -v", "Print the traceback of the first question that fails.")] = False
-    quiet: Annotated[bool, output("--quiet -q", "Print no progress; warnings, errors and results are printed.")] = False
+    quiet: Quiet = False
     plan: Annotated[bool, execution("--plan", "Run nothing; print what would be run and its expected cost.")] = False
     cache: Annotated[
         str | None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from harness.cli.command import output, setting
 from harness.cli.options import Json, Skills
@@ -13,9 +13,6 @@ from harness.cli.output import columns, say
 from pocket.card import NAME, Card
 from pocket.cli.model_card import Model, chosen_skills, model_card, model_folder
 from pocket.eval.card import tables, with_results, write
-
-if TYPE_CHECKING:
-    pass
 
 
 def eval_(

@@ -29,9 +29,7 @@ from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.costs import spent_flops, stop_flops
 from reports.gold_rows import read_rows
-
-STUDY = "study"
-"""Action of a step that only a recording took: it lies behind the stop."""
+from reports.search_moves import STUDY
 
 Key = tuple[str, int]
 """A question's id and the step that it was stopped at."""

@@ -23,7 +23,8 @@ from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.costs import check_convention, full_only
 from reports.facts import mean_columns
-from reports.figures.replay import STUDY, Scored, Stop
+from reports.figures.replay import Scored, Stop
+from reports.search_moves import STUDY
 from reports.settings import with_date
 
 _SETTINGS = ("t_n", "t_p", "max_trials", "record_stops", "record_t_p")  # runs of one curve differ in these

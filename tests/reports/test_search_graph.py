@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reports.compressed_json import without_empty
 from reports.search_graph import Graph, parse_graph, read_graph, read_index
-from reports.search_player import drawn, layout, lines_of, shade
+from reports.search_player import drawn, lines_of
 from tests.reports.searches import folder_of, index, keep, made, searched, step
 
 
@@ -50,7 +50,7 @@ class TestGraphOf:
         assert parse_graph({"text": ["a"], "level": [1], **none}) == Graph(("a",), (1,), ())
         empty = parse_graph({"text": [], "level": [], **none})
         assert empty == Graph((), (), ())
-        assert layout(empty).spots == ()
+        assert drawn(empty)["spots"] == []
 
 
 class TestReadGraph:
@@ -130,30 +130,30 @@ class TestReadGraph:
 
 class TestLayout:
     def test_places_worked_by_hand(self) -> None:
-        plan = layout(made())
-        assert (plan.width, plan.height) == (848, 432)
-        assert [(s.x, s.y) for s in plan.spots] == [
+        told = drawn(made())
+        assert (told["width"], told["height"], told["left_out"]) == (848, 432, 1)
+        assert [(x, y) for x, y, *_ in told["spots"]] == [
             (167, 388), (357, 388), (547, 388), (737, 388), (262, 236), (642, 236), (452, 84),
         ]  # fmt: skip
-        assert list(plan.bands) == [(3, 84), (2, 236), (1, 388)]
-        assert [e[2] for e in plan.edges] == [0.3, 0.36, 0.5, 0.5, 0.6, 0.7]
-        assert plan.left_out == 1
+        assert told["spots"][6] == [452, 84, 178, 56]
+        assert told["bands"] == [["level 3", 84], ["level 2", 236], ["chunks", 388]]
+        assert [e[2] for e in told["edges"]] == [0.3, 0.36, 0.5, 0.5, 0.6, 0.7]
         # (.3 - .05) / .65 = .385: the third of six shades, 0.6 + 4.4 * .385 pixels
-        assert [shade(w, plan) for w in (0.3, 0.7)] == [(2, 2.3), (5, 5.0)]
+        assert [told["edges"][i] for i in (0, -1)] == [[6, 5, 0.3, 2, 2.3], [6, 4, 0.7, 5, 5.0]]
+        assert told["nodes"][0] == [1, "zero", ["zero"]]
 
     @settings(max_examples=25, deadline=None)
     @given(st.integers(1, 1500))
     def test_nodes_of_a_row_never_touch_and_keep_their_order(self, n: int) -> None:
-        plan = layout(Graph(("x",) * n, (1,) * n, ()))
-        spots = plan.spots
-        assert all(a.x < b.x for a, b in itertools.pairwise(spots))
-        assert spots[0].x - spots[0].width / 2 > 0
-        assert spots[-1].x + max(spots[-1].width / 2, 9) <= plan.width
-        assert all(0 < s.y < plan.height for s in spots)
+        told = drawn(Graph(("x",) * n, (1,) * n, ()))
+        spots = told["spots"]
+        assert all(a[0] < b[0] for a, b in itertools.pairwise(spots))
+        assert spots[0][0] - spots[0][2] / 2 > 0
+        assert spots[-1][0] + max(spots[-1][2] / 2, 9) <= told["width"]
+        assert all(0 < y < told["height"] for _, y, *_ in spots)
         for i, a in enumerate(spots):
             for b in spots[i + 1 : i + 10]:
-                need = max(a.width, 2 * 9)
-                assert abs(a.x - b.x) >= need or abs(a.y - b.y) >= 2 * 9
+                assert abs(a[0] - b[0]) >= max(a[2], 2 * 9) or abs(a[1] - b[1]) >= 2 * 9
 
     @pytest.mark.parametrize(
         ("text", "pixels", "lines"),
@@ -177,17 +177,7 @@ class TestLayout:
         assert all(len(line) <= max(3, pixels / 6.2) for line in lines)
 
 
-class TestDrawn:
+class TestMoves:
     def test_a_move_to_node_zero_from_step_zero_loses_nothing(self) -> None:
-        assert without_empty(node=0, parent=0, p_yes=0.0, edge=None, note="", later=False) == {
-            "node": 0,
-            "parent": 0,
-            "p_yes": 0.0,
-        }
-
-    def test_what_the_page_draws(self) -> None:
-        told = drawn(made())
-        assert told["spots"][6] == [452, 84, 178, 56]
-        assert told["edges"][-1] == [6, 4, 0.7, 5, 5.0]
-        assert told["bands"] == [["level 3", 84], ["level 2", 236], ["chunks", 388]]
-        assert told["nodes"][0] == [1, "zero", ["zero"]]
+        told = without_empty(node=0, parent=0, p_yes=0.0, edge=None, note="", later=False)
+        assert told == {"node": 0, "parent": 0, "p_yes": 0.0}
