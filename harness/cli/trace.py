@@ -38,7 +38,7 @@ def trace(
     convention: Convention = None,
     json: Json = False,
 ) -> int:
-    """Print the search of one question as a tree, or play it on a page with the graph that was searched.
+    """Print the search of one question as a tree, or play it on a page with its graph.
 
     Without QUESTION_ID, lists the questions of the run, failed ones first.
     """
