@@ -1,7 +1,7 @@
 """Runs fabricated by seed, dishonest and honest ones, judged as the tables and certificates judge them.
 
 A dishonest run must have a reason against its verdict, an honest one none. Each kind draws its details anew. Kinds of
-dishonest runs whose sentence is tested are in test_paper.py, test_paper_settings.py and test_paper_published.py.
+runs whose sentence is tested are in test_paper.py, test_paper_settings.py and test_paper_published.py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from reports.paper.printed import Value, load
 from reports.paper.verdicts import _measured_notes
 from tests.llm.conftest import SIZES, WORDS
 from tests.reports.paper_runs import paper_run
-from tests.reports.test_paper_published import official, question
+from tests.reports.test_paper_published import official
 
 SEEDS = (1, 2)
 PAPER = "meta-llama/Llama-3.1-8B-Instruct"
@@ -54,23 +54,16 @@ def local(run: StoredRun, source: str) -> None:
     run.manifest["dataset"] = {"fingerprint": "f"}
 
 
-def rows(run: StoredRun, count: int, change: Callable[[int, dict[str, Any]], dict[str, Any]]) -> None:
-    run.records[:count] = [change(i, row) for i, row in enumerate(run.records[:count])]
-
-
 def failing(run: StoredRun, count: int) -> None:
-    rows(run, count, lambda _, row: {**row, "error": {"type": "T", "message": ""}, "usage": {}})
+    lost = {"error": {"type": "T", "message": ""}, "usage": {}}
+    run.records[:count] = [{**row, **lost} for row in run.records[:count]]
 
 
 DISHONEST: dict[str, Change] = {
     "another precision": lambda run, dice: reader(run).update(dtype=dice.pick(("float16", "float32"))),
     "thinking": lambda run, dice: run.config["model"].update(thinking={"tokens": dice.between(9, 99)}),
     "code of the repository": lambda run, _: run.config["model"].update(trust_remote_code=True),
-    "easy questions alone": lambda run, dice: rows(run, 2417, lambda i, row: question(i, dice.pick((2, 2, 3)))),
     "an end that did not come": lambda run, dice: run.summary.update(state=dice.pick(("interrupted", "running"))),
-    "two experiments in one": lambda run, dice: run.manifest.update(
-        starts=[{}, {"changed": {dice.pick(("models", "prompts", "scorers", "seed", "code")): {}}}]
-    ),
 }
 
 HONEST: dict[str, Change] = {
@@ -84,16 +77,8 @@ HONEST: dict[str, Change] = {
     "a local path": lambda run, dice: local(run, f"/models/{dice.pick(('llama', 'Llama-3.1-8B-Instruct', 'x/8b'))}"),
     "a larger window": lambda run, dice: (
         run.config["model"].update(window=None), reader(run).update(window=131072 + dice.between(0, 10**6))),
-    "another device": lambda run, dice: run.config["model"].update(
-        device=dice.pick(("cuda", "cpu")), prefill_chunk=dice.between(9, 9999), memory_fraction=0.5
-    ),
-    "a file of the official rows": lambda run, _: (
-        run.config["dataset"].update(data="/data/musique.jsonl"), run.manifest.update(dataset={"fingerprint": "f"})),
     "a pinned data set": lambda run, _: run.config["dataset"].update(revision=COMMIT, hub="dgslibisey/MuSiQue"),
     "a failed question or two": lambda run, dice: failing(run, dice.between(1, 24)),
-    "a run that was resumed": lambda run, dice: run.manifest.update(
-        starts=[{}, {"changed": {dice.pick(("cpus", "packages", "gpu")): {}}}]
-    ),
 }  # fmt: skip
 
 
