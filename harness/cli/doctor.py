@@ -160,8 +160,6 @@ def _installed(package: str) -> bool:
 
 def _models() -> Iterator[Check]:
     """Models, of which the default ones must be there, and encoders."""
-    from harness.config import registry
-
     defaults = set(registry.shipped("readers").values())
     for name in presets.names("models"):
         check = weights("Models", name, merged("models", name), "model.source")

@@ -14,6 +14,7 @@ import json as json_
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,12 +25,12 @@ from harness.cli.output import columns, say
 from harness.cli.run_hooks import warn
 from harness.cli.stopping import say_again
 from harness.cost.units import duration
+from harness.engine.numbers_from_rows import with_numbers
 from harness.errors import HarnessError, RowWaits, UserError, attempt, raise_all
+from harness.storage.home import check_home
 from harness.storage.remote_runs import working_copy
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from harness.engine.duel import Outcome
     from harness.engine.plan import Plan
 
@@ -101,10 +102,8 @@ def duel(
 
 def _plans(selection: Selection, methods: Sequence[str], folder: Path) -> list[Plan]:
     """A plan for each method, with the numbers that it takes from run folders. Raises UserError with every mistake."""
-    from harness.engine.numbers_from_rows import with_numbers
     from harness.engine.plan import plan_choices
     from harness.engine.rows import rows
-    from harness.storage.home import check_home
 
     names = split([*methods, *selection.method])
     chosen = rows(selection.choices(), names, split(selection.dataset), {}, say)

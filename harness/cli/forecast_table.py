@@ -25,7 +25,7 @@ from harness.cli.scaling import Scaling
 from harness.config.layers import Choices
 from harness.cost.flops import DEFAULT
 from harness.cost.units import duration, money, short
-from harness.engine.forecast import Forecast
+from harness.engine.forecast import Forecast, forecast
 from harness.engine.limits import outlook
 from harness.engine.numbers_from_rows import Key, key, with_numbers
 from harness.engine.plan import Plan
@@ -138,7 +138,6 @@ def only_plan(wanted: Sequence[Choices], options: Execution, scaling: Scaling, s
 
 def forecasts(planned: Sequence[Plan], options: Execution) -> list[Forecast]:
     """What each row will cost, by stored runs or by what its method declares."""
-    from harness.engine.forecast import Forecast, forecast
     from harness.engine.measured_speed import hours, measured
 
     known = measured(options.folder)

@@ -6,6 +6,7 @@ exit 0 written · 2 a mistake, nothing was written · 3 the file could not be sa
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -52,8 +53,6 @@ def heads(
 
 def _plan(choices: Choices) -> Plan:
     """The plan with all heads in place of a list. Raises UserError for a method that uses none."""
-    from dataclasses import replace
-
     from harness.config.registry import method_class
     from harness.config.resolve import resolve_part
     from harness.engine.plan import plan_choices

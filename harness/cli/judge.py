@@ -17,12 +17,13 @@ from harness.cli.stopping import until_interrupted
 from harness.errors import HarnessError, UserError
 from harness.storage.home import check_home
 from harness.storage.named_runs import run_folders
+from harness.storage.paths import without_home
 from harness.storage.run_folder import MANIFEST, read_json, read_run
+from harness.types import Example
 
 if TYPE_CHECKING:
     from harness.engine.judge_run import Judged
     from harness.engine.model_judge import Judge
-    from harness.types import Example
 
 _COUNTS = {
     "asked": "asked",
@@ -95,7 +96,6 @@ def _judge_all(examples: dict[Path, dict[str, Example]], judges: dict[Path, Judg
     """Judge every run; a model that can judge no more ends the work. Returns the exit code."""
     from harness.engine.judge_run import judge_run
     from harness.engine.progress import suitable
-    from harness.storage.paths import without_home
 
     code = 0
     for number, (folder, questions) in enumerate(examples.items()):

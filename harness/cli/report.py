@@ -24,6 +24,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -46,9 +47,9 @@ from harness.cli.stored_runs import joined, once, stored_runs
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
 from harness.storage.paths import masked, words_without_home
+from harness.storage.run_folder import StoredRun
 
 if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
     from reports.gold_rows import Rows
 
 
@@ -156,8 +157,6 @@ def _check_wide(table: TableOutput, page: Page, wide: Wide) -> None:
 
 def _page(runs: list[StoredRun], title: str, table: TableOutput, options: Page) -> str:
     """The runs as an HTML page, with the command that writes it in its header."""
-    from datetime import UTC, datetime
-
     from reports.details import Limits
     from reports.page import page
     from reports.page_header import Written

@@ -29,12 +29,13 @@ from harness.cli.run import run_selection
 from harness.cli.run_options import Execution
 from harness.cli.scaling import Scaling
 from harness.cli.stored_runs import stored_runs
+from harness.config import suites
+from harness.config.resolve import part as configured
 from harness.errors import HarnessError, UserError
 from harness.storage.object_store import is_url
-from harness.storage.run_folder import read_run
+from harness.storage.run_folder import StoredRun, read_run
 
 if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
     from reports.paper.tables_and_figures import TableOrFigure
 
 
@@ -110,8 +111,6 @@ def _stored(chosen: RowOptions, execution: Execution, pages: Pages) -> int:
 
 def _selection(chosen: RowOptions, suite: str) -> Selection:
     """The rows as `harness run --suite` selects them; with a small model its profile, in every role."""
-    from harness.config import suites
-    from harness.config.resolve import part as configured
     from reports.paper.tables_and_figures import TWIN
 
     made = Selection(**{f.name: getattr(chosen, f.name) for f in fields(chosen)}, suite=suite)

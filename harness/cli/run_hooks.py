@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from harness.cli.output import say
+from harness.config.layers import Choices
 from harness.cost.flops import CONVENTIONS
 from harness.engine import model_warnings
 from harness.engine.numbers_from_rows import NumbersFromRows
@@ -29,7 +30,6 @@ from harness.tracking.wandb_run import address
 if TYPE_CHECKING:
     from harness.cli.run_options import Execution
     from harness.cli.scaling import Scaling
-    from harness.config.layers import Choices
     from harness.engine.plan import Plan
     from harness.engine.runner import RunResult
 

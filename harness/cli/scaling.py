@@ -6,14 +6,13 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from harness.cli.command import execution
-from harness.errors import HarnessError, UnknownName, UserError
+from harness.errors import ConfigError, HarnessError, UnknownName, UserError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from harness.cli.run_options import Execution
     from harness.config.layers import Choices
     from harness.engine.budget import Budget
@@ -159,7 +158,6 @@ class Scaling:
 
     def _slurm(self, out: Path, progress: Progress, options: dict[str, Any]) -> SlurmDriver:
         from harness.config.yaml_tree import assignments, scalar
-        from harness.errors import ConfigError
         from harness.scale.slurm_engine import SlurmDriver
 
         if self.workers is None:

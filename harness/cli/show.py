@@ -21,13 +21,13 @@ from harness.cli.list import KINDS, entries, find_kind
 from harness.cli.options import Json, Selection, split
 from harness.cli.output import columns
 from harness.config import presets, registry
+from harness.config.schema import SAMPLING, DatasetConfig, ModelConfig
 from harness.config.validation import typed
 from harness.config.yaml_tree import Tree, flatten
 from harness.errors import UnknownName, UserError, attempt, raise_all
 
 if TYPE_CHECKING:
     from harness.config.resolve import Resolution
-    from harness.config.schema import DatasetConfig
 
 _REPLACED = "method.params.prompts."
 _PARTS = {"methods": "method", "datasets": "dataset", "models": "model", "encoders": "encoder"}
@@ -183,7 +183,6 @@ def _print_notes(notes: dict[str, Any]) -> None:
 
 
 def _shown(resolution: Resolution, parts: dict[str, Any]) -> Shown:
-    from harness.config.schema import SAMPLING, ModelConfig
     from harness.engine.plan import awaited, make_method
     from harness.method import MethodConfig
 

@@ -15,6 +15,7 @@ from harness.cli.output import screen, write
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError, printable
 from harness.storage.named_runs import run_folder
+from harness.storage.run_folder import read_question, read_run
 
 if TYPE_CHECKING:
     from reports.trace import Search
@@ -42,7 +43,6 @@ def trace(
 
     Without QUESTION_ID, lists the questions of the run, failed ones first.
     """
-    from harness.storage.run_folder import read_question, read_run
     from reports.trace import question_list, search_json, search_of, trace_lines
 
     if graph is not None and Path(graph).suffix.lower() != ".html":

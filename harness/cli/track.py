@@ -8,6 +8,7 @@ from harness.cli.options import MlflowUri, Runs, Traces
 from harness.cli.output import say
 from harness.errors import CannotRun
 from harness.storage.named_runs import run_folders
+from harness.tracking import track as tracking
 from harness.tracking.store import own_place
 from harness.tracking.track import MOST_TRACES
 
@@ -20,8 +21,6 @@ def track(runs: Runs, uri: MlflowUri = None, traces: Traces = MOST_TRACES) -> in
     """
     folders = run_folders(runs)
     uri = uri and own_place(uri)
-    from harness.tracking import track as tracking  # the command has the same name
-
     for place in dict.fromkeys(uri or tracking.default_uri(folder.parent.parent) for folder in folders):
         if problems := tracking.problems(place):
             raise CannotRun(". ".join(problems))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json as json_
 
+from harness import scorers
 from harness.cli.options import Json, Repeat, Selection, Sweep
 from harness.cli.output import say
 from harness.cli.show import one
@@ -13,6 +14,7 @@ from harness.config.layers import Choices
 from harness.config.registry import parameters
 from harness.config.resolve import resolve, resolve_part
 from harness.config.schema import DatasetConfig
+from harness.datasets import formats
 from harness.engine.plan import Plan, make_method
 from harness.engine.rows import plan_all
 from harness.errors import ConfigError, HarnessError, UnknownName, attempt, raise_all, unknown
@@ -114,9 +116,6 @@ def _check_profile(name: str) -> None:
 
 def _check_dataset(config: DatasetConfig) -> None:
     """Its format and its scorers must be there."""
-    from harness import scorers
-    from harness.datasets import formats
-
     if ":" in config.format:
         registry.load(config.format)
     elif config.format not in formats():

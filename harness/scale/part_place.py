@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from harness import scorers
 from harness.engine.plan import Plan
 from harness.errors import UserError, WorkerLost
 from harness.storage.files import read_lines, tidy, touch
@@ -57,8 +58,6 @@ class PartPlace(RunPlace):
 
     def prepare(self) -> None:
         """Write the order questions. Raises UserError where merged records have other scores than this run."""
-        from harness import scorers
-
         before = read_json(self.folder / MANIFEST).get("scorers")
         if before and before != {name: scorers.version(name) for name in self._plan.config.dataset.scorers}:
             raise UserError(

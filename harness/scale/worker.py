@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.config.layers import Choices
-from harness.engine.numbers_from_rows import Key
-from harness.engine.plan import Plan
+from harness.engine.numbers_from_rows import Key, key, with_numbers
+from harness.engine.plan import Plan, plan_choices
 from harness.engine.progress import Progress
 from harness.errors import FirstFailure, HarnessError, RunLocked, SaveError, UserError
 from harness.scale.part_place import part_of
@@ -155,9 +155,6 @@ def raised(done: Done, worker: str) -> HarnessError:
 
 def planned(chain: Sequence[Choices], out: Path) -> Plan:
     """The plan of the last row of `chain`, with the numbers that it takes from the runs of those before it."""
-    from harness.engine.numbers_from_rows import key, with_numbers
-    from harness.engine.plan import plan_choices
-
     before: dict[Key, Plan] = {}
     plan: Plan | None = None
     for choices in chain:

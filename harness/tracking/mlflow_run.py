@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.errors import SaveError
 from harness.stats.bootstrap import with_interval
+from harness.storage.run_folder import StoredRun
 from harness.storage.untrusted import read_plain
 from harness.tracking.metrics import Point, first_columns, numbers, params, tags
 from harness.tracking.mlflow_traces import MlflowTraces, dataset
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-    from harness.storage.run_folder import StoredRun
 
 VIEW = "harness"  # the name of the saved view in its address
 _SECTION = "harness-comparison"

@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from harness.storage.run_folder import StoredRun
 from harness.storage.run_schema import JUDGES
 from harness.tracking.traces import Span, Trace, digest, scores, shortened, traces
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from mlflow.entities import Assessment, Dataset, TraceInfo
     from mlflow.entities import Span as MlflowSpan
 
-    from harness.storage.run_folder import StoredRun
 
 _COLUMNS = {"question_id": "string", "question": "string", "document_ids": "string", "gold_answers": "string"}
 

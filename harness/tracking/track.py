@@ -30,19 +30,16 @@ import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.errors import CannotRun, HarnessError, SaveError
 from harness.storage.home import read_lock
 from harness.storage.paths import masked
-from harness.storage.run_folder import RUN, read_run
+from harness.storage.run_folder import RUN, StoredRun, read_run
 from harness.storage.untrusted import read_plain
 from harness.tracking import wandb_run
+from harness.tracking.metrics import STATUS, run_state, running_points
 from harness.tracking.store import sqlite_path, sqlite_uri, unreachable
-
-if TYPE_CHECKING:
-    from harness.storage.run_folder import StoredRun
-
 
 TRAINING, LOG = "mlflow.json", "log.jsonl"  # a folder with the first is a training's
 _STEPS = ("step", "task_step")  # where a point of it stands, no number to draw
@@ -167,7 +164,6 @@ def track(
             _to_wandb(run, uri, suite)
         return 0
     with attempt([folder], uri):
-        from harness.tracking.metrics import STATUS, run_state, running_points
         from harness.tracking.mlflow_run import MlflowRun
 
         logged = MlflowRun(run, uri, suite)

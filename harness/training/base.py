@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save_file
 from torch import Tensor
 
 from harness.config.schema import ModelConfig
@@ -183,8 +184,6 @@ class Base:
 
     def save(self, name: str, folder: Path) -> None:
         """Write the adapter as peft does, in bfloat16; no path of this machine is in it."""
-        from safetensors.torch import save_file
-
         folder.mkdir(parents=True, exist_ok=True)
         lora = self._peft.peft_config[name]
         before = lora.base_model_name_or_path, lora.target_modules, lora.inference_mode

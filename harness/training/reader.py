@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from harness.config import presets
 from harness.config.schema import ModelConfig
 from harness.errors import UserError
 from harness.llm.adapters import WEIGHTS, prompt_digests
@@ -149,8 +150,6 @@ class ReaderTraining:
 
 def _licences(datasets: Iterable[str]) -> dict[str, str]:
     """Data set -> licence, from its preset; the synthetic world has this project's."""
-    from harness.config import presets
-
     licences = {name: str(presets.read("datasets", name)[-1][1].get("licence", "")) for name in datasets}
     return {**licences, "the made-up world": "as this project"}
 

@@ -11,17 +11,14 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harness.cli.output import say
+from harness.config.schema import ModelConfig
 from harness.errors import CannotRun, UserError
 from harness.llm import adapters
 from pocket.card import NAME, check_weights
 from pocket.cli.model_card import Model, model_card, model_folder
 from pocket.eval.card import stale
-
-if TYPE_CHECKING:
-    from harness.config.schema import ModelConfig
 
 FAILED = 4
 

@@ -10,6 +10,8 @@ from typing import Annotated
 from harness.cli.command import output, setting
 from harness.cli.options import Json, Skills
 from harness.cli.output import columns, say
+from harness.config.schema import ModelConfig
+from harness.storage.files import save_error
 from pocket.card import NAME, Card
 from pocket.cli.model_card import Model, chosen_skills, model_card, model_folder
 from pocket.eval.card import tables, with_results, write
@@ -24,7 +26,6 @@ def eval_(
     json: Json = False,
 ) -> int:
     """Test a model on fresh texts and write its model card."""
-    from harness.config.schema import ModelConfig
     from harness.llm.load import load_model
     from pocket.eval.exam import examine
 
@@ -47,8 +48,6 @@ def eval_(
 
 def _write(card: Card, out: Path | None) -> Path | None:
     """Write the card, by default beside the weights if possible. Raises SaveError for an unwritable `out`."""
-    from harness.storage.files import save_error
-
     to = out or card.folder
     try:
         return write(card, to)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from harness.cli.options import split
 from harness.errors import CannotRun, UnknownName
+from harness.method.hooks import Skill
 from pocket import card as cards
-
-if TYPE_CHECKING:
-    from harness.method.hooks import Skill
 
 Model = Annotated[
     str | None, typer.Argument(metavar="FOLDER", help="A model folder.", show_default="the embedded model")

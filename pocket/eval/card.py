@@ -20,16 +20,18 @@ from typing import TYPE_CHECKING, Any
 
 from harness.config.schema import canonical
 from harness.errors import CannotRun
+from harness.llm.adapters import prompt_digests
+from harness.method.hooks import Scene, Skill
 from harness.stats.bootstrap import with_interval
+from harness.stats.rng import Dice
 from harness.storage.home import write_json
 from harness.training.cards import processor
+from harness.training.teacher import Teacher
 from pocket.card import CHANGED, NAME, UNTRAINED, Card, file_sha256, new, read
 from pocket.eval.metrics import AREA, EXACT, INVENTED
 
 if TYPE_CHECKING:
-    from harness.method.hooks import Scene, Skill
     from harness.training.loop import Progress
-    from harness.training.teacher import Teacher
     from pocket.eval.exam import Row
 
 
@@ -74,14 +76,12 @@ def _fingerprint(skill: Skill, folder: Path, tokenizer: str) -> str:
 @lru_cache(maxsize=4)
 def _teacher(folder: Path, tokenizer: str) -> Teacher:  # noqa: ARG001 - the hash tells a folder from a later one
     from harness.llm.fast_tokenizer import FastTokenizer
-    from harness.training.teacher import Teacher
 
     return Teacher(FastTokenizer(folder), NAME)
 
 
 def _scenes(skill: Skill) -> list[Scene]:
     """Three scenes of the skill's kind, of each kind of text in turn; where it can, one in which the model replies."""
-    from harness.stats.rng import Dice
     from pocket.eval.exam import general
     from pocket.tasks.catalog import stage
 
@@ -116,7 +116,6 @@ def trained_prompts(card: Card) -> list[str]:
 
     Methods are the first of each implementation, with their defaults and with the values of profile pocket.
     """
-    from harness.llm.adapters import prompt_digests
     from harness.training.skills import methods
     from pocket.tasks.catalog import profile_methods
 

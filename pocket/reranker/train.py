@@ -30,9 +30,11 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from tokenizers import Tokenizer
+from torch import Tensor
 
 from harness.errors import CannotRun
 from harness.storage.home import write_json
@@ -40,10 +42,6 @@ from harness.storage.untrusted import read_object
 from harness.training.loop import Loop, load_checkpoint
 from pocket.reranker.data import Listed, lists_of_step
 from pocket.train import llama
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
 
 LAYERS, STEPS = 5, 700
 _RATE, _WARM, _LEAST = 4e-4, 50, 0.02
@@ -164,7 +162,6 @@ def cut(folder: Path, layers: int, seed: int = 0) -> Any:
 
 def pair_tokenizer(folder: Path, to: Path) -> Any:
     """Write the folder's tokenizer with a form for pairs to `to`, and load it. Raises OSError."""
-    from tokenizers import Tokenizer
     from transformers import AutoTokenizer
 
     spec = read_object(folder / "tokenizer.json")

@@ -18,6 +18,8 @@ import pandas as pd
 from harness.config.schema import ModelConfig
 from harness.config.validation import part_of_run
 from harness.errors import CannotRun, UserError
+from harness.llm.model_info import local_folder
+from harness.llm.tokenizer_files import place
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.figures.figure import Figure
@@ -112,9 +114,7 @@ def token_counter(run: StoredRun) -> Callable[[str], int]:
 
 def _token_counter_of(config: ModelConfig) -> Callable[[str], int]:
     """The tokenizer that a run with this model has; the embedded model's without transformers."""
-    from harness.llm.model_info import local_folder
     from harness.llm.text import Text
-    from harness.llm.tokenizer_files import place
 
     with offline():
         folder = place(config, local_folder(config)[0])
