@@ -1,7 +1,5 @@
 """Presets that are one implementation: what holds for one of them on every data set is shown for the others on one."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from harness.config import presets

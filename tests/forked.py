@@ -1,7 +1,5 @@
 """Processes of their own for tests that kill them, forked from one that has imported torch and transformers: 4 s less each."""
 
-from __future__ import annotations
-
 import importlib
 import multiprocessing
 import os

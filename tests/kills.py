@@ -1,7 +1,5 @@
 """A training that is killed while it writes a checkpoint: its tensors are on disk already, its state is not."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

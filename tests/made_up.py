@@ -1,7 +1,5 @@
 """Rows of the synthetic world as a user's file of MuSiQue rows would have them."""
 
-from __future__ import annotations
-
 import functools
 import json
 from pathlib import Path

@@ -1,14 +1,12 @@
 """The Python front door: what `import harness` offers, on the same terms as the command line."""
 
-from __future__ import annotations
-
 import inspect
 import shutil
 import statistics
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import cast, get_type_hints
+from typing import get_type_hints
 
 import pytest
 
@@ -19,7 +17,6 @@ from harness.cli.run_options import Execution
 from harness.cli.scaling import Scaling
 from harness.errors import HarnessError, LimitReached, UserError
 from harness.method import Indexes, Tools
-from harness.storage.code_version import own_code
 from harness.types import Answer, Document, Question
 from tests.cli.conftest import Cli
 from tests.cli.fakes import Echo
@@ -124,14 +121,8 @@ def length(prediction: str, references: Sequence[str]) -> float:
 
 def test_a_class_rows_and_a_function_are_taken_as_they_are() -> None:
     rows = musique_rows(3)
-    whole = harness.run(
-        Whole,
-        "musique",
-        data=rows,
-        mlflow="off",
-        progress=False,
-        set={"dataset.scorers": ["musique.answer_f1", length]},
-    )
+    scorers = {"dataset.scorers": ["musique.answer_f1", length]}
+    whole = harness.run(Whole, "musique", data=rows, mlflow="off", progress=False, set=scorers)
     assert isinstance(whole, harness.Run)
     assert whole.config["method"]["implementation"] == "tests.test_api:Whole"
     assert list(whole.records["prediction"]) == [row["question"] for row in rows]
@@ -139,19 +130,6 @@ def test_a_class_rows_and_a_function_are_taken_as_they_are() -> None:
     again = harness.run(Whole, "musique", data=rows[:2], mlflow="off", progress=False)
     assert again.summary["n_total"] == 2
     assert again.folder != whole.folder
-
-
-def test_a_class_that_was_typed_in_has_a_hash_of_its_code() -> None:
-    def typed(reply: str) -> type:
-        place: dict[str, object] = {"__name__": "typed_in"}
-        exec(  # as a notebook's cell is
-            f"from harness.method import Method\nclass Mine(Method):\n    def answer(self, *_):\n        return {reply!r}",
-            place,
-        )
-        return cast("type", place["Mine"])
-
-    hashes = [own_code(typed(reply))["typed_in"] for reply in ("a", "a", "b")]
-    assert hashes[0] == hashes[1] != hashes[2]
 
 
 def test_the_search_of_a_question_is_told() -> None:
@@ -163,15 +141,8 @@ def test_the_search_of_a_question_is_told() -> None:
 
 
 def test_the_front_is_drawn(tmp_path: Path) -> None:
-    runs = harness.run(
-        ["bm25", "closed-book"],
-        DATA,
-        limit=2,
-        model="random",
-        mlflow="off",
-        progress=False,
-        set={"dataset.tokens": 300},
-    )
+    two, short = ["bm25", "closed-book"], {"dataset.tokens": 300}
+    runs = harness.run(two, DATA, limit=2, model="random", mlflow="off", progress=False, set=short)
     assert runs.plot().startswith(b"<?xml")
     assert runs.plot(tmp_path / "front.pdf") == (tmp_path / "front.pdf").read_bytes()
     assert (tmp_path / "front.pdf").read_bytes().startswith(b"%PDF")

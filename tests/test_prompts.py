@@ -1,7 +1,5 @@
 """Every prompt of every method can be replaced, and what replaces it is what the model reads."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import shutil
@@ -192,22 +190,19 @@ def test_a_system_turn_on_real_tokens() -> None:
     session = model.session(Meter())
     pieces = Prompt("p", "a {x}", "Be brief.").fill(x=["b"])
     feed(session, pieces)
-    template = model.text.tokenizer.apply_chat_template(
-        [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "a b"}], tokenize=False
-    )
+    turns = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "a b"}]
+    template = model.text.tokenizer.apply_chat_template(turns, tokenize=False)
     assert model.text.tokenizer.decode(session.ids) == template.removesuffix("<|end|>\n")
-    assert session.length() + len(model.mid) == model.turn_tokens() + model.system_turn_tokens(
-        "Be brief."
-    ) + model.count("a ") + model.count("b")
+    words = model.count("a ") + model.count("b")
+    assert session.length() + len(model.mid) == model.turn_tokens() + model.system_turn_tokens("Be brief.") + words
     with pytest.raises(ValueError, match="before everything else"):
         session.system("again")
 
 
 def test_a_template_without_a_system_role_is_refused_by_the_plan_and_by_the_model(tmp_path: Path) -> None:
     template = tmp_path / "t.jinja"
-    template.write_text(
-        TEMPLATE.replace("<|{{", "{% if m.role == 'system' %}{{ raise_exception('no system role') }}{% endif %}<|{{", 1)
-    )
+    refusal = "{% if m.role == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
+    template.write_text(TEMPLATE.replace("<|{{", refusal + "<|{{", 1))
     sets = ["method.prompts.answer.system=Be brief.", f"model.template={template}"]
     with pytest.raises(UserError, match="the chat template of 'random-llama' has no system role, but a prompt"):
         plan("bm25", *sets, model="random")
@@ -264,15 +259,7 @@ def test_adapters_whose_prompts_nobody_knows_are_a_warning(tmp_path: Path) -> No
 # --- prompts that papers print ----------------------------------------------------------------------------------------
 
 # What a preset adds to the printed words: places for what this project shows too, and the form of a reply.
-ADDED = (
-    "Question:",
-    "Answer: …",
-    "Write each entity on",
-    "Write one line for",
-    "Ask up to",
-    "Document",
-    "Action: -2/-1",
-)
+ADDED = ("Question:", "Answer: …", "Write each entity on", "Write one line for", "Ask up to", "Document", "Action: -2")
 
 
 @needs_real
@@ -283,12 +270,8 @@ def test_a_transcription_has_the_words_that_the_paper_prints(preset: str, paper:
     (_, values) = presets.read("methods", preset)[-1]
     texts = list(values["params"]["prompts"].values())
     if paper == "002":
-        texts += [
-            own.asked
-            for own in read(
-                Settings, "longrefiner", "paper", ("analysis", "structuring", "selection"), {}
-            ).tasks.values()
-        ]
+        tasks = read(Settings, "longrefiner", "paper", ("analysis", "structuring", "selection"), {}).tasks
+        texts += [task.asked for task in tasks.values()]
     lines = [line for text in texts for line in text.splitlines()]
     pieces = [
         " ".join(piece.split()) for line in lines if not line.startswith(ADDED) for piece in re.split(r"\{\w+\}", line)

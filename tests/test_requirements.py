@@ -1,7 +1,5 @@
 """What `make venv` installs is pinned by hash, and nothing older than the first safe version is allowed."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

@@ -3,8 +3,6 @@
 The list is read from the program: a preset that is added is run, and one that cannot answer fails here.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

@@ -1,7 +1,5 @@
 """A built wheel, installed outside the checkout: configurations and templates come with it."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import os

@@ -1,7 +1,5 @@
 """A reply is scored behind the prefix that the data set asks for, kept whole, and counted where it has none."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

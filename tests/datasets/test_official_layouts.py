@@ -4,8 +4,6 @@ A release is a folder, an archive or a repository on a hub with the file names t
 is meant holds real rows (HARNESS_TEST_DATA) or made-up ones of the same form (tests/datasets/releases.py).
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,26 +1,16 @@
 """Tiny encoders, saved as folders."""
 
-from __future__ import annotations
-
 import json
 
 import torch
-from transformers import (
-    BertConfig,
-    BertModel,
-    MPNetConfig,
-    MPNetModel,
-    PreTrainedTokenizerFast,
-    XLMRobertaConfig,
-    XLMRobertaModel,
-)
+import transformers as hf
 
 WORDS = ["the", "old", "bridge", "lies", "north", "of", "river", "town", "mira", "query", "passage", ":"]
 SIZES = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
 ARCHITECTURES = {
-    "bert": (BertConfig, BertModel, ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]),
-    "xlm-roberta": (XLMRobertaConfig, XLMRobertaModel, ["<s>", "<pad>", "</s>", "<unk>"]),
-    "mpnet": (MPNetConfig, MPNetModel, ["<s>", "<pad>", "</s>", "<unk>"]),
+    "bert": (hf.BertConfig, hf.BertModel, ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]),
+    "xlm-roberta": (hf.XLMRobertaConfig, hf.XLMRobertaModel, ["<s>", "<pad>", "</s>", "<unk>"]),
+    "mpnet": (hf.MPNetConfig, hf.MPNetModel, ["<s>", "<pad>", "</s>", "<unk>"]),
 }
 
 
@@ -37,7 +27,7 @@ def tokenizer(special):
         pair=f"{begin} $A {end} $B {end}",
         special_tokens=[(begin, vocab[begin]), (end, vocab[end])],
     )
-    return PreTrainedTokenizerFast(
+    return hf.PreTrainedTokenizerFast(
         tokenizer_object=made, model_max_length=24, model_input_names=["input_ids", "attention_mask"],
         pad_token=pad, unk_token=unk, cls_token=begin, sep_token=end,
     )  # fmt: skip

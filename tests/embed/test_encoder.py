@@ -1,7 +1,5 @@
 """The encoder's door: pooling against a computation by hand, costs from real lengths, and weights that are not theirs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import yaml

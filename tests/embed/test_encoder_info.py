@@ -1,24 +1,27 @@
-"""Every architecture of the encoder presets on tiny random folders, against pooling computed by hand.
+"""Encoders and rerankers on tiny random folders, against pooling computed by hand; broken folders are a sentence.
 
 No published weights are here, so what is tested is the code path: tokenizer, network, pooling, norm, prefix, tower.
 """
 
-from __future__ import annotations
-
 import json
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from transformers import (
-    XLMRobertaForSequenceClassification,
-)
+from safetensors.torch import load_file, save_file
+from transformers import BertForSequenceClassification, XLMRobertaForSequenceClassification, XLMRobertaModel
 
+from harness.config.layers import Choices
 from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
 from harness.embed.encoder_info import disagreement, encoder_facts, pooling_of
 from harness.embed.load import load_encoder, load_reranker
-from harness.errors import CannotRun
+from harness.engine.plan import plan_choices
+from harness.engine.progress import Silent
+from harness.engine.runner import run
+from harness.errors import CannotRun, HarnessError
+from harness.storage.run_folder import read_run
 from tests.embed.saved_models import ARCHITECTURES, packed, saved, tokenizer
 
 # Of several lengths, so that a batch is padded.
@@ -81,15 +84,8 @@ def test_two_towers(tmp_path):
 def test_the_question_tower_is_part_of_the_identity(tmp_path):
     passages, queries = saved(tmp_path / "p", seed=0), saved(tmp_path / "q", seed=1)
     one = EncoderConfig(name="x", source=passages)
-    told = [
-        encoder_facts(c).identity
-        for c in (
-            one,
-            one.model_copy(update={"query_source": queries}),
-            one.model_copy(update={"pooling": "cls"}),
-            one.model_copy(update={"pooling": "mean"}),
-        )
-    ]
+    changes = ({}, {"query_source": queries}, {"pooling": "cls"}, {"pooling": "mean"})
+    told = [encoder_facts(one.model_copy(update=change)).identity for change in changes]
     assert told[0] == told[3]  # the mean is what a folder without a word about it gets
     assert len({json.dumps(t) for t in told}) == 3
     missing = one.model_copy(update={"query_source": str(tmp_path / "nowhere")})
@@ -140,16 +136,87 @@ def test_a_folder_that_normalises_cannot_be_compared_by_dot_product(tmp_path):
     assert disagreement(folder, config.model_copy(update={"similarity": "cosine"})) is None
 
 
-def test_a_reranker_of_xlm_roberta(tmp_path):
-    """As bge-reranker and bce-reranker: one logit a pair, whatever the batch it is in."""
-    folder = saved(tmp_path / "m", "xlm-roberta", cls=XLMRobertaForSequenceClassification, num_labels=1)
+@pytest.mark.parametrize(
+    ("architecture", "cls"),
+    [("xlm-roberta", XLMRobertaForSequenceClassification), ("bert", BertForSequenceClassification)],
+)
+def test_a_reranker_scores_a_pair_as_its_network_does(architecture, cls, tmp_path):
+    """One logit a pair, whatever the batch it is in; bge-reranker and bce-reranker are of XLM-RoBERTa."""
+    folder = saved(tmp_path / "m", architecture, cls=cls, num_labels=1)
     config = EncoderConfig(name="tiny", source=folder, max_length=12, batch_size=2)
     reranker = load_reranker(config, Meter(), "reranker")
     found = reranker.score("mira", TEXTS)
-    net = XLMRobertaForSequenceClassification.from_pretrained(folder).eval()
-    words = tokenizer(ARCHITECTURES["xlm-roberta"][2])
+    net = cls.from_pretrained(folder).eval()
+    words = tokenizer(ARCHITECTURES[architecture][2])
     with torch.no_grad():
         alone = [float(net(**words("mira", t, return_tensors="pt")).logits) for t in TEXTS[1:]]
         cut = words("mira", TEXTS[0], truncation=True, max_length=12, return_tensors="pt")
         alone.insert(0, float(net(**cut).logits))
     assert found == pytest.approx(alone, abs=1e-5)
+
+
+# --- folders that are broken, through the rows that use them ----------------------------------------------------------
+
+
+ROWS = {"dataset.questions": 2, "dataset.tokens": 300}
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
+
+
+def choices(method: str, **sets: Any) -> Choices:
+    return Choices(method=method, dataset="pocket/musique", sets={**ROWS, **sets}, limit=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("1_Pooling/config.json", "{", "cannot be read (Expecting property name"),
+        ("1_Pooling/config.json", "[]", "it holds a list where a dict belongs"),
+        ("modules.json", "no json", "cannot be read (Expecting value"),
+        ("modules.json", '{"type": "x"}', "it holds a dict where a list belongs"),
+        ("modules.json", '["x"]', "it does not list modules"),
+    ],
+)
+def test_a_broken_pooling_file_is_a_sentence_of_the_plan(name, content, why, tmp_path):
+    folder = packed(tmp_path, "cls")
+    (folder / name).write_text(content)
+    with pytest.raises(HarnessError) as caught:
+        plan_choices(choices("sbert", encoder=str(folder)))
+    assert f"the encoder's file {folder / name}" in str(caught.value)
+    assert why in str(caught.value)
+    assert "download the folder again" in str(caught.value)
+
+
+def test_a_way_of_pooling_that_nobody_knows_is_a_sentence(tmp_path):
+    folder = packed(tmp_path, "cls")
+    (told,) = folder.glob("*Pooling/config.json")
+    told.write_text(json.dumps({**json.loads(told.read_text()), "pooling_mode": "majority"}))
+    config = EncoderConfig(name="mine", source=str(folder), pooling="mean")
+    assert "its folder's own pooling is majority" in encoder_facts(config).problems[0]
+
+
+@pytest.mark.parametrize(("method", "role"), [("sbert", "encoder"), ("bge-reranker", "reranker")])
+def test_weights_that_are_nan_fail_the_question_and_are_told(method, role, tmp_path):
+    classes = {"cls": XLMRobertaForSequenceClassification, "num_labels": 1} if role == "reranker" else {}
+    folder = saved(tmp_path / "m", "xlm-roberta", **classes)
+    path = tmp_path / "m" / "model.safetensors"
+    weights = load_file(str(path))
+    name = next(n for n in weights if n.endswith("layer.1.output.dense.weight"))
+    save_file({**weights, name: torch.full_like(weights[name], float("nan"))}, str(path), metadata={"format": "pt"})
+    plan = plan_choices(choices(method, **{role: folder}))
+    result = run(plan, tmp_path / "out", command=["harness"], progress=Silent())
+    stored = read_run(result.folder)
+    (record,) = stored.records
+    assert (record["prediction"], record["error"]["type"]) == ("", "ModelOutputError")
+    assert "gave NaN or infinite" in record["error"]["message"]
+    assert (result.summary["n_failed"], result.summary["n_scored"]) == (1, 0)
+
+
+def test_an_encoder_is_no_reranker(tmp_path):
+    folder = saved(tmp_path / "m", "xlm-roberta", cls=XLMRobertaModel, num_labels=1)
+    config = EncoderConfig(name="mine", source=folder, max_length=12)
+    with pytest.raises(CannotRun, match=r"'mine' is no reranker: its weights have no 'classifier\.dense\.weight'"):
+        load_reranker(config, Meter(), "reranker")

@@ -1,7 +1,5 @@
 """The formula for encoders and rerankers, and for a prefill, against operator counters of two libraries."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -14,7 +12,7 @@ from harness.cost.meter import Meter
 from harness.embed.load import load_encoder, load_reranker
 from harness.errors import CannotRun, ModelOutputError
 from tests.cost.operator_count import counted
-from tests.embed.saved_models import ARCHITECTURES, saved, tokenizer
+from tests.embed.saved_models import saved
 from tests.llm.conftest import tiny, tiny_folder  # noqa: F401
 
 PASSAGES = ["the old bridge lies north", "mira tal founded the school", "river"]
@@ -42,19 +40,12 @@ def test_encoder_equals_the_operator_counter(encoder_config):
     assert meter.flops("executed") == pytest.approx(total, rel=1e-3)
 
 
-def test_reranker_equals_the_operator_counter_and_its_own_model(reranker_config):
+def test_reranker_equals_the_operator_counter(reranker_config):
     meter = Meter()
     reranker = load_reranker(reranker_config, meter, "reranker")
-    found = []
-    total = counted(lambda: found.append(reranker.score("where is the bridge", PASSAGES)))
+    total = counted(lambda: reranker.score("where is the bridge", PASSAGES))
     assert total > 0
     assert meter.flops("executed") == pytest.approx(total, rel=1e-3)
-    net = reranker._net.model
-    for passage, score in zip(PASSAGES, found[0], strict=True):
-        row = tokenizer(ARCHITECTURES["bert"][2])("where is the bridge", passage, return_tensors="pt")
-        with torch.no_grad():
-            assert float(net(**row).logits) == pytest.approx(float(score), abs=1e-5)
-    assert len({float(s) for s in found[0]}) == len(PASSAGES)
 
 
 def test_reranker_edges(reranker_config, encoder_config, monkeypatch, tmp_path):
@@ -84,13 +75,13 @@ def test_prefill_equals_fvcore_with_a_handler_for_its_missing_attention(tiny):  
         (batch, heads, rows, size), key = (i.type().sizes() for i in inputs[:2])
         return 2 * batch * heads * rows * key[2] * size
 
+    def total(**handlers):
+        count = fvcore.FlopCountAnalysis(Forward(), torch.randint(0, 50, (1, 60)))
+        count.unsupported_ops_warnings(False).uncalled_modules_warnings(False)
+        return count.set_op_handle(**handlers).total()
+
     try:
-        count = fvcore.FlopCountAnalysis(Forward(), torch.randint(0, 50, (1, 60)))
-        count.unsupported_ops_warnings(False).uncalled_modules_warnings(False)
-        without = count.total()
-        count = fvcore.FlopCountAnalysis(Forward(), torch.randint(0, 50, (1, 60)))
-        count.unsupported_ops_warnings(False).uncalled_modules_warnings(False)
-        macs = count.set_op_handle("aten::scaled_dot_product_attention", attention).total()
+        without, macs = total(), total(**{"aten::scaled_dot_product_attention": attention})
     finally:
         tiny.net.set_attn_implementation("harness")
     event = Event("reader", "m", "answer", "prefill", 60, 0, 60, 60 * 60)

@@ -1,7 +1,5 @@
 """A preset's own encoder, what stands in for it, and what a row whose weights are missing says."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 

@@ -1,7 +1,5 @@
 """A plan without a model, a network or a clock: two small methods, a counting model, and made-up questions."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, replace
 

@@ -10,6 +10,7 @@ from harness.engine.plan import plan_choices
 from harness.engine.progress import Silent
 from harness.engine.runner import run
 from harness.errors import HarnessError
+from harness.models import Session
 from harness.storage.run_folder import read_run
 from harness.types import Gold, Support
 from tests.families import cells
@@ -21,6 +22,13 @@ MADE_UP = [name for name in presets.names("datasets") if name.startswith("pocket
 def poisoned(gold, document_id, support):
     marks = (Support(document_id, 0, 40),) if support else gold.supporting
     return Gold(("POISON",), marks, dict.fromkeys(gold.extra, "POISON"))
+
+
+@pytest.fixture(autouse=True)
+def _short_replies(monkeypatch):
+    """The random model never ends: noise of a few tokens says as much as noise of hundreds."""
+    write = Session.write
+    monkeypatch.setattr(Session, "write", lambda s, most, *more, **how: write(s, min(most, 12), *more, **how))
 
 
 def predictions(plan, out, monkeypatch):

@@ -1,8 +1,5 @@
 """Bundles: the same bytes, and what `verify` finds in one that was changed, or was made to do harm."""
 
-from __future__ import annotations
-
-import io
 import json
 import os
 import stat
@@ -16,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from harness.cli.main import main
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.errors import DataError, UserError
@@ -40,23 +36,12 @@ def rows(tmp_path: Path) -> Path:
 
 def make(out: Path, rows: Path, name: str = "plain", **changes: Any) -> StoredRun:
     """A run of a method that answers with the first word of a document, on rows in MuSiQue's format."""
-    config = DatasetConfig(
-        name="musique",
-        format="musique",
-        data=str(rows),
-        instruction="Answer.",
-        max_answer_tokens=8,
-        scorers=(SCORER, "evidence_recall"),
-        **changes,
-    )
+    fields = {"name": "musique", "format": "musique", "data": str(rows), "instruction": "Answer.", **changes}
+    config = DatasetConfig(max_answer_tokens=8, scorers=(SCORER, "evidence_recall"), **fields)
     plan = make_plan(load(config), Plain(Plain.Config()))
     choice = plan.config.method.model_copy(update={"name": name})
-    plan = replace(
-        plan,
-        config=plan.config.model_copy(update={"dataset": config, "method": choice}),
-        folder=f"musique/{name}--fake--01234567",
-    )
-    return read_run(go(plan, out).folder)
+    settings = plan.config.model_copy(update={"dataset": config, "method": choice})
+    return read_run(go(replace(plan, config=settings, folder=f"musique/{name}--fake--01234567"), out).folder)
 
 
 @pytest.fixture
@@ -103,13 +88,10 @@ def found(report: Report) -> dict[str, list[str | None]]:
 def test_the_same_runs_are_the_same_bytes_and_verify(tmp_path: Path, rows: Path, bundle: Path) -> None:
     runs = [read_run(path.parent) for path in sorted((tmp_path / "out").rglob("run.yaml"))]
     (tmp_path / "again").mkdir()
-    first = export(runs, tmp_path / "again" / "c.zip")
-    assert export(runs[::-1], tmp_path / "again" / "d.zip") == first
-    assert (
-        (tmp_path / "again" / "d.zip").read_bytes()
-        == (tmp_path / "again" / "c.zip").read_bytes()
-        == bundle.read_bytes()
-    )
+    again = [tmp_path / "again" / name for name in ("c.zip", "d.zip")]
+    first = export(runs, again[0])
+    assert export(runs[::-1], again[1]) == first
+    assert [path.read_bytes() for path in again] == [bundle.read_bytes()] * 2
     report = verify(bundle)
     assert report.sha256 == first
     assert (report.differences, report.notes) == ([], [])
@@ -145,10 +127,8 @@ def test_one_edited_score_is_other_scoring(bundle: Path, careful: bool) -> None:
 
     edit(bundle, RECORDS, change, careful)
     report = verify(bundle)
-    question = json.loads(contents(bundle)["runs/musique/other--fake--01234567/records.jsonl"].splitlines()[2])[
-        "question_id"
-    ]
-    assert found(report)["other scoring"] == [question]
+    row = json.loads(contents(bundle)["runs/musique/other--fake--01234567/records.jsonl"].splitlines()[2])
+    assert found(report)["other scoring"] == [row["question_id"]]
     assert "other answers" not in found(report)
     (one,) = [d for d in report.differences if d.kind == "other scoring"]
     assert one.sentence == f"{SCORER} is 0.875 in the bundle, and 0 computed again"
@@ -261,12 +241,9 @@ def test_texts_that_may_not_be_copied_are_hashes(tmp_path: Path, rows: Path, how
     gold = musique_rows(4)[0]["answer"]
     for name, data in files.items():
         assert name.endswith(RECORDS) or gold.encode() not in data
-    rows_held = [json.loads(line) for line in files[next(n for n in files if n.endswith(RECORDS))].splitlines()]
-    assert all(
-        row["gold"] is None and row["question"] is None and not any(p["text"] for p in row["shown"])
-        for row in rows_held
-    )
-    assert all(("texts_sha256" in row) == (how == "option") for row in rows_held)
+    for row in map(json.loads, files[next(n for n in files if n.endswith(RECORDS))].splitlines()):
+        assert (row["gold"], row["question"], any(p["text"] for p in row["shown"])) == (None, None, False)
+        assert ("texts_sha256" in row) == (how == "option")
     report = verify(tmp_path / "b.zip")
     assert (report.scores, report.differences) == (0, [])
     assert "4 answers have no gold answers in the bundle" in report.notes[0]
@@ -321,6 +298,9 @@ def entry(name: str, mode: int = stat.S_IFREG | 0o644) -> zipfile.ZipInfo:
     return made
 
 
+ELSEWHERE = (
+    b'{"format": 2, "runs": {"../x": {"answers": {}, "questions": {}, "scorers": {}}}, "table": [], "files": {}}'
+)
 HOSTILE: dict[str, tuple[list[tuple[zipfile.ZipInfo, bytes]], str]] = {
     "out of the folder": ([(entry("../evil"), b"x")], "leads to another place"),
     "absolute": ([(entry("/etc/evil"), b"x")], "leads to another place"),
@@ -333,15 +313,7 @@ HOSTILE: dict[str, tuple[list[tuple[zipfile.ZipInfo, bytes]], str]] = {
     "deep": ([(entry(INDEX), b"[" * 3000 + b"]" * 3000)], "bundle.json is"),
     "another shape": ([(entry(INDEX), b'{"format": 2, "runs": [], "table": [], "files": {}}')], "not of this program"),
     "a later format": ([(entry(INDEX), b'{"format": 9, "runs": {}, "table": [], "files": {}}')], "export it again"),
-    "a run elsewhere": (
-        [
-            (
-                entry(INDEX),
-                b'{"format": 2, "runs": {"../x": {"answers": {}, "questions": {}, "scorers": {}}}, "table": [], "files": {}}',
-            )
-        ],
-        "is not in it",
-    ),
+    "a run elsewhere": ([(entry(INDEX), ELSEWHERE)], "is not in it"),
 }
 
 
@@ -349,13 +321,9 @@ HOSTILE: dict[str, tuple[list[tuple[zipfile.ZipInfo, bytes]], str]] = {
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_hostile_bundles_are_refused(tmp_path: Path, kind: str) -> None:
     entries, sentence = HOSTILE[kind]
-    held = io.BytesIO()
-    with zipfile.ZipFile(held, "w") as made:
+    with zipfile.ZipFile(tmp_path / "evil.zip", "w") as made:
         for info, data in entries:
-            name, info.filename = info.filename, info.filename
             made.writestr(info, data)
-            assert name
-    (tmp_path / "evil.zip").write_bytes(held.getvalue())
     with pytest.raises(DataError, match=sentence):
         verify(tmp_path / "evil.zip")
     assert not (tmp_path.parent / "evil").exists()
@@ -363,45 +331,39 @@ def test_hostile_bundles_are_refused(tmp_path: Path, kind: str) -> None:
 
 def test_a_head_that_lies_about_its_size(tmp_path: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.exchange.bundle.LARGEST", 1000)
-    with pytest.raises(DataError, match="more than 1,000"):
-        verify(bundle)
     (tmp_path / "text.zip").write_text("no zip")
-    with pytest.raises(DataError, match="no zip file that can be read"):
-        verify(tmp_path / "text.zip")
-    with pytest.raises(DataError, match="there is no such file"):
-        verify(tmp_path / "nothing.zip")
     os.mkfifo(tmp_path / "pipe.zip")
-    with pytest.raises(DataError, match="it is no regular file"):
-        verify(tmp_path / "pipe.zip")
+    for name, problem in {
+        "b": "more than 1,000",
+        "text": "no zip file that can be read",
+        "nothing": "there is no such file",
+        "pipe": "it is no regular file",
+    }.items():
+        with pytest.raises(DataError, match=problem):
+            verify(tmp_path / f"{name}.zip")
 
 
-def test_the_commands(tmp_path: Path, rows: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def call(*words: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(list(words))
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
+def test_the_commands(tmp_path: Path, rows: Path, command: Callable[..., tuple[int, str, str]]) -> None:
     make(tmp_path / "out", rows)
     place = str(tmp_path / "b.zip")
-    code, out, err = call("export", str(tmp_path / "out"), place)
+    code, out, err = command("export", str(tmp_path / "out"), place)
     assert (code, err) == (0, "")
     sha256 = out.split()[-1]
-    code, out, err = call("verify", place)
+    code, out, err = command("verify", place)
     assert (code, err) == (0, "")
     assert out.splitlines()[0] == f"{place}: contents sha256 {sha256}"
     assert out.splitlines()[-1] == "verified"
     edit(tmp_path / "b.zip", RECORDS, lambda lines: lines[0]["scores"].update({SCORER: 1.0}))
-    code, out, _ = call("verify", place)
+    code, out, _ = command("verify", place)
     assert code == 4
     assert "other scoring: runs/musique/plain--fake--01234567, question '" in out
     assert out.splitlines()[-1].startswith("NOT verified: ")
-    assert json.loads(call("verify", place, "--json")[1])["differences"]
-    assert call("verify", place, "--against", str(tmp_path / "out"))[0] == 4
+    assert json.loads(command("verify", place, "--json")[1])["differences"]
+    assert command("verify", place, "--against", str(tmp_path / "out"))[0] == 4
     own = make(tmp_path / "own", rows)
     own.records[0]["prediction"] = "another"
     export([own], tmp_path / "own.zip")
-    code, out, _ = call("verify", str(tmp_path / "own.zip"), place)
+    code, out, _ = command("verify", str(tmp_path / "own.zip"), place)
     assert (code, "other answers" in out) == (4, True)
     for words, sentence in (
         (("export", str(tmp_path / "out")), "last the file to write"),
@@ -409,7 +371,7 @@ def test_the_commands(tmp_path: Path, rows: Path, capsys: pytest.CaptureFixture[
         (("export", str(tmp_path / "out"), place, "--keep-texts", "maybe"), "should be yes or no"),
         (("verify", str(tmp_path / "none.zip")), "there is no such file"),
     ):
-        code, _, err = call(*words)
+        code, _, err = command(*words)
         assert (code, sentence in err) == (2, True), err
 
 

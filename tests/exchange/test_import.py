@@ -1,7 +1,5 @@
 """Files of other tools, made up in their forms, as run folders: `harness import`."""
 
-from __future__ import annotations
-
 import io
 import json
 import struct
@@ -71,12 +69,11 @@ def sample(number: int, **changes: Any) -> dict[str, Any]:
 
 
 def log(samples: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
-    stderr = 0.2499999999999999  # of 1, 2/3, 0, 1: sqrt(1/4 * sum((x - 2/3)^2) / 3)
+    # The errors are those of 1, 2/3, 0, 1 and of 1, 1, 0, 1: sqrt(1/4 * sum((x - mean)^2) / 3).
+    told = [("f1", "mean", 2 / 3, 0.23570226039551584), ("match", "accuracy", 0.75, 0.2499999999999999)]
     scores = [
-        {"name": "f1", "scorer": "f1", "metrics": {"mean": {"value": 2 / 3}, "stderr": {"value": 0.23570226039551584}}}
-    ]
-    scores += [
-        {"name": "match", "scorer": "match", "metrics": {"accuracy": {"value": 0.75}, "stderr": {"value": stderr}}}
+        {"name": name, "scorer": name, "metrics": {metric: {"value": mean}, "stderr": {"value": error}}}
+        for name, metric, mean, error in told
     ]
     head = {"model": "mock/mock-1", "task": "mill", "dataset": {"name": "mills", "samples": 4}}
     return {
@@ -134,24 +131,21 @@ def lm_eval(root: Path) -> Path:
     f1 = [1.0, 2 / 3, 0.0, 1.0]
     doc = rows(_id=["a", "b", "c", "d"], question=QUESTIONS, context="x" * 200, answers=[[gold] for gold in GOLD])
     asked = [{"gen_args_0": {"arg_0": f"Q: {question}", "arg_1": {}}} for question in QUESTIONS]
-    values = rows(
-        doc_id=[0, 1, 2, 3], doc=doc, target=GOLD, arguments=asked, resps=[[[r]] for r in REPLIES], filter="none"
-    )
-    scored = [{**v, "metrics": ["qa_f1", "bleu"], "qa_f1": f1[n], "bleu": ["x", "y"]} for n, v in enumerate(values)]
+    answered = {"arguments": asked, "resps": [[[r]] for r in REPLIES], "filter": "none"}
+    scored = {"metrics": [["qa_f1", "bleu"]] * 4, "qa_f1": f1, "bleu": [["x", "y"]] * 4}
     date = "2026-01-02T03-04-05.123456"
-    told = {
-        "results": {"mills": {"alias": "mills", "qa_f1,none": 0.7, "qa_f1_stderr,none": 0.1}},
-        "n-shot": {"mills": 0},
-    }
-    lines(root / f"results_{date}.json", [{**told, "model_name": "mock", "lm_eval_version": "0.4.13"}])
-    return lines(root / f"samples_mills_{date}.jsonl", scored)
+    results = {"mills": {"alias": "mills", "qa_f1,none": 0.7, "qa_f1_stderr,none": 0.1}}
+    told = {"results": results, "n-shot": {"mills": 0}, "model_name": "mock", "lm_eval_version": "0.4.13"}
+    lines(root / f"results_{date}.json", [told])
+    return lines(
+        root / f"samples_mills_{date}.jsonl", rows(doc_id=[0, 1, 2, 3], doc=doc, target=GOLD, **answered, **scored)
+    )
 
 
 def flashrag(root: Path) -> Path:
     outputs = [{"pred": reply, "metric_score": {"em": float(reply == GOLD[n])}} for n, reply in enumerate(REPLIES)]
-    made = rows(
-        id=["t0", "t1", "t2", "t3"], question=QUESTIONS, golden_answers=[[gold] for gold in GOLD], output=outputs
-    )
+    golden = [[gold] for gold in GOLD]
+    made = rows(id=["t0", "t1", "t2", "t3"], question=QUESTIONS, golden_answers=golden, output=outputs)
     root.mkdir(parents=True, exist_ok=True)
     (root / "config.yaml").write_text("generator_model: mock\nsave_note: naive\ndataset_name: mills\n")
     (root / "intermediate_data.json").write_text(json.dumps(made))
@@ -165,9 +159,8 @@ def longbench(root: Path) -> Path:
 
 def longbench_v2(root: Path) -> Path:
     options = {"choice_A": "one", "choice_B": "two", "choice_C": "three", "choice_D": "four"}
-    told = rows(
-        _id=["a", "b", "c", "d"], question=QUESTIONS, answer="B", difficulty="hard", length="short", domain="books"
-    )
+    kinds = {"difficulty": "hard", "length": "short", "domain": "books"}
+    told = rows(_id=["a", "b", "c", "d"], question=QUESTIONS, answer="B", **kinds)
     reply = [f"The correct answer is ({letter})." for letter in "BBCA"]
     made = [{**row, **options, "response": reply[n], "pred": "x", "judge": n < 2} for n, row in enumerate(told)]
     return lines(root / "results" / "mock.jsonl", made)
@@ -249,10 +242,8 @@ def test_a_cost_that_the_file_does_not_tell_is_not_zero(tmp_path: Path) -> None:
     assert table.loc["mock", ["tokens", "seconds"]].isna().all()
     assert records(unknown)["tokens"].isna().all()
     exported = [inspect_logs.log(run) for run in (known, unknown)]
-    assert [one["samples"][0]["output"]["usage"] for one in exported] == [
-        {"input_tokens": 100, "output_tokens": 5, "total_tokens": 105, "reasoning_tokens": 0},
-        None,
-    ]
+    usage = {"input_tokens": 100, "output_tokens": 5, "total_tokens": 105, "reasoning_tokens": 0}
+    assert [one["samples"][0]["output"]["usage"] for one in exported] == [usage, None]
     assert exported[1]["stats"]["model_usage"] == {}
 
 
@@ -326,6 +317,7 @@ def samples(*made: dict[str, Any]) -> Callable[[Path], Path]:
     return lambda root: inspect(root, list(made))
 
 
+OUTPUT = sample(1)["output"]
 BAD: dict[str, tuple[str, Callable[[Path], Path], str]] = {
     "another version": ("inspect", lambda root: inspect(root, version=1), "log.json, field 'version': is 1"),
     "a cut log": ("inspect", edited(inspect, lambda text: text[:900]), "broken JSON"),
@@ -334,11 +326,7 @@ BAD: dict[str, tuple[str, Callable[[Path], Path], str]] = {
     "a torn archive": ("inspect", torn, "cannot be read (Error -3"),
     "no log": ("inspect", lambda root: lines(root / "log.json", [{"version": 2}]), "this is no log of Inspect"),
     "epochs": ("inspect", samples(sample(0), sample(0, epoch=2)), "row 2, field 'epoch'"),
-    "several models": (
-        "inspect",
-        samples(sample(0), sample(1, output=sample(1)["output"] | {"model": "other"})),
-        "row 2",
-    ),
+    "several models": ("inspect", samples(sample(0), sample(1, output={**OUTPUT, "model": "other"})), "row 2"),
     "a question twice": ("inspect", samples(sample(0), sample(1, id="a")), "row 2: question 'a' is answered at"),
     "another shape": ("inspect", samples(sample(0), sample(1, scores={"f1": 1})), "log.json, row 2"),
     "no output": ("inspect", samples(sample(0), sample(1, output="x")), "log.json, row 2"),
@@ -346,11 +334,7 @@ BAD: dict[str, tuple[str, Callable[[Path], Path], str]] = {
     "no date": ("inspect", lambda root: inspect(root, stats={"started_at": "noon"}), "'noon'"),
     "no answers": ("inspect", samples(), "holds no answered question"),
     "a cut line": ("jsonl", edited(jsonl, lambda text: text[:-20]), "line 4: broken JSON"),
-    "no prediction": (
-        "jsonl",
-        edited(jsonl, lambda text: text.replace("prediction", "reply", 1)),
-        "line 1, field 'pred",
-    ),
+    "no prediction": ("jsonl", edited(jsonl, lambda text: text.replace("predic", "x", 1)), "line 1, field 'pred"),
     "a text as score": ("jsonl", lambda root: jsonl(root, scores={"x": "high"}), "line 1, field 'scores'"),
     "a negative cost": ("jsonl", lambda root: jsonl(root, tokens_in=-1), "line 1, field 'tokens_in'"),
     "nothing to go by": ("jsonl", lambda root: lines(root / "m.jsonl", [{"prediction": "x"}]), "nobody knows to what"),

@@ -1,12 +1,10 @@
 """Runs as logs of Inspect and sample files of lm-eval."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import importlib.util
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,36 +15,18 @@ from harness.exchange import inspect_logs, lm_eval_samples
 from harness.storage.files import json_line
 from harness.storage.kept_requests import REQUESTS, lines_of
 from harness.storage.run_folder import read_run
+from harness.types import Shown, Step
 from tests.reports.build import record, write_run
 
 F1 = "longbench.qa_f1_score"
-STEP = {
-    "action": "visit",
-    "node": 3,
-    "level": 1,
-    "scores": {"total": 0.5},
-    "tokens": 9,
-    "p_yes": None,
-    "flops": {},
-    "shown": {"kind": "span", "document_id": "d0", "start": 0, "end": 9, "text": "Ann is 8."},
-    "note": "",
-    "answer": None,
-    "answer_flops": {},
-    "probe_flops": {},
-}
 
 
 def _records() -> list[dict[str, Any]]:
     asked = {"gold": {"answers": ["Ann", "Anne"], "supporting": [], "extra": {}}, "document_characters": [9]}
-    shown = [{"kind": "span", "document_id": "d0", "start": 0, "end": 9, "text": "Ann is 8."}]
-    right = {
-        "prediction": "Ann",
-        "scores": {F1: 1.0},
-        "shown": shown,
-        "steps": [STEP],
-        "question": "Who is 8?",
-        **asked,
-    }
+    seen = Shown("span", "d0", 0, 9, "Ann is 8.")
+    steps = [asdict(Step("visit", node=3, level=1, scores={"total": 0.5}, tokens=9, shown=seen))]
+    answered = {"shown": [asdict(seen)], "steps": steps, "question": "Who is 8?", **asked}
+    right = {"prediction": "Ann", "scores": {F1: 1.0}, **answered}
     long = {**right, "prediction": "Ann of\nHill", "scores": {F1: 0.5}, "steps": [], "options": ["Ann", "Bob"]}
     failed = {"question": "Who failed?", "scores": {}, **asked}
     return [record(0, 1.0, **right), record(1, 0.5, **long), record(2, None, **failed)]
@@ -113,9 +93,8 @@ def test_a_kept_request_is_the_message(folder: Path, tmp_path: Path) -> None:
 
 def test_a_run_as_lm_eval_samples(folder: Path, tmp_path: Path) -> None:
     path = lm_eval_samples.write(read_run(folder), tmp_path / "out")
-    assert path.relative_to(tmp_path / "out").as_posix() == (
-        "tiny/bm25/samples_longbench_hotpotqa_2026-01-02T03-04-05+00-00.jsonl"
-    )
+    name = "samples_longbench_hotpotqa_2026-01-02T03-04-05+00-00.jsonl"
+    assert path.relative_to(tmp_path / "out").as_posix() == f"tiny/bm25/{name}"
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     first = rows[0]
     assert first["doc"]["context"] == "Ann is 8."
@@ -136,12 +115,8 @@ def test_names_from_a_run_folder_lead_nowhere_else(folder: Path, tmp_path: Path)
     run = read_run(folder)
     out = tmp_path / "out"
     for bad in ("../../x", "..", "/etc/x", "a\x00b\n"):
-        config = {
-            **run.config,
-            "method": {"name": bad},
-            "model": {"name": bad},
-            "dataset": {**run.config["dataset"], "name": bad},
-        }
+        named = {"name": bad}
+        config = {**run.config, "method": named, "model": named, "dataset": {**run.config["dataset"], **named}}
         other = replace(run, config=config, manifest={"started": bad})
         assert inspect_logs.write(other, out).resolve().parent == out.resolve()
         assert lm_eval_samples.write(other, out).resolve().is_relative_to(out.resolve())

@@ -1,7 +1,5 @@
 """`harness push` against a stand-in for the hub on this machine, which takes small files inside the commit."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os
@@ -42,10 +40,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.path == "/api/validate-yaml":
             self._reply(200, {"errors": [], "warnings": []})
         elif self.path.endswith("/preupload/main"):
-            files = json.loads(data)["files"]
-            self._reply(
-                200, {"files": [{"path": f["path"], "uploadMode": "regular", "shouldIgnore": False} for f in files]}
-            )
+            how = {"uploadMode": "regular", "shouldIgnore": False}
+            self._reply(200, {"files": [{"path": file["path"], **how} for file in json.loads(data)["files"]]})
         else:
             for line in map(json.loads, data.splitlines()):
                 if line["key"] == "file":
@@ -78,10 +74,10 @@ def hub() -> Iterator[Hub]:
 
 @pytest.fixture
 def bundle(tmp_path: Path) -> tuple[Path, str]:
-    path = tmp_path / "bundle.zip"
-    return path, export(
-        [stored(tmp_path / "results", [1.0, 0.5]), stored(tmp_path / "results", [0.0, 0.0], method="bm25")], path
-    )
+    runs = [
+        stored(tmp_path / "results", scores, method=m) for m, scores in (("pecan", [1.0, 0.5]), ("bm25", [0.0] * 2))
+    ]
+    return tmp_path / "bundle.zip", export(runs, tmp_path / "bundle.zip")
 
 
 def push(hub: Hub, *words: str, token: str = "right") -> subprocess.CompletedProcess[str]:
@@ -93,9 +89,8 @@ def test_a_bundle_and_its_card_are_a_private_data_set(hub: Hub, bundle: tuple[Pa
     path, digest = bundle
     done = push(hub, str(path), "me/runs")
     assert (done.returncode, done.stdout) == (0, f"{hub.url}\n"), done.stderr
-    assert [(made["name"], made["type"], made["visibility"]) for made in hub.created] == [
-        ("runs", "dataset", "private")
-    ]
+    (made,) = hub.created
+    assert (made["name"], made["type"], made["visibility"]) == ("runs", "dataset", "private")
     assert hub.files["bundle.zip"] == path.read_bytes()
     card = hub.files["README.md"].decode()
     assert digest in card

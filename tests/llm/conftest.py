@@ -3,7 +3,7 @@
 import pytest
 
 from harness.config.schema import ModelConfig
-from harness.llm.load import load_model
+from harness.llm.load import load_model, unload
 from pocket.random_model import save
 from tests.datasets.fake_hub import served
 
@@ -30,6 +30,15 @@ def tiny(tiny_folder):
 def tiny_pieces(tiny_folder):
     """The same model, prefilling 7 tokens at a time."""
     return load_model(ModelConfig(name="tiny", source=str(tiny_folder), prefill_chunk=7))
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory):
+    """The tokenizer of tiny models of every family; what was loaded is unloaded behind the file."""
+    from tests.llm.tiny_families import tokenizer_folder
+
+    yield tokenizer_folder(tmp_path_factory.mktemp("words") / "words")
+    unload()
 
 
 @pytest.fixture(scope="session")

@@ -3,8 +3,6 @@
 with Loopback(["500", "ok"]) as server: ...       a mood a chat request; the last one stays
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import threading

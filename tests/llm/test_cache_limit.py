@@ -14,7 +14,7 @@ from harness.llm import session as sessions
 from harness.llm.attention_weights import blocks
 from harness.llm.cache_limit import kept_tokens, pooled
 from harness.llm.kv import slot_of
-from harness.llm.load import load_model, unload
+from harness.llm.load import load_model
 from harness.models import CacheLimit
 from tests.llm import tiny_families as tiny
 
@@ -26,12 +26,6 @@ RULES = {
     "observed, each query head": CacheLimit(24, 0, 8, 8, 3, by_query_head=True),
     "observed, more than was read": CacheLimit(36, 0, 8, 8, 3, by_query_head=True),
 }
-
-
-@pytest.fixture(scope="module")
-def words(tmp_path_factory):
-    yield tiny.tokenizer_folder(tmp_path_factory.mktemp("words") / "words")
-    unload()
 
 
 @pytest.fixture(scope="module", params=["llama", "qwen2", "gpt2"])

@@ -16,7 +16,7 @@ from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, ConfigError
 from harness.llm import families
-from harness.llm.load import load_model, unload
+from harness.llm.load import load_model
 from harness.llm.model_info import model_facts
 from tests.llm import tiny_families as tiny
 
@@ -38,12 +38,6 @@ gemma4_unified_text gpt_neox_japanese kolibri1 marian mbart moshi mpt mvp openai
 pegasus plbart prophetnet reformer solar_open trocr whisper xlm xlnet
 """
 AT_LOAD = dict.fromkeys(SIZELESS.split(), NO_SIZES) | dict.fromkeys(("modernbert-decoder", "xmod"), NO_CACHE)
-
-
-@pytest.fixture(scope="module")
-def words(tmp_path_factory):
-    yield tiny.tokenizer_folder(tmp_path_factory.mktemp("words") / "words")
-    unload()
 
 
 def asked(folder, **more):

@@ -26,12 +26,6 @@ LAYERS, WIDTH, HEADS, KV, MLP, WINDOW = 2, 64, 4, 2, 96, 256
 TEMPLATE = "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 
 
-def byte_tokens():
-    from transformers.convert_slow_tokenizer import bytes_to_unicode
-
-    return list(bytes_to_unicode().values())
-
-
 def llama():
     torch.manual_seed(3)
     config = transformers.LlamaConfig(
@@ -62,6 +56,8 @@ def tensors(net):
 
 
 def write(path, net, arch="llama", kind="F32", pre="smollm"):
+    from transformers.convert_slow_tokenizer import bytes_to_unicode
+
     writer = gguf.GGUFWriter(str(path), arch)
     writer.add_context_length(WINDOW)
     writer.add_embedding_length(WIDTH)
@@ -73,7 +69,7 @@ def write(path, net, arch="llama", kind="F32", pre="smollm"):
     writer.add_rope_freq_base(10000.0)
     writer.add_rope_dimension_count(WIDTH // HEADS)
     writer.add_vocab_size(263)
-    tokens = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *byte_tokens(), "Ġa", "12", "ab", "Ġab"]
+    tokens = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *bytes_to_unicode().values(), "Ġa", "12", "ab", "Ġab"]
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre(pre)
     writer.add_token_list(tokens)
@@ -98,6 +94,11 @@ def net():
     return llama()
 
 
+@pytest.fixture
+def file(tmp_path, net):
+    return write(tmp_path / "tiny.gguf", net)
+
+
 @pytest.fixture(autouse=True)
 def _home(tmp_path, monkeypatch):
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
@@ -116,8 +117,7 @@ def test_the_converted_model_computes_what_the_original_does(tmp_path, net, kind
     assert set(identity) == {"gguf", "conversion"}
 
 
-def test_sessions_run_on_it_and_each_digit_is_a_token(tmp_path, net):
-    file = write(tmp_path / "tiny.gguf", net)
+def test_sessions_run_on_it_and_each_digit_is_a_token(file):
     config = resolve_part("models", Choices(model=str(file))).parts["model"]
     assert config.name == "tiny"
     model = load_model(config)
@@ -136,8 +136,7 @@ def test_another_pre_tokenizer_is_left_as_transformers_has_it(tmp_path, net):
     assert transformers.AutoTokenizer.from_pretrained(folder).tokenize("12") == ["12"]
 
 
-def test_it_is_converted_once_also_by_two_processes(tmp_path, net):
-    file = write(tmp_path / "tiny.gguf", net)
+def test_it_is_converted_once_also_by_two_processes(tmp_path, file):
     words = "tests.llm.slow_conversion", [str(file)], tmp_path
     both = [start(*words, tmp_path / str(number), os.environ) for number in range(2)]
     ends = [one.end() for one in both]
@@ -157,9 +156,8 @@ def spoil(data):
     ]
 
 
-def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path, net):
-    data = write(tmp_path / "tiny.gguf", net).read_bytes()
-    for name, content, sentence in spoil(data):
+def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path, file):
+    for name, content, sentence in spoil(file.read_bytes()):
         (tmp_path / name).write_bytes(content)
         (problem,) = model_facts(ModelConfig(name="x", source=str(tmp_path / name))).problems
         assert sentence in problem, name
@@ -175,8 +173,7 @@ def test_an_architecture_that_is_not_read_and_a_missing_file_are_one_sentence(tm
         local_folder(ModelConfig(name="x", source=str(tmp_path / "gone.gguf")))
 
 
-def test_a_quantisation_that_is_not_known_is_one_sentence(tmp_path, net):
-    file = write(tmp_path / "tiny.gguf", net)
+def test_a_quantisation_that_is_not_known_is_one_sentence(file):
     data, name = bytearray(file.read_bytes()), b"token_embd.weight"
     at = data.index(name) + len(name) + 4 + 2 * 8  # behind the number of dimensions and both of them
     data[at : at + 4] = (99).to_bytes(4, "little")
@@ -185,24 +182,19 @@ def test_a_quantisation_that_is_not_known_is_one_sentence(tmp_path, net):
         converted(file)
 
 
-def test_another_file_than_the_preset_names_is_refused(tmp_path, net):
-    file = write(tmp_path / "tiny.gguf", net)
+def test_another_file_than_the_preset_names_is_refused(file):
     with pytest.raises(CannotRun, match="is not the one that is expected"):
         converted(file, "0" * 64)
 
 
-def test_mistakes_are_reported_before_a_file_is_converted(tmp_path, net, monkeypatch):
-    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
-    file = write(tmp_path / "tiny.gguf", net)
+def test_mistakes_are_reported_before_a_file_is_converted(tmp_path, file):
     choices = Choices(method="bm25", dataset="pocket/musique", model=str(file), sets={"dataset.scorers": ["nope.f1"]})
     with pytest.raises(UserError, match=r"nope\.f1"):
         plan_choices(choices)
     assert not (tmp_path / "home" / "gguf").exists()
 
 
-def test_no_room_on_the_disk_leaves_nothing_behind(tmp_path, net, monkeypatch):
-    file = write(tmp_path / "tiny.gguf", net)
-
+def test_no_room_on_the_disk_leaves_nothing_behind(tmp_path, file, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 

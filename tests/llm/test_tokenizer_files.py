@@ -41,15 +41,8 @@ def test_the_models_own_tokenizer_named_by_its_folder_is_the_same_one(tiny_folde
     assert identity(tiny_folder, own) == identity(tiny_folder)
 
 
-CHANGES = {
-    "tokenizer.json": "tokenizer",
-    "tokenizer_config.json": "tokenizer",
-    "vocab.json": "tokenizer",
-    "vocab.txt": "tokenizer",
-    "merges.txt": "tokenizer",
-    "spiece.model": "tokenizer",
-    "chat_template.jinja": "template",
-}
+WORDS = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "vocab.txt", "merges.txt", "spiece.model")
+CHANGES = dict.fromkeys(WORDS, "tokenizer") | {"chat_template.jinja": "template"}
 
 
 @pytest.mark.parametrize("name", CHANGES)

@@ -262,6 +262,7 @@ TITLES = [
     ('{"selected_titles": ["A", "B"]}', {"a", "b"}),
     ("{'selected_titles': 'A'}", {"a"}),
     ("The list is: ['A'] because [see above].", {"a"}),
+    ('{"why": {"a": 1}, "others": ["B"], "selected_titles": ["A"]}', {"a"}),  # the longest list or mapping first
     ("[]", set()),
     ("A, B", set()),
     ("['A', 3]", set()),

@@ -49,6 +49,8 @@ def test_local_scores_are_means_of_children():
     more = Tree([*TREE.nodes[:4], Node("paragraph", "", 13, 14, 2), *(shifted(n) for n in TREE.nodes[4:])])
     leaves = [0.6, 0.2, 0.5, 0.8, 0.3, 0.1, 0.9]
     assert local_scores(more, leaves)[2] == pytest.approx((0.2 + 0.5 + 0.55) / 3)
+    # The released code: a section's own paragraphs count as one sub-section.
+    assert local_scores(more, leaves, "code")[2] == pytest.approx(((0.2 + 0.5) / 2 + 0.55) / 2)
 
 
 def shifted(node):

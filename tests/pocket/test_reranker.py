@@ -2,9 +2,11 @@
 """The reranker of the pocket world: what it learns from, how it is cut, trained and resumed, and what its card says."""
 
 import json
+import math
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -139,6 +141,16 @@ def test_what_cannot_be_cut(model: Path, tmp_path: Path) -> None:
 
 
 # --- training ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_loss_is_a_cross_entropy_with_the_stating_chunks_in_equal_shares() -> None:
+    scores = [torch.tensor([2.0, 0.0, 0.0]), torch.tensor([0.0, 1.0])]
+    batch = [SimpleNamespace(stating=np.array(marks)) for marks in ([True, False, True], [False, True])]
+    trainer: Any = object.__new__(reranker_training._Trainer)
+    trainer.progress, trainer.settings, trainer.found = SimpleNamespace(step=0), SimpleNamespace(steps=9), []
+    trainer._scores, trainer._descend = lambda _: scores, lambda losses, _: float(losses[0])
+    by_hand = [math.log(math.e**2 + 2) - (2 + 0) / 2, math.log(1 + math.e) - 1]
+    assert trainer._step(batch) == pytest.approx(sum(by_hand) / 2)
 
 
 class Broken(Exception):

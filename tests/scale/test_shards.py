@@ -11,8 +11,8 @@ from harness.scale.part_place import part_of
 from harness.scale.shard import parsed, partition, run_shard
 from harness.storage.files import json_line, read_lines
 from harness.storage.lock import FolderLock
-from harness.storage.part_files import Part, parts_in
-from harness.storage.run_folder import DOCUMENTS, RECORDS, read_run
+from harness.storage.part_files import Part, part_name, parts_in
+from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, read_run
 from tests.engine.fakes import World, comparable, go, make_plan
 
 COMMAND = ["harness", "run"]
@@ -141,6 +141,15 @@ def test_the_first_complete_record_wins(tmp_path):
     merge(folder, notes.append)
     assert records(folder) == [comparable(row) for row in rows]
     assert any("torn" in note for note in notes)
+
+
+def test_shards_with_other_scorers_are_not_merged(tmp_path):
+    path = shard(tmp_path, 1, 2)[0].folder / part_name(MANIFEST, 1)
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps({**manifest, "scorers": dict.fromkeys(manifest["scorers"], "0")}))
+    with pytest.raises(UserError, match="shard 2/2 has other scorers .* run that shard again"):
+        shard(tmp_path, 2, 2)
+    assert parts_in(path.parent) == [1, 2]
 
 
 def test_a_merge_that_was_killed_is_repeated(tmp_path, monkeypatch):

@@ -2,19 +2,13 @@
 
 import importlib.util
 import json
-import os
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from harness.scorers import ScoreError, lookup, score
+from tests.datasets.support import real
 
 HAND = Path(__file__).with_name("hand.jsonl")
-REAL = os.environ.get("HARNESS_TEST_DATA")
-needs_real = pytest.mark.skipif(
-    not REAL, reason="HARNESS_TEST_DATA is not set: it names the folder that holds data/ and golden/ with real rows"
-)
 NO_JIEBA = importlib.util.find_spec("jieba") is None
 CHINESE_SETS = ("multifieldqa_zh", "dureader", "vcsum")
 EXTRA = ("all_classes", "dataset", "lengths", "backend")
@@ -39,7 +33,7 @@ def hand_cases():
 
 def real_cases():
     cases = {}
-    for row in rows(Path(REAL or "") / "golden" / "scorers.jsonl"):
+    for row in rows(real("golden", "scorers.jsonl")):
         extra = {key: row[key] for key in EXTRA if row.get(key) is not None}
         cases.setdefault(row["metric"], []).append((row["prediction"], row["references"], extra, row["value"]))
     return cases

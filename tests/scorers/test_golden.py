@@ -6,14 +6,8 @@ import pytest
 
 from harness import scorers
 from harness.types import Gold
-from tests.scorers.support import (
-    NO_JIEBA,
-    differences,
-    hand_cases,
-    needs_chinese_words,
-    needs_real,
-    real_cases,
-)
+from tests.datasets.support import needs_real
+from tests.scorers.support import NO_JIEBA, differences, hand_cases, needs_chinese_words, real_cases
 
 HAND = hand_cases()
 # Metrics whose published code came after the golden file; infinitebench.choice and .qa_f1 also equal it on the 4,060
@@ -21,11 +15,7 @@ HAND = hand_cases()
 HAND_ONLY = {"infinitebench.choice", "longbench_v2.accuracy"}
 # Metrics of the golden file that have real rows only, or none at all.
 REAL_ONLY = {
-    "flashrag.dataset_acc",
-    "flashrag.dataset_em",
-    "flashrag.dataset_f1",
-    "flashrag.dataset_precision",
-    "flashrag.dataset_recall",
+    *(f"flashrag.dataset_{value}" for value in ("acc", "em", "f1", "precision", "recall")),
     *(f"flashrag.retrieval_{kind}_top{k}" for kind in ("recall", "precision") for k in (1, 2, 3)),
     "alce.str_em",
     "alce.str_hit",

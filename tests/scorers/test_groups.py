@@ -17,9 +17,8 @@ def test_the_columns_are_what_longbench_e_prints(dataset, head):
     names = [f"longbench.qa_f1_score{head}.{name}" for name in official]
     found = defaultdict(list)
     for prediction, length in ITEMS:
-        for name, value in scorers.score_record(
-            names, prediction, (), Gold(("Ada",), extra={"length": length})
-        ).scores.items():
+        sheet = scorers.score_record(names, prediction, (), Gold(("Ada",), extra={"length": length}))
+        for name, value in sheet.scores.items():
             found[name].append(value)
     ours = {name.rpartition(".")[2]: round(100 * sum(v) / len(v), 2) for name, v in found.items()}
     assert ours == official
@@ -35,16 +34,12 @@ def test_the_first_line_is_scored_as_longbench_scores_triviaqa():
 OPTIONS = ["A mill", "A ship"]
 
 
-@pytest.mark.parametrize(
-    ("difficult", "scores"),
-    [(0, {"easy": 1.0}), (1, {"hard": 1.0}), (None, {})],
-)
+@pytest.mark.parametrize(("difficult", "scores"), [(0, {"easy": 1.0}), (1, {"hard": 1.0}), (None, {})])
 def test_quality_by_difficulty(difficult, scores):
     extra = {"all_classes": OPTIONS} | ({} if difficult is None else {"difficult": difficult})
-    sheet = scorers.score_record(
-        ["quality.accuracy.easy", "quality.accuracy.hard"], "(A)", (), Gold(("A mill",), extra=extra)
-    )
+    asked = ["quality.accuracy.easy", "quality.accuracy.hard"]
+    sheet = scorers.score_record(asked, "(A)", (), Gold(("A mill",), extra=extra))
     assert sheet.scores == {f"quality.accuracy.{name}": value for name, value in scores.items()}
-    assert set(sheet.flags) == {"quality.accuracy.easy", "quality.accuracy.hard"} - set(sheet.scores)
+    assert set(sheet.flags) == {*asked} - {*sheet.scores}
     wrong = scorers.score("quality.accuracy.hard", "(B)", ["A mill"], all_classes=OPTIONS, difficult=1)
     assert wrong == 0.0

@@ -99,9 +99,8 @@ def test_a_record_of_the_made_up_data_set_takes_its_options():
 
     values = presets.read("datasets", "pocket/quality")[-1][1]
     assert "quality.accuracy" in values["scorers"]
-    example = load(
-        DatasetConfig(**{**values, "options": {**values["options"], "tokens": 400, "questions": 1}})
-    ).examples[0]
+    small = {**values["options"], "tokens": 400, "questions": 1}
+    example = load(DatasetConfig(**{**values, "options": small})).examples[0]
     gold, options = example.gold, example.question.options
     assert isinstance(gold, Gold)
     assert options is not None

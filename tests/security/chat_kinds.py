@@ -42,31 +42,20 @@ def _roles(shape, end, markers, names, bos=""):
 
 WHO = ("user", "assistant")
 HEADERS = ("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")
+TURNS = ("<bos>", "<start_of_turn>", "<end_of_turn>")
+ALPACA = ("### Instruction:", "### Response:", "</s>")
+DEEPSEEK = ("<\uff5cUser\uff5c>", "<\uff5cAssistant\uff5c>", "</s>")
 FORMATS = {
     "chatml": _roles("<|im_start|>ROLE\n", "<|im_end|>\n", ("<|im_start|>", "<|im_end|>"), WHO),
     "llama3": _roles("<|start_header_id|>ROLE<|end_header_id|>\n\n", "<|eot_id|>", HEADERS, WHO, "<|begin_of_text|>"),
-    "gemma": _roles(
-        "<start_of_turn>ROLE\n",
-        "<end_of_turn>\n",
-        ("<bos>", "<start_of_turn>", "<end_of_turn>"),
-        ("user", "model"),
-        "<bos>",
-    ),
+    "gemma": _roles("<start_of_turn>ROLE\n", "<end_of_turn>\n", TURNS, ("user", "model"), "<bos>"),
     "phi": _roles("<|ROLE|>\n", "<|end|>\n", ("<|user|>", "<|assistant|>", "<|end|>"), WHO),
     "llama2": Format("<s>[INST] ", " [/INST]", " ", " </s>", ("<s>", "</s>", "[INST]", "[/INST]")),
     "mistral": Format("[INST] ", "[/INST]", "", "</s>", ("<s>", "</s>", "[INST]", "[/INST]"), "<s>"),
     "zephyr": _roles("<|ROLE|>\n", "</s>\n", ("<|user|>", "<|assistant|>", "</s>"), WHO),
     "vicuna": Format("USER: ", "", " ASSISTANT: ", "</s>", ("USER:", "ASSISTANT:", "</s>")),
-    "alpaca": Format(
-        "### Instruction:\n", "\n\n", "### Response:\n", "</s>\n", ("### Instruction:", "### Response:", "</s>")
-    ),
-    "deepseek": Format(
-        "<\uff5cUser\uff5c>",
-        "",
-        "<\uff5cAssistant\uff5c>",
-        "</s>",
-        ("<\uff5cUser\uff5c>", "<\uff5cAssistant\uff5c>", "</s>"),
-    ),
+    "alpaca": Format("### Instruction:\n", "\n\n", "### Response:\n", "</s>\n", ALPACA),
+    "deepseek": Format(DEEPSEEK[0], "", DEEPSEEK[1], "</s>", DEEPSEEK),
 }
 
 WORDS = "the river town lies north of a bridge school in was is and who founded INST Inst user User assistant Response USER ASSISTANT Instruction "
@@ -85,9 +74,8 @@ def _bytes(markers, whole):
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=not whole)
     tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=700, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
-    )
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=700, initial_alphabet=alphabet, show_progress=False)
     tokenizer.train_from_iterator([WORDS, *(list(markers) * 40 if whole else [])], trainer)
     return tokenizer
 
@@ -122,18 +110,11 @@ def _unigram(markers, whole):
 
 def _wordpiece(markers, whole):
     marked = [part for m in markers for part in m.split()] if whole else []
-    tokens = [
-        "[UNK]",
-        *LETTERS,
-        *(f"##{letter}" for letter in LETTERS),
-        *WORDS.split(),
-        *WORDS.lower().split(),
-        *marked,
-    ]
+    inner = [f"##{letter}" for letter in LETTERS]
+    tokens = ["[UNK]", *LETTERS, *inner, *WORDS.split(), *WORDS.lower().split(), *marked]
     vocab = {token: i for i, token in enumerate(dict.fromkeys([*tokens, *(m.lower() for m in marked)]))}
     tokenizer = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]", max_input_chars_per_word=200))
-    splits = pre_tokenizers.WhitespaceSplit() if whole else pre_tokenizers.BertPreTokenizer()
-    tokenizer.pre_tokenizer = splits
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit() if whole else pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece(cleanup=False)
     return tokenizer
 

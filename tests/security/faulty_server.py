@@ -5,7 +5,6 @@ import json
 import socket
 import struct
 import threading
-import time
 from collections.abc import Iterable
 
 RESET = "reset"  # among the pieces: close with RST instead of FIN
@@ -66,8 +65,6 @@ class FaultyServer:
                     return
                 connection.sendall(piece)
             connection.shutdown(socket.SHUT_WR)
-            connection.settimeout(0.2)
-            time.sleep(0)
 
 
 def _request(connection):
@@ -77,9 +74,7 @@ def _request(connection):
     while b"\r\n\r\n" not in data:
         data += connection.recv(65536) or b"\r\n\r\n"
     head, _, body = data.partition(b"\r\n\r\n")
-    length = next(
-        (int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-le")), 0
-    )
+    (length,) = [int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-le")]
     while len(body) < length:
         body += connection.recv(65536) or b" " * length
     return head + body

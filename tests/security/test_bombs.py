@@ -37,6 +37,7 @@ def squeezed(piece, times, prefix=b""):
 
 
 ZEROS = squeezed(b"\0" * (32 << 20), 64, b'{"id": "')  # 2 MB, 2 GiB unpacked
+MIB = b" " * (1 << 20)
 
 
 def zipped(path, name, content, **how):
@@ -71,6 +72,11 @@ def story(folder):
     stories_in(folder).read("s")
 
 
+def archived_story(folder, content):
+    folder.mkdir()
+    story(zipped(folder / "narrativeqa_full_text.zip", "s.content", content).parent)
+
+
 def _unpacking(at):
     blank = squeezed((b" " * 1023 + b"\n") * (32 << 10), 32, b'{"id": "1"}\n')
     spaces = squeezed(b" " * (32 << 20), 32, b"[")
@@ -89,26 +95,15 @@ def _unpacking(at):
         "the names of a tar archive": lambda: members(tarred(at / "n.tgz", "r.jsonl", b" " * (40 << 20))),
         "gzip in a tar": lambda: member(tarred(at / "o.tar", "r.jsonl.gz", ZEROS), "r.jsonl.gz"),
         "a story": lambda: story(written(at / "f" / "s.content", ZEROS).parent),
-        "a story in an archive": lambda: story(
-            zipped(_folder(at / "g") / "narrativeqa_full_text.zip", "s.content", b" " * (40 << 20)).parent
-        ),
-        "a zipped story in an archive": lambda: story(
-            zipped(_folder(at / "h") / "narrativeqa_full_text.zip", "s.content", ZEROS).parent
-        ),
+        "a story in an archive": lambda: archived_story(at / "g", b" " * (40 << 20)),
+        "a zipped story in an archive": lambda: archived_story(at / "h", ZEROS),
         "stories as lines": lambda: story(written(at / "i" / "stories.jsonl.gz", ZEROS).parent),
         "bzip2 in a zip": lambda: member(
-            zipped(at / "j.zip", "r.jsonl", b" " * (1 << 20), compression=zipfile.ZIP_BZIP2), "r.jsonl"
+            zipped(at / "j.zip", "r.jsonl", MIB, compression=zipfile.ZIP_BZIP2), "r.jsonl"
         ),
-        "LZMA in a zip": lambda: member(
-            zipped(at / "k.zip", "r.jsonl", b" " * (1 << 20), compression=zipfile.ZIP_LZMA), "r.jsonl"
-        ),
+        "LZMA in a zip": lambda: member(zipped(at / "k.zip", "r.jsonl", MIB, compression=zipfile.ZIP_LZMA), "r.jsonl"),
         "a member with a password": lambda: member(_locked(zipped(at / "l.zip", "r.jsonl", b"{}")), "r.jsonl"),
     }
-
-
-def _folder(path):
-    path.mkdir(parents=True)
-    return path
 
 
 def _locked(path):

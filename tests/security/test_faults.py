@@ -62,8 +62,7 @@ def _shards(out):
 
 def _driven(out):
     """The driver of Ray and Slurm, over workers in this process."""
-    result = drive(out, plan=_plan(out))[0]
-    return result.folder
+    return drive(out, plan=_plan(out))[0].folder
 
 
 RUNS = {"one process": (_run, 1), "shards": (_shards, STEP), "driver": (_driven, STEP)}

@@ -25,11 +25,8 @@ def stored(tmp_path_factory):
     """A run folder as `harness run` leaves it."""
     folder = tmp_path_factory.mktemp("stored")
     rows = write_rows(folder / "rows.jsonl", musique_rows(2))
-    return Path(
-        harness.run(
-            "closed-book", "musique", data=str(rows), model="random", mlflow="off", out=folder / "results"
-        ).folder
-    )
+    out = folder / "results"
+    return Path(harness.run("closed-book", "musique", data=str(rows), model="random", mlflow="off", out=out).folder)
 
 
 def hostile(stored, place, values):
@@ -46,14 +43,8 @@ def hostile(stored, place, values):
 
 def test_a_format_that_nobody_chose_is_not_loaded(tmp_path):
     rows = write_rows(tmp_path / "rows.jsonl", musique_rows(1))
-    config = DatasetConfig(
-        name="x",
-        format="os.path:join",
-        data=str(rows),
-        instruction="Answer.",
-        max_answer_tokens=4,
-        scorers=("evidence_recall",),
-    )
+    fields = {"name": "x", "instruction": "Answer.", "max_answer_tokens": 4, "scorers": ("evidence_recall",)}
+    config = DatasetConfig(format="os.path:join", data=str(rows), **fields)
     with pytest.raises(UserError, match=r"dataset.format names code \('os.path:join'\)"):
         load(config)
 

@@ -117,12 +117,10 @@ def test_a_data_set_name_keeps_runs_in_the_results_folder(tmp_path):
     from harness.config.layers import Choices
     from harness.engine.plan import plan_choices
 
-    sets = {"dataset.tokens": 200, "dataset.questions": 1}
+    sets = {"dataset.tokens": 200, "dataset.questions": 1, "dataset.kind": "musique"}
     file = tmp_path / "received.yaml"
     file.write_text(
         "dataset: {name: '..', format: pocket, instruction: Answer., max_answer_tokens: 4, scorers: [evidence_recall]}\n"
     )
     with pytest.raises(UserError, match="no name of a file below"):
-        plan_choices(
-            Choices(method="bm25", model="random", files=(str(file),), sets={**sets, "dataset.kind": "musique"})
-        )
+        plan_choices(Choices(method="bm25", model="random", files=(str(file),), sets=sets))

@@ -20,6 +20,7 @@ INSTALLED = {  # these read what is installed with this program or by pip, and w
     "reports/paper/printed.py",
     "reports/paper/published.py",
 }
+OPENED = ("file", "file.name", "io.BytesIO")
 PLAIN = """
 open("x"); open("x", "r+b"); path.open(); path.open("rb"); path.read_text("utf-8"); path.read_bytes(); np.load("a.npz")
 gzip.open("x")
@@ -37,11 +38,7 @@ def plain_reads(source):
         modes = [a.value for a in call.args if isinstance(a, ast.Constant) and a.value in ("w", "wb", "a", "ab")]
         checked = bool(modes) or any(key.arg == "opener" for key in call.keywords)
         opens = function in ("open", "gzip.open") or function.endswith("path.open")
-        loads = function == "np.load" and ast.unparse(call.args[0]).partition("(")[0] not in (
-            "file",
-            "file.name",
-            "io.BytesIO",
-        )
+        loads = function == "np.load" and ast.unparse(call.args[0]).partition("(")[0] not in OPENED
         if function.endswith((".read_text", ".read_bytes")) or loads or (opens and not checked):
             yield ast.unparse(call)
 

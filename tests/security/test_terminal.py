@@ -126,16 +126,8 @@ def test_no_verb_prints_what_steers(text, said):
             for part in row["paragraphs"]:
                 part["title"] = text + part["title"]
         data = write_rows(Path(at) / "rows.jsonl", made)
-        sets = [
-            f"model.base_url={server.url}",
-            "model.backend=endpoint",
-            f"model.tokenizer={POCKET}",
-            "model.retries=0",
-        ]
-        sets += [
-            "dataset.instruction=" + text.replace("\0", ""),
-            "model.window=4000",
-        ]
+        sets = [f"model.base_url={server.url}", f"model.tokenizer={POCKET}", "model.backend=endpoint"]
+        sets += ["model.retries=0", "model.window=4000", "dataset.instruction=" + text.replace("\0", "")]
         rows = ["--dataset", "musique", "--data", str(data), "--model", "chat", "--set", *sets]
         run = ["run", "--method", "bm25", *rows, "--out", f"{at}/out", "--mlflow", "off"]
         code, told = printed(*run)
@@ -144,10 +136,8 @@ def test_no_verb_prints_what_steers(text, said):
         assert folders or said != EVIL  # so that there is something to print
         calls = [["show", "bm25", *rows], ["validate", *run[1:-4]]]
         for folder in folders:
-            stored = [
-                json.loads(line)["question_id"] for line in Path(folder, "records.jsonl").read_bytes().splitlines()
-            ]
-            calls += [["trace", folder, stored[0]], ["trace", folder, text], ["report", folder], ["score", folder]]
+            asked = json.loads(Path(folder, "records.jsonl").read_bytes().splitlines()[0])["question_id"]
+            calls += [["trace", folder, asked], ["trace", folder, text], ["report", folder], ["score", folder]]
             calls += [["compare", folder, folder], ["report", folder, "--format", "json"]]
         data.write_text(json.dumps({"id": text, text: 1}) + "\n")
         calls.append(run)

@@ -70,6 +70,10 @@ def _zip(local, directory, value):
     return write
 
 
+def _pages(whole):
+    return bytes(byte ^ 255 if 4 <= n < len(whole) - 400 else byte for n, byte in enumerate(whole))
+
+
 def _cut(path):
     _zip(8, 10, 0)(path)
     path.write_bytes(path.read_bytes()[:400])
@@ -78,12 +82,7 @@ def _cut(path):
 DATA = [
     ("no parquet", "r.parquet", lambda path: path.write_bytes(b"PAR1 is the beginning alone"), "; fetch it again"),
     ("parquet, cut", "r.parquet", _parquet(lambda whole: whole[: len(whole) // 2]), "; fetch it again"),
-    (
-        "parquet, pages",
-        "r.parquet",
-        _parquet(lambda whole: bytes(b ^ 255 if 4 <= n < len(whole) - 400 else b for n, b in enumerate(whole))),
-        "; fetch it again",
-    ),
+    ("parquet, pages", "r.parquet", _parquet(_pages), "; fetch it again"),
     ("parquet, a folder", "r.parquet", lambda path: path.mkdir(), "r.parquet"),
     ("zip with a password", "r.zip", _zip(6, 8, 1), "has a password; unpack the archive"),
     ("zip, unknown method", "r.zip", _zip(8, 10, 97), "is packed by a method that is not read; unpack the archive"),
@@ -181,7 +180,7 @@ MODELS = [
     ("an unknown activation", _settings(hidden_act="nosuch"), "or name another model"),
     ("a dtype that is a list", _settings(dtype=[1]), "copy the model's folder again"),
     ("another width", _settings(hidden_size=64), "do not belong to its config.json"),
-    ("more layers", _settings(num_hidden_layers=3), "do not belong to its config.json"),
+    ("more layers", _settings(num_hidden_layers=3), "to its config.json: 9 tensors are missing "),
     ("no weights", _instead(lambda path: None), "has no *.safetensors file"),
     ("weights, a folder", _instead(lambda path: path.mkdir()), "is no file, or a link to none"),
     ("weights, a link", _instead(lambda path: path.symlink_to("/nowhere")), "is no file, or a link to none"),

@@ -3,8 +3,6 @@
 python -m tests.stats.simulations [--trials 10000]
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 from dataclasses import astuple, dataclass

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import doctest
 import math
 import time
@@ -151,20 +149,6 @@ class TestInterval:
 
 
 class TestPaired:
-    def test_size_under_the_null_is_five_percent(self) -> None:
-        generator = np.random.default_rng(11)
-        rejected = 0
-        for trial in range(1500):
-            values, clusters = clustered_scores(generator, 25)
-            # The two methods share a document's ease, and are exchangeable otherwise.
-            other = generator.permutation(values)[: len(values)] * 0.3 + values * 0.7
-            names = sorted(set(clusters))
-            swap = dict(zip(names, generator.integers(0, 2, len(names)), strict=True))
-            flipped = np.array([swap[c] for c in clusters]) == 1
-            a, b = np.where(flipped, other, values), np.where(flipped, values, other)
-            rejected += paired_test(a, b, clusters, seed=trial, permutations=300).p <= 0.05
-        assert 0.035 <= rejected / 1500 <= 0.065
-
     def test_a_test_that_ignores_documents_rejects_too_often_where_ours_does_not(self) -> None:
         generator = np.random.default_rng(12)
         ours = naive = 0
@@ -175,16 +159,6 @@ class TestPaired:
             naive += scipy_stats.ttest_rel(a, b).pvalue <= 0.05
         assert ours / 400 < 0.085
         assert naive / 400 > 0.3
-
-    def test_power_equals_scipys_on_independent_pairs(self) -> None:
-        generator = np.random.default_rng(13)
-        found = {"ours": 0, "t": 0}
-        for trial in range(400):
-            a = generator.normal(0.28, 1, 100)
-            found["ours"] += paired_test(a, np.zeros(100), [f"d{i}" for i in range(100)], seed=trial).p <= 0.05
-            found["t"] += scipy_stats.ttest_rel(a, np.zeros(100)).pvalue <= 0.05
-        assert found["ours"] / 400 == pytest.approx(found["t"] / 400, abs=0.02)
-        assert 0.6 < found["ours"] / 400 < 0.95
 
     def test_p_equals_scipys_permutation_test(self) -> None:
         generator = np.random.default_rng(14)
@@ -288,22 +262,12 @@ class TestFamily:
 
 
 class TestDetectable:
-    def test_a_true_difference_of_that_size_is_found_with_the_power_asked(self) -> None:
-        generator = np.random.default_rng(21)
-        clusters = [f"d{i // 4}" for i in range(240)]
-        noise = np.repeat(generator.normal(0, 0.1, 60), 4) + generator.normal(0, 0.2, 240)
-        size = detectable_difference(noise, clusters)
-        assert size is not None
-        found = 0
-        for trial in range(500):
-            draw = np.repeat(generator.normal(0, 0.1, 60), 4) + generator.normal(0, 0.2, 240) + size
-            found += paired_test(draw, np.zeros(240), clusters, seed=trial, permutations=300).p <= 0.05
-        assert 0.7 < found / 500 < 0.9
-
-    def test_formula_on_independent_values(self) -> None:
+    @pytest.mark.parametrize("questions", [1, 4])
+    def test_formula_on_independent_documents(self, questions: int) -> None:
         values = [0.0, 1.0, 0.0, 1.0]
-        expected = (1.959964 + 0.841621) * np.std(values, ddof=1) / 2
-        assert detectable_difference(values, ["a", "b", "c", "d"]) == pytest.approx(expected, rel=1e-5)
+        expected = (1.959964 + 0.841621) * np.std(values, ddof=1) / 2  # for a power of 80 %
+        found = detectable_difference(np.repeat(values, questions), [d for d in "abcd" for _ in range(questions)])
+        assert found == pytest.approx(expected, rel=1e-5)
 
     @pytest.mark.parametrize(("values", "clusters"), [([], []), ([1.0, 0.5], ["a", "a"]), ([0.0, 0.0], ["a", "b"])])
     def test_unknown_spread_is_not_zero(self, values: list[float], clusters: list[str]) -> None:

@@ -1,7 +1,5 @@
 """Which questions are resampled as one, and what is said where nearly all of them are."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any
@@ -10,7 +8,7 @@ import pytest
 
 from harness.stats.bootstrap import interval
 from harness.stats.clusters import linked, question_labels
-from harness.storage.run_folder import read_run
+from harness.storage.run_folder import StoredRun, read_run
 from harness.storage.summary import summarise
 from reports.compare import compare
 from reports.tables import frame
@@ -26,8 +24,15 @@ def passages(questions: int) -> list[tuple[str, ...]]:
     return [tuple(f"p{draw.randrange(1500)}" for _ in range(8)) for _ in range(questions)]
 
 
-def rows(documents: list[tuple[str, ...]], shift: float = 0.0) -> list[dict[str, Any]]:
-    return [record(i, min(1.0, (i * 7 % 10) / 10 + shift), document_ids=list(ids)) for i, ids in enumerate(documents)]
+def two_runs(root: Path, documents: list[tuple[str, ...]], ahead: float, **more: Any) -> list[StoredRun]:
+    """Full context, and a method that scores `ahead` more on each question."""
+
+    def scored(shift: float) -> list[dict[str, Any]]:
+        values = [min(1.0, (i * 7 % 10) / 10 + shift) for i in range(len(documents))]
+        return [record(i, v, document_ids=list(ids)) for i, (v, ids) in enumerate(zip(values, documents, strict=True))]
+
+    shifts = {"full-context": 0.0, "pecan": ahead}
+    return [read_run(write_run(root, scored(shift), method=name, **more)) for name, shift in shifts.items()]
 
 
 def test_questions_with_retrieved_passages_stand_alone() -> None:
@@ -61,11 +66,7 @@ def test_what_is_said_of_clusters_is_true(documents: list[tuple[str, ...]], sent
 
 class TestReports:
     def test_retrieved_passages_give_intervals_and_a_test(self, tmp_path: Path) -> None:
-        documents = passages(60)
-        runs = [
-            read_run(write_run(tmp_path, rows(documents, s), dataset="nq", method=m, settings=RETRIEVED))
-            for m, s in (("full-context", 0.0), ("pecan", 0.2))
-        ]
+        runs = two_runs(tmp_path, passages(60), 0.2, dataset="nq", settings=RETRIEVED)
         table = frame(runs)
         assert (table[f"{SCORE}.low"] < table[SCORE]).all()
         assert summarise(runs[0].records, [], form="retrieved")["scores"][SCORE]["low"] == table[f"{SCORE}.low"][0]
@@ -75,9 +76,7 @@ class TestReports:
         assert not [note for note in (*row["notes"], *table["notes"][0]) if "document" in note]
 
     def test_a_chain_of_documents_is_called_one(self, tmp_path: Path) -> None:
-        runs = [
-            read_run(write_run(tmp_path, rows(CHAIN, s), method=m)) for m, s in (("full-context", 0.0), ("pecan", 0.1))
-        ]
+        runs = two_runs(tmp_path, CHAIN, 0.1)
         told = "all 4 questions are linked through documents that they share"
         assert f"{told}: no interval" in frame(runs)["notes"][0]
         (note,) = [n for n in compare(runs).iloc[0]["notes"] if "linked" in n]
@@ -85,10 +84,7 @@ class TestReports:
 
     def test_the_size_of_a_cluster_that_is_most_questions_is_told(self, tmp_path: Path) -> None:
         documents = [("a", f"b{i}") for i in range(15)] + [(f"c{i}",) for i in range(10)]
-        runs = [
-            read_run(write_run(tmp_path, rows(documents, s), method=m))
-            for m, s in (("full-context", 0.0), ("pecan", 0.1))
-        ]
+        runs = two_runs(tmp_path, documents, 0.1)
         told = "15 of 25 questions are linked through documents that they share, one of 11 clusters"
         assert f"{told}: intervals are wide" in frame(runs)["notes"][0]
         assert any(f"{told}, so the interval is wide" in n for n in compare(runs).iloc[0]["notes"])

@@ -1,7 +1,5 @@
 """The anytime-valid comparison: against its formula written out, and by simulation."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

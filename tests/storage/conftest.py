@@ -13,13 +13,10 @@ def s3():
     server.start()
     address = "http://{}:{}".format(*server.get_host_and_port())
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {
-            "AWS_ENDPOINT_URL": address,
-            "AWS_ACCESS_KEY_ID": "user",
-            "AWS_SECRET_ACCESS_KEY": "secret",
-            "AWS_DEFAULT_REGION": "us-east-1",
-        }.items():
-            patch.setenv(name, value)
+        patch.setenv("AWS_ENDPOINT_URL", address)
+        patch.setenv("AWS_ACCESS_KEY_ID", "user")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
         boto3.client("s3").create_bucket(Bucket="indexes")
         yield address
     server.stop()

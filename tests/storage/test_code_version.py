@@ -141,8 +141,7 @@ def test_editing_what_an_own_method_uses_makes_another_run_and_another_index(fol
     (folder / "calls.log").write_text("asked")  # what it writes itself makes no other run
     assert plan().hash8 == before.hash8
     key = key_digest(index_key(before, DOCUMENT, None))
-    with (folder / EDITS[edit]).open("a") as file:
-        file.write("\n")
+    (folder / EDITS[edit]).write_text(FILES[EDITS[edit]] + "\n")
     assert plan().hash8 != before.hash8
     assert key_digest(index_key(plan(), DOCUMENT, None)) != key
 
@@ -199,16 +198,10 @@ class Typed(Method):
 """
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("LIMIT = 3", "LIMIT = 4"),
-        ("text[:LIMIT]", "text[LIMIT:]"),
-        ("[0]", "[1]"),
-        ("own_tokens.words(", "str("),
-        ("", ""),
-    ],
-)
+TYPED = {"LIMIT = 3": "LIMIT = 4", "text[:LIMIT]": "text[LIMIT:]", "[0]": "[1]", "own_tokens.words(": "str(", "": ""}
+
+
+@pytest.mark.parametrize(("old", "new"), TYPED.items())
 def test_a_typed_class_is_another_one_where_what_it_uses_differs(folder, old, new):
     hashes = []
     for cell in (CELL, CELL.replace(old, new) if old else CELL):
@@ -220,8 +213,7 @@ def test_a_typed_class_is_another_one_where_what_it_uses_differs(folder, old, ne
 
 
 def test_a_method_of_this_project_goes_by_its_version():
-    assert own_code(BM25) == {}
-    assert own_code(Raptor) == {}
+    assert (own_code(BM25), own_code(Raptor)) == ({}, {})
 
 
 def test_versions_of_packages():

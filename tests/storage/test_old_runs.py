@@ -5,7 +5,6 @@ old_runs/ was written by these versions: `oldest`, the first commit (made-up row
 `2026-11`, the last commit before the modules moved.
 """
 
-import json
 import shutil
 from pathlib import Path
 
@@ -20,10 +19,6 @@ from reports.figures import front, queries
 
 OLD = Path(__file__).with_name("old_runs")
 FOLDERS = sorted(path.parent.relative_to(OLD).as_posix() for path in OLD.glob("*/*/*/run.yaml"))
-
-
-def first_question(folder):
-    return str(json.loads((folder / "records.jsonl").read_text(encoding="utf-8").splitlines()[0])["question_id"])
 
 
 def test_there_is_one_of_each_kind():
@@ -50,17 +45,16 @@ def test_the_numbers_of_records_are_all_that_tables_read(version):
     assert "shown" not in numbers[0].records[0]
     for table in (tables.frame, queries.frame, lambda runs: pd.DataFrame(front.points(tables.frame(runs), runs))):
         pd.testing.assert_frame_equal(table(whole), table(numbers))
-    assert compare.side_by_side(whole, force=True).render("csv") == compare.side_by_side(numbers, force=True).render(
-        "csv"
-    )
+    texts = [compare.side_by_side(runs, force=True).render("csv") for runs in (whole, numbers)]
+    assert texts[0] == texts[1]
 
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_one_folder(here, tmp_path, name):
     folder = tmp_path / "run"
     shutil.copytree(OLD / name, folder)
-    before = json.loads((folder / "summary.json").read_text(encoding="utf-8"))["scores"]
-    traced = here("trace", str(folder), first_question(folder))
+    run = read_run(folder)
+    traced = here("trace", str(folder), str(run.records[0]["question_id"]))
     assert traced.returncode == 0, traced.stderr
     scored = here("score", str(folder))
     if name.startswith("oldest/"):  # the data set is gone, and these records hold no gold answers
@@ -68,7 +62,7 @@ def test_one_folder(here, tmp_path, name):
         assert scored.stderr.count("\n") == 1
         return
     assert scored.returncode == 0, scored.stderr
-    after = json.loads((folder / "summary.json").read_text(encoding="utf-8"))["scores"]
+    before, after = run.summary["scores"], read_run(folder).summary["scores"]
     assert {k: (v["mean"], v["n"]) for k, v in after.items()} == {k: (v["mean"], v["n"]) for k, v in before.items()}
 
 

@@ -79,15 +79,12 @@ def test_a_home_that_is_the_root_is_no_persons_folder(home, monkeypatch):
 
 
 def test_a_configuration_reads_every_place_from_the_home_folder():
-    model = ModelConfig(
-        name="m", source="~/m", tokenizer="~/t", template="~/t.jinja", script="~/s", adapters={"a": "~/a"}
-    )
-    assert (model.source, model.tokenizer, model.template) == ("/home/ann/m", "/home/ann/t", "/home/ann/t.jinja")
-    assert (model.script, model.adapters) == ("/home/ann/s", {"a": "/home/ann/a"})
+    places = {"source": "~/m", "tokenizer": "~/t", "template": "~/t.jinja", "script": "~/s", "adapters": {"a": "~/a"}}
+    read = ModelConfig.model_validate({"name": "m", **places}).model_dump()
+    assert {name: read[name] for name in places} == json.loads(json.dumps(places).replace("~", "/home/ann"))
     assert EncoderConfig(name="e", source="~/e", query_source="~/q").query_source == "/home/ann/q"
-    data = DatasetConfig(
-        name="d", format="d", data="~/d.jsonl", instruction="~/is a home", max_answer_tokens=1, scorers=("x",)
-    )
+    texts = {"data": "~/d.jsonl", "instruction": "~/is a home"}
+    data = DatasetConfig(name="d", format="d", max_answer_tokens=1, scorers=("x",), **texts)
     assert (data.data, data.instruction) == ("/home/ann/d.jsonl", "~/is a home")
     assert ModelConfig(name="m", source="owner/name").source == "owner/name"
 
@@ -106,11 +103,8 @@ def test_no_file_of_a_run_folder_names_the_home_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(fakes, "trouble", lost)
     plan = make_plan()
     dataset = plan.config.dataset.model_copy(update={"data": "/home/ann/d.jsonl"})
-    plan = replace(
-        plan,
-        config=plan.config.model_copy(update={"dataset": dataset}),
-        origins={"dataset.data": "/home/ann/my.yaml", "seed": "default"},
-    )
+    config = plan.config.model_copy(update={"dataset": dataset})
+    plan = replace(plan, config=config, origins={"dataset.data": "/home/ann/my.yaml", "seed": "default"})
     result = go(plan, tmp_path / "out", command=["harness", "run", "--data", "/home/ann/d.jsonl"])
     assert result.failed == 6
     for path in result.folder.iterdir():

@@ -23,7 +23,7 @@ from harness.llm.gguf import converted
 from harness.llm.model_info import hash_files
 from harness.storage.index_cache import checked_files
 from harness.storage.remote_runs import _layout
-from harness.storage.untrusted import package_folder, parse_json, read_plain
+from harness.storage.untrusted import package_folder, read_plain
 
 
 def pipe(path):
@@ -60,13 +60,10 @@ def test_an_entry_of_a_cache_reads_its_own_files_alone(tmp_path):
         checked_files(tmp_path)
 
 
-def test_limits_of_length_and_depth(tmp_path):
+def test_a_file_longer_than_asked_for_is_refused(tmp_path):
     (tmp_path / "f").write_bytes(b"x" * 11)
     with pytest.raises(ValueError, match="longer than"):
         read_plain(tmp_path / "f", 10)
-    for depth in (150, 100_000):
-        with pytest.raises(ValueError, match="nested more than 100 levels deep"):
-            parse_json(b"[" * depth + b"]" * depth)
 
 
 @pytest.mark.parametrize("name", ["tests.storage", "no_such_package", ".x", "os", "__main__", "", "a/b", "../tests"])
@@ -93,15 +90,16 @@ def test_a_damaged_layout_of_a_store_is_a_sentence(layout):
     ("settings", "problem"),
     [
         ([], "damaged"),
-        ({"r": 10**9, "lora_alpha": 1}, "a rank"),
-        ({"r": 0, "lora_alpha": 1}, "a rank"),
-        ({"r": 2, "lora_alpha": 1, "rank_pattern": {"x": 10**9}}, "a rank"),
-        ({"r": 2, "lora_alpha": "x"}, "a lora_alpha"),
-        ({"r": 2, "lora_alpha": 4}, None),
+        ({"r": 10**9}, "a rank"),
+        ({"r": 0}, "a rank"),
+        ({"rank_pattern": {"x": 10**9}}, "a rank"),
+        ({"lora_alpha": "x"}, "a lora_alpha"),
+        ({}, None),
     ],
 )
 def test_an_adapter_s_settings_fit_its_matrices(settings, problem, tmp_path):
-    (tmp_path / "adapter_config.json").write_text(json.dumps(settings))
+    config = settings if settings == [] else {"r": 2, "lora_alpha": 4, **settings}
+    (tmp_path / "adapter_config.json").write_text(json.dumps(config))
     save_file({"base_model.model.x.lora_A.weight": np.zeros((2, 3))}, tmp_path / "adapter_model.safetensors")
     with contextlib.nullcontext() if problem is None else pytest.raises(CannotRun, match=re.escape(problem)):
         check("a", tmp_path, Base("b", tmp_path / "none", None), merged=True)
@@ -114,6 +112,7 @@ def test_an_adapter_s_settings_fit_its_matrices(settings, problem, tmp_path):
         (OSError(errno.EMFILE, "Too many open files"), 2, "ulimit -n"),
         (PermissionError(errno.EACCES, "Permission denied", "/results"), 2, "'/results' may not be used"),
         (RuntimeError("can't start new thread"), 2, "no more threads"),
+        (None, 2, "error: stdout is closed"),
     ],
 )
 def test_what_the_machine_refuses_is_a_sentence(error, code, told, monkeypatch, capsys):
@@ -121,19 +120,11 @@ def test_what_the_machine_refuses_is_a_sentence(error, code, told, monkeypatch, 
         def write(self, _):
             raise error
 
-    monkeypatch.setattr(sys, "stdout", Full())
+    monkeypatch.setattr(sys, "stdout", Full() if error else None)
     with pytest.raises(SystemExit) as ended:
         main(["list", "methods"])
     said = capsys.readouterr().err
     assert (ended.value.code, told in said, said.count("\n")) == (code, True, 1)
-
-
-def test_a_closed_stdout_is_a_sentence(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdout", None)
-    with pytest.raises(SystemExit) as ended:
-        main(["list", "methods"])
-    assert ended.value.code == 2
-    assert capsys.readouterr().err.startswith("error: stdout is closed")
 
 
 def test_a_library_that_cannot_be_imported_stops_the_run():

@@ -5,7 +5,6 @@ import threading
 
 import pytest
 
-from harness.engine.runner import run
 from harness.errors import RunLocked, SaveError, UserError
 from harness.storage import remote_runs
 from harness.storage.named_runs import read_runs, run_folders
@@ -174,19 +173,11 @@ def test_a_store_that_is_back_soon_is_waited_for(machines, monkeypatch):
 
 def test_a_run_that_never_began_leaves_nothing(machines):
     one, _ = machines
-    out = one.on()
 
-    def trouble(*args):
+    def trouble():
         raise UserError("no such thing")
 
-    method = Words(Words.Config(), pause=lambda: trouble())
     with pytest.raises(UserError):
-        run(make_plan(method=method), out, command=["harness"], progress=_silent(), fail_fast=True)
+        go(make_plan(method=Words(Words.Config(), pause=trouble)), one.on(), fail_fast=True)
     names = ObjectStore(one.url).names()
     assert [name for name in names if "/writer/" not in name] == []
-
-
-def _silent():
-    from harness.engine.progress import Silent
-
-    return Silent()
