@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from harness.errors import UnknownName, UserError
 from harness.types import Document, Example, Gold, Question, Support
 from reports import gold_rows as rows_module
-from reports.figures.position import APART, SupportPosition, frame, panels, part_names, sections, support_position
+from reports.figures.position import APART, SupportPosition, frame, panels, sections, support_position
 from reports.gold_rows import Rows
 from tests.reports.build import SCORE, record, stored, write_run
 
@@ -63,18 +61,6 @@ def test_several_documents_are_one_text_in_order_with_a_blank_line_between() -> 
     turned = support_position(example(0, ("b", 0, 10), documents=("b", "a")), Rows(documents=texts(a=48, b=50)))
     assert turned == SupportPosition((0.05,))
     assert support_position(example(0, ("d0", 0, 0)), Rows(documents=texts(d0=0))) is None
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=5), st.integers(2, 9))
-def test_a_part_holds_every_centre_or_there_is_none(centres: list[float], parts: int) -> None:
-    found = SupportPosition(tuple(sorted(centres)))
-    where = found.where(parts)
-    if where is None:
-        assert len(centres) > 1
-    else:
-        assert all(where <= c * parts and (c * parts < where + 1 or c == 1) for c in centres)
-        assert (found.distance() or 0) <= 1 / parts + 1e-9
-    assert len(part_names(parts)) == parts
 
 
 def rows_of(spans: dict[int, list[tuple[int, int]]]) -> Rows:

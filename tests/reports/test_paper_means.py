@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 
 from harness.config.schema import digest
 from harness.storage.run_folder import StoredRun
@@ -75,14 +73,6 @@ class TestMean:
         assert mean([Ours(30.0, (27.0, 33.0)), Ours()]) == Ours()
         assert mean([Ours(30.0, (27.0, 33.0)), Ours(50.0)]) == Ours(40.0)
         assert mean([Ours(0.1, (0.07, 0.3))]) == Ours(0.1, (0.07, 0.3))
-
-    @given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 20)), min_size=1, max_size=7))
-    def test_is_as_narrow_as_independent_samples_allow(self, parts: list[tuple[float, float]]) -> None:
-        found = mean([Ours(m, (m - half, m + half)) for m, half in parts])
-        assert found.wide is not None
-        width, widest = found.wide[1] - found.wide[0], max(2 * half for _, half in parts)
-        assert width <= widest / math.sqrt(len(parts)) + 1e-6
-        assert width >= widest / len(parts) - 1e-6
 
 
 class TestFrame:

@@ -169,13 +169,6 @@ class TestLayout:
     def test_labels(self, text: str, pixels: float, lines: list[str]) -> None:
         assert lines_of(text, pixels) == lines
 
-    @settings(max_examples=60, deadline=None)
-    @given(st.text(max_size=200), st.floats(1, 300))
-    def test_labels_fit(self, text: str, pixels: float) -> None:
-        lines = lines_of(text, pixels)
-        assert len(lines) <= 3
-        assert all(len(line) <= max(3, pixels / 6.2) for line in lines)
-
 
 class TestMoves:
     def test_a_move_to_node_zero_from_step_zero_loses_nothing(self) -> None:
