@@ -19,6 +19,7 @@ from reports import facts
 from reports.markup import Html, el
 from reports.page_header import date
 from reports.render import Cells
+from reports.sheet import small_interval
 
 _COLUMNS = (
     "method",
@@ -101,8 +102,7 @@ def _run_row(row: Mapping[str, Any], run: StoredRun, folder: str) -> dict[str, A
 
 def _html_cell(row: Mapping[str, Any], texts: Mapping[str, str], name: str, anchors: Mapping[str, str]) -> Html:
     if name in _NUMERIC:
-        value, bracket, interval = texts.get(name, "–").partition(" [")
-        return el("td", value, el("small", f" [{interval}") if bracket else None, class_="number")
+        return el("td", small_interval(texts.get(name, "–")), class_="number")
     if name == "data set":
         return el("td", el("a", row[name], href=anchors[row[name]]), el("small", f" {row['headline']}"))
     return el("td", f"{row[name]} (c)" if name == "method" and row["ceiling"] else row[name])

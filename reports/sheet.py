@@ -67,13 +67,14 @@ def table(frame: pd.DataFrame, *, sortable: bool = False) -> Html:
         tds = []
         for name, kind, cell in zip(cells.heads, kinds, line, strict=True):
             value = row.get(name) if sortable and kind else None
-            shown = _small_interval(cell) if sortable else cell
+            shown = small_interval(cell) if sortable else cell
             tds.append(el("td", shown, class_=kind, data_value=None if pd.isna(value) else value))
         body.append(el("tr", *tds))
     made = el("table", el("thead", el("tr", *head)), el("tbody", *body), class_="sortable" if sortable else None)
     return joined(el("div", made, class_="wide"), *(el("p", note, class_="note") for note in cells.below()))
 
 
-def _small_interval(cell: str) -> Html:
+def small_interval(cell: str) -> Html:
+    """A value, its interval in small type."""
     value, bracket, interval = cell.partition(" [")
     return joined(value, el("small", f" [{interval}")) if bracket and interval.endswith("]") else joined(cell)

@@ -53,10 +53,6 @@ MISTAKES: list[tuple[list[str], list[str]]] = [
     (["train", "--out", "o", "--curriculum", "course.yaml", "--skill", "choose"], ["no recipe of the skill 'choose'"]),
     (["train", "--out", "o", "--from", "nowhere"], ["there is no folder 'nowhere' to go on from"]),
     (["train", "--out", "o", "--from", "."], ["'.' is no folder of a trained pocket model: it has no config.json"]),
-    (
-        ["train", "--out", "o", "--from", "bare"],
-        ["'bare' is no folder of a trained pocket model: it has no tokenizer.js"],
-    ),
     (["eval", "nowhere"], ["no model folder 'nowhere'"]),
     (["eval", "model", "--skill", "anwser"], ["unknown skill 'anwser'. Did you mean 'answer'"]),
     (["eval", "model", "--questions", "1"], ["--questions", "greater than or equal to 2"]),
@@ -74,9 +70,6 @@ def test_a_mistake_is_one_sentence(
     arguments: list[str], parts: list[str], here: Cli, model: Path, course: str, tmp_path: Path
 ) -> None:
     (tmp_path / "bad.yaml").write_text(COURSE.replace("skill: answer", "skill: anwser", 1))
-    (tmp_path / "bare").mkdir()
-    for name in ("config.json", "model.safetensors"):
-        (tmp_path / "bare" / name).write_bytes((model / name).read_bytes())
     done = here("pocket", *arguments)
     assert done.returncode == 2, done.stderr
     for part in parts:

@@ -144,7 +144,6 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sets", "says"),
     [
-        ({"rnk": 3}, "unknown key 'rnk' .--set.. Did you mean 'rank'"),
         ({"analysis.rnk": 3}, "unknown key 'tasks.analysis.rnk' .--set.. Did you mean 'rank'"),
         ({"held": 0}, "held=0 .--set.: should be greater than 0"),
         ({"rank": 0}, "rank=0 .--set.: should be greater than or equal to 1"),
@@ -156,10 +155,3 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
 def test_mistakes_in_settings(sets: dict[str, object], says: str) -> None:
     with pytest.raises(UserError, match=says):
         read(Settings, "longrefiner", "pocket", TASKS, sets)
-
-
-def test_a_profile_that_is_not_there() -> None:
-    with pytest.raises(UserError, match="has no profile 'papr'; it has: paper, pocket"):
-        read(Settings, "longrefiner", "papr", TASKS, {})
-    with pytest.raises(UserError, match="let a teacher label with --teacher"):
-        paper({}).recipes("analysis", SKILLS[0].name)
