@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
@@ -73,8 +74,6 @@ class _Trainer(Loop["list[Listed]"]):
     advice = "begin again with another --seed"
 
     def __init__(self, settings: Settings, tell: Callable[[str], None]) -> None:
-        import torch
-
         llama.check(settings.begin, settings.out / "none")
         about = {name: getattr(settings, name) for name in ("layers", "seed", "steps", "questions")}
         super().__init__(settings.out, {**about, "begin": llama.weights_digest(settings.begin)})
@@ -106,8 +105,6 @@ class _Trainer(Loop["list[Listed]"]):
 
     def _step(self, batch: list[Listed]) -> float:
         """Return the mean loss of a question."""
-        import torch
-
         scores = self._scores(batch)
         stating = [torch.from_numpy(item.stating) for item in batch]
         losses = [-s.log_softmax(0)[marks].mean() for s, marks in zip(scores, stating, strict=True)]
@@ -120,8 +117,6 @@ class _Trainer(Loop["list[Listed]"]):
 
     def _scores(self, lists: Sequence[Listed]) -> list[Tensor]:
         """Scores [chunks] of each question, float32."""
-        import torch
-
         pairs = [(item.question, text) for item in lists for text in item.texts]
         rows = self.tokenizer(
             [q for q, _ in pairs], [t for _, t in pairs],
@@ -145,7 +140,6 @@ def cut(folder: Path, layers: int, seed: int = 0) -> Any:
 
     Raises CannotRun where the model has fewer layers, or its weights cannot be read.
     """
-    import torch
     from transformers import LlamaForSequenceClassification
 
     added = read_object(folder / "tokenizer.json")["added_tokens"]
