@@ -75,15 +75,15 @@ def reading(model: Any, count: int, peak: float | None, repeats: int) -> None:
     """Tokens a second of one prefill of `count` tokens, and its share of the card's peak."""
     text = tokens(model, count)
 
-    def once() -> tuple[float, float]:
+    def timed_pass() -> tuple[float, float]:
         meter = Meter()
         with model.session(meter) as s, unittest.mock.patch.object(type(model), "shares", False):
             s.user(text)
             seconds = timed(lambda: (s.flush(), wait()))
         return seconds, meter.flops("full")
 
-    once()
-    runs = [once() for _ in range(repeats)]
+    timed_pass()
+    runs = [timed_pass() for _ in range(repeats)]
     seconds, flops = statistics.median(run[0] for run in runs), runs[0][1]
     share = f", {flops / seconds / peak / 1e12:.0%} of the peak (>= 50 %)" if peak else ""
     print(f"reading {count:,} tokens: {seconds:.2f} s, {count / seconds:,.0f} tokens a second{share}", flush=True)

@@ -87,13 +87,13 @@ class Sampling:
     top_p: float = 1.0
     max_tokens: int | None = None
 
-    def of(self, how: Decoding, context: Callable[[], str]) -> Decoding:
-        """`how` with these settings; context: of the request, as text."""
-        how = replace(how, max_tokens=min(how.max_tokens, self.max_tokens or how.max_tokens))
-        if not self.temperature or how.temperature:
-            return how
+    def of(self, decoding: Decoding, context: Callable[[], str]) -> Decoding:
+        """`decoding` with these settings; context: of the request, as text."""
+        decoding = replace(decoding, max_tokens=min(decoding.max_tokens, self.max_tokens or decoding.max_tokens))
+        if not self.temperature or decoding.temperature:
+            return decoding
         seed = derived_seed(self.seed, context())
-        return replace(how, temperature=self.temperature, top_p=self.top_p, seed=seed)
+        return replace(decoding, temperature=self.temperature, top_p=self.top_p, seed=seed)
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,7 @@ class Session(abc.ABC):
         self._need_user_turn("probe", after)
         self._require("probe")
         firsts = self._first_tokens(labels)
-        with self._meter.request(self._role, "probe", lambda: self._probed(after)) as replies:
+        with self._meter.request(self._role, "probe", lambda: self._text_if_probed(after)) as replies:
             probe = self._probe(labels, firsts, after)
             replies.append(json.dumps(probe.mass))
         return probe
@@ -209,12 +209,12 @@ class Session(abc.ABC):
         if begin:
             self._skip_thinking()
             self._append(begin)
-        how = Decoding(max_tokens, tuple(stop), temperature, top_p, seed)
-        how = how if self.sampling is None else self.sampling.of(how, self._text)
-        self._check_window(how.max_tokens)
+        decoding = Decoding(max_tokens, tuple(stop), temperature, top_p, seed)
+        decoding = decoding if self.sampling is None else self.sampling.of(decoding, self._text)
+        self._check_window(decoding.max_tokens)
         self._turn = "reply"
         with self._meter.request(self._role, "write", self._text) as replies:
-            written = self._write(how, watch)
+            written = self._write(decoding, watch)
             replies.append(written.thinking + written.text)
         return written
 
@@ -267,7 +267,7 @@ class Session(abc.ABC):
         raise NotImplementedError
 
     @abc.abstractmethod
-    def _write(self, how: Decoding, watch: Sequence[Span]) -> Written:
+    def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
         """Write the reply whose turn is open."""
 
     def _skip_thinking(self) -> None:  # noqa: B027 - most models do not think
@@ -288,7 +288,7 @@ class Session(abc.ABC):
     def _require(self, capability: str) -> None:  # noqa: B027 - a back end may have all
         """Raise CannotRun where the model lacks a capability."""
 
-    def _probed(self, after: str) -> str:
+    def _text_if_probed(self, after: str) -> str:
         """The context as text if the user turn ended here and the reply began with `after`."""
         with self.branch():
             self._begin_turn("reply", "")

@@ -114,8 +114,8 @@ def texts_of(prompts: Iterable[Prompt]) -> dict[str, str]:
     return texts
 
 
-def wrong(method: str, name: str, replacement: Replaced, known: Mapping[str, Prompt]) -> str | None:
-    """A sentence where `said` cannot replace the prompt `name` of a method, None where it can."""
+def replacement_problem(method: str, name: str, replacement: Replaced, known: Mapping[str, Prompt]) -> str | None:
+    """A sentence where `replacement` cannot replace the prompt `name` of a method, None where it can."""
     if not known:
         return f"the prompts of '{method}' cannot be replaced, because its code does not list them as templates"
     if name not in known:

@@ -49,6 +49,7 @@ class Options(PlacementOptions):
 
 
 def _checked_options(config: DatasetConfig) -> tuple[Options, world.Purpose]:
+    """The options of a made-up data set, and the purpose that its split names. Raises ConfigError."""
     fields = [name for name in _FILES if getattr(config, name) is not None]
     problems = [f"dataset.{name}: '{config.name}' is made up, not read; leave it out" for name in fields]
     if config.split not in _PURPOSES:
@@ -59,7 +60,7 @@ def _checked_options(config: DatasetConfig) -> tuple[Options, world.Purpose]:
         options = Options.model_validate(config.options)
     except ValidationError as error:
         raise ConfigError(problems + explain(error, Options, "dataset", {})) from None
-    problems += _misplaced(options)
+    problems += _placement_problems(options)
     if problems:
         raise ConfigError(problems)
     purpose = _PURPOSES[config.split]
@@ -71,7 +72,7 @@ def _checked_options(config: DatasetConfig) -> tuple[Options, world.Purpose]:
     return options, purpose
 
 
-def _misplaced(options: Options) -> list[str]:
+def _placement_problems(options: Options) -> list[str]:
     """Problems of `place` and `distance`; `pocket.world` reports an unknown kind."""
     fields = [name for name in PlacementOptions.model_fields if getattr(options, name) is not None]
     if fields and options.kind in world.KINDS and options.kind not in PLACED:
@@ -82,7 +83,7 @@ def _misplaced(options: Options) -> list[str]:
     return []
 
 
-def _made(
+def _samples(
     options: Options, purpose: world.Purpose, where: Placement | None
 ) -> Iterator[tuple[list[Example], list[Document]]]:
     """Yield the questions and documents of one sample after the other, without end."""
@@ -119,7 +120,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     examples: list[Example] = []
     documents: dict[str, Document] = {}
     total = 0
-    for questions, texts in _made(options, purpose, where):
+    for questions, texts in _samples(options, purpose, where):
         questions = questions[: options.questions - total]
         parts = [*map(dataclasses.asdict, texts), *map(dataclasses.asdict, questions)]
         hashed.update("".join(canonical(part) + "\n" for part in parts).encode())

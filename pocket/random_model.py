@@ -86,7 +86,7 @@ def save(
     logging.disable_progress_bar()
 
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=_train(texts or _texts()),
+        tokenizer_object=_train_tokenizer(texts or _texts()),
         bos_token=SPECIAL[0],
         eos_token=SPECIAL[1],
         additional_special_tokens=SPECIAL[2:],
@@ -116,7 +116,7 @@ def _texts() -> list[str]:
     return texts
 
 
-def _train(texts: list[str]) -> Any:
+def _train_tokenizer(texts: list[str]) -> Any:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
     tokenizer = Tokenizer(models.BPE())

@@ -155,7 +155,7 @@ def _variables(dice: random.Random, size: int) -> Made:
     )
 
 
-def _common(dice: random.Random, size: int, repeats: tuple[int, int]) -> Made:
+def _common_words(dice: random.Random, size: int, repeats: tuple[int, int]) -> Made:
     """Ten common words among `size`; repeats: of a common word and of another one."""
     words = dice.sample(_words(), size)
     listed = words[:10] * repeats[0] + words[10:] * repeats[1]
@@ -164,7 +164,7 @@ def _common(dice: random.Random, size: int, repeats: tuple[int, int]) -> Made:
     return Made(pieces, (), " ", "What are the 10 most common words in the above list?", words[:10])
 
 
-def _frequent(dice: random.Random, size: int, vocabulary: int) -> Made:
+def _frequent_words(dice: random.Random, size: int, vocabulary: int) -> Made:
     """Coded words with frequencies by the zeta distribution of exponent 2; the most frequent one is dots."""
     coded = sorted({"".join(dice.choices(string.ascii_lowercase, k=6)) for _ in range(vocabulary)})
     dice.shuffle(coded)
@@ -182,7 +182,7 @@ def _frequent(dice: random.Random, size: int, vocabulary: int) -> Made:
 Asked = tuple[str, Sequence[str], Sequence[str]]  # a question, its answers, its own paragraphs
 
 
-def _answered(dice: random.Random, size: int, asked: Asked, paragraphs: Sequence[str]) -> Made:
+def _among_paragraphs(dice: random.Random, size: int, asked: Asked, paragraphs: Sequence[str]) -> Made:
     """The paragraphs of a question among others of its data set."""
     question, answers, own = asked
     wanted = size + len(own)
@@ -208,7 +208,7 @@ def _hotpotqa_questions(value: Any) -> list[Asked]:
     return [(r["question"], [r["answer"]], [f"{t}\n{''.join(s)}" for t, s in r["context"]]) for r in value]
 
 
-def _rows(options: Options) -> list[Asked]:
+def _questions(options: Options) -> list[Asked]:
     """The questions of the file, or made-up ones of HotpotQA's kind. Raises DataError."""
     if options.rows is None:
         made = [world.sample("hotpotqa", options.seed, tokens=400, purpose="evaluation", number=n) for n in range(200)]
@@ -248,7 +248,7 @@ _NIAH = {
 }
 
 
-def _maker(options: Options) -> tuple[Callable[[random.Random, int, int], Made], int]:
+def _text_maker(options: Options) -> tuple[Callable[[random.Random, int, int], Made], int]:
     """(draws, size, number of the question) -> text, and the smallest size."""
     task = options.task
     if task in _NIAH:
@@ -258,15 +258,15 @@ def _maker(options: Options) -> tuple[Callable[[random.Random, int, int], Made],
         return lambda dice, size, _: _variables(dice, size), 5
     if task == "cwe":
         repeats = (30, 3) if options.tokens >= 4096 else (6, 1)
-        return lambda dice, size, _: _common(dice, size, repeats), 11
+        return lambda dice, size, _: _common_words(dice, size, repeats), 11
     if task == "fwe":
-        return lambda dice, size, _: _frequent(dice, size, max(options.tokens // 50, 4)), 20
-    asked = _rows(options)
+        return lambda dice, size, _: _frequent_words(dice, size, max(options.tokens // 50, 4)), 20
+    asked = _questions(options)
     paragraphs = sorted({paragraph for _, _, own in asked for paragraph in own})
-    return lambda dice, size, number: _answered(dice, size, asked[number % len(asked)], paragraphs), 1
+    return lambda dice, size, number: _among_paragraphs(dice, size, asked[number % len(asked)], paragraphs), 1
 
 
-def _counter(options: Options) -> Callable[[str], int]:
+def _token_counter(options: Options) -> Callable[[str], int]:
     """Tokens of a text. Raises ConfigError for a folder without a tokenizer."""
     if options.tokenizer is None:
         return lambda text: -(-len(text) // 4)
@@ -279,10 +279,10 @@ def _counter(options: Options) -> Callable[[str], int]:
     return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
 
 
-def _fitting(config: DatasetConfig, options: Options) -> Callable[[int], Made]:
+def _longest_text(config: DatasetConfig, options: Options) -> Callable[[int], Made]:
     """Number of a question -> its text, as long as fits. Raises ConfigError where the shortest one does not."""
-    make, least = _maker(options)
-    count = _counter(options)
+    make, least = _text_maker(options)
+    count = _token_counter(options)
 
     def made(number: int, size: int) -> Made:
         return make(random.Random(f"{options.task} {options.seed} {number}"), size, number)
@@ -321,7 +321,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         options = Options.model_validate(config.options)
     except ValidationError as error:
         raise ConfigError(explain(error, Options, "dataset", {})) from None
-    fitted = _fitting(config, options)
+    fitted = _longest_text(config, options)
     kept = options.questions if limit is None else min(limit, options.questions)
     examples, documents = [], {}
     hashed = hashlib.sha256(canonical(["ruler 1", config.instruction, options.model_dump()]).encode())

@@ -45,7 +45,7 @@ from harness.config.registry import short
 from harness.config.yaml_tree import flatten
 from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError
-from harness.stats.clusters import linked
+from harness.stats.clusters import cluster_warning
 from harness.stats.paired_tests import detectable_difference, holm, paired_test
 from harness.storage.paths import without_home
 from harness.storage.run_folder import StoredRun
@@ -350,7 +350,7 @@ def _comparison_row(pair: _Pair, name: str) -> dict[str, Any]:
     both = (pair.run, pair.label), (pair.base, pair.base_label)
     notes += [f"{label}: {note}" for run, label in both for note in facts.notes(run)]
     documents = {record["question_id"]: record["document_ids"] for record in pair.base.records}
-    if told := linked([documents[i] for i in common], groups):
+    if told := cluster_warning([documents[i] for i in common], groups):
         nothing = "so there is no interval and the test says nothing"
         notes.append(f"{who}: {told}, {nothing if test.clusters == 1 else 'so the interval is wide'}")
     changed = config_difference(pair.run, pair.base)

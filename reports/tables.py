@@ -39,7 +39,7 @@ import pandas as pd
 from harness.config.sweep import text
 from harness.cost.flops import DEFAULT
 from harness.stats.bootstrap import NOTHING
-from harness.stats.clusters import linked
+from harness.stats.clusters import cluster_warning
 from harness.storage.run_folder import StoredRun
 from reports import costs, facts
 from reports.comparability import question_set, reasons_not_to_rank
@@ -151,7 +151,7 @@ def _score_columns(run: StoredRun, names: Sequence[str], seed: int, notes: list[
         out |= facts.mean_columns(name, column.values, column.clusters, seed=seed)
         if column.missing:
             notes.append(f"{name} is missing for {column.missing} answered questions and left out for them")
-    if told := linked([record["document_ids"] for record in run.records], clusters):
+    if told := cluster_warning([record["document_ids"] for record in run.records], clusters):
         notes.append(f"{told}: {'no interval' if len(set(clusters)) == 1 else 'intervals are wide'}")
     return out
 

@@ -238,4 +238,4 @@ def _plain(value: Any) -> Any:
 
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
-    return registry.named(value) if callable(value) else value
+    return registry.target_of(value) if callable(value) else value

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from harness.cli.command import setting
 from harness.cli.options import Runs, Score, TableOutput, split
-from harness.cli.output import format_of, screen, write
-from harness.cli.stored_runs import joined
+from harness.cli.output import format_of, terminal_width, write
+from harness.cli.stored_runs import average_seeds
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
 from harness.storage.named_runs import read_runs, run_folders
@@ -30,7 +30,7 @@ def compare(
     from reports.compare import side_by_side
 
     stored_runs = read_runs(folders, hold="all" if table.average_seeds else "numbers")  # a vote needs answers
-    stored_runs = joined(stored_runs) if table.average_seeds else stored_runs
+    stored_runs = average_seeds(stored_runs) if table.average_seeds else stored_runs
     compared = side_by_side(
         stored_runs if table.by is None else split_by_kind(stored_runs, table.by),
         reference=table.reference,
@@ -38,7 +38,7 @@ def compare(
         force=force,
         convention=table.convention or DEFAULT,
     )
-    write(compared.render(form, columns, screen(form, table.out)), table.out)
+    write(compared.render(form, columns, terminal_width(form, table.out)), table.out)
     return 0
 
 

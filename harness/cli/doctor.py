@@ -78,6 +78,7 @@ def doctor(out: Out = RESULTS, json: Json = False) -> int:
 
 
 def _machine(out: Path) -> Iterator[Check]:
+    """Version, cores, memory and GPU of this machine, the hub, and whether its folders can be written."""
     from harness.cost.free_memory import available, free_cores
     from harness.storage.home import home, user_home
     from harness.storage.hub import endpoint, offline
@@ -115,14 +116,14 @@ def _machine(out: Path) -> Iterator[Check]:
 
 
 def _packages() -> Iterator[Check]:
-    needs = _extras()
+    needs = _packages_of_extras()
     for extra, purpose in _PURPOSES.items():
         missing = [name for name in needs.get(extra, ()) if not _installed(name)]
         text = purpose if not missing else f"{purpose}: pip install '{_DISTRIBUTION}[{extra}]'"
         yield Check("Packages", "missing" if missing else "ok", extra, text)
 
 
-def _extras() -> dict[str, list[str]]:
+def _packages_of_extras() -> dict[str, list[str]]:
     """Extra -> names of the packages that it adds, with those of its own extras, as transformers[serving]."""
     from packaging.requirements import Requirement
 
@@ -162,18 +163,18 @@ def _models() -> Iterator[Check]:
     """Models, of which the default ones must be there, and encoders."""
     defaults = set(registry.shipped("readers").values())
     for name in presets.names("models"):
-        check = weights("Models", name, merged("models", name), "model.source")
+        check = weights_check("Models", name, preset_values("models", name), "model.source")
         yield replace(check, state="problem") if check.state != "ok" and name in defaults else check
     for name in presets.names("encoders"):
-        yield weights("Encoders", name, merged("encoders", name), "encoder.source")
+        yield weights_check("Encoders", name, preset_values("encoders", name), "encoder.source")
 
 
-def merged(kind: str, name: str) -> dict[str, Any]:
+def preset_values(kind: str, name: str) -> dict[str, Any]:
     """The values of a preset with those that it extends."""
     return {key: value for _, layer in presets.read(kind, name) for key, value in layer.items()}
 
 
-def weights(part: str, name: str, values: dict[str, Any], key: str) -> Check:
+def weights_check(part: str, name: str, values: dict[str, Any], key: str) -> Check:
     """Where the weights of a model or encoder come from, from its preset alone."""
     if values.get("backend") == "endpoint":
         return Check(part, "ok", name, f"a server that you start; the preset expects it at {values['base_url']}")
@@ -184,37 +185,38 @@ def weights(part: str, name: str, values: dict[str, Any], key: str) -> Check:
     source = values.get("source")
     if not source:
         return Check(part, "ok", name, "made here")
-    if Path(str(source)).expanduser().exists() or ("model", source) in _cached():
+    if Path(str(source)).expanduser().exists() or ("model", source) in _hub_cache():
         return Check(part, "ok", name, f"{source}, on disk")
     return Check(part, "hub", name, f"hf download {source}  (or a folder: --set {key}=FOLDER)")
 
 
 def _datasets() -> Iterator[Check]:
+    """Where the rows of each data set come from; data sets of one repository are one line."""
     names: dict[str, list[str]] = {}  # data sets of one repository are one line
     for name in presets.names("datasets"):
-        hub = merged("datasets", name).get("hub")
+        hub = preset_values("datasets", name).get("hub")
         names.setdefault(str(hub) if hub else name.rpartition("/")[0] or name, []).append(name)
     for found in names.values():
         folder = found[0].rpartition("/")[0]
         name = f"{folder}/... ({len(found)})" if folder and len(found) > 1 else ", ".join(found)
-        yield rows(found[0], name)
+        yield rows_check(found[0], name)
 
 
-def rows(dataset: str, name: str | None = None) -> Check:
+def rows_check(dataset: str, name: str | None = None) -> Check:
     """Where the rows of a data set come from, by its preset alone; name: how the line calls it."""
-    values, name = merged("datasets", dataset), name or dataset
+    values, name = preset_values("datasets", dataset), name or dataset
     if values.get("data") and Path(str(values["data"])).expanduser().exists():
         return Check("Data sets", "ok", name, f"{values['data']}, on disk")
     if "hub" not in values:
         made = values.get("format") in registry.shipped("loaders")
         return Check("Data sets", "ok", name, "made here" if made else "from --data FILE")
-    if ("dataset", str(values["hub"]).partition("@")[0]) in _cached():
+    if ("dataset", str(values["hub"]).partition("@")[0]) in _hub_cache():
         return Check("Data sets", "ok", name, f"{values['hub']}, on disk")
     return Check("Data sets", "hub", name, f"or --data FILE; how to get it: harness show {dataset}")
 
 
 @cache
-def _cached() -> frozenset[tuple[str, str]]:
+def _hub_cache() -> frozenset[tuple[str, str]]:
     """(kind, id) of every repository in the hub's cache on this machine."""
     from huggingface_hub import CacheNotFound, scan_cache_dir
 

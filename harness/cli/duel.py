@@ -23,7 +23,7 @@ from harness.cli.command import execution, setting
 from harness.cli.options import RESULTS, Json, Out, Quiet, RetryFailed, Score, Selection, split
 from harness.cli.output import columns, say
 from harness.cli.run_hooks import warn
-from harness.cli.stopping import say_again
+from harness.cli.stopping import print_resume_command
 from harness.cost.units import duration
 from harness.engine.numbers_from_rows import with_numbers
 from harness.errors import HarnessError, RowWaits, UserError, attempt, raise_all
@@ -89,7 +89,7 @@ def duel(
         asking: dict[str, Any] = {"command": command, "retry_failed": retry_failed, "parallel": parallel}
         outcome = run_duel(plans, rules, folder, progress=QuietStandings() if quiet else Standings(), **asking)
     except Interrupted:
-        say_again("interrupted; what was answered is saved", command)
+        print_resume_command("interrupted; what was answered is saved", command)
         return 130
     print(_as_json(outcome) if json else _as_text(outcome), flush=True)
     for problem in (p for entrant in outcome.entrants for p in entrant.result.save_problems):

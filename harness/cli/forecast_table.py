@@ -20,7 +20,7 @@ from pathlib import Path
 
 from harness.cli.output import say
 from harness.cli.run_options import Execution
-from harness.cli.run_result import closing
+from harness.cli.run_result import rows_lost_sentence
 from harness.cli.scaling import Scaling
 from harness.config.layers import Choices
 from harness.cost.flops import DEFAULT
@@ -61,7 +61,7 @@ def table(
     workers: among whom the time is divided; price: of an hour of one worker's GPUs.
     """
     head = ("method", "data set", "questions", "tokens", "TFLOPs", "time", "how")
-    left, tokens, work, hours = _together(rows)
+    left, tokens, work, hours = _totals(rows)
     missing = sum(row.tokens is None or row.tflops is None for row in rows)
     note = f"without the {missing} row{'s'[: missing > 1]} with something unknown" if missing else ""
     cells: list[tuple[str, ...]] = [head]
@@ -82,7 +82,7 @@ def table(
     return "\n".join(lines + _time_and_money(rows, hours, workers, price))
 
 
-def _together(rows: Sequence[Forecast]) -> tuple[int, float | None, float | None, float | None]:
+def _totals(rows: Sequence[Forecast]) -> tuple[int, float | None, float | None, float | None]:
     """Questions to be answered, tokens, TFLOPs, hours of one worker: of what is known; None where nothing is."""
     known = ([v for row in rows if (v := getattr(row, key)) is not None] for key in ("tokens", "tflops", "hours"))
     tokens, work, hours = (sum(values) if values or not rows else None for values in known)
@@ -91,7 +91,7 @@ def _together(rows: Sequence[Forecast]) -> tuple[int, float | None, float | None
 
 def one_line(suite: str, rows: Sequence[Forecast], workers: int) -> str:
     """The sum of the forecasts, for a suite that begins to run."""
-    left, tokens, work, hours = _together(rows)
+    left, tokens, work, hours = _totals(rows)
     time = f", about {_time(hours / workers)}" if hours else ""
     sums = f"{left} questions to answer, {_amount(tokens, short)} tokens, {_amount(work, _work)} TFLOPs{time}"
     return f"suite {suite}: {len(rows)} rows, {sums} (each row: --plan)"
@@ -132,7 +132,7 @@ def only_plan(wanted: Sequence[Choices], options: Execution, scaling: Scaling, s
     for thing in dict.fromkeys(thing for plan in planned.plans for thing in plan.missing):
         say(f"missing here: {thing}")
     if planned.lost:
-        say(closing(len(wanted), planned.lost))
+        say(rows_lost_sentence(len(wanted), planned.lost))
     return planned.code
 
 

@@ -67,12 +67,13 @@ def _plan(choices: Choices) -> Plan:
 
 
 def _find(plan: Plan, top: int, out: Path) -> int:
+    """Score the heads, write the `top` best as a list to `out`, and print them; returns the exit code."""
     from harness.engine.heads import find_heads
     from harness.storage.files import save_error, write_atomic
 
     found = find_heads(plan, say)
     try:
-        write_atomic(out, _text(plan, found, top).encode())
+        write_atomic(out, _yaml_text(plan, found, top).encode())
     except OSError as error:
         raise save_error(out, error) from error
     best = ", ".join(f"{layer}-{head}" for layer, head in found.best(top))
@@ -80,7 +81,7 @@ def _find(plan: Plan, top: int, out: Path) -> int:
     return 0
 
 
-def _text(plan: Plan, found: Found, top: int) -> str:
+def _yaml_text(plan: Plan, found: Found, top: int) -> str:
     """The list as a YAML file (docs/methods/attention.md#head-lists)."""
     config = plan.config
     source = f"harness heads {config.method.name}, {found.questions} questions, seed {config.sample_seed}"

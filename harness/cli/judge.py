@@ -112,12 +112,13 @@ def _judge_all(examples: dict[Path, dict[str, Example]], judges: dict[Path, Judg
                 return 2
             say("what was judged is saved; the same command asks for the rest")
             return 3
-        _print(folder, chosen.name, judged, json)
+        _print_judged(folder, chosen.name, judged, json)
         code = 3 if judged.failures else code
     return code
 
 
-def _print(folder: Path, name: str, judged: Judged, json: bool) -> None:
+def _print_judged(folder: Path, name: str, judged: Judged, json: bool) -> None:
+    """Print what a judge decided on a run: its score, answers it could not judge, its agreement with others."""
     from harness.engine.model_judge import EMPTY, FAILED, NO_GOLD, UNCLEAR
 
     agreement = _agreement(folder)

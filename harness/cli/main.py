@@ -25,7 +25,7 @@ import typer
 
 from harness import __version__
 from harness.cli.command import CONTEXT, Group
-from harness.cli.stopping import INTERRUPTED, say_again
+from harness.cli.stopping import INTERRUPTED, print_resume_command
 from harness.errors import CannotRun, SaveError, UserError, guarded, printable
 
 COMMANDS = {
@@ -95,13 +95,13 @@ class Root(Group):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The commands of harness/, then those from outside."""
-        return list(dict.fromkeys([*super().list_commands(ctx), *_from_outside()]))
+        return list(dict.fromkeys([*super().list_commands(ctx), *_outside_groups()]))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Import a command; one of harness/ wins over one from outside. Raises CannotRun for a broken package."""
-        if cmd_name in super().list_commands(ctx) or cmd_name not in _from_outside():
+        if cmd_name in super().list_commands(ctx) or cmd_name not in _outside_groups():
             return super().get_command(ctx, cmd_name)
-        target = _from_outside()[cmd_name]
+        target = _outside_groups()[cmd_name]
         module, _, name = target.partition(":")
         try:
             commands = getattr(importlib.import_module(module), name)
@@ -113,7 +113,7 @@ class Root(Group):
         """List the commands of harness/ by section, then those from outside."""
         super().format_commands(ctx, formatter)
         rows = []
-        for name, target in _from_outside().items():
+        for name, target in _outside_groups().items():
             try:
                 rows.append((name, self.get_command(ctx, name).get_short_help_str(limit=100)))
             except CannotRun:
@@ -122,7 +122,7 @@ class Root(Group):
             formatter.write_dl(rows)
 
 
-def _from_outside() -> dict[str, str]:
+def _outside_groups() -> dict[str, str]:
     """Name -> "module:object" of the command groups that are not part of harness/."""
     from harness.config.registry import shipped
 
@@ -163,18 +163,18 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(2)
     try:
         with guarded():
-            code = _main(sys.argv[1:] if arguments is None else arguments)
+            code = _run_command(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:  # one more Ctrl-C, on the way out
         code = INTERRUPTED
         if arguments is None:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-        say_again("interrupted", ["harness", *sys.argv[1:]])
+        print_resume_command("interrupted", ["harness", *sys.argv[1:]])
     if code == INTERRUPTED and arguments is None:
-        _leave(code)
+        _exit_at_once(code)
     sys.exit(code)
 
 
-def _leave(code: int) -> None:
+def _exit_at_once(code: int) -> None:
     """End the process without Python's own end, which aborts (exit 134) where threads of a run still compute."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for stream in (sys.stdout, sys.stderr):
@@ -183,23 +183,24 @@ def _leave(code: int) -> None:
     os._exit(code)
 
 
-def _main(arguments: list[str]) -> int:
+def _run_command(arguments: list[str]) -> int:
+    """Run the command; its exit code, or that of the error which it raised and which is printed."""
     try:
         return int(app(args=arguments, prog_name="harness", standalone_mode=False) or 0)
     except UserError as e:
-        return _error(str(e), 2)
+        return _print_error(str(e), 2)
     except SaveError as e:
-        return _error(str(e), 3)
+        return _print_error(str(e), 3)
     except typer.TyperException as e:
-        return _usage(e)
+        return _print_usage_error(e)
     except Exception as e:  # noqa: BLE001 - a bug: its message may hold text from outside, so Python does not print it
-        if (told := _of_system(e)) is not None:
-            return _error(*told)
+        if (told := _system_error(e)) is not None:
+            return _print_error(*told)
         traceback.print_exc()
         return 1
 
 
-def _of_system(e: Exception) -> tuple[str, int] | None:
+def _system_error(e: Exception) -> tuple[str, int] | None:
     """The sentence and exit code for what this machine refuses anywhere in a command; None for a bug."""
     name = f"'{str(e.filename)[:60]}'" if isinstance(e, OSError) and e.filename else "a file"
     sentences = {
@@ -214,13 +215,13 @@ def _of_system(e: Exception) -> tuple[str, int] | None:
     return sentences.get(e.errno or 0) if isinstance(e, OSError) else None
 
 
-def _error(sentence: str, code: int) -> int:
+def _print_error(sentence: str, code: int) -> int:
     sys.stdout.flush()
     sys.stderr.write(f"error: {printable(sentence)}\n")
     return code
 
 
-def _usage(e: Any) -> int:
+def _print_usage_error(e: Any) -> int:
     """A mistake in the command line itself, with the nearest spelling and the command that explains it."""
     context = getattr(e, "ctx", None)
     if type(e).__name__ == "NoArgsIsHelpError":
@@ -231,4 +232,4 @@ def _usage(e: Any) -> int:
     if near:
         message += f". Did you mean '{near[0]}'?"
     see = f"  ({context.command_path} --help)" if context is not None else ""
-    return _error(message + see, 2)
+    return _print_error(message + see, 2)

@@ -62,7 +62,7 @@ def write(content: str | bytes, out: str | None) -> None:
     say(f"written to {out}")
 
 
-def screen(form: str, out: str | None) -> int | None:
+def terminal_width(form: str, out: str | None) -> int | None:
     """Columns of the terminal that a text is printed on, None where it goes elsewhere."""
     return shutil.get_terminal_size().columns if out is None and form == "text" and sys.stdout.isatty() else None
 

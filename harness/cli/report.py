@@ -42,8 +42,8 @@ from harness.cli.options import (
     TableFormat,
     TableOutput,
 )
-from harness.cli.output import format_of, say, screen, write
-from harness.cli.stored_runs import joined, once, stored_runs
+from harness.cli.output import format_of, say, terminal_width, write
+from harness.cli.stored_runs import average_seeds, stored_runs, without_copies
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
 from harness.storage.paths import masked, words_without_home
@@ -99,7 +99,7 @@ def report(table: TableOutput, page: Page, wide: Wide, folders: RunsFolders = No
     _check_wide(table, page, wide)
     folders = folders or [RESULTS]
     runs, damaged = stored_runs(folders, hold="all" if table.average_seeds else "numbers")  # a vote needs answers
-    runs = joined(once(runs)) if table.average_seeds else once(runs)
+    runs = average_seeds(without_copies(runs)) if table.average_seeds else without_copies(runs)
     if table.by is not None:
         from reports.by_kind import split_by_kind
 
@@ -189,7 +189,7 @@ def _text(runs: list[StoredRun], form: str, columns: list[str] | None, options: 
     table, page, wide = options
     if page.paper:
         return paper.text(runs, form, page.margin or paper.MARGIN, table.convention)
-    whole, width = form in ("csv", "json"), screen(form, table.out)
+    whole, width = form in ("csv", "json"), terminal_width(form, table.out)
     if wide.wide:
         tested = None
         if table.reference is not None:
@@ -251,7 +251,7 @@ def write_analysis(module: Any, pairs: Sequence[tuple[StoredRun, Rows]], form: s
     if form in ("csv", "json"):
         write(render(module.frame(found), form), out)
     else:
-        write(render_sections(module.sections(found), form, screen(form, out)), out)
+        write(render_sections(module.sections(found), form, terminal_width(form, out)), out)
 
 
 def report_curves(

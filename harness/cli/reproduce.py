@@ -91,9 +91,9 @@ def reproduce(
         return code
     runs = [run for run in map(read_run, dict.fromkeys(ran)) if run.records]
     if not execution.json:
-        _show(runs, place, pages)
-        _draw(runs, place, suite, execution.folder)
-    _write(runs, place, pages)
+        _print_values(runs, place, pages)
+        _write_drawings(runs, place, suite, execution.folder)
+    _write_pages(runs, place, pages)
     return code
 
 
@@ -105,7 +105,7 @@ def _stored(chosen: RowOptions, execution: Execution, pages: Pages) -> int:
         raise UserError("a page of stored runs runs nothing; name a table, or leave out what a run is chosen with")
     there = is_url(execution.out) or execution.folder.is_dir()
     runs, damaged = stored_runs([execution.out]) if there else ([], 0)
-    _write(runs, None, pages)
+    _write_pages(runs, None, pages)
     return 3 if damaged else 0
 
 
@@ -127,7 +127,7 @@ def _selection(chosen: RowOptions, suite: str) -> Selection:
     return made
 
 
-def _show(runs: list[StoredRun], item: TableOrFigure, pages: Pages) -> None:
+def _print_values(runs: list[StoredRun], item: TableOrFigure, pages: Pages) -> None:
     """Print ours beside the printed values of the item, as far as there are any."""
     from reports.paper.all_values import NOT_RUN, tables, text
 
@@ -142,7 +142,7 @@ def _show(runs: list[StoredRun], item: TableOrFigure, pages: Pages) -> None:
         print(f"{item.label}: {item.note or 'no printed value is measured by these runs'}")
 
 
-def _draw(runs: list[StoredRun], item: TableOrFigure, suite: str, out: Path) -> None:
+def _write_drawings(runs: list[StoredRun], item: TableOrFigure, suite: str, out: Path) -> None:
     """Write what draws the item, each into a file beside the runs; one that cannot be drawn says why."""
     from harness.cli.main import root
 
@@ -169,7 +169,7 @@ def _draw(runs: list[StoredRun], item: TableOrFigure, suite: str, out: Path) -> 
             print(f"{item.label} is in {file}")
 
 
-def _write(runs: list[StoredRun], item: TableOrFigure | None, pages: Pages) -> None:
+def _write_pages(runs: list[StoredRun], item: TableOrFigure | None, pages: Pages) -> None:
     from reports.paper.all_values import tables, text
 
     if not pages.files:

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from harness.cli.doctor import Check, rows, weights
+from harness.cli.doctor import Check, rows_check, weights_check
 from harness.cli.output import columns
 from harness.config import suites
 from harness.config.schema import EncoderConfig
@@ -49,7 +49,7 @@ def show(name: str | None, json: bool) -> int:
     elif name is not None:
         _print_one(*listed[0])
     else:
-        lines = [(str(suite), p.label, _memory(own), _lacking(own), p.title) for p, suite, own in listed]
+        lines = [(str(suite), p.label, _memory_text(own), _lacking_text(own), p.title) for p, suite, own in listed]
         print(columns([("name", "table or figure", "GPU memory", "here", ""), *lines]))
         print(_BELOW)
     return 0
@@ -58,13 +58,13 @@ def show(name: str | None, json: bool) -> int:
 def checks(suite: suites.Suite) -> list[Check]:
     """A check of each thing that the suite needs."""
     found = needs(suite)
-    return [*_files(found), _gpu(found)]
+    return [*_file_checks(found), _gpu_check(found)]
 
 
-def _files(found: Needs) -> Iterator[Check]:
+def _file_checks(found: Needs) -> Iterator[Check]:
     """Rows, retrieved documents, weights, adapters and packages."""
     for name in found.datasets:
-        yield rows(name)
+        yield rows_check(name)
     for name, place in found.documents.items():
         here = Path(place).expanduser().exists()
         how = f"harness retrieve --dataset {name} --corpus WIKIPEDIA --retriever e5 --top 8 --limit 1000"
@@ -75,9 +75,9 @@ def _files(found: Needs) -> Iterator[Check]:
             yield Check("Weights", "missing", name, f"the key of its provider: export {key}=...")
         else:
             part = "encoder" if isinstance(config, EncoderConfig) else "model"
-            yield weights("Weights", name, config.model_dump(), f"{part}.source")
+            yield weights_check("Weights", name, config.model_dump(), f"{part}.source")
     for source in found.classifiers:
-        yield weights("Weights", source, {"source": source}, "method.classifier")
+        yield weights_check("Weights", source, {"source": source}, "method.classifier")
     for place in found.adapters:
         here = Path(place).expanduser().exists()
         out, _, _ = place.partition("/adapters/")
@@ -91,7 +91,7 @@ def _files(found: Needs) -> Iterator[Check]:
         yield Check("Packages", "ok" if here else "missing", "stanza", "names in texts (QRMeM)" if here else how)
 
 
-def _gpu(found: Needs) -> Check:
+def _gpu_check(found: Needs) -> Check:
     """Whether the GPUs of this machine hold what the row that takes most needs."""
     need = found.gpu / _GIB
     if need < 1:
@@ -108,12 +108,12 @@ def _gpu(found: Needs) -> Check:
     return Check("GPU", "ok" if has >= need else "missing", "memory", text)
 
 
-def _memory(own: list[Check]) -> str:
+def _memory_text(own: list[Check]) -> str:
     text = next(check.text for check in own if check.part == "GPU")
     return text.partition(" for ")[0] if " for " in text else "–"
 
 
-def _lacking(own: list[Check]) -> str:
+def _lacking_text(own: list[Check]) -> str:
     """ "ready", or "lacks 4 data sets, 1 GPU"."""
     count = Counter(_NOUNS[check.part] for check in own if check.state != "ok")
     return "ready" if not count else "lacks " + ", ".join(f"{n} {noun}{'s' * (n > 1)}" for noun, n in count.items())

@@ -83,7 +83,7 @@ def retrieve(
     def work() -> int:
         with _Progress() as progress:
             done = run(Request(path, encoder, top, words, place, target), rows, source, progress)
-        _print(done, target, top, config, json=json)
+        _print_result(done, target, top, config, json=json)
         return 0
 
     return until_interrupted(work, "interrupted; finished parts of the index are kept")
@@ -129,6 +129,7 @@ class _Progress:
             erase_line(sys.stderr)
 
     def __call__(self, stage: str, done: int, total: int | None) -> None:
+        """Show how far a stage is and the time that is left; not more often than a reader can follow."""
         now = time.monotonic()
         if stage != self._stage:
             self._stage, self._begun, self._first, self._shown = stage, now, done, 0.0
@@ -147,7 +148,8 @@ class _Progress:
             say(line)
 
 
-def _print(done: Written, target: Path, top: int, config: DatasetConfig, *, json: bool) -> None:
+def _print_result(done: Written, target: Path, top: int, config: DatasetConfig, *, json: bool) -> None:
+    """Print what was retrieved, its recall of answers, and how a run uses the file."""
     recall, corpus = done.recall, done.facts["corpus"]
     words, characters = recall.share(recall.words), recall.share(recall.characters)
     if json:

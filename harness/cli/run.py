@@ -21,9 +21,9 @@ from harness.cli.options import Repeat, Selection, Sweep
 from harness.cli.output import say
 from harness.cli.run_hooks import Attached
 from harness.cli.run_options import Execution
-from harness.cli.run_result import closing, failures, print_result
+from harness.cli.run_result import failures, print_result, rows_lost_sentence
 from harness.cli.scaling import Scaling
-from harness.cli.stopping import INTERRUPTED, say_again
+from harness.cli.stopping import INTERRUPTED, print_resume_command
 from harness.config.layers import Choices
 from harness.engine.rows import Planned, bug, plan_all
 from harness.engine.rows_in_turn import Lost, Outcome, in_turn
@@ -60,7 +60,7 @@ def run_selection(
             rows = selection.rows(sweep, repeat)
             return _run_all(rows, selection.suite, execution, scaling, command, [] if ran is None else ran)
         except KeyboardInterrupt:
-            say_again("interrupted; what was answered is saved", command)
+            print_resume_command("interrupted; what was answered is saved", command)
             return INTERRUPTED
 
 
@@ -84,9 +84,9 @@ def _run_all(
     with attached.executor() as execute:  # in this process it is harness.engine.runner.run
         code, waiting = _print_all(in_turn(planned.plans, execute, attached.hooks), planned, options, folders)
     if len(wanted) > 1 and (planned.lost or suite is not None):
-        say(closing(len(wanted), planned.lost))
+        say(rows_lost_sentence(len(wanted), planned.lost))
     if waiting:
-        say_again("rows wait for the number of another row", command)
+        print_resume_command("rows wait for the number of another row", command)
     return max(code, *(hook.closed() for hook in attached.hooks), key=_BY_SEVERITY.index)
 
 

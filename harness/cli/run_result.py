@@ -53,12 +53,12 @@ def print_result(result: RunResult, json: bool) -> None:
     kinds = ", ".join(f"{n} {kind}" for kind, n in summary.get("errors", {}).items())
     bare = summary.get("n_without_prefix")
     note = f", {bare} replies without the answer prefix, scored whole" if bare else ""
-    note += _recalled(summary)
+    note += _unsent_requests(summary)
     lines.append(f"  {total} question{'s' * (total != 1)}, {failed} failed" + (f" ({kinds})" if failed else "") + note)
     print("\n".join(lines), flush=True)
 
 
-def _recalled(summary: Mapping[str, Any]) -> str:
+def _unsent_requests(summary: Mapping[str, Any]) -> str:
     """How many of the requests to language models were not sent, the indexes' included."""
     answered = summary.get("n_total", 0) - summary.get("n_failed", 0)
     phases = [(phase, answered) for phase in summary.get("usage", {}).values()]
@@ -68,7 +68,7 @@ def _recalled(summary: Mapping[str, Any]) -> str:
     return f", {recalled:.0f} of {sent:.0f} requests answered by the cache of replies" if recalled else ""
 
 
-def closing(total: int, lost: Sequence[Lost]) -> str:
+def rows_lost_sentence(total: int, lost: Sequence[Lost]) -> str:
     """Which of `total` rows did not run whole, and why: the last words of a command with several rows."""
     if not lost:
         return f"all {total} rows ran whole"

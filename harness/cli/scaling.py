@@ -147,7 +147,7 @@ class Scaling:
     def _driver(self, options: Execution, asking: dict[str, Any]) -> Driver | SlurmDriver:
         out, progress = options.folder, _progress(options)
         if self.engine == "slurm":
-            return self._slurm(out, progress, asking)
+            return self._slurm_driver(out, progress, asking)
         from harness.scale.driver import Driver
         from harness.scale.ray_engine import connect
 
@@ -156,7 +156,7 @@ class Scaling:
         hands = connect(out, workers=self.workers, gpus=gpus, address=address, options=asking)
         return Driver(hands, out, progress, **own)
 
-    def _slurm(self, out: Path, progress: Progress, options: dict[str, Any]) -> SlurmDriver:
+    def _slurm_driver(self, out: Path, progress: Progress, options: dict[str, Any]) -> SlurmDriver:
         from harness.config.yaml_tree import assignments, scalar
         from harness.scale.slurm_engine import SlurmDriver
 

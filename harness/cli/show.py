@@ -22,7 +22,7 @@ from harness.cli.options import Json, Selection, split
 from harness.cli.output import columns
 from harness.config import presets, registry
 from harness.config.schema import SAMPLING, DatasetConfig, ModelConfig
-from harness.config.validation import typed
+from harness.config.validation import as_typed
 from harness.config.yaml_tree import Tree, flatten
 from harness.errors import UnknownName, UserError, attempt, raise_all
 
@@ -74,7 +74,7 @@ def show(
         parts |= {"parameters": this.parameters} if this.parameters else {}
         print(json_.dumps(parts, indent=2))
     else:
-        print(columns([(typed(k), _value(v), this.origins.get(k, "")) for k, v in this.values.items()]))
+        print(columns([(as_typed(k), _value(v), this.origins.get(k, "")) for k, v in this.values.items()]))
         for prompt, text in this.prompts.items():
             origin = this.origins.get(f"prompt {prompt}")
             head = f"prompt {prompt}  ({origin})" if origin else f"prompt {prompt}"
@@ -100,7 +100,7 @@ def kind_of(name: str) -> str:
     return kinds[0]
 
 
-def one(kind: str, name: str, selection: Selection | None = None) -> tuple[Resolution, Any]:
+def resolve_one(kind: str, name: str, selection: Selection | None = None) -> tuple[Resolution, Any]:
     """One method, data set, model or encoder with the layers that `selection` adds. Raises UserError."""
     from harness.config.layers import Choices
     from harness.config.resolve import resolve_part
@@ -115,7 +115,7 @@ def one(kind: str, name: str, selection: Selection | None = None) -> tuple[Resol
 def _describe(selection: Selection, kind: str, name: str) -> Shown:
     """What is shown of `name`; of a method with --dataset, the whole configuration of a run."""
     if kind == "scorers":
-        return _scorer(name)
+        return _shown_scorer(name)
     if kind in ("suites", "profiles"):
         tree = Tree()
         for origin, layer in presets.read(kind, name):
@@ -128,12 +128,12 @@ def _describe(selection: Selection, kind: str, name: str) -> Shown:
         if len(datasets) > 1:
             raise UserError("show one data set at a time")
         resolution = resolve(selection.choices(name, datasets[0]))
-        run = attempt(resolution.problems, _shown, resolution, resolution.parts)
+        run = attempt(resolution.problems, _to_shown, resolution, resolution.parts)
         raise_all(resolution.problems)
         assert run is not None  # no problems
         return run
-    resolution, part = one(kind, name, selection)
-    shown = _shown(resolution, {_PARTS[kind]: part})
+    resolution, part = resolve_one(kind, name, selection)
+    shown = _to_shown(resolution, {_PARTS[kind]: part})
     for origin, values in presets.read("methods", name) if kind == "methods" else ():
         for dataset, params in (values.get("by_dataset") or {}).items():
             for key, value in flatten(params, "method.params").items():
@@ -148,7 +148,7 @@ def _dataset_notes(name: str, config: DatasetConfig) -> dict[str, Any]:
 
     options = {
         option_name: {
-            "type": _type(option.annotation),
+            "type": _type_in_words(option.annotation),
             "default": None if option.is_required() else option.get_default(),
             "meaning": option.description or "",
         }
@@ -158,15 +158,15 @@ def _dataset_notes(name: str, config: DatasetConfig) -> dict[str, Any]:
     return {"download": presets.download(name), "options": options, "documents": given}
 
 
-def _type(annotation: Any) -> str:
+def _type_in_words(annotation: Any) -> str:
     """An option's type in words: "whole number", "text or list"."""
     inner = get_args(annotation)
     if get_origin(annotation) is Literal:
         return " or ".join(map(str, inner))
     if get_origin(annotation) is Annotated:
-        return _type(inner[0])
+        return _type_in_words(inner[0])
     if get_origin(annotation) in (Union, UnionType):
-        return " or ".join(dict.fromkeys(_type(member) for member in inner if member is not type(None)))
+        return " or ".join(dict.fromkeys(_type_in_words(member) for member in inner if member is not type(None)))
     if annotation is bool:
         return "true or false"
     return {int: "whole number", float: "number", str: "text"}.get(annotation, "list")
@@ -182,7 +182,8 @@ def _print_notes(notes: dict[str, Any]) -> None:
         print("\nretrieved documents\n" + "\n".join(f"  {line}" for line in lines))
 
 
-def _shown(resolution: Resolution, parts: dict[str, Any]) -> Shown:
+def _to_shown(resolution: Resolution, parts: dict[str, Any]) -> Shown:
+    """Values with their origins, a method's prompts and what its parameters mean, ready to print."""
     from harness.engine.plan import awaited, make_method
     from harness.method import MethodConfig
 
@@ -211,7 +212,7 @@ def _shown(resolution: Resolution, parts: dict[str, Any]) -> Shown:
     return Shown(values, origins, prompts, parameters=parameters)
 
 
-def _scorer(name: str) -> Shown:
+def _shown_scorer(name: str) -> Shown:
     from harness import scorers
 
     known = next((n for n in scorers.names() if presets.fold(n) == presets.fold(name)), name)
@@ -230,7 +231,7 @@ def _print_difference(a: Shown, b: Shown, names: tuple[str, str], json: bool) ->
     if json:
         print(json_.dumps({k: [a.values.get(k), b.values.get(k)] for k in keys}, indent=2))
         return
-    rows = [(typed(k), *(_value(s.values[k]) if k in s.values else "-" for s in (a, b))) for k in keys]
+    rows = [(as_typed(k), *(_value(s.values[k]) if k in s.values else "-" for s in (a, b))) for k in keys]
     prompts = [p for p in {**a.prompts, **b.prompts} if a.prompts.get(p) != b.prompts.get(p)]
     rows += [(f"prompt {p}", *("differs" if p in s.prompts else "-" for s in (a, b))) for p in prompts]
     print(columns([("", *names), *rows]) if rows else f"{names[0]} and {names[1]} do not differ")

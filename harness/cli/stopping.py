@@ -20,7 +20,7 @@ INTERRUPTED = 130
 """The exit code of a command that Ctrl-C or SIGTERM ended."""
 
 
-def say_again(what: str, command: Sequence[str] = ()) -> None:
+def print_resume_command(what: str, command: Sequence[str] = ()) -> None:
     """Print `what` became of the work, and the command that resumes it (by default this one), its passwords masked."""
     command = list(command) or ["harness", *sys.argv[1:]]
     shown = [masked(word) for word in command]
@@ -34,7 +34,7 @@ def until_interrupted(work: Callable[[], int], what: str) -> int:
         try:
             return work()
         except KeyboardInterrupt:
-            say_again(what)
+            print_resume_command(what)
             return INTERRUPTED
 
 

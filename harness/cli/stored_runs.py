@@ -49,7 +49,7 @@ def stored_runs(folders: Sequence[str], *, hold: Hold = "all") -> tuple[list[Sto
     return list(runs.values()), count
 
 
-def once(runs: list[StoredRun]) -> list[StoredRun]:
+def without_copies(runs: list[StoredRun]) -> list[StoredRun]:
     """The runs without copies in other results folders: of several, the one with most questions; warns about those."""
     kept: dict[tuple[str, str], StoredRun] = {}
     for run in runs:
@@ -62,7 +62,7 @@ def once(runs: list[StoredRun]) -> list[StoredRun]:
     return list(kept.values())
 
 
-def joined(runs: Sequence[StoredRun]) -> list[StoredRun]:
+def average_seeds(runs: Sequence[StoredRun]) -> list[StoredRun]:
     """The runs for --average-seeds. Raises UserError where no two differ in their seed alone."""
     from reports.repeats import average_over_seeds
 

@@ -11,7 +11,7 @@ import typer
 
 from harness.cli.command import output
 from harness.cli.options import Convention, Json, MovedData
-from harness.cli.output import screen, write
+from harness.cli.output import terminal_width, write
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError, printable
 from harness.storage.named_runs import run_folder
@@ -50,7 +50,7 @@ def trace(
     if question is None:
         if graph is not None or prompts or json:
             raise UserError("--graph, --prompts and --json are of one question; name its QUESTION_ID")
-        width = screen("text", None)
+        width = terminal_width("text", None)
         print("\n".join(line[:width] for line in question_list(read_run(run_folder(run)))))
         return 0
     if json and convention is not None:

@@ -9,7 +9,7 @@ from harness.cli.output import say
 from harness.errors import CannotRun
 from harness.storage.named_runs import run_folders
 from harness.tracking import track as tracking
-from harness.tracking.store import own_place
+from harness.tracking.store import expand_home
 from harness.tracking.track import MOST_TRACES
 
 
@@ -20,7 +20,7 @@ def track(runs: Runs, uri: MlflowUri = None, traces: Traces = MOST_TRACES) -> in
     others are not tried. The exit code is 3 if any run was not logged.
     """
     folders = run_folders(runs)
-    uri = uri and own_place(uri)
+    uri = uri and expand_home(uri)
     for place in dict.fromkeys(uri or tracking.default_uri(folder.parent.parent) for folder in folders):
         if problems := tracking.problems(place):
             raise CannotRun(". ".join(problems))

@@ -16,7 +16,7 @@ import typer
 
 from harness.cli.options import TrainingOut, sets_of, split
 from harness.cli.output import columns, say
-from harness.cli.stopping import INTERRUPTED, say_again
+from harness.cli.stopping import INTERRUPTED, print_resume_command
 from harness.cli.training_run import TrainOptions, check, feed, watched
 from harness.config.yaml_tree import Raw
 from harness.errors import UnknownName, UserError
@@ -62,7 +62,7 @@ def train(
             done, finished = watched(lambda tell, stop: training.run(tell, stop, options.steps), log)
             if not done:
                 kept = "a checkpoint of the step is" if reader else "labels and a checkpoint of the step are"
-                say_again(f"interrupted; {kept} saved")
+                print_resume_command(f"interrupted; {kept} saved")
                 return INTERRUPTED
             if reader:
                 say(use)

@@ -21,7 +21,7 @@ from harness.cli.options import RESULTS, MlflowUri, Out
 from harness.errors import CannotRun, UserError
 from harness.storage.paths import masked
 from harness.tracking.mlflow_run import VIEW, address
-from harness.tracking.store import artifacts_folder, own_place, sqlite_path
+from harness.tracking.store import artifacts_folder, expand_home, sqlite_path
 
 # MLflow must not send usage data about the user's own results; it reads both names.
 TELEMETRY_OFF = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
@@ -47,7 +47,7 @@ def ui(
     """
     from harness.tracking import track as tracking
 
-    uri = own_place(uri) if uri else tracking.default_uri(Path(out).expanduser())
+    uri = expand_home(uri) if uri else tracking.default_uri(Path(out).expanduser())
     if problems := tracking.problems(uri):
         raise CannotRun(". ".join(problems))
     file = sqlite_path(uri)

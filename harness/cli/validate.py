@@ -8,7 +8,7 @@ import json as json_
 from harness import scorers
 from harness.cli.options import Json, Repeat, Selection, Sweep
 from harness.cli.output import say
-from harness.cli.show import one
+from harness.cli.show import resolve_one
 from harness.config import presets, registry, suites
 from harness.config.layers import Choices
 from harness.config.registry import parameters
@@ -26,14 +26,14 @@ def validate(selection: Selection, sweep: Sweep = None, repeat: Repeat = None, j
     With options, prints what `harness run` would run with them; without, checks every configuration file.
     """
     if selection == Selection() and not sweep and not repeat:
-        return _everything(json)
+        return _check_all(json)
     planned = plan_all(selection.rows(sweep, repeat), say)
     for plan in planned.plans:
-        print(_row(plan, json))
+        print(_plan_line(plan, json))
     return planned.code
 
 
-def _row(plan: Plan, json: bool) -> str:
+def _plan_line(plan: Plan, json: bool) -> str:
     """A planned row as JSON, or in words."""
     questions = min(plan.config.limit or len(plan.dataset), len(plan.dataset))
     models = {role: model.name for role, model in plan.models.items()}
@@ -49,7 +49,7 @@ def _row(plan: Plan, json: bool) -> str:
     return "\n".join([*lines, *(f"    warning: {w}" for w in plan.warnings)])
 
 
-def _everything(json: bool) -> int:
+def _check_all(json: bool) -> int:
     """Check each file of each kind: every key known, every name there, every implementation importable."""
     problems: list[str] = []
     counts: dict[str, int] = {}
@@ -81,7 +81,7 @@ def check(kind: str, name: str) -> None:
         for dataset in [None, *dict.fromkeys(key for table in tables for key in table)]:
             make_method(resolve_part("methods", Choices(method=name, dataset=dataset)))
     else:
-        _, part = one(kind, name)
+        _, part = resolve_one(kind, name)
         if kind == "datasets":
             _check_dataset(part)
 

@@ -45,11 +45,11 @@ def verify(
         report = check(Path(bundle), data=data, against=[*own, *theirs])
     if other:
         report.notes.append(f"{other} is only compared with it; to check it: harness verify {other}")
-    print(json_.dumps(asdict(report)) if json else "\n".join(_lines(bundle, report)))
+    print(json_.dumps(asdict(report)) if json else "\n".join(_report_lines(bundle, report)))
     return 4 if report.differences else 0
 
 
-def _lines(bundle: str, report: Report) -> list[str]:
+def _report_lines(bundle: str, report: Report) -> list[str]:
     lines = [f"{bundle}: contents sha256 {report.sha256}"]
     lines.append(
         f"  {report.runs} runs, {report.answers} answers; computed again: {report.scores} scores and {report.numbers} "

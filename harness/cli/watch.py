@@ -25,7 +25,7 @@ from typing import Annotated, Any
 from harness.cli.command import execution
 from harness.cli.options import RESULTS, RunsFolders
 from harness.cli.output import say
-from harness.cli.stored_runs import once
+from harness.cli.stored_runs import without_copies
 from harness.errors import UserError
 from harness.parallel.signals import interrupt_on_signals
 from harness.storage.object_store import is_url
@@ -95,7 +95,7 @@ class _Server(ThreadingHTTPServer):
             begun = time.monotonic()
             # The time to make a page is known only once it is made, so that of the last one counts.
             pause = max(_PAUSE, self._took / _SHARE)
-            made = page(once(self._live.readable()), title=self._title, live=pause)
+            made = page(without_copies(self._live.readable()), title=self._title, live=pause)
             self._took = time.monotonic() - begun
             return "text/html", made
 

@@ -58,7 +58,7 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
         (n, dict(with_home(v["config"])) if set(v) == {"config", "origins"} and isinstance(v["config"], dict) else v)
         for n, v in files
     ]
-    suite = [] if c.suite is None else _suite(c.suite, c.method, problems)
+    suite = [] if c.suite is None else _suite_layer(c.suite, c.method, problems)
     profiles = [("--profile", c.profile), *(("config file", v.get("profile") or None) for _, v in reversed(files))]
     if c.suite is not None:
         profiles.append((f"suite {c.suite.name}", c.suite.profile))
@@ -68,13 +68,13 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     profile = [(f"profile {name}", values) for _, values in read or []]
     # A suite's settings are above those of the profile that it names, and below those of another one.
     layers = [*profile, *suite, *files] if origin.startswith("suite ") else [*suite, *profile, *files]
-    layers = [(label, _normalised(problems, values, label)) for label, values in layers] + _flags(c, problems)
+    layers = [(label, _normalised(problems, values, label)) for label, values in layers] + _flag_layers(c, problems)
     for label, values in files:
-        problems += _foreign_code(label, values, c.sets)
+        problems += _untrusted_code(label, values, c.sets)
     return layers if name is None else [(origin, {"profile": name}), *layers]
 
 
-def _foreign_code(label: str, values: dict[str, Any], sets: Mapping[str, Any]) -> list[HarnessError]:
+def _untrusted_code(label: str, values: dict[str, Any], sets: Mapping[str, Any]) -> list[HarnessError]:
     """Refuse code that a configuration file names: the file may be untrusted."""
     foreign = {target: key for target, key in code_named(values).items() if not trusted(target)}
     sentences = [f"{label}: {refusal(target, key)}" for target, key in foreign.items()]
@@ -86,7 +86,7 @@ def _foreign_code(label: str, values: dict[str, Any], sets: Mapping[str, Any]) -
     return [UserError(sentence) for sentence in sentences]
 
 
-def foreign_keys(parts: Mapping[str, Any], origins: Mapping[str, str], files: Sequence[str]) -> list[HarnessError]:
+def untrusted_keys(parts: Mapping[str, Any], origins: Mapping[str, str], files: Sequence[str]) -> list[HarnessError]:
     """A mistake for each file that chooses which environment variable is sent to which server: it may be untrusted.
 
     parts, origins: of the resolution; files: configuration files.
@@ -105,7 +105,7 @@ def foreign_keys(parts: Mapping[str, Any], origins: Mapping[str, str], files: Se
     return found
 
 
-def _suite(suite: Suite, method: str | None, problems: list[HarnessError]) -> list[Layer]:
+def _suite_layer(suite: Suite, method: str | None, problems: list[HarnessError]) -> list[Layer]:
     """The settings of a suite, its profile apart."""
     label = f"suite {suite.name}"
     made: dict[str, Any] = {}  # one layer, so that settings beside a model's name belong to that model
@@ -124,7 +124,7 @@ def _merged(below: Any, above: Any) -> Any:
     return below | {key: _merged(below.get(key), value) for key, value in above.items()}
 
 
-def _flags(c: Choices, problems: list[HarnessError]) -> list[Layer]:
+def _flag_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     """The command line's layers: --set, then the flags."""
     layers: list[Layer] = []
     flags = {"dataset.data": c.data, "limit": c.limit, "seed": c.seed, "model": c.model, "model.name": c.model}
@@ -180,7 +180,7 @@ def _normalised(problems: list[HarnessError], values: dict[str, Any], origin: st
     return out
 
 
-def _nearest(key: str, method: str | None) -> list[str]:
+def _nearest_settings(key: str, method: str | None) -> list[str]:
     """The settings of a row with this method that end as an unknown key does; else those that are spelt like it."""
     parts = (("dataset", DatasetConfig), ("model", ModelConfig), ("encoder", EncoderConfig))
     known = [f"{part}.{name}" for part, config in parts for name in config.model_fields]
@@ -204,7 +204,7 @@ def _as_layer(key: str, value: Any, origin: str, method: str | None) -> dict[str
         raise UserError(f"'{key}' ({origin}): name a data set and its key: datasets.nq.documents=FILE")
     if root not in (*PARTS, "roles", "datasets", *SCALARS):
         near = [] if rest else close_matches(root, (*PARTS, "roles", *SCALARS))
-        near = near or _nearest(key, method)
+        near = near or _nearest_settings(key, method)
         hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise UserError(f"unknown key '{key}' ({origin}).{hint}")
     if root in SCALARS and rest:

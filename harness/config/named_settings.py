@@ -21,7 +21,7 @@ from harness.config.yaml_tree import Raw, read_yaml
 from harness.errors import HarnessError, UserError, close_matches, unknown
 
 
-def of_name(kind: str, table: dict[str, Any], name: str, origin: str, implementation: str = "") -> list[dict[str, Any]]:
+def by_name(kind: str, table: dict[str, Any], name: str, origin: str, implementation: str = "") -> list[dict[str, Any]]:
     """The settings for `name` in the mapping `kind` of a layer; of a method, those under "*" before its own.
 
     Raises UserError for an unknown name, and for what is no mapping of settings.

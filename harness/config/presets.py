@@ -54,7 +54,7 @@ def shipped_only() -> Iterator[None]:
         _SHIPPED_ONLY.reset(before)
 
 
-def _found(label: str, kind: str, folder: Path) -> dict[str, tuple[str, Path]]:
+def _files_in_folder(label: str, kind: str, folder: Path) -> dict[str, tuple[str, Path]]:
     """Name -> (shown path, path) of the files of a kind in a folder; of two names that fold to one, the first."""
     by_name: dict[str, tuple[str, tuple[str, Path]]] = {}
     for path in sorted((folder / kind).rglob("*.yaml")):
@@ -65,7 +65,7 @@ def _found(label: str, kind: str, folder: Path) -> dict[str, tuple[str, Path]]:
 
 
 # The project's own files are listed and parsed once: a list of all plans looks presets up 11,000 times.
-_shipped = functools.cache(functools.partial(_found, "configs", folder=_SHIPPED))
+_shipped = functools.cache(functools.partial(_files_in_folder, "configs", folder=_SHIPPED))
 
 
 def _files(kind: str) -> dict[str, tuple[str, Path]]:
@@ -76,7 +76,7 @@ def _files(kind: str) -> dict[str, tuple[str, Path]]:
     if (folder := os.environ.get(ENV)) and not _SHIPPED_ONLY.get():
         if not Path(folder).is_dir():
             raise UserError(f"the environment variable {ENV} names '{folder}', which is no folder")
-        own = _found(f"${ENV}", kind, Path(folder))
+        own = _files_in_folder(f"${ENV}", kind, Path(folder))
         taken = set(map(fold, own))
         files = own | {name: file for name, file in files.items() if fold(name) not in taken}
     taken = set(map(fold, files))
@@ -122,6 +122,7 @@ def find(kind: str, name: str) -> str:
 
 
 def _read_one(kind: str, name: str) -> tuple[str, dict[str, Any]]:
+    """Where a preset is and what it holds; allows the import of the code that it names. Raises UnknownName."""
     name = find(kind, name)
     files = _files(kind)
     if name in files:
@@ -204,21 +205,21 @@ def download(dataset: str) -> list[str]:
     """What to download for a data set, from where, and its size, a sentence or two each; from the preset it extends
     where it says nothing itself; [] for a data set that is no preset.
     """
-    return [str(line) for line in _described(dataset, "download") or ()]
+    return [str(line) for line in _preset_value(dataset, "download") or ()]
 
 
 def official_questions(dataset: str) -> int:
     """How many questions the publishers' file has; 0 where no preset says so."""
-    return int(_described(dataset, "official_questions") or 0)
+    return int(_preset_value(dataset, "official_questions") or 0)
 
 
-def _described(dataset: str, key: str) -> Any:
-    """What a data set's preset, or the one that it extends, says beside its settings; None where neither does."""
+def _preset_value(dataset: str, key: str) -> Any:
+    """The value of `key` in a data set's preset, or in the one that it extends; None where neither has it."""
     if fold(dataset) not in map(fold, names("datasets")):
         return None
     _, values = _read_one("datasets", dataset)
     if key not in values and isinstance(values.get("extends"), str):
-        return _described(values["extends"], key)
+        return _preset_value(values["extends"], key)
     return values.get(key)
 
 

@@ -55,15 +55,15 @@ def add(kind: str, name: str, value: Any) -> str:
 
     Returns its target "module:name", which `load` finds without an import.
     """
-    target = named(value) if callable(value) else f"python:{name}"
+    target = target_of(value) if callable(value) else f"python:{name}"
     _objects[target] = value
     trust(target)
     additions(GROUPS[kind])[name] = target
     return target
 
 
-def named(value: Any) -> str:
-    """The target of a class or function of this process, which may be imported from now on."""
+def target_of(value: Any) -> str:
+    """ "module:name" of a class or function of this process, which `load` may import from now on."""
     target = f"{value.__module__}:{value.__name__}"
     _objects[target] = value
     trust(target)
@@ -154,7 +154,7 @@ def load(target: str, base: type | None = None) -> Any:
         raise UserError(f"'{target}' is neither a registered name nor of the form module:name{hint}")
     if target not in known and not trusted(target):
         raise UserError(f"'{target}' is code that nobody chose, so it is not imported (docs/security.md)")
-    loaded = imported(known.get(target, target))
+    loaded = import_target(known.get(target, target))
     if base is not None and not (isinstance(loaded, type) and issubclass(loaded, base)):
         raise UserError(f"'{target}' is not a subclass of {base.__module__}.{base.__name__}")
     return loaded
@@ -173,7 +173,7 @@ def parameters(implementation: str) -> set[str]:
     return set(method_class(implementation).Config.model_fields)
 
 
-def imported(target: str) -> Any:
+def import_target(target: str) -> Any:
     """The attribute that "module:name" names; modules may lie in the folder HARNESS_CONFIGS.
 
     Whether `target` may be imported is the caller's to check. Raises UserError for a module that does not exist,

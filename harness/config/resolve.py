@@ -22,11 +22,11 @@ from typing import Any
 from pydantic import create_model
 
 from harness.config import presets, registry
-from harness.config.layers import SCALARS, Choices, Layer, foreign_keys, read_layers
-from harness.config.named_settings import of_name, role_models, with_prompts
+from harness.config.layers import SCALARS, Choices, Layer, read_layers, untrusted_keys
+from harness.config.named_settings import by_name, role_models, with_prompts
 from harness.config.registry import method_class
 from harness.config.schema import ROLES, DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig
-from harness.config.validation import build, gathered
+from harness.config.validation import build, moved_into
 from harness.config.yaml_tree import Tree, flatten
 from harness.errors import HarnessError, UserError, attempt, raise_all, unknown
 
@@ -95,17 +95,17 @@ def resolve(choices: Choices) -> Resolution:
     r = Resolution(choices)
     layers = read_layers(choices, r.problems)
     for part in _PARTS:
-        attempt(r.problems, _part, r, layers, part)
+        attempt(r.problems, _resolve_one, r, layers, part)
     layers = role_models(layers, r.parts.get("method"), r.problems)
     for role in dict.fromkeys(role for _, values in layers for role in values.get("roles", {})):
-        attempt(r.problems, _role, r, layers, role)
+        attempt(r.problems, _resolve_role, r, layers, role)
     reader = r.parts.get("model")
     if reader is not None and reader.deterministic:  # a property of the run, so of every role's model
         for path in [path for path in r.parts if path.startswith("roles.")]:
             r.parts[path] = r.parts[path].model_copy(update={"deterministic": True})
             r.origins[f"{path}.deterministic"] = r.origins["model.deterministic"]
-    attempt(r.problems, _scalars, r, layers)
-    r.problems += foreign_keys(r.parts, r.origins, choices.files)
+    attempt(r.problems, _resolve_scalars, r, layers)
+    r.problems += untrusted_keys(r.parts, r.origins, choices.files)
     return r
 
 
@@ -116,7 +116,7 @@ def resolve_part(kind: str, choices: Choices) -> Resolution:
     """
     r = Resolution(choices)
     layers = read_layers(choices, r.problems)
-    attempt(r.problems, _part, r, layers, next(part for part, (k, _) in _PARTS.items() if k == kind))
+    attempt(r.problems, _resolve_one, r, layers, next(part for part, (k, _) in _PARTS.items() if k == kind))
     raise_all(r.problems)
     return r
 
@@ -129,17 +129,17 @@ def part(kind: str, **choices: Any) -> Any:
     return next(iter(resolve_part(kind, Choices(**choices)).parts.values()))
 
 
-def _part(r: Resolution, layers: list[Layer], path: str) -> None:
+def _resolve_one(r: Resolution, layers: list[Layer], path: str) -> None:
     """Resolve a part: choose its name, merge its preset, and merge what the layers set over it."""
     noun = "model" if path.startswith("roles.") else path
     kind, model = _PARTS[noun]
     if path == "encoder":
         layers = _default_encoder(r, layers)
-    sections = [section for _, values in layers if (section := _section(values, path))]
-    chosen = _chosen(layers, path)
+    sections = [section for _, values in layers if (section := _values_at(values, path))]
+    chosen = _name_in_layers(layers, path)
     # A method's preset may name its own encoder or reranker; a name in any layer comes before it.
     of_method = getattr(r.parts.get("method"), path, None) if kind == "encoders" else None
-    name = chosen or of_method or _default(r, path)
+    name = chosen or of_method or _default_name(r, path)
     if name is None:
         if path in ("method", "dataset"):
             raise UserError(f"name a {presets.singular(kind)}: --{path} NAME  (harness list {path}s)")
@@ -152,7 +152,7 @@ def _part(r: Resolution, layers: list[Layer], path: str) -> None:
         (values.get("name") == name and defining & values.keys()) or values.get("backend") == "endpoint"
         for values in sections
     )
-    name = _merge_preset(tree, kind, str(name), needs_no_preset, _chosen(layers, "dataset"))
+    name = _merge_preset(tree, kind, str(name), needs_no_preset, _name_in_layers(layers, "dataset"))
     settings = _settings_of(tree, kind, name, path, layers)
     for origin, values in settings:
         if "name" in values and presets.fold(str(values["name"])) != presets.fold(str(chosen)):
@@ -176,7 +176,7 @@ def _settings_of(tree: Tree, kind: str, name: str, path: str, layers: list[Layer
     settings = [
         (origin, each)
         for origin, values in layers
-        for each in (*of_name(kind, values.get(kind, {}), name, origin, implementation), _section(values, path))
+        for each in (*by_name(kind, values.get(kind, {}), name, origin, implementation), _values_at(values, path))
         if each
     ]
     if kind == "methods":
@@ -184,7 +184,7 @@ def _settings_of(tree: Tree, kind: str, name: str, path: str, layers: list[Layer
     return _options(settings, tree) if kind == "datasets" else settings
 
 
-def _default(r: Resolution, path: str) -> str | None:
+def _default_name(r: Resolution, path: str) -> str | None:
     """The model by the format of the data set, where there is one: the embedded one only for what it was trained on."""
     dataset: DatasetConfig | None = r.parts.get("dataset")
     if path == "model" and dataset is not None:
@@ -198,7 +198,7 @@ def _default_encoder(r: Resolution, layers: list[Layer]) -> list[Layer]:
 
     From there on it is the method's own, so that a run with another one says so in its name.
     """
-    defaults = [(o, _section(v, "encoder")["default"]) for o, v in layers if "default" in _section(v, "encoder")]
+    defaults = [(o, _values_at(v, "encoder")["default"]) for o, v in layers if "default" in _values_at(v, "encoder")]
     if not defaults:
         return layers
     origin, name = defaults[-1]
@@ -209,7 +209,7 @@ def _default_encoder(r: Resolution, layers: list[Layer]) -> list[Layer]:
         r.parts["method"] = method.model_copy(update={"encoder": presets.find("encoders", name)})
         r.origins["method.encoder"] = origin
     return [
-        (o, {**v, "encoder": {k: x for k, x in _section(v, "encoder").items() if k != "default"}}) for o, v in layers
+        (o, {**v, "encoder": {k: x for k, x in _values_at(v, "encoder").items() if k != "default"}}) for o, v in layers
     ]
 
 
@@ -220,18 +220,18 @@ def _options(settings: list[Layer], tree: Tree) -> list[Layer]:
         return settings
     form = next((v["format"] for _, v in reversed(settings) if "format" in v), tree.values.get("format", ""))
     known = registry.dataset_options(str(form))
-    return [(origin, gathered(values, "options", fields, known)) for origin, values in settings]
+    return [(origin, moved_into(values, "options", fields, known)) for origin, values in settings]
 
 
-def _section(values: dict[str, Any], path: str) -> dict[str, Any]:
+def _values_at(values: dict[str, Any], path: str) -> dict[str, Any]:
     for key in path.split("."):
         values = values.get(key) or {}
     return values
 
 
-def _chosen(layers: list[Layer], path: str) -> str | None:
+def _name_in_layers(layers: list[Layer], path: str) -> str | None:
     """The name that the highest layer gives a part."""
-    return next((str(n) for _, v in reversed(layers) if (n := _section(v, path).get("name"))), None)
+    return next((str(n) for _, v in reversed(layers) if (n := _values_at(v, path).get("name"))), None)
 
 
 def _merge_preset(tree: Tree, kind: str, name: str, defined: bool, dataset: str | None) -> str:
@@ -266,7 +266,7 @@ def _execution_settings(r: Resolution, values: dict[str, Any], origin: str, noun
     return {k: v for k, v in values.items() if k in keep}
 
 
-def _role(r: Resolution, layers: list[Layer], role: str) -> None:
+def _resolve_role(r: Resolution, layers: list[Layer], role: str) -> None:
     """A role's model: its own preset, or the reader with some settings changed."""
     path = f"roles.{role}"
     if role == "reader":
@@ -275,8 +275,8 @@ def _role(r: Resolution, layers: list[Layer], role: str) -> None:
         raise UserError(f"set '{role}' itself, not 'roles.{role}': --set {role}=NAME")
     if role not in _LANGUAGE_ROLES:
         raise unknown(f"role '{role}'", role, _LANGUAGE_ROLES)
-    if _chosen(layers, path):
-        _part(r, layers, path)
+    if _name_in_layers(layers, path):
+        _resolve_one(r, layers, path)
         return
     reader: ModelConfig | None = r.parts.get("model")
     if reader is None:
@@ -284,11 +284,11 @@ def _role(r: Resolution, layers: list[Layer], role: str) -> None:
     tree = Tree()
     tree.merge(reader.model_dump(mode="json"), "as the reader")
     for origin, values in layers:
-        attempt(r.problems, tree.merge, _section(values, path), origin)
+        attempt(r.problems, tree.merge, _values_at(values, path), origin)
     r.add(path, build(ModelConfig, tree, path), tree)
 
 
-def _scalars(r: Resolution, layers: list[Layer]) -> None:
+def _resolve_scalars(r: Resolution, layers: list[Layer]) -> None:
     """seed, limit, failed and the profile's name, checked by RunConfig's own fields."""
     tree = Tree()
     for origin, values in layers:

@@ -37,10 +37,10 @@ def mark(method: Method, choice: MethodChoice, dataset: str, origins: Mapping[st
         for key, origin in origins.items()
         if key.startswith(_PARAMS) and origin != "default" and not origin.startswith(("configs/", "$"))
     }
-    reference = _reference(method, choice, dataset) if param_origins else None
+    reference = _paper_method(method, choice, dataset) if param_origins else None
     if reference is None:
         return ""
-    ours, theirs = _counted(method), _counted(reference)
+    ours, theirs = _prediction_settings(method), _prediction_settings(reference)
     # A number that another run gives is part of the method; tables print it below, with the run.
     taken = {key for key in type(method).takes if isinstance(choice.params.get(key), str)}  # "from:..."
     changed = [key for key in ours if ours[key] != theirs.get(key) and key not in taken]
@@ -61,7 +61,7 @@ def mark(method: Method, choice: MethodChoice, dataset: str, origins: Mapping[st
     return ", ".join([*dict.fromkeys(profiles), *settings])
 
 
-def _reference(method: Method, choice: MethodChoice, dataset: str) -> Method | None:
+def _paper_method(method: Method, choice: MethodChoice, dataset: str) -> Method | None:
     """The method of the preset under profile `paper`; None without such a preset, or for another implementation."""
     from harness.config.resolve import part
 
@@ -76,7 +76,7 @@ def _reference(method: Method, choice: MethodChoice, dataset: str) -> Method | N
     return type(method)(type(method.config).model_construct(**preset.params))
 
 
-def _counted(method: Method) -> dict[str, Any]:
+def _prediction_settings(method: Method) -> dict[str, Any]:
     """Key -> value of what changes a prediction: parameters, and prompts in use as "prompt NAME"."""
     left_out = {"prompts", *method.recording_fields}
     params = method.config.model_dump(mode="json", exclude=left_out, warnings=False)

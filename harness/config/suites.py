@@ -66,7 +66,7 @@ def read(name: str) -> Suite:
         return _checked(name, merged, shown)
     if not isinstance(listed, list) or not listed or not all(isinstance(part, dict) for part in listed):
         raise ConfigError([f"{shown}: 'parts' must be a list of mappings, each with what is its own of a suite's keys"])
-    above, problems = _sets(merged.pop("set", None), shown)
+    above, problems = _checked_sets(merged.pop("set", None), shown)
     if problems:
         raise ConfigError(problems)
     own = [_checked(name, {**merged, **part}, shown) for part in listed]
@@ -124,14 +124,14 @@ def _checked(name: str, merged: dict[str, Any], shown: str) -> Suite:
     sweep = merged.get("sweep") or {}
     if not isinstance(sweep, dict) or not all(isinstance(values, list) and values for values in sweep.values()):
         problems.append(f"{shown}: 'sweep' must be a mapping of keys to lists of values, method.k: [1, 3]")
-    sets, mistakes = _sets(merged.get("set"), shown)
+    sets, mistakes = _checked_sets(merged.get("set"), shown)
     if problems := list(dict.fromkeys(problems + mistakes)):
         raise ConfigError(problems)
     lists, models = (merged["methods"], merged["datasets"]), merged.get("models") or ()
     return Suite(name, *lists, merged.get("profile"), sets, merged.get("limit"), params, models, sweep)
 
 
-def _sets(value: Any, shown: str) -> tuple[dict[str, Any], list[str]]:
+def _checked_sets(value: Any, shown: str) -> tuple[dict[str, Any], list[str]]:
     """The settings of a suite's `set`, and what is wrong with them."""
     if value is not None and not (isinstance(value, list) and all(isinstance(text, str) for text in value)):
         return {}, [f"{shown}: 'set' must be a list of {_LISTS['set']}"]

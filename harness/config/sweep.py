@@ -41,7 +41,7 @@ def read(texts: Iterable[str]) -> dict[str, tuple[Any, ...]]:
     typed, problems = assignments(texts, "--sweep ")
     if problems:
         raise ConfigError(problems)
-    return checked({key: tuple(Raw(part) for part in _parts(str(text))) for key, text in typed.items()}, "--sweep")
+    return checked({key: tuple(Raw(part) for part in _items(str(text))) for key, text in typed.items()}, "--sweep")
 
 
 def checked(axes: Axes, where: str) -> dict[str, tuple[Any, ...]]:
@@ -95,7 +95,7 @@ def spread(rows: Sequence[Choices], axes: Axes) -> tuple[list[Choices], list[str
         varied = axes if takes else {key: axes[key] for key in axes if key in own}
         for values in itertools.product(*varied.values()):
             point = dict(zip(varied, values, strict=True))
-            out.append(_at(row, point, own))
+            out.append(_row_at_point(row, point, own))
     if "model" in axes:  # a model is loaded once for all its rows
         out.sort(key=lambda row: [str(value) for value in axes["model"]].index(str(row.model)))
     notes = []
@@ -110,7 +110,7 @@ def spread(rows: Sequence[Choices], axes: Axes) -> tuple[list[Choices], list[str
     return out, notes
 
 
-def words(point: Mapping[str, Any]) -> str:
+def point_text(point: Mapping[str, Any]) -> str:
     """A point as labels and messages say it: "k=3 chunk_tokens=150", "" for the point of no sweep."""
     return " ".join(f"{key.removeprefix('method.')}={text(value)}" for key, value in point.items())
 
@@ -122,8 +122,8 @@ def text(value: Any) -> str:
     return f"[{', '.join(map(text, value))}]" if isinstance(value, list | tuple) else str(value)
 
 
-def _at(row: Choices, point: Mapping[str, Any], own: set[str]) -> Choices:
-    sets = {key: value for key, value in point.items() if key in own and key != "model"}
+def _row_at_point(row: Choices, point: Mapping[str, Any], sweepable: set[str]) -> Choices:
+    sets = {key: value for key, value in point.items() if key in sweepable and key != "model"}
     model = str(point["model"]) if "model" in point else row.model
     return replace(row, model=model, sets={**row.sets, **sets}, point={**row.point, **point})
 
@@ -149,7 +149,7 @@ def _field(key: str) -> str:
     return key.split(".")[1] if _is_parameter(key) else key
 
 
-def _parts(typed: str) -> list[str]:
+def _items(typed: str) -> list[str]:
     """ "a,[b,c]" -> ["a", "[b,c]"]."""
     parts, depth = [""], 0
     for letter in typed:

@@ -19,12 +19,12 @@ from harness.errors import ConfigError, UserError, close_matches, unknown
 M = TypeVar("M", bound=BaseModel)
 
 
-def typed(path: str) -> str:
+def as_typed(path: str) -> str:
     """A path of RunConfig as `--set` takes it: "method.params.k" -> "method.k"."""
     return re.sub(r"^method\.params\.", "method.", path)
 
 
-def gathered(values: dict[str, Any], under: str, fields: Iterable[str], known: Iterable[str]) -> dict[str, Any]:
+def moved_into(values: dict[str, Any], under: str, fields: Iterable[str], known: Iterable[str]) -> dict[str, Any]:
     """`values` with the keys among `known`, and not among `fields`, moved into the mapping `under`.
 
     A key that is in neither goes where its nearest neighbour is, so that the message about it names that one.
@@ -52,7 +52,7 @@ def build(model: type[M], tree: Tree, path: str) -> M:
     except ValidationError as first:
         locs = [e["loc"] for e in first.errors() if e["type"] == "string_type" and _dotted(e["loc"]) in tree.raw]
     for loc in locs:
-        values = _replaced(values, loc, tree.raw[_dotted(loc)])
+        values = _with_value_at(values, loc, tree.raw[_dotted(loc)])
     try:
         return model.model_validate(values)
     except ValidationError as e:
@@ -81,10 +81,10 @@ def _dotted(loc: tuple[int | str, ...]) -> str:
     return ".".join(str(p) for p in loc)
 
 
-def _replaced(values: dict[str, Any], loc: tuple[int | str, ...], text: str) -> dict[str, Any]:
+def _with_value_at(values: dict[str, Any], loc: tuple[int | str, ...], text: str) -> dict[str, Any]:
     """A copy of nested mappings with the value at `loc` replaced."""
     head, *rest = loc
-    inner = _replaced(values[str(head)], tuple(rest), text) if rest else text
+    inner = _with_value_at(values[str(head)], tuple(rest), text) if rest else text
     return {**values, str(head): inner}
 
 
@@ -93,7 +93,7 @@ def explain(error: ValidationError, model: type[BaseModel], path: str, origins: 
 
     def sentence(e: Any) -> str:
         loc = tuple(e["loc"])
-        key = typed(".".join([path, *map(str, loc)]) if path else _dotted(loc))
+        key = as_typed(".".join([path, *map(str, loc)]) if path else _dotted(loc))
         heads = (_dotted(loc[:n]) for n in range(len(loc), 0, -1))
         source = next((f" ({origins[head]})" for head in heads if origins.get(head)), "")
         if e["type"] == "extra_forbidden":

@@ -54,7 +54,8 @@ def _number(loader: Any, node: Any) -> float:
     return float(text.replace(".inf", "inf").replace(".nan", "nan"))
 
 
-def _mapping(loader: Any, node: Any) -> dict[Any, Any]:
+def _mapping_without_repeats(loader: Any, node: Any) -> dict[Any, Any]:
+    """A YAML mapping. Raises MarkedYAMLError for a key that is there twice or is no plain text."""
     seen: dict[Any, Any] = {}
     for key_node, value_node in node.value:
         key = loader.construct_object(key_node, deep=True)
@@ -67,7 +68,7 @@ def _mapping(loader: Any, node: Any) -> dict[Any, Any]:
 
 _Loader.add_constructor("tag:yaml.org,2002:int", _integer)
 _Loader.add_constructor("tag:yaml.org,2002:float", _number)
-_Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
+_Loader.add_constructor("tag:yaml.org,2002:map", _mapping_without_repeats)
 
 
 class Raw(str):
@@ -156,6 +157,7 @@ class Tree:
         self._merge(self.values, values, "", origin)
 
     def _merge(self, into: dict[str, Any], values: dict[str, Any], path: str, origin: str) -> None:
+        """Lay `values` over `into`, the mapping at `path`, and note the origin of each leaf."""
         for key, value in values.items():
             here = f"{path}.{key}" if path else str(key)
             if isinstance(value, dict) and value:
@@ -174,6 +176,7 @@ class Tree:
                     self.raw[here] = str(value)
 
     def _forget(self, path: str) -> None:
+        """Drop origins and typed texts at `path` and below it."""
         for known in (self.origins, self.raw):
             for old in [p for p in known if p == path or p.startswith(path + ".")]:
                 del known[old]

@@ -13,7 +13,7 @@ from harness.cost.events import Event
 from harness.cost.flops import CONVENTIONS, DEFAULT, ModelShape, flops
 
 
-def _empty() -> dict[str, Any]:
+def _empty_usage() -> dict[str, Any]:
     return {
         "flops": dict.fromkeys(CONVENTIONS, 0.0),
         "tokens_in": 0,
@@ -51,7 +51,7 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
     """
     usage: dict[str, dict[str, Any]] = {}
     for e in events:
-        u = usage.setdefault(e.phase, _empty())
+        u = usage.setdefault(e.phase, _empty_usage())
         u["tokens_in"] += 0 if e.kind == "decode" else e.new
         u["tokens_out"] += e.out
         u["tokens_cached"] += e.cached if e.requests else 0
@@ -104,12 +104,12 @@ def texts_of(usages: Iterable[dict[str, dict[str, Any]]]) -> tuple[int | None, i
 def add_usage(total: dict[str, dict[str, Any]], more: dict[str, dict[str, Any]]) -> None:
     """Add `more` to `total` in place; both as `usage_of` returns them."""
     for phase, values in more.items():
-        _add(total.setdefault(phase, {}), values)
+        _add_numbers(total.setdefault(phase, {}), values)
 
 
-def _add(into: dict[str, Any], values: dict[str, Any]) -> None:
+def _add_numbers(into: dict[str, Any], values: dict[str, Any]) -> None:
     for key, value in values.items():
         if isinstance(value, dict):
-            _add(into.setdefault(key, {}), value)
+            _add_numbers(into.setdefault(key, {}), value)
         else:
             into[key] = into.get(key, 0) + value

@@ -140,9 +140,9 @@ class _JsonText:
             line = data.count(b"\n", 0, error.start) + 1
             problem = f"not UTF-8 at byte {error.start + 1} of the file ({error.reason}); save the file as UTF-8"
             raise DataError(name, line, None, problem) from None
-        self.at = self._skip(self._skip(0) + 1) if inside else self._skip(0)
+        self.at = self._skip_space(self._skip_space(0) + 1) if inside else self._skip_space(0)
 
-    def _skip(self, at: int) -> int:
+    def _skip_space(self, at: int) -> int:
         while at < len(self.text) and self.text[at] in _SPACE:
             at += 1
         return at
@@ -158,7 +158,7 @@ class _JsonText:
         """Consume the character `expected`."""
         if self.mark() != expected:
             raise self._fail(self.at, problem)
-        self.at = self._skip(self.at + 1)
+        self.at = self._skip_space(self.at + 1)
 
     def value(self, number: int) -> Any:
         """Take the next value, which belongs to row `number`."""
@@ -170,7 +170,7 @@ class _JsonText:
             raise self._fail(error.pos, f"{error.msg} (in row {number})") from None
         except (ValueError, RecursionError) as error:
             raise RowPlace(self.name, row=number).error(None, _json_problem(error)) from None
-        self.at = self._skip(self.at)
+        self.at = self._skip_space(self.at)
         return value
 
     def end(self, noun: str) -> None:
@@ -179,21 +179,21 @@ class _JsonText:
             raise self._fail(self.at, f"text after the end of the {noun}")
 
 
-def _read_whole(name: str, stream: _Stream, keyed: bool) -> _Rows:
+def _read_list_or_object(name: str, stream: _Stream, keyed: bool) -> _Rows:
     """The entries of a JSON list or, if `keyed`, of an object {id: row, ...}, each with its key as "id"."""
     whole = _JsonText(name, stream)
     last, number = "}" if keyed else "]", 0
     more = whole.mark() != last
     while more:
         number += 1
-        yield RowPlace(name, row=number), _keyed(whole, number) if keyed else _object(whole.value(number))
+        yield RowPlace(name, row=number), _next_keyed_row(whole, number) if keyed else _object(whole.value(number))
         if more := whole.mark() != last:
             whole.step(",", f"',' or '{last}' expected after row {number}")
     whole.step(last, f"'{last}' expected")
     whole.end("object" if keyed else "list")
 
 
-def _keyed(whole: _JsonText, number: int) -> dict[str, Any] | Broken:
+def _next_keyed_row(whole: _JsonText, number: int) -> dict[str, Any] | Broken:
     """One `key: row` of an object."""
     key = whole.value(number)
     if not isinstance(key, str):
@@ -305,4 +305,4 @@ def read_rows(source: Path | Member, row_keys: Collection[str] = ()) -> _Rows:
             return
         keyed = bool(row_keys) and head.startswith(b"{") and _first_key(head) not in (None, *row_keys)
         listed = head.startswith(b"[")
-        yield from _read_whole(name, stream, keyed) if listed or keyed else _read_lines(name, stream)
+        yield from _read_list_or_object(name, stream, keyed) if listed or keyed else _read_lines(name, stream)

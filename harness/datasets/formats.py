@@ -69,18 +69,18 @@ def _row_parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:
         raise UnknownName("data set format", name, formats(), see="or 'module:function' for a format of your own")
     if name not in known and not registry.trusted(name):
         raise ConfigError([registry.refusal(name, "dataset.format")])
-    parser = registry.imported(known.get(name, name))
+    parser = registry.import_target(known.get(name, name))
     if not callable(parser):
         raise ConfigError([f"dataset.format: '{name}' is not a function"])
     if name not in known:
-        return partial(_own_row, parser, name), ()
+        return partial(_row_by_users_parser, parser, name), ()
     settings = {"subset": config.subset, "question": config.options.get("question")}
     taken = inspect.signature(parser).parameters.keys() & settings
     parser = partial(parser, **{key: settings[key] for key in taken})
     return parser, tuple(getattr(importlib.import_module(module), "ROW_KEYS", ()))
 
 
-def _own_row(parser: RowParser, name: str, raw: dict[str, Any]) -> Row | Skip | Group | Retrieved:
+def _row_by_users_parser(parser: RowParser, name: str, raw: dict[str, Any]) -> Row | Skip | Group | Retrieved:
     """A row by the user's own parser. Raises RowError, with the parser's line, for whatever the parser raises."""
     try:
         row = parser(raw)
@@ -115,10 +115,10 @@ def parser_of(config: DatasetConfig) -> tuple[DatasetConfig, RowParser, tuple[st
         rest = {k: v for k, v in rest.items() if k not in ("support", "question")}
         parser = parser if where is None else marked_parser(config, support, where)
     elif where is not None:
-        parser = partial(_put, parser, where)
+        parser = partial(_parse_and_place, parser, where)
     return config.model_copy(update={"options": rest}), parser, row_keys, where
 
 
-def _put(parser: RowParser, where: Placement, raw: dict[str, Any]) -> Row | Skip | Group | Retrieved:
+def _parse_and_place(parser: RowParser, where: Placement, raw: dict[str, Any]) -> Row | Skip | Group | Retrieved:
     row = parser(raw)
     return arranged(row, where) if isinstance(row, Row) else row

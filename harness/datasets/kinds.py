@@ -46,28 +46,28 @@ def answer_kind(answers: Sequence[str]) -> str:
     return "number" if re.search(r"\d", first) else "text"
 
 
-def counted(examples: Iterable[Example]) -> Counter[tuple[str, str]]:
+def count_kinds(examples: Iterable[Example]) -> Counter[tuple[str, str]]:
     """Questions by (name, kind): {("hops", "2"): 1252, ...}."""
     return Counter(item for example in examples for item in kinds(example.gold.extra).items())
 
 
-def unlike(dataset: Dataset, limit: int) -> str | None:
+def first_rows_warning(dataset: Dataset, limit: int) -> str | None:
     """A sentence where the first `limit` questions of a data set have other shares of a kind than all; else None."""
     total, first = dataset.rows, len(dataset.examples)
     if not total or first >= total:
         return None
-    here = counted(dataset.examples)
+    here = count_kinds(dataset.examples)
     for name in dict.fromkeys(name for name, _ in dataset.kinds):
         of_all = {kind: count for (own, kind), count in dataset.kinds.items() if own == name}
         found = {kind: here[name, kind] for kind in of_all}
-        if _rarity(list(found.values()), list(of_all.values())) < _RARE:
+        if _p_value(list(found.values()), list(of_all.values())) < _RARE:
             kind = max(of_all, key=lambda k: abs(found[k] / first - of_all[k] / total))
             shares = f"{name} {kind} is {found[kind] / first:.0%} of them, {of_all[kind] / total:.0%} of all {total}"
             return f"the first {first} questions are not like the rest ({shares}); --sample {limit} draws from all"
     return None
 
 
-def _rarity(found: Sequence[int], of_all: Sequence[int]) -> float:
+def _p_value(found: Sequence[int], of_all: Sequence[int]) -> float:
     """How many of as large random draws from all questions have shares as far from those of all: a p-value.
 
     found, of_all: questions by kind. How far is the likelihood ratio G = sum of o ln(o / e) over the kinds, observed
@@ -83,7 +83,7 @@ def _rarity(found: Sequence[int], of_all: Sequence[int]) -> float:
     return float((far >= far[0] - 1e-9).mean())
 
 
-def drawn(dataset: Dataset, form: str, number: int, seed: int) -> Dataset:
+def random_sample(dataset: Dataset, form: str, number: int, seed: int) -> Dataset:
     """The data set with the first `number` questions of a random order, in the order of the data set.
 
     Kinds keep their shares: the order within a kind is random, and the kinds take turns by their size. Questions that
@@ -105,7 +105,7 @@ def drawn(dataset: Dataset, form: str, number: int, seed: int) -> Dataset:
     for name, stratum in sorted(strata.items()):
         random.Random(f"{seed} {name}").shuffle(stratum)
         if not name:
-            stratum = _balanced(stratum, examples)
+            stratum = _balanced_order(stratum, examples)
         ranked += [((i + 0.5) / len(stratum), name, unit) for i, unit in enumerate(stratum)]
     chosen: set[int] = set()
     for _, _, unit in sorted(ranked):
@@ -115,9 +115,9 @@ def drawn(dataset: Dataset, form: str, number: int, seed: int) -> Dataset:
     return replace(dataset, examples=tuple(examples[place] for place in sorted(chosen)))
 
 
-def _balanced(units: Sequence[list[int]], examples: Sequence[Example]) -> list[list[int]]:
+def _balanced_order(units: Sequence[list[int]], examples: Sequence[Example]) -> list[list[int]]:
     """The units, each time that one of the next few first that brings the shares of kinds nearest to those of all."""
-    left = [(unit, counted(examples[place] for place in unit)) for unit in units]
+    left = [(unit, count_kinds(examples[place] for place in unit)) for unit in units]
     total = sum((kinds_ for _, kinds_ in left), Counter[tuple[str, str]]())
     number = sum(map(len, units))
     so_far, size, order = Counter[tuple[str, str]](), 0, []

@@ -14,7 +14,7 @@ from harness.config.registry import method_class
 from harness.config.resolve import Resolution
 from harness.config.schema import DatasetConfig, canonical
 from harness.datasets.base import Dataset
-from harness.datasets.kinds import drawn, unlike
+from harness.datasets.kinds import first_rows_warning, random_sample
 from harness.datasets.retrieved import NONE
 from harness.errors import CannotRun, HarnessError, Missing
 from harness.storage.code_version import own_code
@@ -34,16 +34,16 @@ def load_once(config: DatasetConfig, limit: int | None) -> Dataset:
     """
     from harness.datasets import load
 
-    own = registry.imported(config.format) if ":" in config.format and registry.trusted(config.format) else None
+    own = registry.import_target(config.format) if ":" in config.format and registry.trusted(config.format) else None
     code = own_code(own) if callable(own) else {}
     key = canonical([config.model_dump(mode="json"), limit, _files(config), code])
     if key not in _loaded:
         try:
             _loaded[key] = load(config, limit)
         except Missing as e:
-            _loaded[key] = Missing(f"{e}{offer(config)}", e.thing)
+            _loaded[key] = Missing(f"{e}{made_up_hint(config)}", e.thing)
         except CannotRun as e:
-            _loaded[key] = CannotRun(f"{e}{offer(config)}")
+            _loaded[key] = CannotRun(f"{e}{made_up_hint(config)}")
         except HarnessError as e:
             _loaded[key] = e
     loaded = _loaded[key]
@@ -67,8 +67,8 @@ def load_asked(r: Resolution) -> Dataset:
         config = r.parts["dataset"] = config.model_copy(update={"options": {**config.options, "documents": ()}})
         dataset = load_once(config, None if sample else limit)
     if sample:
-        return drawn(dataset, config.format, sample, r.parts["sample_seed"])
-    if limit and (warning := unlike(dataset, limit)):
+        return random_sample(dataset, config.format, sample, r.parts["sample_seed"])
+    if limit and (warning := first_rows_warning(dataset, limit)):
         r.warnings.append(warning)
     return dataset
 
@@ -83,7 +83,7 @@ def _files(config: DatasetConfig) -> list[tuple[str, int, int]]:
         return []
 
 
-def offer(config: DatasetConfig) -> str:
+def made_up_hint(config: DatasetConfig) -> str:
     """The end of a sentence about rows that cannot be had: made-up questions of the same kind; "" without such."""
     twin = None if config.data is not None else presets.twin(config.name) or _SHARED.get(config.format)
     return f"; made-up questions of its kind: --dataset {twin}" if twin else ""

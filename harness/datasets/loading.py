@@ -18,7 +18,7 @@ from harness.config.schema import DatasetConfig
 from harness.datasets.base import Dataset
 from harness.datasets.files import Broken, RowPlace, read_rows
 from harness.datasets.formats import RowParser, loader_of, option_names, parser_of
-from harness.datasets.kinds import counted
+from harness.datasets.kinds import count_kinds
 from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, assemble, line_of
 from harness.datasets.sources import find
 from harness.errors import ConfigError, DataError
@@ -50,6 +50,7 @@ class Checker:
             return None
 
     def _check(self, place: RowPlace, raw: dict[str, Any] | Broken) -> Group | Retrieved | None:
+        """As `check`. Raises RowError for a bad row."""
         if isinstance(raw, Broken):
             raise RowError(None, raw.problem)
         row = self.parser(raw)
@@ -58,7 +59,7 @@ class Checker:
             return None
         if isinstance(row, Row):
             example, document = assemble(row)
-            self._take(place, "id", row.id, line_of([example, document]))
+            self._note_id(place, "id", row.id, line_of([example, document]))
             return Group(document, (example,))
         for document in row.documents:  # one that several rows hold counts once, and must be the same in all of them
             digest = hashlib.sha256(line_of(document)).digest()
@@ -66,10 +67,11 @@ class Checker:
                 raise RowError(None, f"the document '{document.id}' has another text in an earlier row")
             self.hash.update(digest)
         for example in row.examples:
-            self._take(place, "question id", example.question.id, line_of(example))
+            self._note_id(place, "question id", example.question.id, line_of(example))
         return row
 
-    def _take(self, place: RowPlace, field: str, key: str, line: bytes) -> None:
+    def _note_id(self, place: RowPlace, field: str, key: str, line: bytes) -> None:
+        """Count the row to the hash. Raises RowError where another row has the id."""
         earlier = self.places.get(key)
         if earlier is not None:
             raise RowError(field, f"'{key}' is also the id of the row at {earlier}; ids must differ")
@@ -137,7 +139,7 @@ def collect(
     documents: dict[str, Document] = {}
     for place, raw in rows:
         used = checker.check(place, raw)
-        checker.kinds.update(counted(used.examples if used is not None else ()))
+        checker.kinds.update(count_kinds(used.examples if used is not None else ()))
         room = None if limit is None else limit - len(examples)
         if used is not None and checker.first is None and used.examples[:room]:
             examples += used.examples[:room]

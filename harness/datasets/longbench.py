@@ -102,7 +102,7 @@ def marked_parser(config: DatasetConfig, support: str | None, where: Placement) 
 
     def parse(raw: dict[str, Any]) -> Row | Skip:
         group = parse_row(raw, subset=config.subset)
-        row = _row(group, originals)
+        row = _row_with_support(group, originals)
         return row if isinstance(row, Skip) else _with_passage_headings(arranged(row, where))
 
     return parse
@@ -127,14 +127,15 @@ def _originals(support: str) -> Iterator[tuple[str, Row]]:
                 yield _folded(row.question), row
 
 
-def _row(group: Group, originals: Mapping[str, Row]) -> Row | Skip:
+def _row_with_support(group: Group, originals: Mapping[str, Row]) -> Row | Skip:
+    """A LongBench row with its passages and those that the original row marks; Skip where they do not match."""
     example, text = group.examples[0], group.document.text
     original = originals.get(_folded(example.question.text))
     if original is None:
         return Skip(UNKNOWN)
     parts = [part.partition("\n") for part in _HEAD.split(text)[1:]]
     passages = tuple((title.strip(), rest.strip("\n")) for title, _, rest in parts)
-    supporting = [_place(passages, *original.paragraphs[at]) for at in original.supporting]
+    supporting = [_passage_index(passages, *original.paragraphs[at]) for at in original.supporting]
     if not supporting or None in supporting:
         return Skip(UNLIKE)
     kept = tuple(sorted({at for at in supporting if at is not None}))
@@ -142,7 +143,7 @@ def _row(group: Group, originals: Mapping[str, Row]) -> Row | Skip:
     return Row(example.question.id, example.question.text, passages, gold.answers, kept, dict(gold.extra))
 
 
-def _place(passages: tuple[tuple[str, str], ...], title: str, text: str) -> int | None:
+def _passage_index(passages: tuple[tuple[str, str], ...], title: str, text: str) -> int | None:
     """The passage with the title, of several the one with the text; None where there is none."""
     named = [at for at, (name, _) in enumerate(passages) if _folded(name) == _folded(title)]
     return next((at for at in named if _folded(text)[:80] in _folded(passages[at][1])), named[0] if named else None)

@@ -43,7 +43,7 @@ class _Row(StrictRow):
     haystack_sessions: list[list[_Turn]]
 
 
-def _checked(raw: dict[str, Any]) -> _Row:
+def _checked_row(raw: dict[str, Any]) -> _Row:
     row = _Row.read(raw)
     if isinstance(row.answer, bool) or not isinstance(row.answer, str | int | float):
         raise RowError("answer", f"should be a string or a number, is {type_name(row.answer)}")
@@ -79,7 +79,7 @@ def parse_row(raw: dict[str, Any]) -> Group:
     Gold.extra: type; question without its date; declined; evidence_sessions, the number of each supporting turn's
     session; judge, the published prompt. Raises RowError naming the field.
     """
-    row = _checked(raw)
+    row = _checked_row(raw)
     dated = sorted(zip(row.haystack_dates, row.haystack_sessions, strict=True), key=lambda pair: pair[0])
     sessions = [_session(date, turns) for date, turns in dated]
     declined = "_abs" in row.question_id

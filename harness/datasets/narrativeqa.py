@@ -46,7 +46,7 @@ _NEEDED = {
 
 
 @dataclass
-class Found:
+class Collected:
     """Questions and stories so far."""
 
     limit: int | None
@@ -92,15 +92,15 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     if folder is not None and not patterns:
         if config.revision is not None:
             raise ConfigError(["dataset.revision: only rows from the hub have one; leave it out with --data"])
-        return _official(folder, config, limit, folder.resolve().name, None)
+        return _load_official(folder, config, limit, folder.resolve().name, None)
     if config.data is None and config.hub is not None and not patterns:
         commit, files = resolve(DATASETS, config.hub, config.revision)
         tables = [n for n in files if PurePosixPath(n).name == TABLES]
         names = (tables[0], str(PurePosixPath(tables[0]).with_name(STORIES))) if tables else ()
         if set(names).issubset(files) and names:
             first, _ = (download(DATASETS, config.hub, commit, name) for name in names)
-            return _official(first.parent, config, limit, f"{config.hub} ({', '.join(names)})", commit)
-    return _from_rows(find(config), config, limit)
+            return _load_official(first.parent, config, limit, f"{config.hub} ({', '.join(names)})", commit)
+    return _load_rows(find(config), config, limit)
 
 
 def _folder(config: DatasetConfig) -> Path | None:
@@ -113,17 +113,18 @@ def _folder(config: DatasetConfig) -> Path | None:
     return next((place for place in places if any((place / name).is_file() for name in ("qaps.csv", TABLES))), None)
 
 
-def _official(folder: Path, config: DatasetConfig, limit: int | None, source: str, commit: str | None) -> Dataset:
+def _load_official(folder: Path, config: DatasetConfig, limit: int | None, source: str, commit: str | None) -> Dataset:
+    """The first `limit` questions of a folder of the published files; every row of the split is checked."""
     split_name = _SETS.get(config.split.lower(), config.split)
     kinds = {row["document_id"]: row for _, row in _table(folder, "documents.csv") if row["set"] == split_name}
     stories = stories_in(folder)
-    examples, hashed = Found(limit), hashlib.sha256(b"narrativeqa 1\n")
+    examples, hashed = Collected(limit), hashlib.sha256(b"narrativeqa 1\n")
     order: dict[str, None] = {}
     for place, row in _table(folder, "qaps.csv"):
         if row["set"] != split_name:
             continue
         try:
-            answers = _asked(row, kinds)
+            answers = _checked_answers(row, kinds)
             document_id = row["document_id"]
             order[document_id] = None
             hashed.update(canonical([document_id, row["question"], answers]).encode() + b"\n")
@@ -141,7 +142,7 @@ def _official(folder: Path, config: DatasetConfig, limit: int | None, source: st
     return examples.dataset(config, hashed.hexdigest(), source, commit)
 
 
-def _asked(row: dict[str, str], known: dict[str, dict[str, str]]) -> tuple[str, ...]:
+def _checked_answers(row: dict[str, str], known: dict[str, dict[str, str]]) -> tuple[str, ...]:
     """The answers of a checked row of qaps.csv."""
     if row["document_id"] not in known:
         raise RowError("document_id", f"'{row['document_id']}' is not a document of this set in documents.csv")
@@ -209,7 +210,7 @@ class _Row(StrictRow):
     answers: list[_Text]
 
 
-def _take(raw: dict[str, Any] | Broken, stories: Found) -> None:
+def _add_checked(raw: dict[str, Any] | Broken, stories: Collected) -> None:
     """Check a row and add it."""
     if isinstance(raw, Broken):
         raise RowError(None, raw.problem)
@@ -226,12 +227,12 @@ def _take(raw: dict[str, Any] | Broken, stories: Found) -> None:
     stories.add(document, row.question.text, gold_answers(answers[0], answers[1:]), {"kind": story.kind or ""})
 
 
-def _from_rows(source: Source, config: DatasetConfig, limit: int | None) -> Dataset:
+def _load_rows(source: Source, config: DatasetConfig, limit: int | None) -> Dataset:
     """The first `limit` questions of row files (None: all). Raises DataError, and CannotRun where files are fetched.
 
     The fingerprint is that of the files' bytes or, on the hub, of their names at the commit.
     """
-    stories, hashed = Found(limit), hashlib.sha256(b"narrativeqa rows 1\n")
+    stories, hashed = Collected(limit), hashlib.sha256(b"narrativeqa rows 1\n")
     if source.revision is not None:
         hashed.update(f"{source.name} {source.revision}".encode())
     rows = 0
@@ -241,7 +242,7 @@ def _from_rows(source: Source, config: DatasetConfig, limit: int | None) -> Data
         for place, raw in () if stories.full() else read_rows(file):
             rows += 1
             try:
-                _take(raw, stories)
+                _add_checked(raw, stories)
             except RowError as error:
                 raise place.error(error.field, f"{error.problem}; mend or remove the row") from None
             if stories.full():

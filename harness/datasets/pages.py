@@ -51,7 +51,7 @@ class _Text(HTMLParser):
             self.blocks.append([])
 
 
-def plain(text: str) -> str:
+def page_text(text: str) -> str:
     """The text of a page, its blocks separated by blank lines; text that is no page is returned unchanged."""
     if not is_html(text):
         return text

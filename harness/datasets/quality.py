@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.datasets.pages import plain
+from harness.datasets.pages import page_text
 from harness.datasets.rows import Group, RowError, StrictRow, made_id
 from harness.types import Document, Example, Gold, Question
 
@@ -72,7 +72,7 @@ def _example(row: _Question, where: str, document: Document) -> Example:
 
 
 def _document(head: str, article: str, title: str) -> Document:
-    text = plain(article)
+    text = page_text(article)
     if not text.strip():
         raise RowError("article", "is empty")
     return Document(made_id(head, text, 8), text, title)

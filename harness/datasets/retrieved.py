@@ -73,6 +73,7 @@ class _Parser:
     bare: bool = False
 
     def __call__(self, raw: dict[str, Any]) -> Retrieved | Skip:
+        """The question of a row with its best documents; Skip where it has none."""
         row = parse_question(raw)
         entries = found_in(raw) if self.store is None else self.store.find(raw, row.id, row.question)
         if not entries and not self.bare:
@@ -87,7 +88,7 @@ class _Parser:
         return Retrieved(documents, Example(question, Gold(row.answers, supporting, row.extra)))
 
 
-def _checked(config: DatasetConfig) -> Options:
+def _checked_options(config: DatasetConfig) -> Options:
     try:
         return Options.model_validate(config.options)
     except ValidationError as error:
@@ -104,12 +105,12 @@ def _rows(file: Path | Member, split: str) -> Iterator[tuple[RowPlace, dict[str,
             raise DataError(name, None, _LIST, "should be the list of questions")
         yield from ((RowPlace(name, row=n), _object(row)) for n, row in enumerate(listed, start=1))
     elif head in known:
-        yield from _of_split(json_value(file), name, split)
+        yield from _rows_of_split(json_value(file), name, split)
     else:
         yield from read_rows(file)
 
 
-def _of_split(value: dict[str, Any], name: str, split: str) -> Iterator[tuple[RowPlace, dict[str, Any] | Broken]]:
+def _rows_of_split(value: dict[str, Any], name: str, split: str) -> Iterator[tuple[RowPlace, dict[str, Any] | Broken]]:
     """The rows of one split of {"dev": {id: row}}, each with its id."""
     key_of_split = next((n for n in _SPLITS.get(split.lower(), (split,)) if n in value), None)
     if key_of_split is None:
@@ -125,7 +126,7 @@ def _object(value: Any) -> dict[str, Any] | Broken:
     return value if isinstance(value, dict) else Broken("a row should be a JSON object")
 
 
-def _evidence(config: DatasetConfig) -> str | None:
+def _evidence_folder(config: DatasetConfig) -> str | None:
     """The pages beside TriviaQA's own files: evidence/wikipedia of the folder that holds qa/wikipedia-dev.json."""
     path = Path(config.data or "").expanduser()
     if path.parent.name != "qa" or "wikipedia" not in path.name or path.suffix != ".json":
@@ -139,7 +140,7 @@ def questions(config: DatasetConfig, limit: int | None = None) -> list[OpenRow]:
 
     Raises ConfigError, DataError and CannotRun as harness.datasets.load.
     """
-    options = _checked(config)
+    options = _checked_options(config)
     if options.documents or options.top:
         raise ConfigError(["dataset.documents and dataset.top: leave them out to retrieve documents"])
     source = find(config, tuple(Options.model_fields))
@@ -163,9 +164,9 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
 
     Raises as harness.datasets.load; CannotRun where the hub's rows bring no documents and none are named.
     """
-    options = _checked(config)
+    options = _checked_options(config)
     source = find(config, tuple(Options.model_fields))
-    documents_at = options.documents or _evidence(config)
+    documents_at = options.documents or _evidence_folder(config)
     store = open_store(documents_at) if documents_at else None
     checker = Checker(_Parser(store, options.top, options.documents == ()))
     rows: Iterable[tuple[RowPlace, dict[str, Any] | Broken]] = (

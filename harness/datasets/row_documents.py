@@ -109,16 +109,16 @@ class Store:
 
     def gather(self, rows: Iterable[Any]) -> None:
         """Read the pages that the retrieved entries name by id: those kept here, else those of `rows`."""
-        lists = self.by_question.values() or [_listed(row) for row in rows if isinstance(row, Mapping)]
+        lists = self.by_question.values() or [_document_list(row) for row in rows if isinstance(row, Mapping)]
         pages = {page for listed in lists if isinstance(listed, list) for entry in listed if (page := _page_id(entry))}
         for path in self.sources:
-            for place, row in _naming(path, pages):
+            for place, row in _rows_of_pages(path, pages):
                 if isinstance(row, Broken):
                     raise place.error(None, row.problem)
                 if str(row.get("wikipedia_id")) in pages:
                     self.articles[str(row["wikipedia_id"])] = row
 
-    def _whole(self, listed: Any, name: str) -> list[Entry]:
+    def _with_pages(self, listed: Any, name: str) -> list[Entry]:
         """The entries of a list, pages in the place of their ids."""
         if not self.sources or not isinstance(listed, list):
             return _entries(listed, name)
@@ -131,10 +131,10 @@ class Store:
         """The documents of a question by one of its keys, or those that its row names. Raises RowError."""
         for key in keys:
             if (given := self.by_question.get(_folded(key))) is not None:
-                return self._whole(given, f"{self.name}: documents of '{key}'")
+                return self._with_pages(given, f"{self.name}: documents of '{key}'")
         if self.sources and not self.by_question:
-            listed = _listed(raw)
-            return None if listed is None else self._whole(listed, "the retrieved documents")
+            listed = _document_list(raw)
+            return None if listed is None else self._with_pages(listed, "the retrieved documents")
         named = raw.get("EntityPages")
         if not isinstance(named, list):
             return None
@@ -180,7 +180,7 @@ def _is_pages(path: Path) -> bool:
     return isinstance(row, dict) and "wikipedia_title" in row and isinstance(row.get("text"), (list, dict))
 
 
-def _naming(path: Path, pages: Iterable[str]) -> Iterator[tuple[RowPlace, dict[str, Any] | Broken]]:
+def _rows_of_pages(path: Path, pages: Iterable[str]) -> Iterator[tuple[RowPlace, dict[str, Any] | Broken]]:
     """Rows of a file of pages; JSON lines without a page of `wanted` are not parsed: the file has 35 GiB."""
     if kind_of(path) != "json":
         yield from read_rows(path)
@@ -199,8 +199,8 @@ def open_store(places: str | Sequence[str]) -> Store:
     """
     places = [places] if isinstance(places, str) else places
     if len(places) == 1:
-        return _opened(places[0])
-    opened_stores = [_opened(place) for place in places]
+        return _open_one(places[0])
+    opened_stores = [_open_one(place) for place in places]
     store = Store(" and ".join(part.name for part in opened_stores))
     for place, part in zip(places, opened_stores, strict=True):
         if part.folder is not None:
@@ -211,7 +211,7 @@ def open_store(places: str | Sequence[str]) -> Store:
     return store
 
 
-def _opened(place: str) -> Store:
+def _open_one(place: str) -> Store:
     """The store of one file or folder."""
     path = Path(place).expanduser()
     if path.is_dir():
@@ -227,11 +227,11 @@ def _opened(place: str) -> Store:
         for question, documents in json_value(path).items():
             store.by_question[_folded(question)] = documents
         return store
-    _fill(store, path)
+    _fill_store(store, path)
     return store
 
 
-def _fill(store: Store, path: Path) -> None:
+def _fill_store(store: Store, path: Path) -> None:
     """Rows of documents, by question or by file name."""
     for place, row in read_rows(path):
         if isinstance(row, Broken):
@@ -241,7 +241,7 @@ def _fill(store: Store, path: Path) -> None:
                 raise place.error("text", "should be the text of the page")
             store.pages[row["Filename"]] = row["text"]
             continue
-        listed = _listed(row) or _provenance(row)
+        listed = _document_list(row) or _provenance(row)
         keys = [row[k] for k in _ASKED if isinstance(row.get(k), (str, int))]
         if listed is None or not keys:
             raise place.error(None, f"a row needs an id or a question, and one of {', '.join(LISTS)}")
@@ -252,7 +252,7 @@ def _fill(store: Store, path: Path) -> None:
         raise DataError(store.name, None, None, "the file has no rows")
 
 
-def _listed(row: Mapping[str, Any]) -> Any:
+def _document_list(row: Mapping[str, Any]) -> Any:
     output = row.get("output")
     places: Iterable[Any] = (
         *(row.get(name) for name in LISTS),

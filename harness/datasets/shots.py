@@ -50,7 +50,7 @@ class Shots:
         drawn = Dice("shots", config.shots_seed).shuffled(sorted(by_id))[: self._count]
         self._pool = [by_id[name] for name in (by_id if self._similar else config.shots_ids or drawn)]
         self._index = BM25Okapi([folded(e.question.text).split() for e in self._pool]) if self._similar else None
-        self.identity = digest([canonical(_shown(e, config)) for e in self._pool])[:16] if self._similar else ""
+        self.identity = digest([canonical(_shot_text(e, config)) for e in self._pool])[:16] if self._similar else ""
         self._config = config
         self._nearest: dict[str, list[Example]] = {}  # by question: a method asks for its task several times
 
@@ -65,7 +65,7 @@ class Shots:
                 nearest = np.argsort(-scores, kind="stable")[: self._count]
                 self._nearest[question.text] = [self._pool[at] for at in reversed(nearest)]
             shown = self._nearest[question.text]
-        return SHOTS + "\n".join(_shown(example, self._config) for example in shown)
+        return SHOTS + "\n".join(_shot_text(example, self._config) for example in shown)
 
 
 def shots_of(config: DatasetConfig) -> Shots | None:
@@ -80,11 +80,11 @@ def shots_of(config: DatasetConfig) -> Shots | None:
         return None
     key = canonical(config.model_dump(mode="json"))
     if key not in _known:
-        _known[key] = Shots(config, _pool(config))
+        _known[key] = Shots(config, _training_rows(config))
     return _known[key]
 
 
-def _pool(config: DatasetConfig) -> list[Example]:
+def _training_rows(config: DatasetConfig) -> list[Example]:
     """Training rows that are not asked."""
     from harness.datasets.load_once import load_once
 
@@ -109,7 +109,7 @@ def _pool(config: DatasetConfig) -> list[Example]:
     return left
 
 
-def _shown(example: Example, config: DatasetConfig) -> str:
+def _shot_text(example: Example, config: DatasetConfig) -> str:
     options = "".join(f"\n({chr(ord('A') + n)}) {text}" for n, text in enumerate(example.question.options or ()))
     answer = " ".join(filter(None, [config.answer_prefix, example.gold.answers[0]]))
     return SHOT.format(question=example.question.text + options, answer=answer)

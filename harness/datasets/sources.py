@@ -90,8 +90,8 @@ def find(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> Source:
         if config.revision is not None:
             raise ConfigError(["dataset.revision: only rows from the hub have one; leave it out with --data"])
         if config.data.startswith(PACKAGE):
-            return _packaged(config.data)
-        return _local(config.data, config, patterns)
+            return _package_source(config.data)
+        return _local_source(config.data, config, patterns)
     if config.hub is None:
         raise ConfigError([f"dataset '{config.name}': neither dataset.hub nor dataset.data says where the rows are"])
     commit, listed = resolve(DATASETS, config.hub, config.revision)
@@ -107,10 +107,10 @@ def find(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> Source:
     source = f"{config.hub} ({', '.join(names)})"
     if not is_archive(names[0]):
         return Source(paths, source, commit)
-    return Source(_inside(next(paths), config, patterns), source, commit)
+    return Source(_members_of_split(next(paths), config, patterns), source, commit)
 
 
-def _packaged(reference: str) -> Source:
+def _package_source(reference: str) -> Source:
     package, _, inner = reference.removeprefix(PACKAGE).partition("/")
     root = package_folder(package)
     if root is None:
@@ -121,15 +121,16 @@ def _packaged(reference: str) -> Source:
     return Source((path,), reference)
 
 
-def _local(data: str, config: DatasetConfig, patterns: tuple[str, ...]) -> Source:
+def _local_source(data: str, config: DatasetConfig, patterns: tuple[str, ...]) -> Source:
+    """Rows of this machine: a file, an archive, or the split's files in a folder. Raises DataError, ConfigError."""
     path = Path(data).expanduser()
     if path.is_file() and is_archive(path.name):
-        inside = _inside(path, config, patterns)
+        inside = _members_of_split(path, config, patterns)
         return Source(inside, f"{path.name} ({', '.join(member.name for member in inside)})")
     if patterns and not path.is_dir():
         raise ConfigError(["dataset.options.files: chooses among files of a folder or the hub; this is one file"])
     if path.is_dir():
-        return _in_folder(path, data, config, patterns)
+        return _folder_source(path, data, config, patterns)
     if not path.exists():
         raise DataError(data, None, None, "no such file or folder; check --data, or dataset.data in the preset")
     if kind_of(path) is None:
@@ -138,20 +139,20 @@ def _local(data: str, config: DatasetConfig, patterns: tuple[str, ...]) -> Sourc
     return Source((path,), path.name)
 
 
-def _in_folder(folder: Path, data: str, config: DatasetConfig, patterns: tuple[str, ...]) -> Source:
+def _folder_source(folder: Path, data: str, config: DatasetConfig, patterns: tuple[str, ...]) -> Source:
     """The files of the split in a folder or, where none there can hold rows, in its subfolders: "data/dev.jsonl"."""
     names = [entry.name for entry in folder.iterdir() if entry.is_file()]
     below: list[str] = []
     if not has_data(names):
         walked = (Path(root, name) for root, _, files in os.walk(folder) for name in files if has_data([name]))
         below = [path.relative_to(folder).as_posix() for path in walked]
-    chosen = _chosen(below or names, config, patterns, data, "folder", shards_only=bool(below))
+    chosen = _choose_files(below or names, config, patterns, data, "folder", shards_only=bool(below))
     if is_archive(chosen[0]):
-        return Source(_inside(folder / chosen[0], config, patterns), chosen[0])
+        return Source(_members_of_split(folder / chosen[0], config, patterns), chosen[0])
     return Source(tuple(folder / name for name in chosen), ", ".join(chosen))
 
 
-def _chosen(
+def _choose_files(
     names: Sequence[str],
     config: DatasetConfig,
     patterns: tuple[str, ...],
@@ -170,9 +171,9 @@ def _chosen(
         raise DataError(place, None, None, f"the {noun} {error}{hint}") from None
 
 
-def _inside(archive: Path, config: DatasetConfig, patterns: tuple[str, ...]) -> list[Member]:
+def _members_of_split(archive: Path, config: DatasetConfig, patterns: tuple[str, ...]) -> list[Member]:
     names = [name for name in members(archive) if not is_archive(name)]
-    chosen = _chosen(names, config, patterns, archive.name, "archive", shards_only=True)
+    chosen = _choose_files(names, config, patterns, archive.name, "archive", shards_only=True)
     return [Member(archive, name) for name in chosen]
 
 
@@ -184,7 +185,7 @@ def _words(path: str) -> set[str]:
     return set(re.split(r"[^a-z0-9]+", path.lower()))
 
 
-def _of_subset(names: Iterable[str], subset: str) -> list[str]:
+def _subset_files(names: Iterable[str], subset: str) -> list[str]:
     """Files in a folder or with a stem of that name; only where there is none, those with the word in their path.
 
     So "qasper" means qasper.jsonl or qasper/test.parquet, and neither qasper_e.jsonl nor qasper_e/test.parquet.
@@ -196,10 +197,10 @@ def _of_subset(names: Iterable[str], subset: str) -> list[str]:
 
 def names_subset(names: Iterable[str], subset: str) -> bool:
     """Whether any of the files belongs to `subset` by its path."""
-    return bool(_of_subset(names, subset))
+    return bool(_subset_files(names, subset))
 
 
-def _data(names: Iterable[str]) -> list[str]:
+def _data_files(names: Iterable[str]) -> list[str]:
     """The files that can hold rows: those with a known ending; an archive only if there is no such file."""
     names = [n for n in names if "__MACOSX" not in PurePosixPath(n).parts]
     data = [n for n in names if n.lower().endswith(SUFFIXES) and PurePosixPath(n).name.lower() not in _NOT_DATA]
@@ -208,7 +209,7 @@ def _data(names: Iterable[str]) -> list[str]:
 
 def has_data(names: Iterable[str]) -> bool:
     """Whether any of the files can hold rows, by its name."""
-    return bool(_data(names))
+    return bool(_data_files(names))
 
 
 def _names_split(path: str, split: str) -> bool | None:
@@ -220,19 +221,19 @@ def _names_split(path: str, split: str) -> bool | None:
     return False if words.intersection(w for group in _WORDS.values() for w in group) else None
 
 
-def _listed(paths: Iterable[str], limit: int = 8) -> str:
+def _names_text(paths: Iterable[str], limit: int = 8) -> str:
     paths = sorted(paths)
     return ", ".join(paths[:limit]) + (f" and {len(paths) - limit} more" if len(paths) > limit else "")
 
 
-def _of_split(paths: list[str], split: str) -> list[str]:
+def _split_files(paths: list[str], split: str) -> list[str]:
     """The paths that name the split, or all where none names any; of a file with and without HTML the one without."""
     named = {path: _names_split(path, split) for path in paths}
     if any(answer is not None for answer in named.values()):
         paths = [path for path, answer in named.items() if answer]
         if not paths:
             hint = "name a file, or set dataset.split"
-            raise Ambiguous(f"has no file for split '{split}' among {_listed(named)}; {hint}")
+            raise Ambiguous(f"has no file for split '{split}' among {_names_text(named)}; {hint}")
     twins = {path.replace(_STRIPPED, "") for path in paths if _STRIPPED in path}
     return [path for path in paths if path not in twins]
 
@@ -253,13 +254,13 @@ def choose(
     that; where a file is there with HTML and as ".htmlstripped", the latter. Raises Ambiguous.
     """
     names = [n for n in names if not any(part.startswith(".") for part in PurePosixPath(n).parts)]
-    data = _data(names)
+    data = _data_files(names)
     if not data:
-        among = f" among {_listed(names)}" if names else ""
+        among = f" among {_names_text(names)}" if names else ""
         raise Ambiguous(f"has no data file ({', '.join(SUFFIXES)} are looked for){among}")
     if all(is_archive(n) for n in data):
         if len(data) > 1:
-            raise Ambiguous(f"has several archives ({_listed(data)}); name one of them")
+            raise Ambiguous(f"has several archives ({_names_text(data)}); name one of them")
         return data  # which of its members are meant is another choice
     if patterns:
         chosen = [
@@ -268,17 +269,17 @@ def choose(
             if any(fnmatch(name, pattern) for pattern in patterns for name in (n, PurePosixPath(n).name))
         ]
         if not chosen:
-            raise Ambiguous(f"has no file that matches {' or '.join(patterns)} among {_listed(data)}")
+            raise Ambiguous(f"has no file that matches {' or '.join(patterns)} among {_names_text(data)}")
     else:
         chosen = data
         if subset is not None:
-            chosen = _of_subset(data, subset)
+            chosen = _subset_files(data, subset)
             if not chosen:
                 hint = "set dataset.subset, or null where there is only one"
-                raise Ambiguous(f"has no file of subset '{subset}' among {_listed(data)}; {hint}")
-        chosen = _of_split(chosen, split)
+                raise Ambiguous(f"has no file of subset '{subset}' among {_names_text(data)}; {hint}")
+        chosen = _split_files(chosen, split)
     if len({next(s for s in _BY_LENGTH if n.lower().endswith(s)) for n in chosen}) > 1:
-        raise Ambiguous(f"has files of several formats ({_listed(chosen)}); name one of them")
+        raise Ambiguous(f"has files of several formats ({_names_text(chosen)}); name one of them")
     if shards_only and len({_SHARD.sub("", n) for n in chosen}) > 1:
-        raise Ambiguous(f"has several files for split '{split}' ({_listed(chosen)}); name one of them")
+        raise Ambiguous(f"has several files for split '{split}' ({_names_text(chosen)}); name one of them")
     return sorted(chosen)

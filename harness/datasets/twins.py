@@ -56,7 +56,7 @@ def twin(dataset: Dataset, kind: str, seed: int) -> Dataset:
     documents that were retrieved: their twins depend on what else was retrieved, so a hash of the text is added.
     Raises UnknownName for a recogniser, CannotRun for one that is not installed.
     """
-    tool = recogniser(chosen(kind))
+    tool = recogniser(recogniser_name(kind))
     made = {
         "swap": ENTITIES,
         "version": VERSION,
@@ -83,7 +83,7 @@ def twin(dataset: Dataset, kind: str, seed: int) -> Dataset:
     )
 
 
-def chosen(kind: str) -> str:
+def recogniser_name(kind: str) -> str:
     """The recogniser of "entities:NAME"; of "entities" alone the first that is installed with its model."""
     name = kind.partition(":")[2]
     return name or next((tool for tool in ("spacy", "stanza") if not missing(tool)), "rules")
@@ -103,7 +103,7 @@ class _World:
         self.vocabulary = {w for document in documents for w in _words(document.text)}
         small = {w for document in documents for w in _small(document.text)}
         names = {w for document in documents for w in _names(document, tool)} - small
-        self.names = _assigned(names, self.vocabulary, seed)
+        self.names = _replacement_words(names, self.vocabulary, seed)
         self._swap = _Swap(self.names, seed)
 
     @cached_property
@@ -120,14 +120,14 @@ class _World:
     def _offset_maps(self) -> dict[str, Callable[[int, bool], int]]:
         return {document.id: self._swap.places(document.text) for document in self.documents}
 
-    def at(self, mark: Support) -> Support:
+    def twin_of(self, mark: Support) -> Support:
         """The same part of the twin."""
         place = self._offset_maps[mark.document_id]
         return Support(self.ids[mark.document_id], place(mark.start, False), place(mark.end, True))
 
-    def also(self, question: Question, gold: Gold) -> _Swap:
+    def swap_for(self, question: Question, gold: Gold) -> _Swap:
         """What is replaced in a question's texts: the documents' names, and names that only they have."""
-        answers = [*gold.answers, *_strings(gold.extra)]
+        answers = [*gold.answers, *_all_strings(gold.extra)]
         texts = [question.text, *(question.options or ()), *answers]
         words = {w for text in texts for w in _words(text)}
         small = {w for text in texts for w in _small(text)}
@@ -136,7 +136,7 @@ class _World:
         fresh = (named | short) - small - self.vocabulary
         # A word that happens to be what stands for a name would put that name where it was not.
         fresh |= words & set(self.names.values())
-        more = _assigned(fresh, self.vocabulary | words | set(self.names.values()), self.seed)
+        more = _replacement_words(fresh, self.vocabulary | words | set(self.names.values()), self.seed)
         return _Swap({**self.names, **more}, self.seed)
 
 
@@ -171,19 +171,19 @@ def _title(name: str) -> Iterator[str]:
             yield word.casefold()
 
 
-def _strings(value: Any) -> Iterator[str]:
+def _all_strings(value: Any) -> Iterator[str]:
     """All texts inside a JSON value, without keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for inner in value.values():
-            yield from _strings(inner)
+            yield from _all_strings(inner)
     elif isinstance(value, list | tuple):
         for inner in value:
-            yield from _strings(inner)
+            yield from _all_strings(inner)
 
 
-def _assigned(words: Iterable[str], avoid: set[str], seed: int) -> dict[str, str]:
+def _replacement_words(words: Iterable[str], avoid: set[str], seed: int) -> dict[str, str]:
     """Word -> what stands for it: no two alike, none in `avoid`."""
     given: dict[str, str] = {}
     taken = avoid | _KEPT
@@ -221,7 +221,7 @@ class _Swap:
     def token(self, token: str) -> str:
         """What stands for a word or a number."""
         if token[0].isdigit():
-            return _number(token, self.seed)
+            return _other_number(token, self.seed)
         made = self.names.get(token.casefold())
         if made is None:
             return token
@@ -258,7 +258,7 @@ class _Swap:
         return place
 
 
-def _number(token: str, seed: int) -> str:
+def _other_number(token: str, seed: int) -> str:
     """Another number; no two become one, because each range is turned within itself."""
     value = int(token.replace(",", ""))
     if token.startswith("0") or value <= 31:
@@ -287,9 +287,9 @@ def _document(document: Document, swap: _Swap, retrieved: bool) -> Document:
 
 def _example(example: Example, world: _World) -> Example:
     question, gold = example.question, example.gold
-    swap = world.also(question, gold)
+    swap = world.swap_for(question, gold)
     options = None if question.options is None else tuple(map(swap.text, question.options))
     return Example(
         Question(question.id, swap.text(question.text), tuple(world.ids[d] for d in question.document_ids), options),
-        Gold(tuple(map(swap.text, gold.answers)), tuple(map(world.at, gold.supporting)), swap.value(gold.extra)),
+        Gold(tuple(map(swap.text, gold.answers)), tuple(map(world.twin_of, gold.supporting)), swap.value(gold.extra)),
     )

@@ -77,17 +77,17 @@ def max_tokens(config: EncoderConfig) -> int | None:
     if config.max_length:
         return config.max_length
     folder = encoder_folder(config)
-    limit = _setting(folder / "sentence_bert_config.json", "max_seq_length")
+    limit = _token_limit(folder / "sentence_bert_config.json", "max_seq_length")
     if limit is not None:
         return limit
     places = (
         (folder / "tokenizer_config.json", "model_max_length"),
         (folder / "config.json", "max_position_embeddings"),
     )
-    return min((tokens for place in places if (tokens := _setting(*place)) is not None), default=None)
+    return min((tokens for place in places if (tokens := _token_limit(*place)) is not None), default=None)
 
 
-def _setting(path: Path, key: str) -> int | None:
+def _token_limit(path: Path, key: str) -> int | None:
     try:
         tokens = read_object(path).get(key)
     except (OSError, ValueError):
@@ -147,7 +147,7 @@ def pooling_of(folder: Path) -> str | None:
     for module in _modules(folder):
         path = folder / module.get("path", "") / "config.json"
         if str(module.get("type", "")).endswith(".Pooling") and path.exists():
-            pooling: dict[str, Any] = _read(path, dict)
+            pooling: dict[str, Any] = _read_json(path, dict)
             if "pooling_mode" in pooling:
                 modes = pooling["pooling_mode"]
                 return modes if isinstance(modes, str) else "+".join(modes)
@@ -177,19 +177,19 @@ def disagreement(folder: Path, config: EncoderConfig) -> str | None:
 
 def _modules(folder: Path) -> list[dict[str, Any]]:
     path = folder / MODULES
-    modules = list(_read(path, list)) if path.exists() else []
+    modules = list(_read_json(path, list)) if path.exists() else []
     if not all(isinstance(module, dict) for module in modules):
         raise CannotRun(_broken(path, "it does not list modules"))
     return modules
 
 
-def _read(path: Path, kind: type) -> Any:
+def _read_json(path: Path, expected: type) -> Any:
     try:
         content = parse_json(read_plain(path))
     except (OSError, ValueError) as error:
         raise CannotRun(_broken(path, str(error))) from error
-    if not isinstance(content, kind):
-        raise CannotRun(_broken(path, f"it holds a {type(content).__name__} where a {kind.__name__} belongs"))
+    if not isinstance(content, expected):
+        raise CannotRun(_broken(path, f"it holds a {type(content).__name__} where a {expected.__name__} belongs"))
     return content
 
 

@@ -29,7 +29,7 @@ from harness.llm import load
 from harness.llm.model_facts import greedy
 from harness.llm.model_info import model_facts
 from harness.models import LanguageModel
-from harness.prompts import Pieces, Prompt, feed, wrong
+from harness.prompts import Pieces, Prompt, feed, replacement_problem
 from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
 from harness.storage.home import home, write_json
@@ -126,7 +126,7 @@ def read_prompt(path: str | None) -> tuple[Prompt, str]:
             text = stream.read().strip()
     except (OSError, ValueError) as error:
         raise UserError(f"the prompt '{path}' cannot be read ({getattr(error, 'strerror', None) or error})") from None
-    if problem := wrong("harness judge", PROMPT.name, text, {PROMPT.name: PROMPT}):
+    if problem := replacement_problem("harness judge", PROMPT.name, text, {PROMPT.name: PROMPT}):
         raise UserError(f"{path}: {problem}")
     return Prompt(PROMPT.name, text), f"file {file_hash(file)[:8]}"
 

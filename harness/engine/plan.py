@@ -20,7 +20,7 @@ from harness.config.layers import Choices
 from harness.config.resolve import Resolution, resolve
 from harness.config.row_label import mark
 from harness.config.schema import DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig, digest
-from harness.config.sweep import words
+from harness.config.sweep import point_text
 from harness.config.validation import build
 from harness.config.yaml_tree import Tree, flatten
 from harness.datasets import answer_prefix
@@ -29,7 +29,7 @@ from harness.datasets.load_once import load_asked
 from harness.engine.plan_models import check_prompts, encoders_of, models_of
 from harness.errors import Missing, UserError, attempt, raise_all
 from harness.method import Method, Task
-from harness.prompts import wrong
+from harness.prompts import replacement_problem
 from harness.storage.code_version import own_code
 from harness.storage.hub import without_weights
 from harness.storage.paths import run_path
@@ -79,7 +79,7 @@ class Plan:
     @property
     def method_name(self) -> str:
         """How messages call the method, with its point of a sweep: "bm25 k=3"."""
-        return " ".join(filter(None, [self.config.method.name, words(self.choices.point)]))
+        return " ".join(filter(None, [self.config.method.name, point_text(self.choices.point)]))
 
     @property
     def row_name(self) -> str:
@@ -204,7 +204,8 @@ def make_method(r: Resolution) -> Method:
     tree.raw = {k.removeprefix(head): v for k, v in r.raw.items() if k.startswith(head)}
     made = cls(build(cls.Config, tree, "method.params"))
     known = {prompt.name: prompt for prompt in made.templates()}
-    raise_all([UserError(s) for n, turns in made.config.prompts.items() if (s := wrong(choice.name, n, turns, known))])
+    found = (replacement_problem(choice.name, n, turns, known) for n, turns in made.config.prompts.items())
+    raise_all([UserError(problem) for problem in found if problem])
     return made
 
 

@@ -161,7 +161,7 @@ def plan_all(choices: Sequence[Choices], note: Note, elsewhere: bool = False) ->
     wrong: list[tuple[str, str]] = []
     absent: list[tuple[str, str]] = []
     for row in choices:
-        name = f"{' '.join(filter(None, [row.method, sweep.words(row.point)]))} on {row.dataset}"
+        name = f"{' '.join(filter(None, [row.method, sweep.point_text(row.point)]))} on {row.dataset}"
         try:
             planned.plans.append(plan_choices(row, elsewhere))
         except UserError as e:

@@ -37,7 +37,7 @@ class Recogniser(Protocol):
         """The entities of `text` as they are written there, in order, none twice."""
 
 
-def known(name: str) -> str:
+def checked_name(name: str) -> str:
     """`name`, if it is "rules" or names a library. Raises UnknownName; whether it is installed is not looked at."""
     if name.partition(":")[0] not in RECOGNISERS or (name.startswith("rules") and name != "rules"):
         raise UnknownName("named-entity tool", name, RECOGNISERS, "a library may name its model: spacy:en_core_web_lg")
@@ -46,7 +46,7 @@ def known(name: str) -> str:
 
 def packages(name: str) -> tuple[str, ...]:
     """Packages whose version changes the recognised names; () for the rules. Raises UnknownName."""
-    library, _, model = known(name).partition(":")
+    library, _, model = checked_name(name).partition(":")
     if library == "rules":
         return ()
     return ("spacy", model or _DEFAULTS["spacy"]) if library == "spacy" else (library,)
@@ -57,11 +57,11 @@ def missing(name: str, rules: str = "method.recogniser=rules") -> str:
 
     rules: the setting that chooses the rules. Raises UnknownName.
     """
-    library, _, model = known(name).partition(":")
+    library, _, model = checked_name(name).partition(":")
     if library == "rules":
         return ""
     model = model or _DEFAULTS[library]
-    fetch = _fetch(library, model)
+    fetch = _fetch_command(library, model)
     needs = f"the named-entity tool '{name}' needs the package {library} and its model '{model}'"
     if find_spec(library) is None:
         lacks, steps = f"{library} is not installed", f"pip install {library}, then {fetch}"
@@ -72,7 +72,7 @@ def missing(name: str, rules: str = "method.recogniser=rules") -> str:
     return f"{needs}, and {lacks}; run: {steps}, or use the rules: --set {rules}"
 
 
-def _fetch(library: str, model: str) -> str:
+def _fetch_command(library: str, model: str) -> str:
     """The command that fetches a model."""
     if library == "spacy":
         return f"python -m spacy download {model}"
@@ -90,7 +90,7 @@ def _has_model(library: str, model: str) -> bool:
 @cache
 def recogniser(name: str) -> Recogniser:
     """The recogniser called `name`. Raises UnknownName, and CannotRun where its library or model is missing."""
-    library, _, model = known(name).partition(":")
+    library, _, model = checked_name(name).partition(":")
     if library == "rules":
         return _Rules()
     return _Library(name, library, model or _DEFAULTS[library])
@@ -114,7 +114,7 @@ class _Library:
                 quiet = {"download_method": None, "verbose": False}
                 self._pipeline = module.Pipeline(lang=model, processors="tokenize,ner", **quiet)
         except Exception as error:  # each library has errors of its own for a model that is missing
-            how = _fetch(library, model)
+            how = _fetch_command(library, model)
             raise CannotRun(f"the named-entity tool '{name}' has no model '{model}' here; fetch it: {how}") from error
         self.name = name
         self.identity = {"library": library, "model": model, "version": str(getattr(module, "__version__", "unknown"))}
@@ -182,7 +182,7 @@ def _capitalised(text: str, taken: list[tuple[int, int]]) -> Iterator[tuple[int,
     small = {w.group() for w in free if w.group()[0].islower()}
     run: list[re.Match[str]] = []
     for at, word in enumerate([*free, None]):
-        if word is not None and run and _joined(text, run, word):
+        if word is not None and run and _continues_name(text, run, word):
             run.append(word)
             continue
         while run and not _capital(run[-1]):
@@ -215,7 +215,7 @@ def _capital(word: re.Match[str]) -> bool:
     return word.group()[0].isupper()
 
 
-def _joined(text: str, run: list[re.Match[str]], word: re.Match[str]) -> bool:
+def _continues_name(text: str, run: list[re.Match[str]], word: re.Match[str]) -> bool:
     """Whether `word` continues the name `run`."""
     last = run[-1].group()
     gap = text[run[-1].end() : word.start()]

@@ -57,23 +57,23 @@ class _Map(Generic[T, R]):
 
     def work(self) -> None:
         """Take items in order until there are none left, or one has failed."""
-        while (n := self._next()) is not None:
+        while (n := self._next_index()) is not None:
             try:
                 with self.branches[n]:
                     self.results[n] = self._fn(self._items[n])
             except BaseException as error:  # noqa: BLE001 - raised again by the thread that called map
                 self.errors[n] = error
 
-    def _next(self) -> int | None:
+    def _next_index(self) -> int | None:
         with self._changed:
             if self.errors or self._begun == len(self._items):
                 return None
             n, self._begun = self._begun, self._begun + 1
             if self._begun < len(self._items):
-                self.others += self._scheduler.start_thread_if_free(self.work, self._lower)
+                self.others += self._scheduler.start_thread_if_free(self.work, self._member_ended)
         return n
 
-    def _lower(self) -> None:
+    def _member_ended(self) -> None:
         with self._changed:
             self.others -= 1
             self._changed.notify()

@@ -131,7 +131,7 @@ class Scheduler:
         # between two products instead of waiting: a pass of 8 contexts of SmolLM2-135M took 109 ms instead of 41 on two
         # cores. So this thread gives its helpers up (1: softly, all else stays), and members never get any.
         _openmp("omp_pause_resource_all", 1)
-        self._passes = threading.Thread(target=self._serve, name="passes", daemon=True)
+        self._passes = threading.Thread(target=self._run_passes, name="passes", daemon=True)
         self._passes.start()
 
     # -- members ---------------------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class Scheduler:
         """Run each work() in a member's thread as soon as there is a place. It must not raise but Stopped."""
         with self._lock:
             for work in works:
-                self._begin(work, reserved=self._held < self.places)
+                self._start_member(work, reserved=self._held < self.places)
 
     def start_thread_if_free(self, work: Callable[[], None], ended: Callable[[], None]) -> bool:
         """The same as `start_threads`, unless every place is taken; returns whether it began. Never waits.
@@ -150,14 +150,15 @@ class Scheduler:
         with self._lock:
             if self._held >= self.places or self.stopped:
                 return False
-            self._begin(work, reserved=True, ended=ended)
+            self._start_member(work, reserved=True, ended=ended)
         return True
 
     def _reserve(self, member: _Member) -> None:
         self._held += 1
         self._working.add(member)
 
-    def _begin(self, work: Callable[[], None], reserved: bool, ended: Callable[[], None] | None = None) -> None:
+    def _start_member(self, work: Callable[[], None], reserved: bool, ended: Callable[[], None] | None = None) -> None:
+        """Start a thread that waits for a place, unless one is reserved, runs work() and gives the place back."""
         member = _Member()
         if reserved:  # counted before it runs: the next pass waits for what the new member will ask
             self._reserve(member)
@@ -166,7 +167,7 @@ class Scheduler:
             _local.scheduler, _local.member = self, member
             _openmp("omp_set_num_threads", 1)
             if not reserved:
-                self._take()
+                self._take_place()
             try:
                 with contextlib.suppress(Stopped):
                     self.check()
@@ -174,41 +175,41 @@ class Scheduler:
             finally:
                 if ended is not None:
                     ended()
-                self._give()
+                self._give_place_back()
 
         thread = threading.Thread(target=body, name="member", daemon=True)
         self._members = [*(t for t in self._members if t.is_alive()), thread]
         thread.start()
 
-    def _take(self) -> None:
+    def _take_place(self) -> None:
         with self._lock:
             while self._held >= self.places and not self.stopped:
                 self._free.wait()
             self._reserve(_local.member)
 
-    def _give(self) -> None:
+    def _give_place_back(self) -> None:
         with self._lock:
             self._held -= 1
-            self._rest(_local.member)
+            self._forget_member(_local.member)
             self._free.notify()
-            self._tell()
+            self._wake_if_ready()
 
-    def _rest(self, member: _Member) -> None:
+    def _forget_member(self, member: _Member) -> None:
         self._working.discard(member)
         self._late.discard(member)
 
-    def _tell(self) -> None:
+    def _wake_if_ready(self) -> None:
         if self._working <= self._late or len(self._asks) == 1:
             self._idle.notify()
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
         """Release the place while waiting for another member. Raises Stopped afterwards if the run ends."""
-        self._give()
+        self._give_place_back()
         try:
             yield
         finally:
-            self._take()
+            self._take_place()
         self.check()
 
     @contextlib.contextmanager
@@ -216,7 +217,7 @@ class Scheduler:
         """Wait for something outside of this process: the place stays taken, but no pass waits for this member."""
         with self._lock:
             self._late.add(_local.member)
-            self._tell()
+            self._wake_if_ready()
         try:
             yield
         finally:
@@ -236,8 +237,8 @@ class Scheduler:
         with self._lock:
             self.check()
             self._asks.append(waiting)
-            self._rest(waiting.member)
-            self._tell()
+            self._forget_member(waiting.member)
+            self._wake_if_ready()
         waiting.gate.acquire()
         if isinstance(waiting.outcome, BaseException):
             raise waiting.outcome
@@ -248,19 +249,20 @@ class Scheduler:
         result: R = self.do(_CALLS, fn)
         return result
 
-    def _serve(self) -> None:
+    def _run_passes(self) -> None:
+        """The thread of the passes: wait for asks, run those of one lane together, hand the outcomes out."""
         while True:
             with self._lock:
                 while not self.stopped and not self._ready():
-                    self._idle.wait(max(self._left(), 0) if self._asks else None)
+                    self._idle.wait(max(self._seconds_left(), 0) if self._asks else None)
                 if self.stopped:
-                    self._end(self._asks, [Stopped() for _ in self._asks])
+                    self._hand_out(self._asks, [Stopped() for _ in self._asks])
                     return
                 self._late |= self._working  # all others had MAX_WAIT seconds
                 try:
-                    taken = self._next()
+                    taken = self._next_pass()
                 except Exception as error:  # noqa: BLE001 - a fault of the lane is raised by every ask
-                    self._end(self._asks, [error] * len(self._asks))
+                    self._hand_out(self._asks, [error] * len(self._asks))
                     continue
             lane = taken[0].lane
             try:
@@ -268,24 +270,25 @@ class Scheduler:
             except BaseException as error:  # noqa: BLE001 - a fault of the lane itself is raised by every ask
                 outcomes = [error] * len(taken)
             with self._lock:
-                self._end(taken, outcomes)
+                self._hand_out(taken, outcomes)
                 self._ended = time.monotonic()
             del taken, outcomes  # else logits stay in memory until the next pass
 
     def _ready(self) -> bool:
-        return bool(self._asks) and (self._working <= self._late or self._left() <= 0)
+        return bool(self._asks) and (self._working <= self._late or self._seconds_left() <= 0)
 
-    def _left(self) -> float:
+    def _seconds_left(self) -> float:
         # MAX_WAIT counts from the end of the last pass: asks that waited for it share a pass with those of its members.
         return max(self._asks[0].since, self._ended) + MAX_WAIT - time.monotonic()
 
-    def _next(self) -> list[_Waiting]:
+    def _next_pass(self) -> list[_Waiting]:
         """The asks of the next pass: first lanes marked `ahead`, then the lane whose ask has waited longest."""
         lane = next((w.lane for w in self._asks if w.lane.ahead), self._asks[0].lane)
         asks = [w for w in self._asks if w.lane is lane]
         return [asks[n] for n in lane.take([w.ask for w in asks])]
 
-    def _end(self, taken: list[_Waiting], outcomes: list[Any]) -> None:
+    def _hand_out(self, taken: list[_Waiting], outcomes: list[Any]) -> None:
+        """Give each of these asks its outcome and wake its thread."""
         done = set(map(id, taken))
         self._asks = [w for w in self._asks if id(w) not in done]
         # Counted before they wake: else the first one to ask again would run alone.

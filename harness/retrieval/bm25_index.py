@@ -105,15 +105,16 @@ class BM25Index:
         tokens = 0
         for n in range(self._count):
             with open(self._tokens / f"{n:05}.npz", "rb", opener=plain) as file, np.load(file) as piece:
-                frequencies.update(dict(zip(_words(piece), piece["frequencies"].tolist(), strict=True)))
+                frequencies.update(dict(zip(_words_of(piece), piece["frequencies"].tolist(), strict=True)))
                 tokens += int(piece["lengths"].sum())
         mean = np.float64(tokens / len(self._table))
         for n in missing:
             report("indexing passages", n * SIZE, len(self._table))
-            self._make(n, frequencies, mean)
+            self._write_shard(n, frequencies, mean)
         shutil.rmtree(self._tokens)
 
     def _count_words(self, report: Report) -> None:
+        """Split the passages of each shard that lacks it into words, and store the words with their frequencies."""
         first = next((n for n in range(self._count) if not (self._tokens / f"{n:05}.npz").exists()), self._count)
         texts = self._table.texts(first * SIZE)
         for n in range(first, self._count):
@@ -132,10 +133,10 @@ class BM25Index:
             )
             write_atomic(self._tokens / f"{n:05}.npz", packed.getvalue())
 
-    def _make(self, number: int, frequencies: Counter[str], mean: np.float64) -> None:
+    def _write_shard(self, number: int, frequencies: Counter[str], mean: np.float64) -> None:
         """Write one shard; a folder of its name is a whole one."""
         with open(self._tokens / f"{number:05}.npz", "rb", opener=plain) as file, np.load(file) as piece:
-            words, local, flat = _words(piece), piece["frequencies"], piece["ids"]
+            words, local, flat = _words_of(piece), piece["frequencies"], piece["ids"]
             ends = np.cumsum(piece["lengths"]).tolist()
         shard = _Shard(np.array([frequencies[word] for word in words]), local, len(self._table), mean)
         ids = [flat[start:end].tolist() for start, end in itertools.pairwise([0, *ends])]
@@ -162,16 +163,16 @@ class BM25Index:
             shard = bm25s.BM25.load(self._shards / f"{n:05}", mmap=True, show_progress=False)
             for q, asked in enumerate(words):
                 if ids := shard.get_tokens_ids(asked):
-                    _merge(scores[q], passages[q], shard.get_scores_from_ids(ids), n * SIZE)
+                    _merge_best(scores[q], passages[q], shard.get_scores_from_ids(ids), n * SIZE)
         return scores, passages
 
 
-def _words(piece: Any) -> list[str]:
+def _words_of(piece: Any) -> list[str]:
     text = piece["words"].tobytes().decode()
     return text.split("\n") if text else []
 
 
-def _merge(best: np.ndarray, passages: np.ndarray, scores: np.ndarray, offset: int) -> None:
+def _merge_best(best: np.ndarray, passages: np.ndarray, scores: np.ndarray, offset: int) -> None:
     """Merge the scores of a later shard into the best so far, in place."""
     rows = np.flatnonzero(scores > best[-1])
     if len(rows) > len(best):

@@ -47,9 +47,9 @@ class Corpus:
         self.path, self.words, self.name = path, words, path.name
         if path.name.lower().endswith((".zip", ".tar", ".parquet")):
             raise DataError(path, None, None, f"a corpus is a file of lines (also .gz); unpack or convert it; {_KNOWN}")
-        self.form = self._form()
+        self.form = self._detect_form()
 
-    def _form(self) -> str:
+    def _detect_form(self) -> str:
         number, line = next(self.lines(), (0, b""))
         if not line:
             raise DataError(self.path, None, None, "the corpus has no rows")

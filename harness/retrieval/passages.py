@@ -99,7 +99,7 @@ def open_table(corpus: Corpus, folder: Path, report: Report) -> Table:
                 "with --index DIR"
             )
         return Table(corpus, facts, **arrays)
-    facts, arrays = _scan(corpus, report)
+    facts, arrays = _scan_corpus(corpus, report)
     packed = io.BytesIO()
     np.savez(packed, lines=arrays["lines"], starts=arrays["starts"], documents=arrays["documents"])
     write_atomic(folder / _RUNS, packed.getvalue())
@@ -108,7 +108,7 @@ def open_table(corpus: Corpus, folder: Path, report: Report) -> Table:
     return Table(corpus, facts, **arrays)
 
 
-def _scan(corpus: Corpus, report: Report) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def _scan_corpus(corpus: Corpus, report: Report) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Read the corpus once; every row is checked."""
     keys, lines, starts = array("Q"), array("q"), array("q")
     rows = passages = 0

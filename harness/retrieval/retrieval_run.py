@@ -75,9 +75,9 @@ def retrieve(request: Request, rows: Sequence[OpenRow], source: dict[str, Any], 
     with FolderLock(folder):
         tidy(folder)
         table = open_table(corpus, folder, report)
-        index = _index(folder, table, request.encoder)
+        index = _make_index(folder, table, request.encoder)
         index.build(report)
-        hits = _search(index, table, [row.question for row in rows], request.top, report)
+        hits = _search_index(index, table, [row.question for row in rows], request.top, report)
         recall = write(request.out, rows, hits, table, report)
     without = sum(not each for each in hits)
     facts = {
@@ -93,7 +93,7 @@ def retrieve(request: Request, rows: Sequence[OpenRow], source: dict[str, Any], 
     return Written(facts, recall, without)
 
 
-def _index(folder: Path, table: Table, encoder: EncoderConfig | None) -> BM25Index | DenseIndex:
+def _make_index(folder: Path, table: Table, encoder: EncoderConfig | None) -> BM25Index | DenseIndex:
     # Each needs a package of its own.
     if encoder is None:
         from harness.retrieval import bm25_index
@@ -104,7 +104,7 @@ def _index(folder: Path, table: Table, encoder: EncoderConfig | None) -> BM25Ind
     return dense_index.DenseIndex(folder / dense_index.folder_name(encoder), table, encoder)
 
 
-def _search(
+def _search_index(
     index: BM25Index | DenseIndex, table: Table, questions: list[str], top: int, report: Report
 ) -> list[list[Hit]]:
     def search(asked: Sequence[str], k: int) -> tuple[Any, Any]:

@@ -1,10 +1,10 @@
 """Spread rows over workers: cut each row into parts, hand them out, requeue those of dead workers, merge.
 
-    driver = Driver(hands, out, progress, ...)
+    driver = Driver(pool, out, progress, ...)
     driver.add(plan, chain)          its parts are queued; several rows may be under way
     driver.wait(plan)                RunResult, once all its parts are answered and merged
 
-`hands` are the workers of an engine (harness/scale/ray_engine.py). The driver holds the lock of each row's folder from
+`pool` are the workers of an engine (harness/scale/ray_engine.py). The driver holds the lock of each row's folder from
 `add` to the merge, so that no other process writes the row. What counts is on disk: a driver that starts again merges
 the parts that it finds and asks only what has no record.
 """
@@ -28,7 +28,7 @@ from harness.engine.progress import Progress
 from harness.errors import HarnessError, RunLocked
 from harness.scale.merge import merge
 from harness.scale.shard import RecordFollower, partition
-from harness.scale.worker import Done, Order, raised
+from harness.scale.worker import Done, Order, error_of
 from harness.storage.failures import has_answer
 from harness.storage.files import read_lines, touch
 from harness.storage.lock import FolderLock
@@ -50,7 +50,7 @@ class Event:
     died: bool = False
 
 
-class Hands(Protocol):
+class WorkerPool(Protocol):
     """The workers of an engine, by name. Each has at most one order."""
 
     count: int
@@ -100,7 +100,7 @@ class _Row:
         return frozenset(question for question, count in self.deaths.items() if count >= TRIES)
 
 
-def _parts(slices: Sequence[list[str]], workers: int) -> list[list[str]]:
+def _join_slices(slices: Sequence[list[str]], workers: int) -> list[list[str]]:
     """Join equal slices of a row to its parts: half of what is left for each worker, and then half again.
 
     Long parts first and short ones last keep all workers busy to the end with few parts ("factoring": S. F. Hummel,
@@ -118,7 +118,7 @@ class Driver:
 
     def __init__(
         self,
-        hands: Hands,
+        pool: WorkerPool,
         out: Path,
         progress: Progress,
         *,
@@ -126,7 +126,7 @@ class Driver:
         retry_failed: bool = False,
         parallel: int = 1,
     ) -> None:
-        self._hands, self._out, self._progress, self._command = hands, out, progress, command
+        self._pool, self._out, self._progress, self._command = pool, out, progress, command
         self._retry, self._parallel = retry_failed, parallel
         self._rows: dict[str, _Row] = {}
         self._idle: set[str] = set()
@@ -147,13 +147,13 @@ class Driver:
         row = _Row(plan, tuple(chain), folder)
         row.lock.enter_context(FolderLock(folder))
         try:
-            self._cut(row)
+            self._cut_into_parts(row)
         except BaseException:
             row.lock.close()
             raise
         self._rows[plan.folder] = row
 
-    def _cut(self, row: _Row) -> None:
+    def _cut_into_parts(self, row: _Row) -> None:
         """Merge what an earlier driver left, and cut what is not recorded into parts."""
         plan, asked = row.plan, row.plan.dataset.examples[: row.plan.config.limit]
         if (row.folder / RUN).exists():
@@ -164,7 +164,7 @@ class Driver:
                 recorded[record["question_id"]] = record
         left = [example for example in asked if example.question.id not in recorded]
         place = {example.question.id: n for n, example in enumerate(left)}
-        parts = _parts(partition(left, plan.dataset.documents, sum(_SLICES) * self._hands.count), self._hands.count)
+        parts = _join_slices(partition(left, plan.dataset.documents, sum(_SLICES) * self._pool.count), self._pool.count)
         row.of = len(parts)
         row.queue.extend(_Task(n, tuple(sorted(ids, key=place.__getitem__))) for n, ids in enumerate(parts, 1))
         row.tail = RecordFollower(row.folder, range(1, row.of + 1))
@@ -185,13 +185,14 @@ class Driver:
                 self._finish(row)
                 continue
             self._hand_out()
-            for event in self._hands.poll(_POLL):
-                self._take(event)
-            self._show()
+            for event in self._pool.poll(_POLL):
+                self._handle_event(event)
+            self._show_progress()
         return row.result
 
     def _finish(self, row: _Row) -> None:
-        self._show()
+        """Merge a row once all its parts are done. Raises the error that ended it."""
+        self._show_progress()
         with row.lock:
             if row.of:
                 summary = self._merged(row)
@@ -225,7 +226,7 @@ class Driver:
             row = next((row for row in ready if row.model == model), ready[0])
             task = row.queue.popleft()
             parallel = 1 if task.deaths else self._parallel  # alone, a question that ends workers is known at once
-            self._hands.submit(
+            self._pool.submit(
                 worker,
                 Order(row.chain, row.plan.folder, task.number, row.of, task.ids, row.given_up, parallel),
             )
@@ -234,7 +235,8 @@ class Driver:
             self._busy[worker] = (row, task)
             self._loaded[worker] = row.model
 
-    def _take(self, event: Event) -> None:
+    def _handle_event(self, event: Event) -> None:
+        """Note that a worker is idle, dead or done with its part; a part that was not done is queued again."""
         if event.died:
             self._idle.discard(event.worker)
             self._loaded.pop(event.worker, None)
@@ -249,11 +251,11 @@ class Driver:
         elif event.done.kind == "locked":
             task.locked_since = task.locked_since or time.monotonic()
             if time.monotonic() - task.locked_since > _LOCK_WAIT:
-                row.error = row.error or raised(event.done, f"worker {event.worker}")
+                row.error = row.error or error_of(event.done, f"worker {event.worker}")
             task.not_before = time.monotonic() + 4 * _POLL
             row.queue.append(task)
         elif event.done.error:
-            row.error = row.error or raised(event.done, f"worker {event.worker}")
+            row.error = row.error or error_of(event.done, f"worker {event.worker}")
         else:
             row.problems += [problem for problem in event.done.problems if problem not in row.problems]
 
@@ -271,7 +273,7 @@ class Driver:
                 sentence += f"; question '{suspect}' ended {TRIES} workers and is recorded as failed"
         self._progress.note(sentence)
 
-    def _show(self) -> None:
+    def _show_progress(self) -> None:
         for row in self._rows.values():
             if row.tail is not None and row.result is None:
                 for record in row.tail.new():
@@ -279,7 +281,7 @@ class Driver:
 
     def close(self) -> None:
         """End the workers, and merge what they answered of rows that are not whole."""
-        self._hands.close()
+        self._pool.close()
         for row in self._rows.values():
             if row.result is None:
                 with row.lock:

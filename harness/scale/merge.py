@@ -171,12 +171,12 @@ class _Merge:
         merge_requests(self.folder, self.parts, self._source)
         with replacing(self.folder / DOCUMENTS) as file:
             for line in self.documents.values():
-                file.write(self._line(DOCUMENTS, line))
+                file.write(self._read_line(DOCUMENTS, line))
         asked = int((manifest.get("shard") or {}).get("asked") or 0)
         config = run_yaml(self.folder)["config"]
         with replacing(self.folder / RECORDS) as file:
             built = read_lines(self.folder / DOCUMENTS, "document_id")
-            numbers = numbers_of(config, self._copied(file), built, unique=True)
+            numbers = numbers_of(config, self._copy_records(file), built, unique=True)
         unscored = self._unscored()
         self._close()
         before = read_json(self.folder / SUMMARY)
@@ -213,7 +213,8 @@ class _Merge:
         """The place in `parts` of the file whose record of the question wins; None without a record."""
         return self.records[question_id][1] if question_id in self.records else None
 
-    def _line(self, name: str, line: Line) -> bytes:
+    def _read_line(self, name: str, line: Line) -> bytes:
+        """The bytes of a line in a shard's file; few files are open at a time."""
         _, file, at, size = line
         path = self.folder / part_name(name, self.parts[file])
         if path not in self._files:
@@ -224,20 +225,20 @@ class _Merge:
         self._files[path].seek(at)
         return self._files[path].read(size).removesuffix(b"\n") + b"\n"
 
-    def _copied(self, into: IO[bytes]) -> Iterator[dict[str, Any]]:
+    def _copy_records(self, into: IO[bytes]) -> Iterator[dict[str, Any]]:
         """Copy the records, in the data set's order, and behind them those of questions that it has no more."""
         copied = 0
         for line in filter(None, (self.records.get(row["question_id"]) for row in order_of(self.folder))):
             copied += 1
-            yield self._copy(line, into)
+            yield self._copy_line(line, into)
         if copied < len(self.records):
             known = {row["question_id"] for row in order_of(self.folder)}
             others = (line for question, line in self.records.items() if question not in known)
             for line in sorted(others, key=lambda line: line[1:3]):
-                yield self._copy(line, into)
+                yield self._copy_line(line, into)
 
-    def _copy(self, line: Line, into: IO[bytes]) -> dict[str, Any]:
-        copy = self._line(RECORDS, line)
+    def _copy_line(self, line: Line, into: IO[bytes]) -> dict[str, Any]:
+        copy = self._read_line(RECORDS, line)
         into.write(copy)
         row: dict[str, Any] = json.loads(copy)
         return row

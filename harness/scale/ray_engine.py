@@ -24,7 +24,7 @@ _RESTARTS = 3  # of one actor by Ray; then the driver starts another
 _MOST_LOST = 20  # actors that may be lost, one after the other, without one that becomes ready
 
 
-def connect(out: Path, *, workers: int | None, gpus: float, address: str | None, options: dict[str, Any]) -> RayHands:
+def connect(out: Path, *, workers: int | None, gpus: float, address: str | None, options: dict[str, Any]) -> RayPool:
     """Connect to a cluster, or start one on this machine, and start the workers.
 
     workers: default one for each GPU that is asked for, or for each CPU; options: for runner.run in each worker. Raises
@@ -49,7 +49,7 @@ def connect(out: Path, *, workers: int | None, gpus: float, address: str | None,
         with contextlib.suppress(Exception):
             ray._private.worker._global_node.kill_monitor(check_alive=False)
     try:
-        return RayHands(ray, _fitting(ray, workers, gpus), gpus, out, options)
+        return RayPool(ray, _fitting(ray, workers, gpus), gpus, out, options)
     except BaseException:
         ray.shutdown()
         raise
@@ -70,7 +70,7 @@ def _fitting(ray: Any, workers: int | None, gpus: float) -> int:
     return count
 
 
-class RayHands:
+class RayPool:
     """Ray actors, restarted by Ray and, when that is used up, by this class."""
 
     def __init__(self, ray: Any, count: int, gpus: float, out: Path, options: dict[str, Any]) -> None:
@@ -101,7 +101,7 @@ class RayHands:
         if not ready:
             raise UserError(f"no worker was ready after {_START:.0f} seconds; the cluster is busy: ray status")
         try:
-            _same(self._ray.get(ready[0]))
+            _check_same(self._ray.get(ready[0]))
         except self._ray.exceptions.RayError as error:
             raise UserError(f"a worker cannot start: {' '.join(str(error).split())[-300:]}") from error
 
@@ -122,7 +122,7 @@ class RayHands:
         ready, _ = self._ray.wait(list(self._waiting), num_returns=1, timeout=timeout)
         if ready:  # take all that are there
             ready, _ = self._ray.wait(list(self._waiting), num_returns=len(self._waiting), timeout=0)
-        return [event for reference in ready if (event := self._event(reference)) is not None]
+        return [event for reference in ready if (event := self._event_of(reference)) is not None]
 
     def _check_any(self, now: float) -> None:
         """Raise UserError where workers end all the time, or none comes back."""
@@ -134,7 +134,8 @@ class RayHands:
         if now - self._alive > _START:
             raise UserError(f"no worker is left and none could be started for {_START:.0f} seconds; {again}")
 
-    def _event(self, reference: Any) -> Event | None:
+    def _event_of(self, reference: Any) -> Event | None:
+        """What the result of a call says of its worker; None where it only has to be asked again."""
         worker, call = self._waiting.pop(reference)
         errors = self._ray.exceptions
         try:
@@ -149,7 +150,7 @@ class RayHands:
         self._lost, self._alive = 0, time.monotonic()
         if call == "run":
             return Event(worker, value)
-        _same(value)
+        _check_same(value)
         return Event(worker)
 
     def close(self) -> None:
@@ -160,7 +161,7 @@ class RayHands:
         self._ray.shutdown()
 
 
-def _same(hello: dict[str, Any]) -> None:
+def _check_same(hello: dict[str, Any]) -> None:
     """Raise UserError for a worker that cannot work, or has other versions than this process."""
     where = f"the worker on {hello['host']}"
     if hello["problem"]:

@@ -28,7 +28,7 @@ from harness.engine.progress import Progress
 from harness.errors import CannotRun, HarnessError, RunLocked, UserError
 from harness.scale.merge import merge
 from harness.scale.shard import RecordFollower, partition, run_shard
-from harness.scale.worker import Done, Log, failed, planned, raised
+from harness.scale.worker import Done, Log, error_of, failed_result, plan_chain
 from harness.storage.files import read_lines
 from harness.storage.part_files import TRIES
 from harness.storage.remote_runs import check_shared
@@ -54,7 +54,7 @@ class ShardTask:
         """Answer the shard; what ends it is in the result."""
         try:
             os.chdir(self.cwd)
-            plan = planned(self.chain, Path(self.out))
+            plan = plan_chain(self.chain, Path(self.out))
             if plan.folder != self.folder:
                 raise UserError(
                     f"this machine would write {plan.folder}, not {self.folder}: data, weights or code differ"
@@ -63,7 +63,7 @@ class ShardTask:
             progress.row = plan.folder
             result, _ = run_shard(plan, Path(self.out), self.number, self.of, progress=progress, **self.options)
         except Exception as error:  # noqa: BLE001 - a result is read by the driver, an exception needs its class there
-            return failed(error)
+            return failed_result(error)
         return Done(result.summary.get("n_total", 0), tuple(result.save_problems))
 
     def checkpoint(self) -> Any:
@@ -134,7 +134,7 @@ class SlurmDriver:
         """Wait until all shards of the row ended. Raises the error of a task, and what a merge raises."""
         row = self._rows[plan.folder]
         while row.jobs:
-            self._look(row)
+            self._poll_row(row)
             time.sleep(_POLL if row.jobs else 0)
         if not row.tasks:  # nothing was left to ask
             return runner.run(plan, self._out, command=self._options["command"], progress=self._progress)
@@ -143,7 +143,7 @@ class SlurmDriver:
         summary = merge(row.folder, self._progress.note)
         return runner.RunResult(row.folder, summary, summary["n_failed"], row.problems)
 
-    def _look(self, row: _Row) -> None:
+    def _poll_row(self, row: _Row) -> None:
         """Show new records, and take the results of the tasks that ended."""
         for record in row.tail.new() if row.tail else ():
             self._progress.done(record)
@@ -154,7 +154,7 @@ class SlurmDriver:
             if done is not None and not done.error:
                 row.problems += [problem for problem in done.problems if problem not in row.problems]
             elif done is not None and done.kind != "locked":
-                raise raised(done, f"shard {number}")
+                raise error_of(done, f"shard {number}")
             elif row.tries.get(number, 0) + 1 < TRIES:
                 row.tries[number] = row.tries.get(number, 0) + 1
                 self._progress.note(

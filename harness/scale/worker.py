@@ -105,14 +105,14 @@ class Worker:
     def run(self, order: Order) -> Done:
         """Answer the questions of an order into the files of its part. Raises nothing that a run can raise."""
         try:
-            return self._run(order)
+            return self._run_order(order)
         except Exception as error:  # noqa: BLE001 - one row's bug is no reason to end a worker of the others
-            return failed(error)
+            return failed_result(error)
 
-    def _run(self, order: Order) -> Done:
+    def _run_order(self, order: Order) -> Done:
         from harness.engine import runner
 
-        plan = self._plan(order.chain)
+        plan = self._cached_plan(order.chain)
         if plan.folder != order.folder:
             raise UserError(
                 f"this worker would write {plan.folder}, the driver {order.folder}: data set, weights or code differ "
@@ -126,17 +126,17 @@ class Worker:
         result = runner.run(plan, self.out, progress=progress, **how)
         return Done(result.summary.get("n_total", 0), tuple(result.save_problems))
 
-    def _plan(self, chain: Sequence[Choices]) -> Plan:
+    def _cached_plan(self, chain: Sequence[Choices]) -> Plan:
         known = repr(tuple(chain))
         if known not in self._plans:
             while len(self._plans) >= _KEPT:
                 self._plans.popitem(last=False)
-            self._plans[known] = planned(chain, self.out)
+            self._plans[known] = plan_chain(chain, self.out)
         self._plans.move_to_end(known)
         return self._plans[known]
 
 
-def failed(error: Exception) -> Done:
+def failed_result(error: Exception) -> Done:
     """The error as a result, which any process can read; a bug with its traceback in the log."""
     for name, kind in _KINDS.items():
         if isinstance(error, kind):
@@ -147,13 +147,13 @@ def failed(error: Exception) -> Done:
     return Done(error=f"a bug, see its log ({type(error).__name__}: {error})", kind="bug")
 
 
-def raised(done: Done, worker: str) -> HarnessError:
+def error_of(done: Done, worker: str) -> HarnessError:
     """The error that a worker reported, to be raised here."""
     kind = FirstFailure if done.kind == "failed" else _KINDS.get(done.kind, HarnessError)
     return kind(f"{worker}: {done.error}")
 
 
-def planned(chain: Sequence[Choices], out: Path) -> Plan:
+def plan_chain(chain: Sequence[Choices], out: Path) -> Plan:
     """The plan of the last row of `chain`, with the numbers that it takes from the runs of those before it."""
     before: dict[Key, Plan] = {}
     plan: Plan | None = None

@@ -178,7 +178,7 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
-def _check(name: str, kind: str, prediction: Any, references: Any) -> None:
+def _check_inputs(name: str, kind: str, prediction: Any, references: Any) -> None:
     """Raise ScoreError for inputs of the wrong shape, above all the bare string where a list of answers belongs."""
     wants_text = kind in ("answer", "short_answers", "text")
     if wants_text != isinstance(prediction, str) or not (wants_text or _is_list(prediction)):
@@ -215,12 +215,13 @@ def score(name: str, prediction: Any, references: Any = (), **extra: Any) -> Any
     registry.trust(name)
     line = lookup(name)
     given = extras(name, extra)
-    _check(name, line.kind, prediction, references)
+    _check_inputs(name, line.kind, prediction, references)
     function = _function(line)
     return function(prediction) if line.kind == "text" else function(prediction, references, **given)
 
 
-def _judge(name: str, prediction: str, shown: Sequence[Shown], gold: Gold) -> float | None:
+def _score_one(name: str, prediction: str, shown: Sequence[Shown], gold: Gold) -> float | None:
+    """The value of one scorer for an answer, None where it says nothing. Raises ScoreError."""
     line = lookup(name)
     if line.kind not in _PER_QUESTION:
         raise ScoreError(f"{name} does not judge a single answer")
@@ -250,7 +251,7 @@ def score_record(names: Iterable[str], prediction: str, shown: Sequence[Shown], 
             with suppress(ScoreError):  # as for the score itself, which is flagged below
                 sheet.counts[name] = list(counts(prediction, gold.answers))
         try:
-            value = _judge(name, prediction, shown, gold)
+            value = _score_one(name, prediction, shown, gold)
         except ScoreError as error:
             sheet.scores[name] = 0.0
             sheet.flags[name] = str(error)

@@ -27,7 +27,7 @@ _LETTERS = (
 )
 
 
-def _lettered(text: str, count: int) -> set[int]:
+def _options_by_letter(text: str, count: int) -> set[int]:
     """The options, of `count`, that the text names by a letter."""
     alone = _LETTERS[0].fullmatch(text)
     letters = [alone.group(1)] if alone else [letter for form in _LETTERS[1:] for letter in form.findall(text)]
@@ -35,7 +35,7 @@ def _lettered(text: str, count: int) -> set[int]:
     return {number for number in numbers if number < count}
 
 
-def _told(text: str, options: Sequence[str]) -> set[int]:
+def _options_in_text(text: str, options: Sequence[str]) -> set[int]:
     """The options whose words stand in the text; one that stands only inside another one's words does not count."""
     words = f" {normalize_answer(text)} "
     plain = [f" {normalize_answer(option)} " for option in options]
@@ -53,7 +53,7 @@ def chosen(text: str, options: Sequence[str]) -> int | None:
     exact = [at for at, option in enumerate(options) if text.strip() == option.strip()]
     if len(exact) == 1:
         return exact[0]
-    choices = _lettered(text, len(options)) | _told(text, options)
+    choices = _options_by_letter(text, len(options)) | _options_in_text(text, options)
     return choices.pop() if len(choices) == 1 else None
 
 

@@ -111,7 +111,7 @@ def interval(
     and is fixed by `seed`.
 
     bounds: the range a value can have, used only where all clusters have the same mean. A bootstrap then sees no spread
-    and would claim certainty; instead the ends are those of `_reach`. Pass None for quantities without a range.
+    and would claim certainty; instead the ends are those of `_ends_without_spread`. None: without a range.
 
     Raises ValueError for values that are not finite, lengths that differ, or a level outside (0, 1).
     """
@@ -124,9 +124,9 @@ def interval(
     if count == 1:
         return Interval(mean, None, None, n, 1)
     if bounds is not None and bounds[0] <= mean <= bounds[1] and np.ptp(sums / sizes) <= _EQUAL:
-        return Interval(mean, *_reach(mean, bounds, count, level), n, count)
+        return Interval(mean, *_ends_without_spread(mean, bounds, count, level), n, count)
     totals = resampled([sums, sizes], seed, resamples)
-    low, high = _ends(totals[:, 0] / totals[:, 1], count, level)
+    low, high = _interval_ends(totals[:, 0] / totals[:, 1], count, level)
     return Interval(mean, min(low, mean), max(high, mean), n, count)
 
 
@@ -158,7 +158,7 @@ def corpus_interval(
     values = np.array([statistic(sums) for sums in resampled(columns, seed, resamples).tolist()])
     if np.ptp(values) <= _EQUAL:
         return Interval(value, None, None, len(rows), count)
-    low, high = _ends(values, count, level)
+    low, high = _interval_ends(values, count, level)
     return Interval(value, min(low, value), max(high, value), len(rows), count)
 
 
@@ -225,7 +225,7 @@ def resampled(columns: Sequence[Floats], seed: int, resamples: int) -> Floats:
     return totals
 
 
-def _ends(means: Floats, clusters: int, level: float) -> tuple[float, float]:
+def _interval_ends(means: Floats, clusters: int, level: float) -> tuple[float, float]:
     """Expanded percentile ends: the tail is Phi(sqrt(G / (G - 1)) * t_{G-1}(tail)) instead of (1 - level) / 2."""
     tail = (1.0 - level) / 2.0
     wide = math.sqrt(clusters / (clusters - 1)) * _student_quantile(tail, clusters - 1)
@@ -243,7 +243,7 @@ def _student_quantile(p: float, freedom: int) -> float:
     return float(math.sqrt(freedom) * math.tan(float(np.interp(p, below / density.sum(), angle))))
 
 
-def _reach(mean: float, bounds: tuple[float, float], clusters: int, level: float) -> tuple[float, float]:
+def _ends_without_spread(mean: float, bounds: tuple[float, float], clusters: int, level: float) -> tuple[float, float]:
     """Ends of an interval where all clusters have one mean, so that nothing is known of their spread.
 
     A kind of cluster that makes up the share q of all is missing from G of them with probability (1 - q)^G, which is

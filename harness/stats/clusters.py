@@ -36,7 +36,7 @@ def question_labels(form: str, question_ids: Sequence[str], document_ids: Sequen
     return document_clusters(document_ids)
 
 
-def linked(document_ids: Sequence[Sequence[str]], labels: Sequence[str]) -> str | None:
+def cluster_warning(document_ids: Sequence[Sequence[str]], labels: Sequence[str]) -> str | None:
     """A sentence without a full stop where all questions are one cluster, or more than half of many; else None."""
     sizes = Counter(labels)
     if not sizes:

@@ -108,6 +108,7 @@ def equivalence(
 
 
 def _sign_flip_p(sums: Floats, seed: int, permutations: int) -> float:
+    """Two-sided p of the sum under random signs of the clusters: exact for few clusters, else sampled."""
     # Equal sums must count as hits although floating-point addition orders differ, hence the tolerance.
     tolerance = 1e-9 * float(np.abs(sums).sum())
     observed = abs(float(sums.sum())) - tolerance

@@ -38,7 +38,7 @@ from harness.errors import ConfigError, HarnessError
 from harness.storage.home import read_lock, write_json
 from harness.storage.paths import masked
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY
-from harness.tracking.store import own_place, unreachable
+from harness.tracking.store import expand_home, unreachable
 from harness.tracking.track import (
     LOG,
     MOST_TRACES,
@@ -87,7 +87,7 @@ class BackgroundTracking(Hook):
     ) -> None:
         self._out, self._note, self._shared = out, note, shared
         self.required = mlflow is not None or bool(os.environ.get("MLFLOW_TRACKING_URI"))
-        self._uri = "" if mlflow == "off" else own_place(mlflow) if mlflow else default_uri(out)
+        self._uri = "" if mlflow == "off" else expand_home(mlflow) if mlflow else default_uri(out)
         self._suite, self._traces = suite, traces
         self._folders: list[Path] = []
         self.process: subprocess.Popen[bytes] | None = None
@@ -121,13 +121,14 @@ class BackgroundTracking(Hook):
             return
         self._folders.append(folder)
         try:
-            self.process = self.process or self._child()
+            self.process = self.process or self._start_child()
             assert self.process.stdin is not None
             self.process.stdin.write(json.dumps(os.fspath(folder)).encode() + b"\n")
         except OSError as error:
             self._problem = f"{type(error).__name__}: {error}"
 
-    def _child(self) -> subprocess.Popen[bytes]:
+    def _start_child(self) -> subprocess.Popen[bytes]:
+        """Start the process that logs: its arguments are public, so the URI is in its environment."""
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - a pipe that nobody reads would hold the child up
         root = str(Path(__file__).resolve().parents[2])
         path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)
@@ -195,11 +196,11 @@ class TrainingLog:
         write_json(self._file, self._about)
         self._warned = False
         if reason := unreachable(uri, 2.0):
-            self._say(f"not logged to MLflow ({reason}); the training goes on, its numbers are in {LOG}")
+            self._warn_once(f"not logged to MLflow ({reason}); the training goes on, its numbers are in {LOG}")
         self._trackers = BackgroundTracking(out, uri)
         self._trackers.add(out)
 
-    def _say(self, sentence: str) -> None:
+    def _warn_once(self, sentence: str) -> None:
         if not self._warned:
             self._warn(sentence)
         self._warned = True
@@ -208,7 +209,7 @@ class TrainingLog:
         """Log what is left and end the run as FINISHED, FAILED or KILLED; gives up after a minute."""
         write_json(self._file, self._about | {"status": status})
         for sentence in self._trackers.missed():
-            self._say(f"not logged to MLflow: {sentence}")
+            self._warn_once(f"not logged to MLflow: {sentence}")
 
 
 class Passes:

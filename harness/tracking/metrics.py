@@ -56,7 +56,7 @@ def metric_name(name: str) -> str:
 def numbers(run: StoredRun, table: pd.DataFrame) -> dict[str, float]:
     """The metrics of a finished pass. table: reports.tables.frame of the run; what it lacks is left out."""
     row = table.iloc[0]
-    headline, *others = _scorers(run)
+    headline, *others = _all_scores(run)
     values: dict[str, Any] = {headline: percent(row.get(headline)), "TFLOPs": digits(row.get("tflops.whole"))}
     values |= {name: row.get(name) for name in ("failed", "n", "truncated")}
     values |= {scorer: percent(row.get(scorer)) for scorer in others}
@@ -72,11 +72,11 @@ def numbers(run: StoredRun, table: pd.DataFrame) -> dict[str, float]:
 
 def first_columns(run: StoredRun) -> list[str]:
     """The metrics to look at first: the headline score, what it cost, failed questions, the other scores."""
-    headline, *others = (metric_name(name) for name in _scorers(run))
+    headline, *others = (metric_name(name) for name in _all_scores(run))
     return [headline, "TFLOPs", "failed", "n", *others]
 
 
-def _scorers(run: StoredRun) -> list[str]:
+def _all_scores(run: StoredRun) -> list[str]:
     from reports.facts import corpus_names, score_names
 
     return [*score_names(run), *corpus_names(run)]
@@ -112,7 +112,7 @@ def params(config: Mapping[str, Any], models: Mapping[str, Any]) -> tuple[dict[s
     for key, value in flatten({k: v for k, v in config.items() if k not in _NOT_PARAMS}).items():
         name = re.sub(r"^method\.params\.", "method.", key).removesuffix(".name")
         text = value if isinstance(value, str) else canonical(value)
-        if value is None or text in ("", "{}", "[]") or _LEFT_OUT.match(key) or not _said(key, value, models):
+        if value is None or text in ("", "{}", "[]") or _LEFT_OUT.match(key) or not _is_told(key, value, models):
             continue
         if len(text) > _LONGEST_PARAM:
             long.append(name)
@@ -121,7 +121,7 @@ def params(config: Mapping[str, Any], models: Mapping[str, Any]) -> tuple[dict[s
     return short, long
 
 
-def _said(key: str, value: Any, models: Mapping[str, Any]) -> bool:
+def _is_told(key: str, value: Any, models: Mapping[str, Any]) -> bool:
     """Whether a setting is no default of a model, and one of a part that the run used."""
     part, _, rest = key.removeprefix("roles.").partition(".")
     field = ModelConfig.model_fields.get(rest) if key.startswith(("model.", "roles.")) else None

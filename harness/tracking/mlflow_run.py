@@ -132,7 +132,7 @@ class MlflowRun:
         self.parent: str | None = None
         if self.suite:
             own = {_SUITE: self.suite}
-            runs = self._search(own)
+            runs = self._search_runs(own)
             self.parent = str(runs[0].info.run_id) if runs else self._make_run(own, self.suite)
         self.fresh, self.id = self._find_run()
         self._describe()
@@ -216,7 +216,7 @@ class MlflowRun:
             raise SaveError(f"the MLflow experiment '{name}' was deleted; restore it there, or use another --uri.")
         return str(experiment.experiment_id)
 
-    def _search(self, tags_: Mapping[str, str], most: int = 1) -> list[Run]:
+    def _search_runs(self, tags_: Mapping[str, str], most: int = 1) -> list[Run]:
         query = " and ".join(f"tags.`{key}` = '{_quotable(value)}'" for key, value in tags_.items())
         order = ["attributes.start_time ASC"]
         return list(self.client.search_runs([self.experiment], query, max_results=most, order_by=order))
@@ -224,10 +224,10 @@ class MlflowRun:
     def _find_run(self) -> tuple[bool, str]:
         """(whether it was made now, its id). A folder that was deleted and begun anew is another run."""
         own = {_RUN: self.run.path.name, _STARTED: str(self.run.manifest.get("started"))}
-        if runs := self._search(own):
+        if runs := self._search_runs(own):
             return False, str(runs[0].info.run_id)
         method, model = (str(self.run.config[kind]["name"]) for kind in ("method", "model"))
-        others = self._search({"method": method, "model": model})
+        others = self._search_runs({"method": method, "model": model})
         name = f"{method} · {model}" + (f" · {self.run.path.name.rpartition('--')[2]}" if others else "")
         return True, self._make_run(own, name)
 
@@ -266,7 +266,7 @@ class MlflowRun:
 
     def _describe_parent(self, parent: str) -> None:
         """The table of the children as the parent's description, and their worst end as its own."""
-        runs = self._search({_PARENT: parent}, _MOST_CHILDREN)
+        runs = self._search_runs({_PARENT: parent}, _MOST_CHILDREN)
         children = sorted(runs, key=lambda child: (child.info.start_time or 0, str(child.info.run_name)))
         if not children:
             return

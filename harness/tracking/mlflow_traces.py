@@ -73,8 +73,8 @@ class MlflowTraces:
 
         until: a moment of time.monotonic; the batch that is under way is sent whole.
         """
-        digests = {record["question_id"]: _digest(record) for record in run.records[:most]}
-        stored = {info.client_request_id: info for info in self._there()} if digests else {}
+        digests = {record["question_id"]: _record_digest(record) for record in run.records[:most]}
+        stored = {info.client_request_id: info for info in self._stored_traces()} if digests else {}
         new = [name for name, content in digests.items() if name not in stored or _content(stored[name]) != content]
         left = len(new)
         for start in range(0, len(new), _READ):
@@ -87,13 +87,13 @@ class MlflowTraces:
                 spans = [
                     span
                     for trace in batch
-                    for span in self._send(trace, digests[trace.question_id], stored.get(trace.question_id))
+                    for span in self._send_trace(trace, digests[trace.question_id], stored.get(trace.question_id))
                 ]
                 self._client.log_spans(self._experiment, spans)
                 left -= len(batch)
         return left
 
-    def _there(self) -> Iterator[TraceInfo]:
+    def _stored_traces(self) -> Iterator[TraceInfo]:
         token = None
         while True:
             page = self._client.search_traces(
@@ -107,7 +107,7 @@ class MlflowTraces:
             if not (token := page.token):
                 return
 
-    def _send(self, trace: Trace, content: str, before: TraceInfo | None) -> list[MlflowSpan]:
+    def _send_trace(self, trace: Trace, content: str, before: TraceInfo | None) -> list[MlflowSpan]:
         """Send what is known of the trace as a whole; its spans."""
         from mlflow.entities import TraceInfo, TraceLocation, TraceState
 
@@ -135,10 +135,10 @@ class MlflowTraces:
             assessments=[*_assessments(trace, trace_id), *kept],
         )
         self._client.start_trace(info)
-        return [_span(trace, trace_id, *part) for part in _walk(trace.root)]
+        return [_span(trace, trace_id, *part) for part in _numbered_spans(trace.root)]
 
 
-def _digest(record: dict[str, Any]) -> str:
+def _record_digest(record: dict[str, Any]) -> str:
     """That of the answer, and that of its scores."""
     notes = record["notes"]
     parts = [scores(record), notes.get("flags"), *([notes[JUDGES]] if JUDGES in notes else [])]
@@ -169,12 +169,12 @@ def _assessments(trace: Trace, trace_id: str) -> list[Assessment]:
     return [*judged, *(Expectation(name, value, people, trace_id) for name, value in trace.gold.items())]
 
 
-def _walk(span: Span, parent: int | None = None, number: int = 1) -> Iterator[tuple[Span, int, int | None]]:
+def _numbered_spans(span: Span, parent: int | None = None, number: int = 1) -> Iterator[tuple[Span, int, int | None]]:
     """Every span with its number in the trace and its parent's."""
     yield span, number, parent
     following = number + 1
     for child in span.children:
-        for part in _walk(child, number, following):
+        for part in _numbered_spans(child, number, following):
             following = part[1] + 1
             yield part
 

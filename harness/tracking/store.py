@@ -37,7 +37,7 @@ def sqlite_uri(path: Path) -> str:
     return _SQLITE + str(path).replace("%", "%25").replace("?", "%3F")
 
 
-def own_place(uri: str) -> str:
+def expand_home(uri: str) -> str:
     """`uri` with the ~ of a sqlite file's path as the user's home folder."""
     path = uri.removeprefix(_SQLITE)
     return _SQLITE + expanded(path) if path != uri and path.startswith("~") else uri
@@ -92,20 +92,20 @@ class Artifacts:
         self._places: dict[str, Path | None] = {}
 
     def text(self, run_id: str, text: str, name: str) -> None:
-        """Write `text` as the artifact `name`, in the place of an older one."""
-        if (place := self._place(run_id)) is None:
+        """Write `text` as the artifact `name`, replacing an older one."""
+        if (place := self._run_folder(run_id)) is None:
             self._client.log_text(run_id, text, name)
         else:
             (place / name).write_text(text, encoding="utf-8")
 
     def file(self, run_id: str, path: Path) -> None:
-        """Write a copy of a file, in the place of an older one."""
-        if (place := self._place(run_id)) is None:
+        """Write a copy of a file, replacing an older one."""
+        if (place := self._run_folder(run_id)) is None:
             self._client.log_artifact(run_id, str(path))
         else:
             shutil.copyfile(path, place / path.name)
 
-    def _place(self, run_id: str) -> Path | None:
+    def _run_folder(self, run_id: str) -> Path | None:
         """The folder of a run's artifacts; None if MLflow writes them itself, as for runs of older stores."""
         if run_id not in self._places:
             uri = str(self._client.get_run(run_id).info.artifact_uri)

@@ -141,7 +141,7 @@ class _Question:
         return Trace(
             question_id=record["question_id"],
             start=start,
-            root=self._root(),
+            root=self._root_span(),
             request=record.get("question") or record["question_id"],
             answer=record["prediction"],
             error=error,
@@ -155,16 +155,17 @@ class _Question:
             gold={"gold_answers": answers} if answers else {},
         )
 
-    def _root(self) -> Span:
+    def _root_span(self) -> Span:
+        """The span of a whole question, with those of its index, search and answer."""
         record = self.record
         index, search, answer = (self._seconds(phase) for phase in ("index", "search", "answer"))
         whole = max(float(record["notes"].get("seconds") or 0.0), search + answer)
         index = max(0.0, min(index, whole - search - answer))
-        parts = self._index(index)
+        parts = self._index_spans(index)
         if self.usage.get("search") or record["steps"] or record["shown"]:
-            parts.append(self._search(index, whole - answer))
+            parts.append(self._search_span(index, whole - answer))
         if self.usage.get("answer"):
-            parts.append(self._answer(whole - answer, whole))
+            parts.append(self._answer_span(whole - answer, whole))
         asked = {key: record[key] for key in ("question", "options", "document_ids") if record.get(key)}
         about = {
             "question_id": record["question_id"],
@@ -187,14 +188,14 @@ class _Question:
         rows = self.indexes if phase == "index" else [self.record]
         return sum(float((row["usage"].get(phase) or {}).get("seconds") or 0.0) for row in rows)
 
-    def _index(self, seconds: float) -> list[Span]:
+    def _index_spans(self, seconds: float) -> list[Span]:
         if not self.indexes:
             return []
         built = [{"document_id": row["document_id"], "status": row["status"]} for row in self.indexes]
         costs = [_costs(usage) for row in self.indexes if (usage := row["usage"].get("index"))]
         return [Span("index", "TASK", 0.0, seconds, None, built, _known({"costs.index": costs}))]
 
-    def _answer(self, start: float, end: float) -> Span:
+    def _answer_span(self, start: float, end: float) -> Span:
         usage = self.usage["answer"]
         role = next((name for name in usage.get("roles") or () if name not in ("encoder", "reranker")), "reader")
         config = self.run.config
@@ -220,7 +221,8 @@ class _Question:
             spans.append(Span(f"{more} more requests, in {REQUESTS}", "CHAIN", end - more * each, end))
         return tuple(spans)
 
-    def _search(self, start: float, end: float) -> Span:
+    def _search_span(self, start: float, end: float) -> Span:
+        """The span of the search with a span a step; times are shared out by the FLOPs up to each step."""
         usage = self.usage.get("search") or {}
         about = {"mlflow.chat.tokenUsage": _chat(usage), **_costs(usage)} if usage else {}
         about |= {"pieces": len(self.record["shown"]), "stop_reason": self.record["stop_reason"]}
@@ -239,7 +241,7 @@ class _Question:
         for step in steps[:_MOST_STEPS]:
             then = max(at, start + (end - start) * min(1.0, _flops(step) / spent))
             mine = list(itertools.islice(probed, step["p_yes"] is not None))
-            spans.append(self._step(step, at, then, self._requests(mine, at, then)))
+            spans.append(self._step_span(step, at, then, self._requests(mine, at, then)))
             at = then
         if more := len(steps[_MOST_STEPS:]):
             spans.append(Span(f"{more} more steps, in records.jsonl", "CHAIN", at, end))
@@ -248,7 +250,7 @@ class _Question:
             spans.append(Span("requests", "CHAIN", start, end, children=self._requests(sent, start, end)))
         return Span("search", "CHAIN", start, end, None, self.record["stop_reason"], _known(about), tuple(spans))
 
-    def _step(self, step: Mapping[str, Any], start: float, end: float, requests: tuple[Span, ...]) -> Span:
+    def _step_span(self, step: Mapping[str, Any], start: float, end: float, requests: tuple[Span, ...]) -> Span:
         about = {
             "level": step["level"],
             "scores": step["scores"],

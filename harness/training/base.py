@@ -30,7 +30,7 @@ from harness.llm.tokenizer_files import place
 from harness.storage.untrusted import read_object
 from harness.training import cpu_kernels
 from harness.training.loop import device_of
-from harness.training.memory_estimate import Need, need, problem
+from harness.training.memory_estimate import Need, estimate, memory_problem
 from harness.training.row_loss import RowLoss
 from harness.training.settings import Settings
 from harness.training.teacher import Teacher
@@ -46,8 +46,8 @@ def fits(config: ModelConfig, settings: Settings, tasks: Iterable[str], device: 
     free = torch.cuda.mem_get_info(where)[0] if where.startswith("cuda") else available()
     for task in tasks:
         tied, squares = bool(getattr(read, "tie_word_embeddings", False)), not where.startswith("cuda")
-        memory = need(shape_of(read), settings, task, tied, squares=squares)
-        if sentence := problem(config.name, task, memory, free, config.memory_fraction):
+        memory = estimate(shape_of(read), settings, task, tied, squares=squares)
+        if sentence := memory_problem(config.name, task, memory, free, config.memory_fraction):
             raise CannotRun(sentence)
 
 
@@ -140,7 +140,7 @@ class Base:
         """The memory of the process while it trains `task` on `rows`; on a GPU, the GPU's."""
         tied = bool(getattr(self.net.config, "tie_word_embeddings", False))
         longest, targets = max(len(row.ids) for row in rows), max(len(row.targets) for row in rows)
-        memory = need(shape_of(self.net.config), self.settings, task, tied, longest, targets, squares=self._fast)
+        memory = estimate(shape_of(self.net.config), self.settings, task, tied, longest, targets, squares=self._fast)
         return replace(memory, libraries=self._libraries)
 
     # --- adapters -----------------------------------------------------------------------------------------------------

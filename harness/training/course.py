@@ -138,6 +138,7 @@ class Course:
     # --- data ---------------------------------------------------------------------------------------------------------
 
     def _make_data(self, task: TrainingTask, tell: Callable[[str], None], stop: threading.Event | None = None) -> None:
+        """Write a task's data: scenes of the synthetic world, or labels of the teacher."""
         path, own = self.file(task), self.settings.tasks[task.name]
         if self.labels is None:
             data.write_world(path, task, self.settings.recipes(task.name, task.skill.name), own.scenes, self.seed)

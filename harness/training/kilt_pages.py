@@ -50,7 +50,7 @@ def extract(path: Path, titles: Collection[str], out: Path, tell: Callable[[str]
                 row = parse_line(line.strip())
                 if isinstance(row, Broken):
                     raise DataError(path.name, number, None, row.problem)
-                lines.append(json_line(_page(row)))
+                lines.append(json_line(_page_of(row)))
             if number % _EVERY == 0:
                 tell(f"pages: {number:,} read, {len(lines) - 1:,} of {len(wanted):,} titles have one")
     if not known:
@@ -60,7 +60,7 @@ def extract(path: Path, titles: Collection[str], out: Path, tell: Callable[[str]
     tell(f"pages: {len(lines) - 1:,} of {len(wanted):,} titles have a page with KILT's headings")
 
 
-def _page(row: dict[str, Any]) -> dict[str, str]:
+def _page_of(row: dict[str, Any]) -> dict[str, str]:
     title, text = str(row["wikipedia_title"]), row.get("text") or []
     paragraphs = text.get("paragraph", []) if isinstance(text, dict) else text  # the hub's copy, or KILT's file
     return {"id": str(row.get("wikipedia_id", title)), "title": title, "text": f"{title}\n{wiki(paragraphs, title)}"}

@@ -70,7 +70,7 @@ def write_labels(
     try:
         if left:
             tell(f"{task.name}: labelling {len(left):,} items")
-        desk = _Desk(fd, path, task, labelling, tell, len(every), len(left), stop)
+        desk = _Labeller(fd, path, task, labelling, tell, len(every), len(left), stop)
         if left and (count := places()) > 1:
             in_flight(left, count, desk.ask, desk.finish)
         else:
@@ -86,7 +86,7 @@ def write_labels(
 
 
 @dataclass
-class _Desk:
+class _Labeller:
     """Asks for labels, in any thread, and writes them, in one.
 
     total, left: items, and those that the file lacks; items, tokens: what was labelled since this process began, and
@@ -135,12 +135,13 @@ class _Desk:
                 raise CannotRun(f"{IN_A_ROW} requests failed one after the other; the last: {line}")
         else:
             self._in_a_row = 0
-            self._write(line)
+            self._write_line(line)
         if self.stop is not None and self.stop.is_set() and not self._stopped:
             self._stopped = True  # the outcomes that are there already are still written
             raise KeyboardInterrupt
 
-    def _write(self, line: dict[str, Any]) -> None:
+    def _write_line(self, line: dict[str, Any]) -> None:
+        """Write the line of an item, and report speed and time left now and then."""
         append_line(self.fd, self.path, json_line(line))
         self.items, self.tokens = self.items + 1, self.tokens + line["read"] + line["written"]
         seconds = time.perf_counter() - self._began

@@ -72,14 +72,14 @@ def lesson_trees(
     """
     chances: list[tuple[str | Recipe, float]] = [(kind, weight) for kind, weight in mixture.real.items() if rows]
     chances += [(recipe, recipe.weight) for recipe in mixture.world]
-    orders = {kind: _order(rows, kind, mixture.datasets, seed) for kind in mixture.real}
+    orders = {kind: _row_order(rows, kind, mixture.datasets, seed) for kind in mixture.real}
     number = idle = 0
     while True:
         dice = Dice("reader", seed, number)
         number += 1
         kind = dice.weighted(chances)
         if isinstance(kind, str):
-            skill, lesson = skills[SKILLS[kind]], _real(kind, orders[kind], rows, dice)
+            skill, lesson = skills[SKILLS[kind]], _lesson_of_kind(kind, orders[kind], rows, dice)
         else:
             skill = skills[kind.skill]
             lesson = list(scenes(kind, skill.scene, dice))
@@ -94,7 +94,7 @@ def lesson_trees(
             yield skill.name, tree
 
 
-def _order(rows: Sequence[RealRow], kind: str, weights: Mapping[str, float], seed: int) -> Iterator[int]:
+def _row_order(rows: Sequence[RealRow], kind: str, weights: Mapping[str, float], seed: int) -> Iterator[int]:
     """Yield row numbers: a data set is drawn by its weight, its rows come epoch by epoch."""
     dice = Dice("rows", seed, kind)
     numbers = {name: [i for i, row in enumerate(rows) if row.dataset == name] for name in weights}
@@ -106,19 +106,19 @@ def _order(rows: Sequence[RealRow], kind: str, weights: Mapping[str, float], see
         yield queues[name].pop()
 
 
-def _real(kind: str, order: Iterator[int], rows: Sequence[RealRow], dice: Dice) -> list[Scene]:
+def _lesson_of_kind(kind: str, order: Iterator[int], rows: Sequence[RealRow], dice: Dice) -> list[Scene]:
     """A lesson of that kind, from the next row that allows one; [] where row after row allows none."""
     tried = (KINDS[kind](rows[next(order)], rows, dice) for _ in range(_TRIES))
     return next(filter(None, tried), [])
 
 
-def _pick(row: RealRow, dice: Dice) -> RowQuestion:
+def _pick_question(row: RealRow, dice: Dice) -> RowQuestion:
     """The row's own question, or in a third of the cases one of its single-hop questions."""
     return dice.pick(row.questions[1:]) if len(row.questions) > 1 and dice.chance(1 / 3) else row.questions[0]
 
 
-def _shown(row: RealRow, needs: Sequence[int], beside: int, dice: Dice, *, full: bool = True) -> list[int]:
-    """The passages `needs`, or else one of them fewer and one more of the others, and `beside` others, shuffled."""
+def _draw(row: RealRow, needs: Sequence[int], beside: int, dice: Dice, *, full: bool = True) -> list[int]:
+    """Numbers of the passages `needs` (not `full`: without one of them) and of `beside` others, shuffled."""
     missing = None if full else dice.pick(needs)
     others = [i for i in range(len(row.passages)) if i not in needs]
     return dice.shuffled([*(i for i in needs if i != missing), *dice.shuffled(others)[: beside + (not full)]])
@@ -133,22 +133,23 @@ def _scene(question: RowQuestion, texts: Sequence[str], task: Task, reply: str |
     return Scene(Question("scene", question.text, ("scene",)), tuple(texts), task, replies)
 
 
-def _answers(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
-    first = _pick(row, dice)
-    shown = _shown(row, first.needs, dice.pick(_FEW), dice) if first.needs else _shown(row, (), 4, dice)
+def _answer_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
+    """A question over some passages, and up to _SHARED other questions that these passages answer."""
+    first = _pick_question(row, dice)
+    shown = _draw(row, first.needs, dice.pick(_FEW), dice) if first.needs else _draw(row, (), 4, dice)
     others = [a for a in row.questions if a != first and a.needs and set(a.needs) <= {*shown}]
     every = [first, *dice.shuffled(others)[:_SHARED]]
     return [_scene(question, [_text(row, shown)], row.task) for question in every]
 
 
-def _probes(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
-    question = _pick(row, dice)
-    return [_probed(row, question, dice.chance(_FULL), dice)] if question.needs else []
+def _probe_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
+    question = _pick_question(row, dice)
+    return [_probe_scene_of(row, question, dice.chance(_FULL), dice)] if question.needs else []
 
 
-def _probed(row: RealRow, question: RowQuestion, full: bool, dice: Dice) -> Scene:
+def _probe_scene_of(row: RealRow, question: RowQuestion, full: bool, dice: Dice) -> Scene:
     beside = dice.pick((1, 1, 2, 2, 3))
-    shown = _shown(row, question.needs, beside, dice, full=full)
+    shown = _draw(row, question.needs, beside, dice, full=full)
     verdicts = tuple({*question.needs} <= {*shown[: n + 1]} for n in range(len(shown)))
     scene = _scene(question, [" ".join(row.passages[i].split()) for i in shown], row.task)
     return replace(scene, verdicts=verdicts, replies=scene.replies if verdicts[-1] else ())
@@ -156,16 +157,17 @@ def _probed(row: RealRow, question: RowQuestion, full: bool, dice: Dice) -> Scen
 
 def answer_scene(row: RealRow, beside: int, dice: Dice) -> Scene:
     """The row's own question with its gold passages among `beside` others."""
-    return _scene(row.questions[0], [_text(row, _shown(row, row.questions[0].needs, beside, dice))], row.task)
+    return _scene(row.questions[0], [_text(row, _draw(row, row.questions[0].needs, beside, dice))], row.task)
 
 
 def probe_scene(row: RealRow, full: bool, dice: Dice) -> Scene:
     """The row's own question as a search that is probed after each passage, without an answer at the end."""
-    return replace(_probed(row, row.questions[0], full, dice), replies=())
+    return replace(_probe_scene_of(row, row.questions[0], full, dice), replies=())
 
 
-def _choices(row: RealRow, rows: Sequence[RealRow], dice: Dice) -> list[Scene]:
-    question = _pick(row, dice)
+def _choice_lesson(row: RealRow, rows: Sequence[RealRow], dice: Dice) -> list[Scene]:
+    """A question with its answer among three answers to other questions; [] where too few are alike."""
+    question = _pick_question(row, dice)
     if not question.needs or question.answer.lower() in ("yes", "no"):
         return []
     kind = question.answer[:1].isdigit()
@@ -182,26 +184,27 @@ def _choices(row: RealRow, rows: Sequence[RealRow], dice: Dice) -> list[Scene]:
     if len(wrong) < 3:
         return []
     options = tuple(dice.shuffled([question.answer, *wrong[:3]]))
-    scene = _scene(question, [_text(row, _shown(row, question.needs, dice.pick(_FEW[:6]), dice))], _task("quality"))
+    scene = _scene(question, [_text(row, _draw(row, question.needs, dice.pick(_FEW[:6]), dice))], _task("quality"))
     return [replace(scene, question=replace(scene.question, options=options))]
 
 
-def _unanswerable(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
-    question = _pick(row, dice)
+def _unanswerable_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
+    """A question with its gold passages, to be answered, or without one of them, to be declined."""
+    question = _pick_question(row, dice)
     if not question.needs:
         return []
     full, beside = dice.chance(_FULL), dice.pick(_FEW[:6])
-    shown = _shown(row, question.needs, beside, dice, full=full)
+    shown = _draw(row, question.needs, beside, dice, full=full)
     complete = {*question.needs} <= {*shown}
     return [_scene(question, [_text(row, shown)], _task("qasper"), None if complete else "Unanswerable")]
 
 
-def _breadth(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
-    text = _pick(row, dice).text
+def _breadth_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
+    text = _pick_question(row, dice).text
     return [Scene(Question("scene", text, ("scene",)), (), row.task, verdicts=(not is_open(text),))]
 
 
-def _steps(row: RealRow, _: Sequence[RealRow], _dice: Dice) -> list[Scene]:
+def _steps_lesson(row: RealRow, _: Sequence[RealRow], _dice: Dice) -> list[Scene]:
     if len(row.steps) < 2:
         return []
     return [_scene(row.questions[0], (), row.task, "\n".join(f"* {step}" for step in row.steps))]
@@ -216,10 +219,10 @@ def _task(dataset: str) -> Task:
 
 
 KINDS: dict[str, Callable[[RealRow, Sequence[RealRow], Dice], list[Scene]]] = {
-    "answer": _answers,
-    "probe": _probes,
-    "choose": _choices,
-    "unanswerable": _unanswerable,
-    "breadth": _breadth,
-    "steps": _steps,
+    "answer": _answer_lesson,
+    "probe": _probe_lesson,
+    "choose": _choice_lesson,
+    "unanswerable": _unanswerable_lesson,
+    "breadth": _breadth_lesson,
+    "steps": _steps_lesson,
 }

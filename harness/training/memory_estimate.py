@@ -41,7 +41,7 @@ def adapter_parameters(shape: ModelShape, rank: int) -> int:
     return shape.layers * rank * (attention + (3 if shape.gated else 2) * (shape.width + shape.mlp))
 
 
-def need(
+def estimate(
     shape: ModelShape,
     settings: Settings,
     task: str,
@@ -77,7 +77,7 @@ def need(
     )
 
 
-def problem(name: str, task: str, memory: Need, free: int | None, fraction: float) -> str | None:
+def memory_problem(name: str, task: str, memory: Need, free: int | None, fraction: float) -> str | None:
     """A sentence if `memory` is more than `fraction` of the free bytes; None if it fits or `free` is unknown."""
     if free is None or memory.total <= free * fraction:
         return None

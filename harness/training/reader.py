@@ -170,18 +170,19 @@ def parts(
     kind; world: scenes of the world for each skill.
     """
     for dataset in dict.fromkeys(row.dataset for row in rows):
-        yield from _of_dataset(dataset, [row for row in rows if row.dataset == dataset], skills, questions, seed)
+        yield from _dataset_parts(dataset, [row for row in rows if row.dataset == dataset], skills, questions, seed)
     for name in dict.fromkeys(recipe.skill for recipe in recipes):
         recipe = next(r for r in recipes if r.skill == name)
-        made = list(itertools.islice(_of_world(recipe, skills[name], world, seed), world))
+        made = list(itertools.islice(_world_scenes(recipe, skills[name], world, seed), world))
         yield _exam_part(
             f"made-up world: {name}", "accuracy" if made and made[0].verdicts else "token F1", skills[name], made
         )
 
 
-def _of_dataset(
+def _dataset_parts(
     dataset: str, rows: Sequence[RealRow], skills: Mapping[str, Skill], questions: int, seed: int
 ) -> Iterator[Part]:
+    """What is examined on a data set: short answers, probes of P(Yes), choices and unanswerable questions."""
     usable = [row for row in Dice("exam", seed, dataset).shuffled(rows) if row.questions[0].needs][:questions]
     for beside, text in ((0, "gold passages"), (_BESIDE, f"gold passages and {_BESIDE} others")):
         answers = [answer_scene(row, beside, Dice("exam", row.id, beside)) for row in usable]
@@ -190,13 +191,13 @@ def _of_dataset(
     pairs = [probe_scene(row, full, Dice("exam", row.id, "probe")) for row in several for full in (True, False)]
     if pairs:
         name = f"{dataset}: AUC of P(Yes), full against lacking"
-        yield Part("reader", skills[SKILLS["probe"]], pairs, lambda _, told: {name: _area(told)}, 0.5)
+        yield Part("reader", skills[SKILLS["probe"]], pairs, lambda _, told: {name: _probe_auc(told)}, 0.5)
     for kind in ("choose", "unanswerable"):
         made = (KINDS[kind](row, rows, Dice("exam", row.id, kind)) for row in usable)
         yield _exam_part(dataset, f"token F1, {kind}", skills[SKILLS[kind]], [of_row[0] for of_row in made if of_row])
 
 
-def _of_world(recipe: Recipe, skill: Skill, count: int, seed: int) -> Iterator[Scene]:
+def _world_scenes(recipe: Recipe, skill: Skill, count: int, seed: int) -> Iterator[Scene]:
     for number in range(20 * count):
         made = list(scenes(recipe, skill.scene, Dice("exam", seed, skill.name, number), "evaluation"))
         yield from made[:1]
@@ -209,7 +210,7 @@ def _exam_part(about: str, name: str, skill: Skill, made: Sequence[Scene]) -> Pa
     return Part("reader", skill, made, measure)
 
 
-def _area(outcomes: Sequence[SceneOutcome]) -> Value:
+def _probe_auc(outcomes: Sequence[SceneOutcome]) -> Value:
     """By the last probe of each; scenes come in pairs (full, lacking) of one row."""
     probes = [(n // 2, outcome.p_first[-1], n % 2 == 0) for n, outcome in enumerate(outcomes)]
     return replace(Value.area(probes), n=len(probes) // 2)

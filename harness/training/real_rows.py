@@ -112,13 +112,13 @@ def _rows_of_file(dataset: str, path: Path) -> list[RealRow]:
     task = Task(instruction=config.instruction, max_answer_tokens=config.max_answer_tokens)
     loaded = load(config)
     rows = (
-        _row(dataset, task, example, [loaded.documents[i] for i in example.question.document_ids])
+        _real_row(dataset, task, example, [loaded.documents[i] for i in example.question.document_ids])
         for example in loaded.examples
     )
     return [row for row in rows if row is not None]
 
 
-def _row(dataset: str, task: Task, example: Example, documents: Sequence[Document]) -> RealRow | None:
+def _real_row(dataset: str, task: Task, example: Example, documents: Sequence[Document]) -> RealRow | None:
     """None if the answer needs gold passages that are not marked."""
     if len(documents) > 1:
         return None
@@ -133,11 +133,11 @@ def _row(dataset: str, task: Task, example: Example, documents: Sequence[Documen
     if not needs and not answer.lower().startswith("unanswerable"):
         return None
     own = RowQuestion(example.question.text, answer, needs)
-    steps, written = _hops(example, passages)
+    steps, written = _single_hops(example, passages)
     return RealRow(example.question.id, dataset, task, passages, (own, *steps), tuple(written))
 
 
-def _hops(example: Example, passages: Sequence[str]) -> tuple[list[RowQuestion], list[str]]:
+def _single_hops(example: Example, passages: Sequence[str]) -> tuple[list[RowQuestion], list[str]]:
     """The single-hop questions with answers and gold passages, and the decomposition as written."""
     extra = example.gold.extra
     hops = extra.get("question_decomposition") or []
@@ -147,16 +147,16 @@ def _hops(example: Example, passages: Sequence[str]) -> tuple[list[RowQuestion],
         text = _REFERENCE.sub(lambda m: answers[int(m[1]) - 1] if int(m[1]) <= len(answers) else m[0], hop["question"])
         place = hop["paragraph_support_idx"]
         if place is not None and place < len(passages):
-            steps.append(RowQuestion(_question(text), str(hop["answer"]), (int(place),)))
+            steps.append(RowQuestion(_as_question(text), str(hop["answer"]), (int(place),)))
     for subject, relation, value in extra.get("evidences") or []:
         form = _RELATIONS.get(relation)
         places = [i for i, text in enumerate(passages) if subject in text and value in text]
         if form is not None and len(places) == 1:
             steps.append(RowQuestion(form.format(subject), value, (places[0],)))
-    return steps, [_question(hop["question"]) for hop in hops]
+    return steps, [_as_question(hop["question"]) for hop in hops]
 
 
-def _question(text: str) -> str:
+def _as_question(text: str) -> str:
     """ "Green >> performer", MuSiQue's form of a knowledge-base step, as a question."""
     subject, mark, relation = text.partition(" >> ")
     return f"What is the {relation.strip()} of {subject.strip()}?" if mark else text

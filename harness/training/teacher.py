@@ -74,8 +74,8 @@ class Teacher(LanguageModel):
         """
         self._transcript = Transcript()
         replies, verdicts = iter(scene.replies), iter(scene.verdicts)
-        self.next_reply: Callable[[], str] = lambda: _next(replies, skill, "replies")
-        self.next_verdict: Callable[[], bool] = lambda: _next(verdicts, skill, "verdicts")
+        self.next_reply: Callable[[], str] = lambda: _next_item(replies, skill, "replies")
+        self.next_verdict: Callable[[], bool] = lambda: _next_item(verdicts, skill, "verdicts")
         skill.play(scene, SceneTools(self, scene))
         if next(replies, None) is not None or next(verdicts, None) is not None:
             raise UserError(f"the skill '{skill.name}' did not ask for all that its scene knows")
@@ -104,7 +104,7 @@ class Teacher(LanguageModel):
         return sum(map(len, self.system)) + self.count(text) - len(self.begin)
 
 
-def _next(items: Iterator[T], skill: Skill, what: str) -> T:
+def _next_item(items: Iterator[T], skill: Skill, what: str) -> T:
     for item in items:
         return item
     raise UserError(f"the skill '{skill.name}' asks for more {what} than a scene of kind '{skill.scene}' has")
@@ -120,18 +120,18 @@ class TeacherSession(Session):
         self._model, self._transcript = model, transcript
         self._ended = False  # whether the end of the turn is in the context already
 
-    def _add(self, ids: Iterable[int]) -> Span:
+    def _append_ids(self, ids: Iterable[int]) -> Span:
         start = len(self._transcript.ids)
         self._transcript.ids.extend(ids)
         return Span(start, len(self._transcript.ids))
 
     def _open(self, turn: str) -> None:
         piece = opening(self._model, self._turn, turn)
-        self._add(piece[1:] if self._ended else piece)
+        self._append_ids(piece[1:] if self._ended else piece)
         self._ended = False
 
     def _append(self, text: str) -> Span:
-        return self._add(self._model.plain(text))
+        return self._append_ids(self._model.plain(text))
 
     def _check_window(self, tokens: int) -> None:
         """Nothing: whoever trains on the scene checks its length."""
@@ -155,7 +155,7 @@ class TeacherSession(Session):
         text = self._model.next_reply()
         span = self._append(text)
         # The end of the turn is the first token of what the template puts between turns.
-        self._transcript.targets += range(span.start, self._add(self._model.next[:1]).end)
+        self._transcript.targets += range(span.start, self._append_ids(self._model.next[:1]).end)
         self._ended = True
         return Written(text, span, "stop")
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from harness.entities.recogniser import known
+from harness.entities.recogniser import checked_name
 from harness.errors import UnknownName
 from harness.method import MethodConfig
 
@@ -78,7 +78,7 @@ class QRMeMConfig(MethodConfig):
     @classmethod
     def _check_recogniser(cls, value: str) -> str:
         try:
-            return known(value)
+            return checked_name(value)
         except UnknownName as error:
             raise ValueError(str(error)) from None
 

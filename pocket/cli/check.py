@@ -73,12 +73,12 @@ def adapter_problems(config: ModelConfig, folder: Path) -> dict[str, str | None]
     base = adapters.Base(config.name, folder, {"files": hash_files(folder)})
     absent = "the adapter '{}' is not in the package"
     return {
-        name: next(_wrong(name, Path(there[name]), base), None) if name in there else absent.format(name)
+        name: next(_adapter_problems(name, Path(there[name]), base), None) if name in there else absent.format(name)
         for name in config.offers
     }
 
 
-def _wrong(name: str, folder: Path, base: adapters.Base) -> Iterator[str]:
+def _adapter_problems(name: str, folder: Path, base: adapters.Base) -> Iterator[str]:
     """The problems of an adapter, the most serious first."""
     try:
         yield from adapters.check(name, folder, base)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from harness.cli.command import execution, setting
 from harness.cli.options import Device, Skills, TrainingMlflow, TrainingOut, split
-from harness.cli.stopping import say_again
+from harness.cli.stopping import print_resume_command
 from harness.cli.training_run import Report, check, feed, watched
 from harness.errors import UserError
 from pocket.cli.model_card import chosen_skills
@@ -64,7 +64,7 @@ def train(options: Options) -> int:
     done, step = watched(lambda report, stop: _train(options, course, report, stop), log)
     if not done:
         where = "the last checkpoint is kept" if step is None else f"a checkpoint of step {step} is saved"
-        say_again(f"interrupted; {where}")
+        print_resume_command(f"interrupted; {where}")
         return 130
     print(folder / "model")
     return 0

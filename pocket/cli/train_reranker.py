@@ -12,7 +12,7 @@ from typing import Annotated
 from harness.cli.command import execution, setting
 from harness.cli.options import TrainingOut
 from harness.cli.output import say
-from harness.cli.stopping import say_again
+from harness.cli.stopping import print_resume_command
 from harness.cli.training_run import watched
 from harness.errors import CannotRun
 
@@ -44,7 +44,7 @@ def train_reranker(
     settings = training.Settings(Path(out), first, seed=seed, **chosen)
     done, _ = watched(lambda tell, stop: training.train(settings, tell, stop), None)
     if not done:
-        say_again("interrupted; the last checkpoint is kept")
+        print_resume_command("interrupted; the last checkpoint is kept")
         return 130
     rows = examine(settings.out / "model", questions=questions, tell=say)
     write(settings.out / "model", settings, rows)

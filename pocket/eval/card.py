@@ -82,10 +82,10 @@ def _teacher(folder: Path, tokenizer: str) -> Teacher:  # noqa: ARG001 - the has
 
 def _scenes(skill: Skill) -> list[Scene]:
     """Three scenes of the skill's kind, of each kind of text in turn; where it can, one in which the model replies."""
-    from pocket.eval.exam import general
+    from pocket.eval.exam import default_cell
     from pocket.tasks.catalog import stage
 
-    recipe = general(skill.scene, skill.name).recipe
+    recipe = default_cell(skill.scene, skill.name).recipe
     scenes: list[Scene] = []
     for number in range(_SCENES):
         narrowed = recipe.model_copy(update={"kinds": (recipe.kinds[number % len(recipe.kinds)],)})
@@ -206,6 +206,7 @@ def tables(results: Sequence[Result]) -> Iterator[tuple[str, list[list[str]]]]:
 
 
 def _verdict_lines(results: Sequence[Result]) -> list[str]:
+    """What the model can surely do and what not, by the intervals of its exam."""
     if not results:
         return ["It was not examined yet: `harness pocket eval` does that.\n"]
     can: dict[str, list[str]] = {}
@@ -222,20 +223,21 @@ def _verdict_lines(results: Sequence[Result]) -> list[str]:
     return [
         "## What it can do\n",
         f"Surely (the whole interval) at {_percent(_CAN)} % or more:\n",
-        *_listed(can),
+        *_bullet_list(can),
         "## What it cannot do\n",
         f"Surely under {_percent(_CANNOT)} %, or not surely better than a guess:\n",
-        *_listed(cannot),
+        *_bullet_list(cannot),
     ]
 
 
-def _listed(sections: Mapping[str, Sequence[str]]) -> list[str]:
+def _bullet_list(sections: Mapping[str, Sequence[str]]) -> list[str]:
     return [
         "\n".join(f"- {head}: {'; '.join(texts)}" for head, texts in sections.items() or [("nothing", [""])]) + "\n"
     ]
 
 
 def _training_lines(card: Card) -> list[str]:
+    """The trainings of the weights, first one first: steps, tokens, time and stages."""
     training = card.trained
     if not training:
         return ["## Training\n", "Nothing is known of it.\n"]
@@ -255,6 +257,7 @@ def _training_lines(card: Card) -> list[str]:
 
 
 def _result_lines(card: Card) -> list[str]:
+    """The results of the exam, a line for each skill and measure."""
     if not card.results:
         return []
     exam = card.exam

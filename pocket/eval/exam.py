@@ -64,7 +64,7 @@ class Cell:
     share: float = 1.0
 
 
-def _sizes(skill: str, ask: str, kinds: tuple[str, ...]) -> list[Cell]:
+def _cells_by_size(skill: str, ask: str, kinds: tuple[str, ...]) -> list[Cell]:
     """A kind of question over 8 facts and whole documents."""
     texts: list[tuple[str, dict[str, Any]]] = [("8 facts", {"facts": (8, 8)})]
     texts += [(f"{n} tokens", {"tokens": (n, n)}) for n in _LENGTHS]
@@ -73,22 +73,24 @@ def _sizes(skill: str, ask: str, kinds: tuple[str, ...]) -> list[Cell]:
     ]
 
 
-def _answer(skill: str) -> list[Cell]:
+def _answer_cells(skill: str) -> list[Cell]:
+    """Each kind of question: over the needed facts alone, over 8 facts, and over whole documents."""
     rows: list[Cell] = []
     for ask in ASKED:
         kinds = _KINDS.get(ask, _PAPER)
         if ask != "nothing":  # it has no facts that prove it
             recipe = Recipe(skill=skill, kinds=kinds, facts=(_DRAWN, _DRAWN), ask={ask: 1.0})
             rows.append(Cell(ASKED[ask], NEEDED, recipe, ask, needed=True))
-        rows += _sizes(skill, ask, kinds)
+        rows += _cells_by_size(skill, ask, kinds)
     return rows
 
 
-def _choose(skill: str) -> list[Cell]:
-    return [cell for ask in ("one", "two") for cell in _sizes(skill, ask, _CHOICE)]
+def _choose_cells(skill: str) -> list[Cell]:
+    return [cell for ask in ("one", "two") for cell in _cells_by_size(skill, ask, _CHOICE)]
 
 
-def _search(skill: str) -> list[Cell]:
+def _search_cells(skill: str) -> list[Cell]:
+    """One and two hops over 250 and 500 tokens, shown as points or as chunks."""
     rows: list[Cell] = []
     for ask in ("one", "two"):
         for n in (250, 500):
@@ -100,14 +102,14 @@ def _search(skill: str) -> list[Cell]:
     return rows
 
 
-def _points(skill: str) -> list[Cell]:
+def _points_cells(skill: str) -> list[Cell]:
     # A document has at least 200 tokens, so 100 are sentences in one piece.
     recipes = [(100, Recipe(skill=skill, kinds=READ, facts=(7, 7)))]
     recipes += [(n, Recipe(skill=skill, kinds=READ, tokens=(n, n), pieces=2)) for n in (250, 400)]
     return [Cell("points", f"{n} tokens", recipe, share=0.25) for n, recipe in recipes]
 
 
-def _gathered(skill: str) -> list[Cell]:
+def _gathered_cells(skill: str) -> list[Cell]:
     recipes = [(n, Recipe(skill=skill, kinds=READ, facts=(n // _FACT, n // _FACT), pieces=2)) for n in (100, 250, 400)]
     cells = [Cell("names", f"{n} tokens", recipe, share=0.25) for n, recipe in recipes]
     level = Recipe(skill=skill, kinds=READ, tokens=(1640, 1640), pieces=2)
@@ -115,16 +117,16 @@ def _gathered(skill: str) -> list[Cell]:
 
 
 _CELLS = {
-    "answer": _answer,
-    "choose": _choose,
-    "pecan search": _search,
-    "pecan points": _points,
-    "pecan points of points": _gathered,
+    "answer": _answer_cells,
+    "choose": _choose_cells,
+    "pecan search": _search_cells,
+    "pecan points": _points_cells,
+    "pecan points of points": _gathered_cells,
 }
 
 
-def general(scene: str, skill: str = "") -> Cell:
-    """One cell for a kind of scene: one and two hops at 250 tokens."""
+def default_cell(scene: str, skill: str = "") -> Cell:
+    """The cell of a skill that the exam does not know: one and two hops at 250 tokens."""
     share = 0.25 if scene in ("points", "gathered") else 1.0
     if scene == "gathered":
         recipe = Recipe(skill=skill, kinds=READ, facts=(250 // _FACT, 250 // _FACT), pieces=2)
@@ -139,7 +141,7 @@ def cells(skill: Skill) -> list[Cell]:
     """The cells of `skill`; a skill the exam does not know has the one of its kind of scene."""
     if skill.name in _CELLS:
         return _CELLS[skill.name](skill.name)
-    return [general(skill.scene, skill.name)]
+    return [default_cell(skill.scene, skill.name)]
 
 
 @dataclass(frozen=True)
@@ -176,7 +178,7 @@ def _needed(shown: Shown, question: Asked, dice: Dice) -> Shown:
     return replace(shown, texts=(" ".join(shown.sentences[f] for f in facts),), stated=(facts,))
 
 
-def _draw(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
+def _draw_sitting(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
     """A scene of the cell with an empty outcome; None where the text allows no such question."""
     shown = show(cell.recipe, dice, "evaluation")
     question: Asked | None = None
@@ -192,14 +194,14 @@ def _draw(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
     return Sitting(scene, SceneOutcome(), question, tuple(shown.asker.facts))
 
 
-def take(skill: Skill, cell: Cell, count: int, seed: int) -> Iterator[Sitting]:
+def draw(skill: Skill, cell: Cell, count: int, seed: int) -> Iterator[Sitting]:
     """`count` scenes of a cell, each about a text of its own; fewer where texts that allow the question are rare.
 
     A function of cell, count and seed: skills with equal cells have the same texts.
     """
     taken = 0
     for number in range(count * _TRIES):
-        drawn = _draw(skill, cell, Dice("exam", seed, cell.asked, cell.text, number))
+        drawn = _draw_sitting(skill, cell, Dice("exam", seed, cell.asked, cell.text, number))
         if drawn is not None:
             yield drawn
             taken += 1
@@ -225,7 +227,7 @@ def examine(
         mixed: list[Sitting] = []
         for cell in cells(skill):
             count = max(_LEAST, round(questions * cell.share))
-            sittings = [replace(s, outcome=record_scene(model, skill, s.scene)) for s in take(skill, cell, count, seed)]
+            sittings = [replace(s, outcome=record_scene(model, skill, s.scene)) for s in draw(skill, cell, count, seed)]
             new = _rows_of_cell((skill.name, cell.asked, cell.text), sittings, measure(skill.scene, sittings))
             rows += new
             mixed += [] if cell.needed else sittings

@@ -53,10 +53,10 @@ def measure(scene: str, sittings: Sequence[Sitting]) -> Measured:
     if scene in _MEASURES:
         return _MEASURES[scene](sittings)
     probed = any(s.scene.verdicts for s in sittings)  # a kind that the exam does not know
-    return _sufficiency(sittings) if probed else _question(sittings)
+    return _probe_measures(sittings) if probed else _answer_measures(sittings)
 
 
-def _share(values: Sequence[tuple[int, float]]) -> Value:
+def _mean_by_scene(values: Sequence[tuple[int, float]]) -> Value:
     """The mean of (number of the scene, value)."""
     return Value.of([value for _, value in values], [scene for scene, _ in values])
 
@@ -69,10 +69,11 @@ def _replies(sittings: Sequence[Sitting]) -> Iterator[tuple[int, str, str]]:
 
 
 def _exact_replies(sittings: Sequence[Sitting]) -> Value:
-    return _share([(i, written == right) for i, written, right in _replies(sittings)])
+    return _mean_by_scene([(i, written == right) for i, written, right in _replies(sittings)])
 
 
-def _question(sittings: Sequence[Sitting]) -> Measured:
+def _answer_measures(sittings: Sequence[Sitting]) -> Measured:
+    """Exact match; its floor is what guessing reaches where the question names the choices."""
     kinds = {s.asked.kind for s in sittings if s.asked is not None}
     floor: float | None = None
     if kinds == {"comparison"}:  # one of the two that the question names
@@ -83,12 +84,13 @@ def _question(sittings: Sequence[Sitting]) -> Measured:
     return {EXACT: (_exact_replies(sittings), floor)}
 
 
-def _choice(sittings: Sequence[Sitting]) -> Measured:
+def _choice_measures(sittings: Sequence[Sitting]) -> Measured:
     options = [1 / len(s.scene.question.options or ("",)) for s in sittings]
     return {EXACT: (_exact_replies(sittings), float(np.mean(options)) if options else None)}
 
 
-def _sufficiency(sittings: Sequence[Sitting]) -> Measured:
+def _probe_measures(sittings: Sequence[Sitting]) -> Measured:
+    """Area under ROC and accuracy of the probes, and exact match of the answers after a yes."""
     told = [(i, zip(s.outcome.p_first, s.scene.verdicts, strict=False)) for i, s in enumerate(sittings)]
     probes = [(i, p, right) for i, pairs in told for p, right in pairs]
     often = float(np.mean([right for *_, right in probes])) if probes else 0.5
@@ -97,7 +99,7 @@ def _sufficiency(sittings: Sequence[Sitting]) -> Measured:
     counted = [(i, float(at), right) for i, s in enumerate(sittings) for at, right in enumerate(s.scene.verdicts)]
     return {
         AREA: (Value.area(probes), Value.area(counted).mean),
-        "accuracy at 0.5": (_share(accuracy), max(often, 1 - often)),
+        "accuracy at 0.5": (_mean_by_scene(accuracy), max(often, 1 - often)),
         f"{EXACT} after yes": (_exact_replies(sittings), None),
     }
 
@@ -112,14 +114,15 @@ def _names(text: str) -> list[str]:
     return [name for line, m in matches for name in (re.split(", | and ", m.group(1)) if m else [line])]
 
 
-def _kept(sittings: Sequence[Sitting], parts: Callable[[str], list[str]]) -> Measured:
+def _parts_measures(sittings: Sequence[Sitting], parts: Callable[[str], list[str]]) -> Measured:
+    """Which parts of the right reply were kept, and which parts of the reply were invented."""
     kept: list[tuple[int, bool]] = []
     invented: list[tuple[int, bool]] = []
     for i, written, right in _replies(sittings):
         theirs, true = parts(written), parts(right)
         kept += [(i, part in theirs) for part in true]
         invented += [(i, part not in true) for part in theirs]
-    return {"kept": (_share(kept), None), INVENTED: (_share(invented), None)}
+    return {"kept": (_mean_by_scene(kept), None), INVENTED: (_mean_by_scene(invented), None)}
 
 
 def _sentences(text: str) -> list[str]:
@@ -130,7 +133,7 @@ def _all_names(text: str) -> list[str]:
     return [name for sentence in _sentences(text) for name in _names(sentence)]
 
 
-def _pairs(text: str) -> list[str]:
+def _pairs_in_lines(text: str) -> list[str]:
     """ "* A | B | A knows B." -> "A | B"."""
     return [" | ".join(line.split(" | ")[:2]) for line in _lines(text)]
 
@@ -139,51 +142,51 @@ def _titles(text: str) -> list[str]:
     return re.findall(r"<section: ([^<>]+)>", text)
 
 
-def _named(text: str) -> list[str]:
+def _names_in_lines(text: str) -> list[str]:
     """The names in each line: capitalised words, except the first word of a line, and "#1"."""
     return [" ".join(sorted(_NAME.findall(line.partition(" ")[2]))) for line in _lines(text)]
 
 
-def _chosen(sittings: Sequence[Sitting]) -> Measured:
+def _part_choice_measures(sittings: Sequence[Sitting]) -> Measured:
     # The first text is the working memory.
     floor = float(np.mean([1 / max(1, len(s.scene.texts) - 1) for s in sittings])) if sittings else None
     return {EXACT: (_exact_replies(sittings), floor)}
 
 
-def _reflected(sittings: Sequence[Sitting]) -> Measured:
+def _action_measures(sittings: Sequence[Sitting]) -> Measured:
     def end(reply: str) -> str:
         return reply.partition("\nAction:")[2]
 
     right = [(i, end(written) == end(right)) for i, written, right in _replies(sittings)]
-    return {f"{EXACT} after the reasoning": (_share(right), None)}
+    return {f"{EXACT} after the reasoning": (_mean_by_scene(right), None)}
 
 
-def _scored(sittings: Sequence[Sitting]) -> Measured:
+def _likelihood_measures(sittings: Sequence[Sitting]) -> Measured:
     logs = [(i, log) for i, s in enumerate(sittings) for log in s.outcome.scored or [_NEVER]]
-    found = _share(logs)
+    found = _mean_by_scene(logs)
     mean, low, high = (None if log is None else float(np.exp(log)) for log in (found.mean, found.low, found.high))
     return {LIKELIHOOD: (replace(found, mean=mean, low=low, high=high), None)}
 
 
 _MEASURES: dict[str, Callable[[Sequence[Sitting]], Measured]] = {
-    "question": _question,
-    "choice": _choice,
-    "sufficiency": _sufficiency,
-    "points": partial(_kept, parts=_lines),
-    "gathered": partial(_kept, parts=_names),
-    "summary": partial(_kept, parts=_sentences),
-    "shortened": partial(_kept, parts=_all_names),
-    "entities": partial(_kept, parts=_lines),
-    "trial": partial(_kept, parts=_lines),
-    "relations": partial(_kept, parts=_pairs),
-    "outline": partial(_kept, parts=_titles),
-    "doubts": partial(_kept, parts=_named),
-    "decomposed": partial(_kept, parts=_named),
-    "elaborated": partial(_kept, parts=_named),
-    "triage": _chosen,
-    "reflection": _reflected,
-    "followed": _scored,
-    "guessed": _scored,
+    "question": _answer_measures,
+    "choice": _choice_measures,
+    "sufficiency": _probe_measures,
+    "points": partial(_parts_measures, parts=_lines),
+    "gathered": partial(_parts_measures, parts=_names),
+    "summary": partial(_parts_measures, parts=_sentences),
+    "shortened": partial(_parts_measures, parts=_all_names),
+    "entities": partial(_parts_measures, parts=_lines),
+    "trial": partial(_parts_measures, parts=_lines),
+    "relations": partial(_parts_measures, parts=_pairs_in_lines),
+    "outline": partial(_parts_measures, parts=_titles),
+    "doubts": partial(_parts_measures, parts=_names_in_lines),
+    "decomposed": partial(_parts_measures, parts=_names_in_lines),
+    "elaborated": partial(_parts_measures, parts=_names_in_lines),
+    "triage": _part_choice_measures,
+    "reflection": _action_measures,
+    "followed": _likelihood_measures,
+    "guessed": _likelihood_measures,
 }
 
 
@@ -195,7 +198,7 @@ def alike(sittings: Sequence[Sitting]) -> Iterator[tuple[str, str, list[Sitting]
     """
     for hops, label in ((1, "one hop"), (2, "two hops")):
         paths = [s for s in sittings if s.asked is not None and s.asked.kind == "path" and s.asked.hops == hops]
-        counted = [(s, _answers(s)) for s in paths]
+        counted = [(s, _possible_answers(s)) for s in paths]
         for least, most, name in _BUCKETS:
             inside = [(s, answers) for s, answers in counted if least <= len(answers) <= most]
             floor = float(np.mean([1 / len(set(answers)) for _, answers in inside])) if inside else None
@@ -203,7 +206,7 @@ def alike(sittings: Sequence[Sitting]) -> Iterator[tuple[str, str, list[Sitting]
             yield label, f"{name} alike", found, {EXACT: (_exact_replies(found), floor)}
 
 
-def _answers(s: Sitting) -> list[str]:
+def _possible_answers(s: Sitting) -> list[str]:
     """The answer that each fact of the question's relation gives."""
     assert s.asked is not None
     assert isinstance(s.asked.query, Path)

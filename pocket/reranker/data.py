@@ -49,7 +49,7 @@ class Listed:
     passages: tuple[Support, ...]
 
 
-def listed(made: Made, size: int, offsets: Offsets) -> Iterator[Listed]:
+def chunk_lists(made: Made, size: int, offsets: Offsets) -> Iterator[Listed]:
     """The questions of a text that something supports, each with all chunks of `size` tokens of it."""
     chunks = tuple(Support(d.id, *span) for d in made.documents for span in _chunk_spans(d.text, size, offsets))
     text = {d.id: d.text for d in made.documents}
@@ -72,7 +72,7 @@ def lists_of_step(seed: int, step: int, count: int, offsets: Offsets) -> list[Li
         number = step * _TRIES * count + attempt
         kind, tokens, size = dice.pick(KINDS), dice.pick(_TOKENS), dice.pick(_SIZES)
         made = sample(kind, FIRST_TRAINING_SEED + seed, tokens=tokens, purpose="training", hops=HOPS, number=number)
-        lists += dice.shuffled(list(listed(made, size, offsets)))[: count - len(lists)]
+        lists += dice.shuffled(list(chunk_lists(made, size, offsets)))[: count - len(lists)]
         if len(lists) == count:
             return lists
     raise CannotRun(f"{_TRIES * count} made-up texts have no {count} questions that something supports; name a --seed")

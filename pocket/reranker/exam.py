@@ -32,7 +32,7 @@ from harness.training.cards import markdown_table
 from harness.training.exam import Value
 from harness.types import Shown, Support
 from methods.retrieval import bm25
-from pocket.reranker.data import HOPS, Listed, Offsets, listed
+from pocket.reranker.data import HOPS, Listed, Offsets, chunk_lists
 from pocket.train.llama import weights_digest
 from pocket.world.sample import sample
 
@@ -77,7 +77,7 @@ def examine(folder: Path, *, questions: int, seed: int = SEED, tell: Callable[[s
     rows: list[Row] = []
     for kind in KINDS:
         texts = (sample(kind, seed, tokens=_TOKENS, purpose="evaluation", hops=HOPS, number=n) for n in count())
-        lists = list(islice(chain.from_iterable(listed(made, _CHUNK, offsets) for made in texts), questions))
+        lists = list(islice(chain.from_iterable(chunk_lists(made, _CHUNK, offsets) for made in texts), questions))
         new = [row for name, rank in rankers.items() for row in _ranker_rows(kind, name, lists, rank)]
         tell(f"{kind}: " + ", ".join(f"{r.ranker} {100 * (r.mean or 0):.0f}" for r in new if r.measure == "facts"))
         rows += new
@@ -85,6 +85,7 @@ def examine(folder: Path, *, questions: int, seed: int = SEED, tell: Callable[[s
 
 
 def _ranker_rows(kind: str, name: str, lists: Sequence[Listed], rank: Rank) -> list[Row]:
+    """A row for each measure: mean recall at 5 of one ranker on questions of one kind."""
     best = [np.argsort(-rank(item.question, item.texts), kind="stable")[:_TOP] for item in lists]
     shown = [[item.chunks[int(i)] for i in order] for item, order in zip(lists, best, strict=True)]
     documents = [item.document for item in lists]
@@ -102,6 +103,7 @@ def _recall(spans: Sequence[Support], evidence: Sequence[Support]) -> float:
 
 
 def _rankers(folder: Path) -> tuple[dict[str, Rank], Offsets]:
+    """The rankers that are compared, by name, and what splits a text into tokens."""
     from transformers import AutoTokenizer
 
     from harness.embed.encoder_info import encoder_facts

@@ -79,7 +79,7 @@ class _Trainer(Loop["list[Listed]"]):
         super().__init__(settings.out, {**about, "begin": llama.weights_digest(settings.begin)})
         self.settings, self.tell = settings, tell
         self.log_every, self.save_every = _SAY, _SAVE
-        self.net = cut(settings.begin, settings.layers, settings.seed)
+        self.net = cut_to_layers(settings.begin, settings.layers, settings.seed)
         self.tokenizer = pair_tokenizer(settings.begin, settings.out / "model")
         self.offsets = offsets_of(self.tokenizer)
         self.weights = dict(self.net.named_parameters())
@@ -135,7 +135,7 @@ class _Trainer(Loop["list[Listed]"]):
         self.tell("  ".join(f"{name} {value}" for name, value in record.items()))
 
 
-def cut(folder: Path, layers: int, seed: int = 0) -> Any:
+def cut_to_layers(folder: Path, layers: int, seed: int = 0) -> Any:
     """The first `layers` layers of a pocket model under a new head; `seed`: of that head.
 
     Raises CannotRun where the model has fewer layers, or its weights cannot be read.

@@ -23,7 +23,7 @@ from harness.method.hooks import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks import scenes
-from pocket.tasks.parts import Part, Shown, distinct, names_of, plain, proved, question_of, told, without
+from pocket.tasks.parts import Part, Shown, distinct, in_words, names_of, plain, proved, question_of, without
 from pocket.tasks.recipes import Recipe
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import INVERSE, Fact, Path, Query, paths
@@ -42,33 +42,33 @@ def entities(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         entity_names = sorted(
             names_of(part, shown), key=text.find
         )  # stable: the order of mention is the one that can be copied
-        yield _scene(question, shown, (_about(shown, dice), "\n".join(guide), text), _listed(entity_names))
+        yield _scene(question, shown, (_topic(shown, dice), "\n".join(guide), text), _listed(entity_names))
 
 
 def relations(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """The facts of a segment that relate two things, each with its sentence."""
     for question, text, part in _segments(recipe, shown, dice):
         guide = _doubts_about(part, shown, dice)[:_MOST] if dice.chance(0.5) else []
-        texts = (_about(shown, dice), "\n".join(names_of(part, shown)), "\n".join(guide), text)
+        texts = (_topic(shown, dice), "\n".join(names_of(part, shown)), "\n".join(guide), text)
         yield _scene(question, shown, texts, _listed(_triples(part, shown)))
 
 
 def doubts(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Questions about facts of a segment: first those that its relations do not tell yet."""
     for question, text, part in _segments(recipe, shown, dice):
-        pairs = _pairs(part, shown)
+        pairs = _related(part, shown)
         known = pairs[: dice.between(0, len(pairs))]
         left = [fact for fact in part if fact not in known]
         questions = (_doubts_about(tuple(left), shown, dice) or _doubts_about(part, shown, dice))[:_MOST]
-        texts = (_about(shown, dice), text, "\n".join(names_of(part, shown)), "\n".join(_triples(tuple(known), shown)))
+        texts = (_topic(shown, dice), text, "\n".join(names_of(part, shown)), "\n".join(_triples(tuple(known), shown)))
         yield _scene(question, shown, texts, _listed(questions))
 
 
 def fusion(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Two relations between the same two things, made one: a sentence where both tell one fact, else two."""
+    """Two relations of one pair of things are merged: a sentence where both tell one fact, else two."""
     words = schema(shown.schema)
     for question, text, part in _segments(recipe, shown, dice):
-        pairs = _pairs(part, shown)
+        pairs = _related(part, shown)
         if not pairs:
             continue
         fact = dice.pick(pairs)
@@ -77,8 +77,8 @@ def fusion(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         other = Fact(fact.subject, dice.pick(alike).name, fact.object) if alike and dice.chance(0.5) else fact
         first, second = plain(shown.sentences[fact], shown.schema), plain(words.say(other, dice), shown.schema)
         merged = first if other == fact else f"{first} {second}"
-        questions = list(dict.fromkeys(q for f in (fact, other) if (q := _ask(f, words, dice))))
-        texts = (_about(shown, dice), text, first, second, second)
+        questions = list(dict.fromkeys(q for f in (fact, other) if (q := _question_of_fact(f, words, dice))))
+        texts = (_topic(shown, dice), text, first, second, second)
         yield _scene(question, shown, texts, _listed(questions), merged)
 
 
@@ -95,7 +95,7 @@ def reflection(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     for question in every:
         known = [fact for fact in question.supports if fact in facts]
         answer = question.answer if proved(question, facts) else None
-        reason = _reason(question, known, answer, shown, dice)
+        reason = _reasoning(question, known, answer, shown, dice)
         action = "Action: -1" if answer is None else f"Action: -2\nAnswer: {answer}"
         yield _scene(question_of(question), shown, texts, f"Reasoning: {reason}\n{action}")
 
@@ -103,11 +103,11 @@ def reflection(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 def trial(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """The text states the first fact of two: the thing it leads to is looked up next."""
     for question, first, middle in _two_steps(recipe, shown):
-        text = told((first, *(f for f in shown.sentences if first.subject == f.subject and f != first)), shown)
+        text = in_words((first, *(f for f in shown.sentences if first.subject == f.subject and f != first)), shown)
         assert isinstance(question.query, Path)
         start = [question.query.start]
         others = dice.shuffled([n for n in names_of(tuple(shown.sentences), shown) if n not in start])
-        reason = _reason(question, [first], None, shown, dice)
+        reason = _reasoning(question, [first], None, shown, dice)
         yield _scene(
             question_of(question), shown, (reason, start[0], "\n".join(others), text), _listed([*start, middle])
         )
@@ -150,7 +150,7 @@ def lookup(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     for question in distinct(recipe, shown, dice):
         right = [i for i, page in enumerate(pages) if set(page) & set(question.supports)]
         if right:
-            texts = tuple(told(page, shown) for page in pages)
+            texts = tuple(in_words(page, shown) for page in pages)
             yield _scene(question_of(question), shown, texts, "Pages: " + ", ".join(map(str, right)))
 
 
@@ -182,7 +182,7 @@ def _segments(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[tuple[Questi
         yield question_of(question), text, facts
 
 
-def _about(shown: Shown, dice: Dice) -> str:
+def _topic(shown: Shown, dice: Dice) -> str:
     """A summary of the whole text: its subjects."""
     names = list(dict.fromkeys(fact.subject for fact in shown.sentences))
     return scenes.about(names[: dice.between(1, 2 * scenes.GROUP)])
@@ -192,23 +192,23 @@ def _listed(items: Sequence[str]) -> str:
     return "\n".join(f"* {item}" for item in items) or "none"
 
 
-def _pairs(part: Sequence[Fact], shown: Shown) -> list[Fact]:
+def _related(part: Sequence[Fact], shown: Shown) -> list[Fact]:
     """The facts that relate two things."""
     relations_ = schema(shown.schema).relations
     return [fact for fact in part if relations_[fact.relation].object in ENDINGS]
 
 
 def _triples(part: Sequence[Fact], shown: Shown) -> list[str]:
-    return [f"{f.subject} | {f.object} | {plain(shown.sentences[f], shown.schema)}" for f in _pairs(part, shown)]
+    return [f"{f.subject} | {f.object} | {plain(shown.sentences[f], shown.schema)}" for f in _related(part, shown)]
 
 
 def _doubts_about(part: Sequence[Fact], shown: Shown, dice: Dice) -> list[str]:
     """A question for each fact that has one."""
     words = schema(shown.schema)
-    return list(dict.fromkeys(q for fact in part if (q := _ask(fact, words, dice))))
+    return list(dict.fromkeys(q for fact in part if (q := _question_of_fact(fact, words, dice))))
 
 
-def _ask(fact: Fact, words: Schema, dice: Dice) -> str:
+def _question_of_fact(fact: Fact, words: Schema, dice: Dice) -> str:
     """A question that the fact answers, "" where its relation has none."""
     return words.ask(Path(fact.subject, (fact.relation,)), dice) if _can_ask(fact.relation, words) else ""
 
@@ -236,7 +236,7 @@ def _two_steps(recipe: Recipe, shown: Shown) -> Iterator[tuple[Asked, Fact, str]
             yield question, first, first.subject if steps[0].startswith(INVERSE) else first.object
 
 
-def _reason(question: Asked, known: Sequence[Fact], answer: str | None, shown: Shown, dice: Dice) -> str:
+def _reasoning(question: Asked, known: Sequence[Fact], answer: str | None, shown: Shown, dice: Dice) -> str:
     """The sentences that are known, and the first question that the text leaves open."""
     sentences = [plain(shown.sentences[fact], shown.schema) for fact in known]
     if answer is None:

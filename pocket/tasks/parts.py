@@ -43,7 +43,7 @@ Part = tuple[Fact, ...]
 """The facts that a part of a text states."""
 
 
-def drawn(recipe: Recipe, shown: Shown, dice: Dice) -> Asked | None:
+def draw_question(recipe: Recipe, shown: Shown, dice: Dice) -> Asked | None:
     """A question of a kind drawn by the recipe's weights; None if the text has no question of that kind."""
     question: Asked | None = getattr(shown.asker, dice.weighted([*recipe.ask.items()]))()
     return question
@@ -53,7 +53,7 @@ def distinct(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Asked]:
     """Questions about the text, none twice, as often of each kind as the recipe says; `recipe.questions` at most."""
     seen: set[Query] = set()
     for _ in range(recipe.questions * _TRIES if shown.asker.facts else 0):
-        question = drawn(recipe, shown, dice)
+        question = draw_question(recipe, shown, dice)
         if question is not None and question.query not in seen:
             seen.add(question.query)
             yield question
@@ -89,7 +89,7 @@ def without(fact: Fact, text: str, facts: Part, shown: Shown) -> tuple[str, Part
     return joined.strip(), tuple(f for f in facts if f != fact)
 
 
-def told(facts: Iterable[Fact], shown: Shown) -> str:
+def in_words(facts: Iterable[Fact], shown: Shown) -> str:
     """The facts as sentences without their openings, in one line."""
     return " ".join(plain(shown.sentences[fact], shown.schema) for fact in facts)
 

@@ -17,7 +17,7 @@ from harness.method import Task
 from harness.method.hooks import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
-from pocket.tasks.parts import Shown, distinct, drawn, plain, question_of, told
+from pocket.tasks.parts import Shown, distinct, draw_question, in_words, plain, question_of
 from pocket.tasks.recipes import SCHEMAS, Recipe
 from pocket.world.fact_graph import NOUNS, UNANSWERABLE, Asked
 from pocket.world.facts import Fact, FactBase, Path, prove
@@ -61,7 +61,7 @@ def show(recipe: Recipe, dice: Dice, purpose: Purpose = "training") -> Shown:
         for s in made.stated[document.id]:
             sentences[s.fact] = document.text[s.start : s.end]
     if count:
-        return _few(kind, recipe, dice, sentences, made.asked, count)
+        return _some_sentences(kind, recipe, dice, sentences, made.asked, count)
     texts: list[str] = []
     stated: list[tuple[Fact, ...]] = []
     for document in made.documents:
@@ -78,7 +78,7 @@ def show(recipe: Recipe, dice: Dice, purpose: Purpose = "training") -> Shown:
     return Shown(kind, tuple(texts), tuple(stated), sentences, asker)
 
 
-def _few(
+def _some_sentences(
     kind: str, recipe: Recipe, dice: Dice, sentences: Mapping[Fact, str], questions: Sequence[Asked], count: int
 ) -> Shown:
     """Some of a document's sentences in random order: those of a question first, so that it can be answered."""
@@ -122,7 +122,7 @@ def choices(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         if not isinstance(path, Path) or question.answer in ("yes", "no", UNANSWERABLE):
             continue
         kind = shown.asker.schema.ends(path.steps[-1])[1]
-        named = dice.shuffled(_of_kind(shown, kind)) if dice.chance(0.5) else []
+        named = dice.shuffled(_things_of_kind(shown, kind)) if dice.chance(0.5) else []
         wrong = [w for w in named if w not in (question.answer, path.start)][:3]
         made = Namer(dice)
         while len(wrong) < 3:
@@ -133,7 +133,7 @@ def choices(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         yield Scene(question_of(question, options), shown.texts, task_of("quality"), replies=(question.answer,))
 
 
-def _of_kind(shown: Shown, kind: str) -> list[str]:
+def _things_of_kind(shown: Shown, kind: str) -> list[str]:
     """All things of a kind that the facts name."""
     names: list[str] = []
     for fact in shown.asker.facts:
@@ -168,9 +168,9 @@ def _parts(recipe: Recipe, shown: Shown, dice: Dice) -> list[tuple[str, tuple[Fa
     parts: list[tuple[str, tuple[Fact, ...]]] = []
     for i in dice.shuffled(range(len(shown.texts))) if len(shown.texts) > 1 else [0]:
         if recipe.mixed and dice.chance(0.5):
-            parts += [(told([fact], shown), (fact,)) for fact in shown.stated[i]]
+            parts += [(in_words([fact], shown), (fact,)) for fact in shown.stated[i]]
         else:
-            parts.append((_line(shown.texts[i]), shown.stated[i]))
+            parts.append((_on_one_line(shown.texts[i]), shown.stated[i]))
     return parts
 
 
@@ -182,15 +182,15 @@ def _headlines(shown: Shown) -> list[str]:
 
 def points(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
     """Every fact of the text as a point, in order; sentences that state none are left out."""
-    lines = [_BULLET + told([fact], shown) for fact in shown.sentences]
-    texts = tuple(map(_line, shown.texts))
+    lines = [_BULLET + in_words([fact], shown) for fact in shown.sentences]
+    texts = tuple(map(_on_one_line, shown.texts))
     yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), ("\n".join(lines),))
 
 
 def summary(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
     """Every fact of the text, in order, as one paragraph; sentences that state none are left out."""
-    texts = tuple(map(_line, shown.texts))
-    yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), (told(shown.sentences, shown),))
+    texts = tuple(map(_on_one_line, shown.texts))
+    yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), (in_words(shown.sentences, shown),))
 
 
 def followed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
@@ -203,12 +203,12 @@ def followed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 def guessed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """A text whose tokens a compressor scores behind a question, or behind nothing."""
-    asked_question = drawn(recipe, shown, dice) if shown.asker.facts and dice.chance(0.5) else None
+    asked_question = draw_question(recipe, shown, dice) if shown.asker.facts and dice.chance(0.5) else None
     question = Question("scene", "", ("scene",)) if asked_question is None else question_of(asked_question)
     yield Scene(question, ("\n\n".join(shown.texts),), task_of(shown.kind))
 
 
-def _line(text: str) -> str:
+def _on_one_line(text: str) -> str:
     """A part on one line, as methods show their nodes."""
     return " ".join(text.split())
 
@@ -228,7 +228,7 @@ def gathered(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         count = min(len(facts), dice.between(3, _LEVEL))
         start = dice.below(len(facts) - count + 1)
         chosen = facts[start : start + count]
-        parts = [(told([f], shown), f.subject) for f in chosen]
+        parts = [(in_words([f], shown), f.subject) for f in chosen]
     if not parts:
         return
     if dice.chance(0.25):

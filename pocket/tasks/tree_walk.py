@@ -18,7 +18,7 @@ from harness.method.hooks import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks import scenes
-from pocket.tasks.parts import Part, Shown, distinct, names_of, proved, question_of, told, without
+from pocket.tasks.parts import Part, Shown, distinct, in_words, names_of, proved, question_of, without
 from pocket.tasks.recipes import Recipe
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import Fact, paths
@@ -34,7 +34,7 @@ def shortened(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     if not parts:
         return
     high = dice.chance(0.4)
-    texts = tuple(_names_told(_halves(part), shown) if high else told(part, shown) for part in parts)
+    texts = tuple(_names_told(_halves(part), shown) if high else in_words(part, shown) for part in parts)
     reply = _names_told(parts, shown)
     yield Scene(Question("scene", "", ("scene",)), texts, scenes.task_of(shown.kind), (reply,))
 
@@ -46,15 +46,15 @@ def triage(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     memory = [_names_told(left, shown)] if left and dice.chance(0.4) else []
     if len(left) > 2 and dice.chance(0.5):
         remembered = left.pop(dice.below(len(left)))
-        memory.append(told(remembered, shown))
+        memory.append(in_words(remembered, shown))
     if len(left) < 2:
         return
     named = dice.chance(0.4)
-    told_of = [_names_told(_halves(part), shown) if named else told(part, shown) for part in left]
+    told_of = [_names_told(_halves(part), shown) if named else in_words(part, shown) for part in left]
     for question in distinct(recipe, shown, dice):
         lacking = [fact for fact in question.supports if fact not in remembered]
         right = [i for i, part in enumerate(left) if lacking and lacking[0] in part]
-        if right and (not named or _leads(question, remembered, lacking[0], left, shown) == right):
+        if right and (not named or _parts_that_lead(question, remembered, lacking[0], left, shown) == right):
             texts = ("\n".join(memory), *told_of)
             yield Scene(question_of(question), texts, scenes.task_of(shown.kind), (f"Action: {right[0]}",))
 
@@ -75,7 +75,7 @@ def leaf(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     others = [part for i, (_, part) in enumerate(parts) if i != number and part]
     remembered = dice.pick(others) if others and dice.chance(0.6) else ()
     memory = [_names_told([*others, facts], shown)] if others and dice.chance(0.5) else []
-    memory += [told(remembered, shown)] if remembered else []
+    memory += [in_words(remembered, shown)] if remembered else []
     near = replace(shown, asker=Asker(shown.schema, [*remembered, *facts], dice))
     half = recipe.model_copy(update={"questions": max(1, recipe.questions // 2)})
     every = {question.query: question for about in (near, shown) for question in distinct(half, about, dice)}
@@ -110,7 +110,7 @@ def _names_told(parts: Sequence[Part], shown: Shown) -> str:
     return " ".join(scenes.about(names_of(part, shown)) for part in parts)
 
 
-def _leads(question: Asked, remembered: Part, target: Fact, parts: Sequence[Part], shown: Shown) -> list[int]:
+def _parts_that_lead(question: Asked, remembered: Part, target: Fact, parts: Sequence[Part], shown: Shown) -> list[int]:
     """The parts with a known end of the fact `target`: one in the question, or in a remembered fact."""
     known = {path.start for path in paths(question.query)} | {
         end for fact in remembered for end in (fact.subject, fact.object)

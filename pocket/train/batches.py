@@ -41,7 +41,7 @@ class Batch:
         return sum(len(tree.replies) for trees in self.passes for tree in trees)
 
 
-def take(trees: Iterator[Tree], tokens: int, size: int) -> Batch:
+def take_trees(trees: Iterator[Tree], tokens: int, size: int) -> Batch:
     """Take trees, cut to `size` tokens each, until they have `tokens` tokens.
 
     Raises UserError where text after text is too long.
@@ -50,7 +50,7 @@ def take(trees: Iterator[Tree], tokens: int, size: int) -> Batch:
     dropped = misses = 0
     while sum(map(len, taken)) < tokens:
         whole = next(trees)
-        tree = _cut(whole, size)
+        tree = _cut_tree(whole, size)
         dropped += len(whole.replies) - (len(tree.replies) if tree else 0)
         misses = 0 if tree else misses + 1
         if tree is not None:
@@ -65,7 +65,7 @@ def take(trees: Iterator[Tree], tokens: int, size: int) -> Batch:
     return Batch(passes, dropped)
 
 
-def _cut(tree: Tree, size: int) -> Tree | None:
+def _cut_tree(tree: Tree, size: int) -> Tree | None:
     """The tree with as many branches as a row holds; None where the trunk alone is too long."""
     room = size - len(tree.trunk)
     if room < 0:
@@ -82,7 +82,7 @@ def make_batch(stage: Stage, dice: Dice, teacher: Teacher, drills: Drill) -> tup
     """The number of the recipe that was drawn, and a batch of it."""
     number = dice.weighted([(n, recipe.weight) for n, recipe in enumerate(stage.recipes)])
     recipe = stage.recipes[number]
-    return number, take(_trees(recipe, dice, teacher, drills), stage.tokens, recipe.size)
+    return number, take_trees(_trees(recipe, dice, teacher, drills), stage.tokens, recipe.size)
 
 
 def _trees(recipe: Recipe, dice: Dice, teacher: Teacher, drills: Drill) -> Iterator[Tree]:

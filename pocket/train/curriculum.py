@@ -49,14 +49,14 @@ def curriculum(path: Path | None = None, window: int = WINDOW) -> Curriculum:
     except ValidationError as error:
         # No path before the keys: the message would suggest --set, which does not reach into this file.
         pairs = zip(error.errors(), explain(error, Curriculum, "", {}), strict=True)
-        problems = [f"{_place(e['loc'], values)}{sentence}" for e, sentence in pairs]
-    problems += _senseless(values if course is None else course.model_dump(), window)
+        problems = [f"{_place_of_error(e['loc'], values)}{sentence}" for e, sentence in pairs]
+    problems += _contradictions(values if course is None else course.model_dump(), window)
     if problems or course is None:
         raise ConfigError([f"{path.name}: {problem}" for problem in problems])
     return course
 
 
-def _place(loc: Sequence[int | str], values: Any) -> str:
+def _place_of_error(loc: Sequence[int | str], values: Any) -> str:
     """ "stage 'two hops': " where the place is in a stage that has a name."""
     if len(loc) < 2 or loc[0] != "stages":
         return ""
@@ -64,7 +64,7 @@ def _place(loc: Sequence[int | str], values: Any) -> str:
     return f"stage '{stage['name']}': " if isinstance(stage, Mapping) and stage.get("name") else ""
 
 
-def _senseless(values: Any, window: int) -> Iterator[str]:
+def _contradictions(values: Any, window: int) -> Iterator[str]:
     """Contradictions between values; values that are invalid by themselves are skipped."""
     stages = values.get("stages") if isinstance(values, Mapping) else None
     names: set[object] = set()
@@ -78,11 +78,11 @@ def _senseless(values: Any, window: int) -> Iterator[str]:
         recipes = stage.get("recipes")
         for r, raw in enumerate(recipes if isinstance(recipes, Sequence) else ()):
             with contextlib.suppress(ValidationError):
-                for problem in _clashes(Recipe.model_validate(raw), window):
-                    yield f"{_place(('stages', s), values)}stages.{s}.recipes.{r}: {problem}"
+                for problem in _impossible_values(Recipe.model_validate(raw), window):
+                    yield f"{_place_of_error(('stages', s), values)}stages.{s}.recipes.{r}: {problem}"
 
 
-def _clashes(recipe: Recipe, window: int) -> Iterator[str]:
+def _impossible_values(recipe: Recipe, window: int) -> Iterator[str]:
     """Values of one recipe that are impossible together or have no meaning."""
     known = skills()
     if recipe.skill not in DRILLS and recipe.skill not in known:
@@ -104,10 +104,10 @@ def _clashes(recipe: Recipe, window: int) -> Iterator[str]:
         yield f"tokens={list(recipe.tokens)}: a text of {recipe.tokens[1]} tokens is longer than the window of {window}"
     if scene == "gathered" and recipe.pieces < 2:
         yield f"'{recipe.skill}' gathers the points of several parts; give it pieces of 2 or more"
-    yield from _idle(recipe, scene)
+    yield from _values_without_effect(recipe, scene)
 
 
-def _idle(recipe: Recipe, scene: str) -> Iterator[str]:
+def _values_without_effect(recipe: Recipe, scene: str) -> Iterator[str]:
     """Values that would have no effect."""
     defaults = {name: field.default for name, field in Recipe.model_fields.items()}
     if recipe.pairs is not None:

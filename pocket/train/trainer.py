@@ -148,7 +148,8 @@ class Trainer(Loop[tuple[int, Batch]]):
         dice = Dice("training", self.settings.seed, stage, step)
         return make_batch(self.course.stages[stage], dice, self.teacher, self.drills)
 
-    def _rate(self, stage: Stage) -> float:
+    def _learning_rate(self, stage: Stage) -> float:
+        """The rate of this step: falls linearly over the stage, and rises over the training's first 100 steps."""
         p = self.progress
         rate = stage.rate
         if stage.end_rate is not None:
@@ -181,7 +182,7 @@ class Trainer(Loop[tuple[int, Batch]]):
                 hits.append(right)
                 yield loss / targets
 
-        value = self._descend(losses(), self._rate(stage))
+        value = self._descend(losses(), self._learning_rate(stage))
         recent = p.recent.setdefault(str(number), [])
         recent.append(round(share_right(torch.cat(hits).cpu(), trees), 4))
         del recent[: -stage.over]

@@ -102,7 +102,7 @@ class Growth:
         steps = self.dice.pick(self.schema.routes(hops))
         start = self.fresh(self.schema.ends(steps[0])[0])
         self._walk(start, steps)
-        return self._ask(Path(start, steps), "path")
+        return self._asked(Path(start, steps), "path")
 
     def _walk(self, start: str, steps: Sequence[str], end: str | None = None) -> str:
         """State the facts of a path through new things, or to the given end."""
@@ -134,7 +134,7 @@ class Growth:
         for path, end in zip(paths, (first, second), strict=True):
             self._walk(path.start, steps, end)
         smaller = "<" in relation.lines and (">" not in relation.lines or dice.chance(0.5))
-        return self._ask(Compare(paths[0], paths[1], smaller), "comparison")
+        return self._asked(Compare(paths[0], paths[1], smaller), "comparison")
 
     def ask_same(self) -> Asked:
         """Whether two things have the same object: as often yes as no."""
@@ -147,7 +147,7 @@ class Growth:
                 second = self.fresh(relation.object)
         for path, end in zip(paths, (first, second), strict=True):
             self.state(Fact(path.start, relation.name, end))
-        return self._ask(Same(paths[0], paths[1]), "same")
+        return self._asked(Same(paths[0], paths[1]), "same")
 
     def ask_nothing(self) -> Asked:
         """A question whose answer the text never gives, though it gives it for others."""
@@ -161,13 +161,13 @@ class Growth:
         query = Path(start, (relation.name,))
         return Asked(self.schema.ask(query, self.dice), query, UNANSWERABLE, (), "unanswerable")
 
-    def _ask(self, query: Query, kind: str) -> Asked:
+    def _asked(self, query: Query, kind: str) -> Asked:
         (answer,) = prove(query, self.base)
         question = Asked(self.schema.ask(query, self.dice), query, answer, supports(query, self.base), kind)
-        self._echo(question)
+        self._restate_answer(question)
         return question
 
-    def _echo(self, question: Asked) -> None:
+    def _restate_answer(self, question: Asked) -> None:
         """One more fact with the answer in it, which does not answer the question."""
         path = paths(question.query)[0]
         last = self.schema.relations[question.relation]

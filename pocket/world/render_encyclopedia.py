@@ -27,7 +27,7 @@ _HEAD = 3  # a title's line break and the blank line after the paragraph
 def make(order: Order) -> Made:
     """A document of titled paragraphs and one question about it."""
     growth = Growth(schema("encyclopedia"), order.dice, facts_room(order.room), _HEAD)
-    question = _ask(order, growth)
+    question = _new_question(order, growth)
     growth.fill([question], least=len(question.supports) + 2)
     paragraphs = paragraphs_of(growth)
     pad(paragraphs, order.room, order.dice)
@@ -55,7 +55,8 @@ def make_retrieved(order: Order) -> Made:
     return Made(pages, (Example(question, gold),), (source,), growth.base)
 
 
-def _ask(order: Order, growth: Growth) -> Asked:
+def _new_question(order: Order, growth: Growth) -> Asked:
+    """A question of a random kind about new facts of the growing text, with hops that the order allows."""
     hops = order.dice.pick(order.hops)
     if order.kind == "musique" or hops not in (2, 4) or not order.dice.chance(_COMPARED):
         return growth.ask_path(hops)

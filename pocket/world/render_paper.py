@@ -20,9 +20,9 @@ def make(order: Order) -> Made:
     """A paper and questions about it; evidence is whole paragraphs."""
     room = facts_room(order.room) - (_LONG // 5 if order.room >= _LONG else 0)
     growth = Growth(schema("paper"), order.dice, room, head=0)
-    sources = [_ask(order, growth) for _ in range(questions_that_fit(order))]
+    sources = [_new_question(order, growth) for _ in range(questions_that_fit(order))]
     growth.fill(sources)
-    page = _write(order, growth)
+    page = _lay_out(order, growth)
     examples = []
     for number, source in enumerate(sources):
         question = Question(f"{order.id}-q{number}", source.text, (order.id,))
@@ -30,7 +30,8 @@ def make(order: Order) -> Made:
     return Made((page,), tuple(examples), tuple(sources), growth.base)
 
 
-def _ask(order: Order, growth: Growth) -> Asked:
+def _new_question(order: Order, growth: Growth) -> Asked:
+    """A question of a random kind about new facts of the growing text."""
     dice = order.dice
     if dice.chance(_NOTHING):
         return growth.ask_nothing()
@@ -53,7 +54,7 @@ def _gold(question: Asked, page: Page) -> Gold:
     return Gold(answers if extra["answer_type"] == "extractive" else (question.answer.capitalize(),), supporting, extra)
 
 
-def _write(order: Order, growth: Growth) -> Page:
+def _lay_out(order: Order, growth: Growth) -> Page:
     """Sections of paragraphs, one for each subject that the section says something of."""
     dice = order.dice
     sections: dict[str, list[Paragraph]] = {title: [] for title in _SECTIONS}

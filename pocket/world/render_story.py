@@ -25,15 +25,15 @@ _HARD = 0.5
 _TRIES = 100  # a long text names every trade and place there is; then one of these must do
 
 
-def told(order: Order) -> tuple[Growth, list[Asked], Page]:
+def grow_story(order: Order) -> tuple[Growth, list[Asked], Page]:
     """A story of the ordered length as it grew, the questions about it, and its page."""
     growth = Growth(schema("story"), order.dice, facts_room(order.room))
-    questions = [_ask(order, growth) for _ in range(questions_that_fit(order))]
+    questions = [_new_question(order, growth) for _ in range(questions_that_fit(order))]
     growth.fill(questions)
-    return growth, questions, _tell(order, growth)
+    return growth, questions, _write_chapters(order, growth)
 
 
-def _ask(order: Order, growth: Growth) -> Asked:
+def _new_question(order: Order, growth: Growth) -> Asked:
     """One more question, with the hops the order allows."""
     hops = order.dice.pick(order.hops)
     if hops == 2 and order.dice.chance(_COMPARED):
@@ -43,7 +43,7 @@ def _ask(order: Order, growth: Growth) -> Asked:
 
 def make(order: Order) -> Made:
     """A story and questions about it. Gold: two wordings of the answer; the sentences that prove it."""
-    growth, questions, page = told(order)
+    growth, questions, page = grow_story(order)
     examples = []
     for number, question in enumerate(questions):
         answers = (question.answer, _other_answer(question))
@@ -60,9 +60,9 @@ def _other_answer(question: Asked) -> str:
     return (_SECOND.get(kind, "it was {}") if answered_by_object else "it was {}").format(question.answer)
 
 
-def _tell(order: Order, growth: Growth) -> Page:
+def _write_chapters(order: Order, growth: Growth) -> Page:
     """The facts in the order of time, cut into chapters."""
-    lines = _in_time(growth, order.dice)
+    lines = _facts_in_time(growth, order.dice)
     chapters: list[Paragraph] = []
     at = 0
     while at < len(lines):
@@ -73,7 +73,7 @@ def _tell(order: Order, growth: Growth) -> Page:
     return lay(order.id, chapters, title=f"The Tale of {growth.thing('person')}")
 
 
-def _in_time(growth: Growth, dice: Dice) -> list[tuple[Fact, str]]:
+def _facts_in_time(growth: Growth, dice: Dice) -> list[tuple[Fact, str]]:
     """A thing's facts one after the other from a random moment on, in the order of the table; a person's anywhere."""
     timed = []
     for facts in growth.subjects.values():
@@ -89,7 +89,7 @@ def _in_time(growth: Growth, dice: Dice) -> list[tuple[Fact, str]]:
 
 def make_choice(order: Order) -> Made:
     """A story and questions with options about it; the gold answer is the text of the right option."""
-    growth, questions, page = told(order)
+    growth, questions, page = grow_story(order)
     examples = []
     for number, question in enumerate(questions):
         options, difficult = _options(question, growth)

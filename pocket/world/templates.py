@@ -51,7 +51,7 @@ class Relation:
         return self.lines[".+" if thing == "yes" else ".-"]
 
 
-def _parse(table: str) -> dict[str, Relation]:
+def _relations(table: str) -> dict[str, Relation]:
     relations: dict[str, Relation] = {}
     for rank, block in enumerate(table.strip().split("\n\n")):
         head, *rest = block.splitlines()
@@ -74,7 +74,7 @@ class Schema:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.relations = _parse("\n".join((_WORDS / f"{table}.txt").read_text("utf-8") for table in _TABLES[name]))
+        self.relations = _relations("\n".join((_WORDS / f"{table}.txt").read_text("utf-8") for table in _TABLES[name]))
         self.of: dict[str, tuple[Relation, ...]] = {}
         self.to: dict[str, tuple[Relation, ...]] = {}
         for relation in self.relations.values():

@@ -64,7 +64,7 @@ def here(tmp_path, environment, monkeypatch, capfd):
     for name in ("HARNESS_CONFIGS", "HARNESS_HOME", "HARNESS_CACHE", "HF_ENDPOINT"):
         monkeypatch.setenv(name, environment[name])
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("harness.cli.main._leave", sys.exit)
+    monkeypatch.setattr("harness.cli.main._exit_at_once", sys.exit)
 
     def call(*arguments):
         monkeypatch.setattr(sys, "argv", ["harness", *arguments])

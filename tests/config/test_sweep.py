@@ -30,7 +30,7 @@ def own(configs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def points(rows: list[Choices]) -> list[tuple[str | None, str]]:
-    return [(row.method, sweep.words(row.point)) for row in rows]
+    return [(row.method, sweep.point_text(row.point)) for row in rows]
 
 
 def test_every_combination_is_a_row_and_sets_its_values() -> None:
@@ -61,7 +61,7 @@ def test_rows_of_one_model_stand_together() -> None:
 
 
 def test_values_read_as_they_are_typed() -> None:
-    assert sweep.words({"method.k": 3, "dataset.tokens": None, "method.on": True, "method.x": [1, None]}) == (
+    assert sweep.point_text({"method.k": 3, "dataset.tokens": None, "method.on": True, "method.x": [1, None]}) == (
         "k=3 dataset.tokens=null on=true x=[1, null]"
     )
 

@@ -148,7 +148,7 @@ def test_a_text_holds_an_answer_exactly_where_it_did(text, question, answers, se
 
 @given(st.lists(st.integers(0, 3000) | st.integers(28, 105), min_size=2, max_size=9, unique=True), st.integers(0, 40))
 def test_no_two_numbers_become_one_and_years_keep_their_distance(values, seed):
-    made = {value: int(twins._number(str(value), seed)) for value in values}
+    made = {value: int(twins._other_number(str(value), seed)) for value in values}
     assert len(set(made.values())) == len(values)
     years = sorted(value for value in values if 1060 <= value < 2100)
     assert all(made[b] - made[a] == b - a for a, b in pairwise(years))
@@ -185,9 +185,9 @@ def test_loading_a_twin(tmp_path, monkeypatch):
     assert part.fingerprint == whole.fingerprint != original.fingerprint
     assert "entities swapped by rules" in whole.source
     monkeypatch.setattr(twins, "missing", lambda name: "" if name == "stanza" else "not here")
-    assert twins.chosen("entities") == "stanza"
+    assert twins.recogniser_name("entities") == "stanza"
     monkeypatch.setattr(twins, "missing", lambda name: "not here")
-    assert twins.chosen("entities") == "rules"
+    assert twins.recogniser_name("entities") == "rules"
 
 
 def test_a_run_folder_names_no_package_to_import(tmp_path):

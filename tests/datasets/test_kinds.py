@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.datasets.base import Dataset
-from harness.datasets.kinds import answer_kind, counted, drawn, kinds, unlike
+from harness.datasets.kinds import answer_kind, count_kinds, first_rows_warning, kinds, random_sample
 from harness.datasets.load_once import load_asked
 from harness.types import Document, Example, Gold, Question
 from tests.datasets.support import musique, write_lines
@@ -40,7 +40,7 @@ def made(hops, a_document=1):
     asked = [Question(f"q{i}", "?", (f"d{i // a_document}",)) for i in range(len(hops))]
     examples = tuple(Example(q, Gold(("a",), extra={"hops": n})) for q, n in zip(asked, hops, strict=True))
     documents = {f"d{i}": Document(f"d{i}", "text") for i in range(len(hops))}
-    return Dataset("made", examples, documents, "0", "here", rows=len(hops), kinds=counted(examples))
+    return Dataset("made", examples, documents, "0", "here", rows=len(hops), kinds=count_kinds(examples))
 
 
 def ids(dataset):
@@ -52,34 +52,34 @@ def ids(dataset):
 def test_a_larger_sample_contains_a_smaller_one_with_the_same_shares(hops, seed, data):
     dataset = made(hops)
     number = data.draw(st.integers(1, len(hops)))
-    sample = drawn(dataset, "musique", number, seed)
+    sample = random_sample(dataset, "musique", number, seed)
     assert len(sample) == number
-    assert ids(sample) <= ids(drawn(dataset, "musique", number + 7, seed))
-    for kind, count in counted(dataset.examples).items():
-        assert abs(counted(sample.examples)[kind] - number * count / len(hops)) < 2
+    assert ids(sample) <= ids(random_sample(dataset, "musique", number + 7, seed))
+    for kind, count in count_kinds(dataset.examples).items():
+        assert abs(count_kinds(sample.examples)[kind] - number * count / len(hops)) < 2
 
 
 def test_questions_of_a_document_are_drawn_together_and_in_the_order_of_the_data_set():
     dataset = made([2] * 40, a_document=4)
-    sample = drawn(dataset, "quality", 6, 0)
+    sample = random_sample(dataset, "quality", 6, 0)
     assert len(sample) == 8
     assert len({example.question.document_ids for example in sample.examples}) == 2
     assert [*sample.examples] == [example for example in dataset.examples if example in sample.examples]
-    assert ids(sample) != ids(drawn(dataset, "quality", 6, 1))
-    assert len(drawn(dataset, "retrieved", 6, 0)) == 6  # documents of a corpus bind no questions
+    assert ids(sample) != ids(random_sample(dataset, "quality", 6, 1))
+    assert len(random_sample(dataset, "retrieved", 6, 0)) == 6  # documents of a corpus bind no questions
 
 
 def test_documents_that_differ_give_samples_with_the_shares_of_all():
     dataset = made([2 + (i % 8 < i // 8 % 9) for i in range(480)], a_document=8)
     share = dataset.kinds["hops", "3"] / 480
     for seed in range(20):
-        sample = drawn(dataset, "quality", 48, seed)
-        assert ids(sample) <= ids(drawn(dataset, "quality", 56, seed))
-        assert abs(counted(sample.examples)["hops", "3"] / 48 - share) < 0.08
+        sample = random_sample(dataset, "quality", 48, seed)
+        assert ids(sample) <= ids(random_sample(dataset, "quality", 56, seed))
+        assert abs(count_kinds(sample.examples)["hops", "3"] / 48 - share) < 0.08
 
 
 def test_a_sample_is_the_same_on_every_machine():
-    assert ids(drawn(made([2, 3] * 10), "musique", 4, 0)) == {"q0", "q10", "q17", "q9"}
+    assert ids(random_sample(made([2, 3] * 10), "musique", 4, 0)) == {"q0", "q10", "q17", "q9"}
 
 
 def test_the_first_rows_are_compared_with_all(tmp_path):
@@ -91,7 +91,7 @@ def test_the_first_rows_are_compared_with_all(tmp_path):
         "the first 20 questions are not like the rest (type 2hop is 100% of them, 50% of all 60); --sample 20 draws from all"
     ]
     sample = resolve(Choices(method="bm25", dataset="musique", data=data, sample=20))
-    assert counted(load_asked(sample).examples)["type", "2hop"] == 10
+    assert count_kinds(load_asked(sample).examples)["type", "2hop"] == 10
     assert not [warning for warning in sample.warnings if "not like" in warning]
 
 
@@ -99,13 +99,16 @@ def test_all_kinds_of_a_name_are_compared_together():
     """Ten questions of one kind of a file with 69 % of it: no single share is far, but few random draws are so."""
     dataset = made([2] * 84 + [3] * 22 + [4] * 16)
     first = Dataset("made", dataset.examples[:10], {}, "0", "here", rows=122, kinds=dataset.kinds)
-    assert "hops 2 is 100% of them, 69% of all 122" in str(unlike(first, 10))
+    assert "hops 2 is 100% of them, 69% of all 122" in str(first_rows_warning(first, 10))
 
 
 def test_few_first_rows_prove_nothing():
     dataset = made([2, 3] * 20)
-    assert unlike(Dataset("made", dataset.examples[:3], {}, "0", "here", rows=40, kinds=dataset.kinds), 3) is None
-    assert unlike(dataset, 40) is None
+    assert (
+        first_rows_warning(Dataset("made", dataset.examples[:3], {}, "0", "here", rows=40, kinds=dataset.kinds), 3)
+        is None
+    )
+    assert first_rows_warning(dataset, 40) is None
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from harness import scorers
 from harness.datasets import load
-from harness.datasets.pages import plain
+from harness.datasets.pages import page_text
 from tests.datasets.support import check_mistake, config, needs_real, parquet, real, write_lines
 
 
@@ -79,7 +79,7 @@ PAGES = [
 
 @pytest.mark.parametrize(("page", "text"), PAGES)
 def test_pages_become_text_and_texts_stay(page, text):
-    assert plain(page) == text
+    assert page_text(page) == text
 
 
 def _changed(at=1, **changes):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.entities import recogniser as entities
-from harness.entities.recogniser import known, recogniser
+from harness.entities.recogniser import checked_name, recogniser
 from harness.errors import CannotRun, UnknownName
 
 
@@ -88,4 +88,4 @@ def test_a_library_or_a_model_that_is_missing(monkeypatch):
 @pytest.mark.parametrize("name", ["rule", "rules:2", "corenlp", ""])
 def test_unknown_names(name):
     with pytest.raises(UnknownName, match="named-entity tool"):
-        known(name)
+        checked_name(name)

@@ -54,7 +54,7 @@ def model(request, tmp_path_factory):
     texts = 3 * ["* " + "\n* ".join(NODES) + "\n\n" + POINTS.text + PROBES["printed"].text]
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "like Llama 3":
-            patch.setattr(random_model, "_train", like_llama_3)
+            patch.setattr(random_model, "_train_tokenizer", like_llama_3)
         random_model.save(folder, texts, hidden_size=32, intermediate_size=32, num_hidden_layers=1)
     return load_model(ModelConfig(name=request.param, source=str(folder)))
 

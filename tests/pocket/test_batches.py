@@ -12,7 +12,7 @@ from harness.training.token_rows import Branch, Tree
 from pocket.tasks.recall import Drill
 from pocket.tasks.recipes import Recipe
 from pocket.train import batches
-from pocket.train.batches import make_batch, share_right, take
+from pocket.train.batches import make_batch, share_right, take_trees
 from tests.pocket.trainings import stage
 
 
@@ -36,7 +36,7 @@ def test_a_batch_is_a_function_of_seed_stage_and_step(teacher: Teacher, drills: 
 
 def test_a_pass_has_trees_of_similar_length(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "_AREA", 24)
-    batch = take(cycle([Tree([1] * 10, [9], []), Tree([1] * 3, [2], []), Tree([1] * 4, [3], [])]), 40, 64)
+    batch = take_trees(cycle([Tree([1] * 10, [9], []), Tree([1] * 3, [2], []), Tree([1] * 4, [3], [])]), 40, 64)
     assert [[len(tree) for tree in trees] for trees in batch.passes] == [[3, 3, 4, 4], [10, 10], [10]]
 
 
@@ -51,14 +51,14 @@ LEFT_OUT = [
 
 @pytest.mark.parametrize(("trees", "kept", "dropped"), [c[1:] for c in LEFT_OUT], ids=[c[0] for c in LEFT_OUT])
 def test_replies_that_are_left_out_are_counted(trees: list[Tree], kept: int, dropped: int) -> None:
-    batch = take(cycle(trees), 118, 64)
+    batch = take_trees(cycle(trees), 118, 64)
     assert (batch.kept, batch.dropped) == (kept, dropped)
 
 
 def test_nothing_that_fits_is_an_error_that_says_what_to_do() -> None:
     short, long = Tree([1] * 64, [63], []), Tree([1] * 65, [64], [])
     with pytest.raises(UserError, match="no text of this recipe fits a row of 64 tokens; give the recipe a larger"):
-        take(chain([short], cycle([long])), 128, 64)
+        take_trees(chain([short], cycle([long])), 128, 64)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ def test_the_texts_are_those_of_this_version() -> None:
 
 
 def test_the_texts_fill_the_vocabulary() -> None:
-    tokenizer = random_model._train(random_model._texts())
+    tokenizer = random_model._train_tokenizer(random_model._texts())
     assert tokenizer.get_vocab_size() == random_model.VOCABULARY
     text = "Who wrote the book, and when? Caf\u00e9 \u6771\u4eac \U0001f409"
     assert tokenizer.decode(tokenizer.encode(text).ids) == text

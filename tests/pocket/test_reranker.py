@@ -22,7 +22,7 @@ from methods.chunks import fixed_chunks
 from pocket.card import EMBEDDED
 from pocket.reranker import exam as reranker_exam
 from pocket.reranker import train as reranker_training
-from pocket.reranker.data import Listed, listed
+from pocket.reranker.data import Listed, chunk_lists
 from pocket.reranker.train import Settings, offsets_of, train
 from pocket.train import llama
 from pocket.world.sample import sample
@@ -68,7 +68,7 @@ def test_chunks_are_those_of_the_rows_and_the_stating_ones_hold_the_facts(kind: 
     made = sample(kind, 3, tokens=800, purpose="evaluation", hops=(1, 2), number=1)
     cut = [(d.id, *span) for d in made.documents for span in fixed_chunks(d.text, 60, Model())]  # type: ignore[arg-type]
     text = {d.id: d.text for d in made.documents}
-    lists = list(listed(made, 60, offsets))
+    lists = list(chunk_lists(made, 60, offsets))
     assert lists
     for one in lists:
         assert [(c.document_id, c.start, c.end) for c in one.chunks] == cut
@@ -103,7 +103,7 @@ def test_a_pair_is_the_passage_then_the_question_and_no_text_forges_a_turn(model
 
 
 def test_the_first_layers_are_the_models_and_scores_are_the_networks_own(model: Path, tmp_path: Path) -> None:
-    net = reranker_training.cut(model, 1)
+    net = reranker_training.cut_to_layers(model, 1)
     tokenizer = reranker_training.pair_tokenizer(model, tmp_path)
     llama.save(net, tmp_path, "float32")
     theirs, mine = load_file(str(model / "model.safetensors")), load_file(str(tmp_path / "model.safetensors"))
@@ -130,14 +130,14 @@ def test_the_first_layers_are_the_models_and_scores_are_the_networks_own(model: 
 
 def test_what_cannot_be_cut(model: Path, tmp_path: Path) -> None:
     with pytest.raises(CannotRun, match="has 2 layers, so no 3 can be taken"):
-        reranker_training.cut(model, 3)
+        reranker_training.cut_to_layers(model, 3)
     other = tmp_path / "other"
     other.mkdir()
     for file in model.iterdir():
         (other / file.name).write_bytes(file.read_bytes())
     (other / "model.safetensors").write_bytes(b"no weights")
     with pytest.raises(CannotRun, match="cannot be read"):
-        reranker_training.cut(other, 1)
+        reranker_training.cut_to_layers(other, 1)
 
 
 # --- training ---------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from harness.engine.progress import Silent
 from harness.engine.runner import run
 from harness.storage.file_hash import file_hash
 from harness.storage.run_folder import read_run
-from pocket.reranker.data import listed
+from pocket.reranker.data import chunk_lists
 from pocket.reranker.train import offsets_of
 from pocket.world.sample import sample
 from tests.cost.operator_count import counted
@@ -59,7 +59,7 @@ def test_it_finds_what_chance_does_not(config: EncoderConfig, folder: Path) -> N
     found, chance = [], []
     for number in range(8):
         made = sample("musique", 5, tokens=1640, purpose="evaluation", hops=(1,), number=number)
-        for one in listed(made, 100, offsets):
+        for one in chunk_lists(made, 100, offsets):
             best = np.argsort(-reranker.score(one.question, one.texts), kind="stable")[:5]
             found.append(bool(one.stating[best].any()))
             chance.append(5 / len(one.texts))

@@ -80,7 +80,7 @@ def test_evaluation_and_training_never_share_a_seed(monkeypatch: pytest.MonkeyPa
 def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, Asked]:
     """Question text -> what was asked, for everything drawn while the test runs."""
     found: dict[str, Asked] = {}
-    before = parts.drawn
+    before = parts.draw_question
 
     def draw(recipe: Recipe, shown: Shown, dice: Dice) -> Asked | None:
         asked = before(recipe, shown, dice)
@@ -88,7 +88,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, Asked]:
             found[asked.text] = asked
         return asked
 
-    monkeypatch.setattr(parts, "drawn", draw)
+    monkeypatch.setattr(parts, "draw_question", draw)
     return found
 
 
@@ -98,7 +98,7 @@ def test_a_verdict_is_true_exactly_from_when_the_needed_facts_are_shown(drawn: d
     for recipe, dice in recipes(pieces):
         shown = show(recipe, dice)
         drawn.clear()
-        line = {scenes._line(text): facts for text, facts in zip(shown.texts, shown.stated, strict=True)}
+        line = {scenes._on_one_line(text): facts for text, facts in zip(shown.texts, shown.stated, strict=True)}
         line |= dict.fromkeys(scenes._headlines(shown), ())  # what a text is about proves nothing
         for scene in SCENES["sufficiency"](recipe, shown, dice):
             asked = drawn[scene.question.text]
@@ -127,7 +127,7 @@ def test_mixed_parts_are_shown_as_their_facts_and_verdicts_stay_proved(drawn: di
         dice = Dice("mixed", n)
         shown = show(recipe, dice)
         drawn.clear()
-        whole = {scenes._line(text): facts for text, facts in zip(shown.texts, shown.stated, strict=True)}
+        whole = {scenes._on_one_line(text): facts for text, facts in zip(shown.texts, shown.stated, strict=True)}
         heads = scenes._headlines(shown)
         for scene in SCENES["sufficiency"](recipe, shown, dice):
             asked, base = drawn[scene.question.text], FactBase()
@@ -163,7 +163,7 @@ def test_a_wrong_option_stands_on_the_same_side_of_the_relation(drawn: dict[str,
             kind = shown.asker.schema.ends(asked.query.steps[-1])[1]  # type: ignore[union-attr]
             named = {thing for f in shown.asker.facts for thing in (f.subject, f.object)}
             assert scene.question.options is not None
-            assert named & set(scene.question.options) <= set(scenes._of_kind(shown, kind))
+            assert named & set(scene.question.options) <= set(scenes._things_of_kind(shown, kind))
 
 
 # --- as they are ------------------------------------------------------------------------------------------------------

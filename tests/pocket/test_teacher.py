@@ -21,7 +21,7 @@ from harness.models import Span, Written
 from harness.stats.rng import Dice
 from harness.training.teacher import ProbeTarget, SceneTools, Teacher
 from harness.types import Question
-from pocket.eval.exam import general
+from pocket.eval.exam import default_cell
 from pocket.tasks.catalog import skills, stage
 from pocket.tasks.recipes import Recipe
 from pocket.train import llama
@@ -181,7 +181,7 @@ def test_the_teacher_writes_down_what_a_real_session_is_fed(
     skill = SKILL if name == "mine" else skills()[name]
     scenes = [SCENE]
     if name != "mine":
-        recipe = KINDS.get(skill.scene) or general(skill.scene).recipe
+        recipe = KINDS.get(skill.scene) or default_cell(skill.scene).recipe
         scenes = [s for n in range(6) for s in stage(recipe, skill.scene, Dice(n), "evaluation")]
         assert len(scenes) >= 4
     for scene in scenes:

@@ -107,4 +107,4 @@ def test_rates() -> None:
     falling = stage(0.9, None, steps=10).model_copy(update={"rate": 1.0, "end_rate": 0.2})
     for step, since, rate in ((0, 0, 0.01), (500, 500, 1.0), (505, 500, 0.6), (510, 500, 0.2), (600, 500, 0.2)):
         trainer.progress = Progress(step=step, since=since)
-        assert trainer._rate(falling) == pytest.approx(rate), "the first hundred steps begin slowly"
+        assert trainer._learning_rate(falling) == pytest.approx(rate), "the first hundred steps begin slowly"

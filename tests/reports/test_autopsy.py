@@ -122,15 +122,15 @@ def test_the_page_links_the_questions_of_each_class(folders: list[Path]) -> None
 
 
 def test_the_command_names_what_is_missing(folders: list[Path], tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
-    from harness.cli.main import _main
+    from harness.cli.main import _run_command
 
-    assert _main(["autopsy", str(folders[0]), "--examples", "1"]) == 0
+    assert _run_command(["autopsy", str(folders[0]), "--examples", "1"]) == 0
     told = capsys.readouterr()
     assert "stopped too late" in told.out
     assert "musique · pecan · scorer: q3" in told.out
     assert "harness run -m oracle-evidence,closed-book -d musique --model gpt2 --out" in told.err
-    assert _main(["autopsy", str(folders[1])]) == 2
-    assert _main(["autopsy", str(folders[0]), "--lost-below", "0"]) == 2
+    assert _run_command(["autopsy", str(folders[1])]) == 2
+    assert _run_command(["autopsy", str(folders[0]), "--lost-below", "0"]) == 2
     out = tmp_path / "lost.svg"
-    assert _main(["autopsy", *map(str, folders), "--out", str(out)]) == 0
+    assert _run_command(["autopsy", *map(str, folders), "--out", str(out)]) == 0
     assert out.read_bytes().startswith(b"<?xml")

@@ -5,7 +5,7 @@ import pytest
 from harness.engine.progress import Silent
 from harness.engine.runner import run
 from harness.errors import RunLocked, SaveError, UserError
-from harness.scale.driver import Driver, Event, _parts
+from harness.scale.driver import Driver, Event, _join_slices
 from harness.scale.part_place import part_of
 from harness.scale.worker import Done, Order, Worker
 from harness.storage.files import read_lines
@@ -82,13 +82,13 @@ def records(folder):
 
 
 def test_long_parts_come_first_and_short_ones_last():
-    parts = _parts([[f"q{n}"] for n in range(16)], workers=2)
+    parts = _join_slices([[f"q{n}"] for n in range(16)], workers=2)
     assert [len(part) for part in parts] == [4, 4, 2, 2, 1, 1, 1, 1]
     assert [q for part in parts for q in part] == [f"q{n}" for n in range(16)]
 
 
 def test_few_documents_are_a_part_each():
-    assert _parts([["a", "b"], ["c"], [], []], workers=1) == [["a", "b"], ["c"]]
+    assert _join_slices([["a", "b"], ["c"], [], []], workers=1) == [["a", "b"], ["c"]]
 
 
 def test_the_parts_of_a_row_become_its_run(tmp_path):

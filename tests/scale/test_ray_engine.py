@@ -3,7 +3,7 @@
 import pytest
 
 from harness.errors import UserError
-from harness.scale.ray_engine import _fitting, _same
+from harness.scale.ray_engine import _check_same, _fitting
 from harness.scale.worker import versions
 
 
@@ -37,8 +37,8 @@ def test_workers_that_fit(has, workers, gpus, expected):
 
 def test_a_worker_must_have_the_same_versions():
     hello = {"host": "gpu7", "pid": 1, "versions": versions(), "problem": ""}
-    _same(hello)
+    _check_same(hello)
     with pytest.raises(UserError, match=r"gpu7 has other versions: numpy 1\.0 there, .* here; install the same"):
-        _same({**hello, "versions": {**versions(), "numpy": "1.0"}})
+        _check_same({**hello, "versions": {**versions(), "numpy": "1.0"}})
     with pytest.raises(UserError, match="gpu7 cannot work: no folder"):
-        _same({**hello, "problem": "no folder"})
+        _check_same({**hello, "problem": "no folder"})

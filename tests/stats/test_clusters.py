@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.stats.bootstrap import interval
-from harness.stats.clusters import linked, question_labels
+from harness.stats.clusters import cluster_warning, question_labels
 from harness.storage.run_folder import StoredRun, read_run
 from harness.storage.summary import summarise
 from reports.compare import compare
@@ -58,7 +58,7 @@ def test_questions_with_retrieved_passages_stand_alone() -> None:
     ],
 )
 def test_what_is_said_of_clusters_is_true(documents: list[tuple[str, ...]], sentence: str | None) -> None:
-    told = linked(documents, question_labels("musique", [f"q{i}" for i in range(len(documents))], documents))
+    told = cluster_warning(documents, question_labels("musique", [f"q{i}" for i in range(len(documents))], documents))
     assert told == sentence if sentence is None else told is not None and told.startswith(sentence)
     if told and "15 of 20" in told:
         assert told.endswith("one of 6 clusters")

@@ -7,7 +7,7 @@ import pytest
 
 from harness.storage.paths import masked
 from harness.tracking.background import BackgroundTracking
-from harness.tracking.store import own_place, unreachable
+from harness.tracking.store import expand_home, unreachable
 from harness.tracking.track import StoreError, problems
 
 SECRETS = [
@@ -88,6 +88,6 @@ def test_a_host_behind_a_proxy_is_left_to_the_library(monkeypatch):
 
 def test_the_file_of_a_store_in_the_home_folder(monkeypatch):
     monkeypatch.setenv("HOME", "/home/ann")
-    assert own_place("sqlite:///~/x.db") == "sqlite:////home/ann/x.db"
-    assert own_place("sqlite:///x.db") == "sqlite:///x.db"
-    assert own_place("http://h/~") == "http://h/~"
+    assert expand_home("sqlite:///~/x.db") == "sqlite:////home/ann/x.db"
+    assert expand_home("sqlite:///x.db") == "sqlite:///x.db"
+    assert expand_home("http://h/~") == "http://h/~"

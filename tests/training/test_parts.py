@@ -16,7 +16,7 @@ from harness.llm.fast_tokenizer import FastTokenizer
 from harness.method import Task
 from harness.method.hooks import Scene
 from harness.stats.rng import Dice
-from harness.training.memory_estimate import Need, adapter_parameters, need, problem
+from harness.training.memory_estimate import Need, adapter_parameters, estimate, memory_problem
 from harness.training.settings import Settings, profiles, read
 from harness.training.teacher import Teacher
 from harness.training.token_rows import Row, batches, rows
@@ -79,7 +79,7 @@ def test_the_papers_adapters_have_29_9_million_parameters() -> None:
 def test_the_memory_by_hand() -> None:
     shape = ModelShape(layers=2, width=4, heads=2, kv_heads=1, head_size=2, mlp=8, vocab=10)
     settings = paper({"analysis.rank": 1, "analysis.length": 100, "checkpointing": False})
-    found = need(shape, settings, "analysis")
+    found = estimate(shape, settings, "analysis")
     # A layer: q 16, k 8, v 8, o 16, three of 32 = 144 weights; head and embedding 40 each; 2 bytes a number.
     assert found.weights == 2 * (2 * 144 + 80)
     # A + B of each: q 8, k 6, v 6, o 8, three of 12 = 64; 16 bytes.
@@ -87,23 +87,23 @@ def test_the_memory_by_hand() -> None:
     # A layer keeps 6 x 4 + 2 x 2 + 4 + 4 x 8 = 64 numbers a token, and inputs of two norms in float32, 2 x 2 x 4;
     # logits: 100 x 10 x 16 bytes.
     assert found.activations == 2 * 100 * 2 * 80 + 16_000
-    short = need(shape, settings, "analysis", longest=10)
+    short = estimate(shape, settings, "analysis", longest=10)
     assert short.activations == 2 * 10 * 2 * 80 + 1_600
     # Attention weights of 2 heads for 100 keys, all in one block; logits of 3 targets.
-    squares = need(shape, settings, "analysis", targets=3, squares=True)
+    squares = estimate(shape, settings, "analysis", targets=3, squares=True)
     assert squares.activations == 2 * 100 * 2 * (80 + 2 * 100) + 480
-    assert need(shape, settings.model_copy(update={"dtype": "float32"}), "analysis").activations == 51_200 + 20_000
+    assert estimate(shape, settings.model_copy(update={"dtype": "float32"}), "analysis").activations == 51_200 + 20_000
     assert replace(found, libraries=7).total == found.total + 7
-    less = need(shape, settings.model_copy(update={"checkpointing": True}), "analysis", tied=True)
+    less = estimate(shape, settings.model_copy(update={"checkpointing": True}), "analysis", tied=True)
     assert less.weights == 2 * (2 * 144 + 40)
     assert less.activations == 2 * 100 * (2 * 4 + 80) + 16_000
 
 
 def test_what_cannot_be_held_is_told_with_its_memory() -> None:
     wanted = Need(6.2e9, 0.5e9, 10.3e9)
-    assert problem("Q", "structuring", wanted, None, 0.9) is None
-    assert problem("Q", "structuring", wanted, int(20e9), 0.9) is None
-    told = problem("Q", "structuring", wanted, int(18e9), 0.9)
+    assert memory_problem("Q", "structuring", wanted, None, 0.9) is None
+    assert memory_problem("Q", "structuring", wanted, int(20e9), 0.9) is None
+    told = memory_problem("Q", "structuring", wanted, int(18e9), 0.9)
     assert told == (
         "training 'structuring' on 'Q' needs about 17.0 GB (6.2 weights, 0.5 adapter with its optimizer, 10.3 activations) "
         "but 18.0 GB are free; use a GPU with more, a smaller model, --set structuring.batch=1 or a smaller "
