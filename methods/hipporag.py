@@ -135,7 +135,7 @@ class HippoRAG(reading.ReadingMethod):
             (query,) = encoder.encode([question.text], "query")
             similarity = _min_max(encoder.similarity(query, np.asarray(index["passage_vectors"])))
             fit = _min_max(encoder.similarity(query, np.asarray(index["fact_vectors"])))
-            kept, step = self._filter_triples(question, index, fit, tools)
+            kept, step = self._keep_triples(question, index, fit, tools)
             scores = passage_ranks(index, fit, kept, similarity, config) if kept else similarity
         best, flops = best_first(scores)[: config.k], tools.meter.flops()
         spans = [(int(a), int(b)) for a, b in index["passages"]]
@@ -152,9 +152,7 @@ class HippoRAG(reading.ReadingMethod):
         reason = f"{len(kept)} triples kept" if kept else "no triple kept: ranked by similarity"
         return Answer(text, shown, reason, (step, *steps))
 
-    def _filter_triples(
-        self, question: Question, index: Index, fit: np.ndarray, tools: Tools
-    ) -> tuple[list[int], Step]:
+    def _keep_triples(self, question: Question, index: Index, fit: np.ndarray, tools: Tools) -> tuple[list[int], Step]:
         """The triples that the model keeps of the `link_k` most similar ones, [] where it names none; and the step."""
         config, model = self.config, tools.model("searcher")
         candidates = best_first(fit)[: config.link_k]

@@ -120,7 +120,7 @@ class TopK(ReadingMethod):
         model = tools.model()
         room = room_for_text(question, tools, model, request)
         read = self.told(texts)
-        kept, reason = self._select_chunks(best_first(scores), read, room, model)
+        kept, reason = self._fit_chunks(best_first(scores), read, room, model)
         kept = sorted(kept) if self.config.order == "document" else kept
         text = ask(question, [read[i] for i in kept], tools, model, request)
         shown = shown_spans(document, [chunks[i] for i in kept])
@@ -130,9 +130,7 @@ class TopK(ReadingMethod):
         """The chunks as they are read, in the order of the document."""
         return texts
 
-    def _select_chunks(
-        self, order: list[int], texts: list[str], room: int, model: MeteredModel
-    ) -> tuple[list[int], str]:
+    def _fit_chunks(self, order: list[int], texts: list[str], room: int, model: MeteredModel) -> tuple[list[int], str]:
         """The first chunks of `order` that fit, and what ended them."""
         limit = room if self.config.budget is None else min(room, self.config.budget)
         best = order[: self.config.k]

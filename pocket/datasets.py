@@ -90,12 +90,7 @@ def _samples(
     number = 0
     while True:
         made = world.sample(
-            options.kind,
-            options.seed,
-            tokens=options.tokens,
-            purpose=purpose,
-            hops=options.hops,
-            number=number,
+            options.kind, options.seed, tokens=options.tokens, purpose=purpose, hops=options.hops, number=number
         )
         number += 1
         if options.kind in _PARSERS:

@@ -47,9 +47,7 @@ def ordered(frame: pd.DataFrame, score: str | None = None) -> pd.DataFrame:
     return table.drop(columns="_value").reset_index(drop=True)
 
 
-def selected_columns(
-    frame: pd.DataFrame, columns: Sequence[str] | None = None, score: str | None = None
-) -> pd.DataFrame:
+def pick_columns(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: str | None = None) -> pd.DataFrame:
     """The frame with the columns that fit a terminal, or with `columns` after those that say which run it is.
 
     The interval of a column comes with it. Raises UnknownName for a column the frame does not have.
@@ -72,7 +70,7 @@ def selected_columns(
 
 
 def sections(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: str | None = None) -> list[Section]:
-    """One section a data set, titled by its name and the model that all rows share; `columns` as in `selected_columns`.
+    """One section a data set, titled by its name and the model that all rows share; `columns` as in `pick_columns`.
 
     columns=() keeps every column.
     """
@@ -80,7 +78,7 @@ def sections(frame: pd.DataFrame, columns: Sequence[str] | None = None, score: s
     for _, group in frame.groupby("dataset", sort=False):
         table = group.reset_index(drop=True)
         if columns is None or len(columns):
-            table = selected_columns(table, columns, score)
+            table = pick_columns(table, columns, score)
         found.append(
             Section(title(table), legended(_settings_as_columns(table.drop(columns=_columns_in_title(table)))))
         )

@@ -50,7 +50,7 @@ from harness.stats.paired_tests import detectable_difference, holm, paired_test
 from harness.storage.paths import without_home
 from harness.storage.run_folder import StoredRun
 from reports import facts
-from reports.columns import PAIRED, Section, ordered, sections, selected_columns
+from reports.columns import PAIRED, Section, ordered, pick_columns, sections
 from reports.comparability import in_common, same_questions
 from reports.render import render, render_sections
 from reports.tables import REFERENCE, frame
@@ -127,7 +127,7 @@ class SideBySide:
         """
         if form in ("csv", "json"):
             table = self.joined()
-            return render(selected_columns(table, columns, self.score) if columns else table, form)
+            return render(pick_columns(table, columns, self.score) if columns else table, form)
         parts = [*sections(self.means, columns, self.score), *self.paired()]
         return render_sections(parts, form, width)
 

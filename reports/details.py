@@ -108,10 +108,8 @@ class _Source:
         if part:
             yield part
 
-    def _answer_of(
-        self, run: int, question_id: str, length: Length, searches: Searches | None
-    ) -> dict[str, Any] | None:
-        record = self.records[run].get(question_id)
+    def _answer_of(self, run: int, question: str, length: Length, searches: Searches | None) -> dict[str, Any] | None:
+        record = self.records[run].get(question)
         if record is None:
             return None
         known = self.known[run]

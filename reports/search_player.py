@@ -150,9 +150,6 @@ def _move_json(move: Move, example: Example | None) -> dict[str, Any]:
     )
 
 
-# ---- where nodes stand ---------------------------------------------------------------------------------------------
-
-
 def _places(graph: Graph) -> tuple[list[list[float]], list[list[str | float]], float, float]:
     """A node's middle (x, y) and the size of its box, a dot's width being 0; rows with their y; width and height."""
     rows = graph.rows()

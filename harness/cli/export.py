@@ -28,8 +28,7 @@ def export(
         ),
     ],
     to: Annotated[
-        str | None,
-        choice("--to NAME", "inspect: logs for `inspect view`; lm-eval: the files of its --log_samples."),
+        str | None, choice("--to NAME", "inspect: logs for `inspect view`; lm-eval: the files of its --log_samples.")
     ] = None,
     out: Annotated[str | None, output("--out DIR", "With --to: folder for the files.")] = None,
     keep_texts: Annotated[

@@ -181,7 +181,7 @@ def _text(runs: list[StoredRun], form: str, columns: list[str] | None, options: 
     csv and json hold a single one, with every column.
     """
     from reports import by_dataset, paper
-    from reports.columns import ordered, sections, selected_columns
+    from reports.columns import ordered, pick_columns, sections
     from reports.compare import compare
     from reports.render import render, render_sections
     from reports.tables import REFERENCE, frame
@@ -198,7 +198,7 @@ def _text(runs: list[StoredRun], form: str, columns: list[str] | None, options: 
         return render(found, form) if whole else render_sections(by_dataset.sections(found, wide.score), form, width)
     means = ordered(frame(runs, convention=table.convention or DEFAULT, reference=table.reference or REFERENCE))
     if whole:
-        return render(selected_columns(means, columns) if columns else means, form)
+        return render(pick_columns(means, columns) if columns else means, form)
     return render_sections(sections(means, columns), form, width)
 
 

@@ -39,8 +39,7 @@ def retrieve(
         choice("--corpus FILE", "Wikipedia in FlashRAG's or KILT's form (JSON lines) or DPR's table, also gzipped."),
     ],
     retriever: Annotated[
-        str,
-        choice("--retriever NAME", "bm25, or an encoder (harness list encoders), e.g. e5.", complete="encoders"),
+        str, choice("--retriever NAME", "bm25, or an encoder (harness list encoders), e.g. e5.", complete="encoders")
     ] = _BM25,
     data: Annotated[str | None, choice("--data PATH", "Local file or folder of questions instead of the hub.")] = None,
     limit: Annotated[int | None, choice("--limit N", "Only the first N questions.", "all", min=1)] = None,

@@ -82,9 +82,6 @@ def train(
     return 0
 
 
-# --- what the options ask for -----------------------------------------------------------------------------------------
-
-
 def _course(name: str, options: TrainOptions, out: Path) -> tuple[Course, dict[str, str], str]:
     """The training, its parameters for MLflow, and how its adapters are used; nothing is loaded. Raises UserError."""
     preset, method = _method(name)
@@ -167,9 +164,6 @@ def _family(name: str) -> str:
     return next((head for head in heads if profiles(head)), name)
 
 
-# --- the data sets that a teacher labels: training splits, and what to keep out ---------------------------------------
-
-
 def labels(options: TrainOptions, settings: Settings, teacher: ModelConfig, sets: Mapping[str, Any]) -> Labels:
     """The teacher and the training questions it labels. sets: assignments to dataset.KEY and datasets.NAME.KEY.
 
@@ -228,9 +222,6 @@ def _question_set(name: str, options: TrainOptions, settings: Settings, sets: Ma
     if options.exclude is not None:
         evaluation.append(part("datasets", dataset=name, data=options.exclude.replace(_PLACE, own.name)))
     return QuestionSet(training, tuple(evaluation))
-
-
-# --- one adapter for all methods --------------------------------------------------------------------------------------
 
 
 def _reader(options: TrainOptions, out: Path) -> tuple[ReaderTraining, dict[str, str], str]:

@@ -92,8 +92,7 @@ class TrainOptions:
         None
     )
     parallel: Annotated[
-        int,
-        execution("--parallel N", "Questions or documents that the teacher labels at a time.", min=1),
+        int, execution("--parallel N", "Questions or documents that the teacher labels at a time.", min=1)
     ] = 8
     device: Device = "auto"
     eval_only: Annotated[bool, execution("--eval", "Train nothing; measure the adapters in the folder.")] = False

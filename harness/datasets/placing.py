@@ -86,9 +86,7 @@ def arranged(row: Row, placement: Placement) -> Row:
     order = _order(sizes, sorted(set(row.supporting)), placement)
     at = {old: new for new, old in enumerate(order)}
     return replace(
-        row,
-        paragraphs=tuple(row.paragraphs[old] for old in order),
-        supporting=tuple(at[old] for old in row.supporting),
+        row, paragraphs=tuple(row.paragraphs[old] for old in order), supporting=tuple(at[old] for old in row.supporting)
     )
 
 

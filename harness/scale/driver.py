@@ -227,8 +227,7 @@ class Driver:
             task = row.queue.popleft()
             parallel = 1 if task.deaths else self._parallel  # alone, a question that ends workers is known at once
             self._pool.submit(
-                worker,
-                Order(row.chain, row.plan.folder, task.number, row.of, task.ids, row.given_up, parallel),
+                worker, Order(row.chain, row.plan.folder, task.number, row.of, task.ids, row.given_up, parallel)
             )
             row.running += 1
             self._idle.discard(worker)

@@ -35,19 +35,17 @@ def classification_first_line(prediction: str, references: Sequence[str], *, all
     return longbench.classification_score(first_line(prediction), references, all_classes=all_classes)
 
 
-def qa_f1_of(
-    prediction: str, references: Sequence[str], *, bucket_name: str, length: int | None = None
-) -> float | None:
-    """longbench.qa_f1_score of a question whose text is of the class `bucket_name`, else None."""
-    inside = length is not None and bucket(length) == bucket_name
+def qa_f1_of(prediction: str, references: Sequence[str], *, wanted: str, length: int | None = None) -> float | None:
+    """longbench.qa_f1_score of a question whose text is of the class `wanted`, else None."""
+    inside = length is not None and bucket(length) == wanted
     return longbench.qa_f1_score(prediction, references) if inside else None
 
 
 def qa_f1_first_line_of(
-    prediction: str, references: Sequence[str], *, bucket_name: str, length: int | None = None
+    prediction: str, references: Sequence[str], *, wanted: str, length: int | None = None
 ) -> float | None:
     """The same of the first line."""
-    return qa_f1_of(first_line(prediction), references, bucket_name=bucket_name, length=length)
+    return qa_f1_of(first_line(prediction), references, wanted=wanted, length=length)
 
 
 def accuracy_of(
@@ -59,9 +57,9 @@ def accuracy_of(
 
 for _bucket in BUCKETS:
     _texts = f"of texts of {_bucket} words"
-    evaluated(f"longbench.qa_f1_score.{_bucket}", f"token F1 {_texts}")(partial(qa_f1_of, bucket_name=_bucket))
+    evaluated(f"longbench.qa_f1_score.{_bucket}", f"token F1 {_texts}")(partial(qa_f1_of, wanted=_bucket))
     evaluated(f"longbench.qa_f1_score.first_line.{_bucket}", f"token F1 of the first line {_texts}")(
-        partial(qa_f1_first_line_of, bucket_name=_bucket)
+        partial(qa_f1_first_line_of, wanted=_bucket)
     )
 for _level, _name in enumerate(("easy", "hard")):
     quality.scorer(f"quality.accuracy.{_name}", f"accuracy of the {_name} questions")(

@@ -183,12 +183,7 @@ class TrainingLog:
     """
 
     def __init__(
-        self,
-        out: Path,
-        uri: str,
-        params: Mapping[str, str],
-        warn: Callable[[str], None],
-        experiment: str = EXPERIMENT,
+        self, out: Path, uri: str, params: Mapping[str, str], warn: Callable[[str], None], experiment: str = EXPERIMENT
     ) -> None:
         self._file, self._warn = out / TRAINING, warn
         self._about = {"id": read_lock(self._file).get("id") or uuid.uuid4().hex, "status": "RUNNING"}

@@ -194,8 +194,6 @@ class MlflowRun:
             if run_id is not None:
                 self.client.update_run(run_id, status="RUNNING")
 
-    # ---- finding and making --------------------------------------------------------------------------------------
-
     def _find_experiment(self) -> str:
         from mlflow.exceptions import MlflowException
 
@@ -239,8 +237,6 @@ class MlflowRun:
         free = min(_COLOURS, key=lambda colour: used[colour])
         own = {key: _quotable(value) for key, value in own.items()} | {"mlflow.user": _user(), _COLOUR: free}
         return str(self.client.create_run(self.experiment, start, tags=own, run_name=name).info.run_id)
-
-    # ---- describing ----------------------------------------------------------------------------------------------
 
     def _describe(self) -> None:
         """Write tags, params and the rows that are the run's input."""

@@ -143,8 +143,6 @@ class Base:
         memory = estimate(shape_of(self.net.config), self.settings, task, tied, longest, targets, squares=self._fast)
         return replace(memory, libraries=self._libraries)
 
-    # --- adapters -----------------------------------------------------------------------------------------------------
-
     def add(self, name: str, rank: int, alpha: float, seed: int) -> None:
         """Add a new adapter to all linear layers but the head; its B is 0, its A random with `seed`."""
         from peft import LoraConfig, get_peft_model

@@ -115,8 +115,6 @@ class Course:
         """The file with a task's data."""
         return self.out / "data" / f"{task.name}.jsonl"
 
-    # --- the base -----------------------------------------------------------------------------------------------------
-
     def base_model(self) -> Base:
         """The base that is trained, loaded once."""
         if self._net is None:
@@ -134,8 +132,6 @@ class Course:
         folders = {task.name: str(self.folder(task)) for task in tasks}
         device = {} if self.device == "auto" else {"device": self.device}
         return load_model(self.base.model_copy(update={"adapters": folders, **device}))
-
-    # --- data ---------------------------------------------------------------------------------------------------------
 
     def _make_data(self, task: TrainingTask, tell: Callable[[str], None], stop: threading.Event | None = None) -> None:
         """Write a task's data: scenes of the synthetic world, or labels of the teacher."""

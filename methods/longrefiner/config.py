@@ -83,11 +83,7 @@ class LongRefinerConfig(MethodConfig):
     def tasks(self) -> dict[str, bool]:
         """Each of the three tasks, and whether this configuration runs it."""
         selecting = self.structuring and self.refinement
-        return {
-            "analysis": selecting and self.weight is None,
-            "structuring": self.structuring,
-            "selection": selecting,
-        }
+        return {"analysis": selecting and self.weight is None, "structuring": self.structuring, "selection": selecting}
 
     def adapters(self) -> dict[str, AdapterUse]:
         """Task -> its adapter, needed where the task runs or the name was given."""

@@ -41,8 +41,7 @@ _LEAF = (
     "choose action -2 and give the answer. {instruction} Reply in this form:\n"
 )
 LEAF_REASONS = Prompt(
-    "leaf, with reasons",
-    _LEAF + "Reasoning: why\nAction: -1 or -2\nAnswer: the answer, if the action is -2",
+    "leaf, with reasons", _LEAF + "Reasoning: why\nAction: -1 or -2\nAnswer: the answer, if the action is -2"
 )
 LEAF = Prompt("leaf", _LEAF + "Action: -1 or -2\nAnswer: the answer, if the action is -2")
 # What stands in place of {summaries}, {back} and {memory} in the two prompts of the walk.

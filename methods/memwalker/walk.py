@@ -252,12 +252,10 @@ class Walk:
         self._show(kept)
         return reading.ask(self.question, [self.graph.text[i] for i in kept], self.tools, model, request)
 
-    def _step(
-        self, action: str, node: int, scores: dict[str, float] | None = None, details: Step | None = None
-    ) -> None:
-        """Record one move at `node`; `details` has the tokens, the shown text and the note of its request."""
+    def _step(self, action: str, node: int, scores: dict[str, float] | None = None, detail: Step | None = None) -> None:
+        """Record one move at `node`; `detail` has the tokens, the shown text and the note of its request."""
         flops, level = self.tools.meter.flops(), self.graph.level[node]
-        step = details or Step("")
+        step = detail or Step("")
         self.steps.append(replace(step, action=action, node=node, level=level, scores=scores or {}, flops=flops))
 
     def _add_last_step(self, why: str) -> None:

@@ -238,10 +238,7 @@ class _GraphBuilder:
             names = [name for name in found if not _is_function(name, segment)]
         if config.open_entities:
             pieces = self._fitting(
-                k,
-                lambda n: self.asking.entities(segment, guide[:n]),
-                len(guide),
-                config.entity_tokens,
+                k, lambda n: self.asking.entities(segment, guide[:n]), len(guide), config.entity_tokens
             )
             listed = self._ask_parsed(k, f"{name} entities", pieces, config.entity_tokens, replies.names)
             names += [mention for item in listed if (mention := _as_in_segment(item, segment))]

@@ -86,9 +86,7 @@ def skills(config: QRMeMConfig) -> list[Skill]:
     def trial(scene: Scene, tools: Tools) -> None:
         reason, chosen, others, *segments = scene.texts
         reading.play_turns(
-            tools,
-            "searcher",
-            asking_of(scene).trial(segments, reason, chosen.splitlines(), others.splitlines()),
+            tools, "searcher", asking_of(scene).trial(segments, reason, chosen.splitlines(), others.splitlines())
         )
 
     def elaborate(scene: Scene, tools: Tools) -> None:

@@ -123,8 +123,6 @@ class Trainer(Loop[tuple[int, Batch]]):
             for line in (f"going on from step {self.progress.step}, stage '{self._stage().name}'", *notes):
                 self.tell(line)
 
-    # --- checkpoints --------------------------------------------------------------------------------------------------
-
     def save(self) -> None:
         """Write a checkpoint and the model as it is now."""
         super().save()
@@ -133,8 +131,6 @@ class Trainer(Loop[tuple[int, Batch]]):
             (folder / name).unlink(missing_ok=True)
         llama.save(self.net, folder)
         card.write(card.begin(folder, self.progress, self.settings.seed, self.device, self._origin))
-
-    # --- steps --------------------------------------------------------------------------------------------------------
 
     def _stage(self) -> Stage:
         return self.course.stages[min(self.progress.stage, len(self.course.stages) - 1)]

@@ -60,8 +60,6 @@ class Growth:
         self._waiting: dict[str, list[str]] = {}
         self._more = (0, 2) if room < 4000 else (2, 6)  # facts of a subject beyond its first
 
-    # --- things and facts ---------------------------------------------------------------------------------------------
-
     def thing(self, kind: str) -> str:
         """A value of the kind, or a name that was not used before."""
         if kind in VALUES:
@@ -94,8 +92,6 @@ class Growth:
         self.used += cost
         self.subjects.setdefault(fact.subject, []).append((fact, sentence))
         return True
-
-    # --- questions ----------------------------------------------------------------------------------------------------
 
     def ask_path(self, hops: int) -> Asked:
         """A question along a random route of `hops` steps."""
@@ -186,8 +182,6 @@ class Growth:
             return
         other = self.dice.pick([r for r in self.schema.of[kind] if self.base.allows(Fact(question.answer, r.name, ""))])
         self.state(Fact(question.answer, other.name, self.fresh(other.object, waiting=True)))
-
-    # --- everything else ----------------------------------------------------------------------------------------------
 
     def fill(self, questions: Sequence[Asked], least: int = 0) -> None:
         """Add subjects until the room is used; `least` subjects even if they need more room."""

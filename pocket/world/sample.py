@@ -84,15 +84,7 @@ def check_memory(tokens: int, documents: int = 1) -> None:
         )
 
 
-def sample(
-    kind: str,
-    seed: int,
-    *,
-    tokens: int,
-    purpose: Purpose,
-    hops: Sequence[int] = (),
-    number: int = 0,
-) -> Made:
+def sample(kind: str, seed: int, *, tokens: int, purpose: Purpose, hops: Sequence[int] = (), number: int = 0) -> Made:
     """Document `number` of a seed, with its questions.
 
     tokens: its length, 200 or more (all eight together for "retrieved"); hops: those to choose from, at random
