@@ -80,7 +80,7 @@ class Decompose(reading.ReadingMethod):
 
     def skills(self) -> list[Skill]:
         """Sub-questions, and short answers and choices."""
-        return [_skill(DECOMPOSE.of(self.config)), *reading.skills(self.config)]
+        return [_decompose_skill(DECOMPOSE.of(self.config)), *reading.skills(self.config)]
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The segments."""
@@ -141,7 +141,7 @@ def _step(action: str, node: int | None, tokens: int, tools: Tools, note: str) -
 
 
 @cache
-def _skill(prompt: Prompt) -> Skill:
+def _decompose_skill(prompt: Prompt) -> Skill:
     def play(scene: Scene, tools: Tools) -> None:
         reading.play_turns(tools, "searcher", prompt.fill(question=[scene.question.text]))
 

@@ -56,7 +56,7 @@ class InContextConfig(RetrievalConfig):
 
     @model_validator(mode="before")
     @classmethod
-    def _know_the_file(cls, values: dict[str, Any]) -> dict[str, Any]:
+    def _add_file_hash(cls, values: dict[str, Any]) -> dict[str, Any]:
         digest = file_digest(str(values.get("heads", ALL)))
         if values.get("heads_sha256") not in (None, digest):
             raise ValueError(f"the head list {values['heads']} is not the one that the configuration was made with")

@@ -119,7 +119,7 @@ def with_rows(
 
 
 def with_texts(rows: Rows, run: StoredRun, records: Sequence[Mapping[str, Any]]) -> Rows:
-    """The rows with the texts that these records of the run showed. Raises DataError for a damaged side file."""
+    """The rows with the texts that these records showed. Raises DataError for a damaged side file."""
     return replace(rows, texts=run.texts(records))
 
 

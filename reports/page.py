@@ -105,7 +105,7 @@ def page(
     for number, group in enumerate(groups):
         part = sum(len(run.records) for run in group.runs) / answers
         share = replace(limits, size=int(limits.size * part), graphs=int(limits.graphs * part))
-        asked = _questions(group, share)
+        asked = _questions_part(group, share)
         points = front.points(group.found.means, group.runs)
         figure, files = front.element(points, asked.head["score"])
         heads.append(asked.head)
@@ -155,7 +155,7 @@ def _runs_with_rows(group: _Group) -> list[tuple[StoredRun, Rows]]:
     return [(replace(run, records=run.whole_records), rows) for run, rows in pairs]
 
 
-def _questions(group: _Group, limits: Limits) -> Questions:
+def _questions_part(group: _Group, limits: Limits) -> Questions:
     labels = list(group.found.means["method"])
     differences = group.found.differences
     base = None if differences is None else differences["reference_run"].iloc[0]

@@ -75,7 +75,7 @@ class Searches:
         if found.key not in self._places and not self._add(found.key, found.graph):
             self._left += 1
             return None
-        return {"graph": self._places[found.key], **_replay(found.graph, run, record, rows)}
+        return {"graph": self._places[found.key], **_replay_json(found.graph, run, record, rows)}
 
     def _add(self, key: str, graph: Graph) -> bool:
         """Draw a graph; False where there is no room for it."""
@@ -122,7 +122,7 @@ def drawn(graph: Graph) -> dict[str, Any]:
     }
 
 
-def _replay(graph: Graph, run: StoredRun, record: dict[str, Any], rows: Rows) -> dict[str, Any]:
+def _replay_json(graph: Graph, run: StoredRun, record: dict[str, Any], rows: Rows) -> dict[str, Any]:
     moves = walk(record["steps"], graph)
     example = rows.examples.get(record["question_id"])
     return {

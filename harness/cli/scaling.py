@@ -153,8 +153,8 @@ class Scaling:
 
         own = {key: asking[key] for key in ("command", "retry_failed", "parallel")}
         gpus, address = self.gpus_per_worker, self.ray_address
-        hands = connect(out, workers=self.workers, gpus=gpus, address=address, options=asking)
-        return Driver(hands, out, progress, **own)
+        pool = connect(out, workers=self.workers, gpus=gpus, address=address, options=asking)
+        return Driver(pool, out, progress, **own)
 
     def _slurm_driver(self, out: Path, progress: Progress, options: dict[str, Any]) -> SlurmDriver:
         from harness.config.yaml_tree import assignments, scalar

@@ -130,7 +130,7 @@ def _load_official(folder: Path, config: DatasetConfig, limit: int | None, sourc
             hashed.update(canonical([document_id, row["question"], answers]).encode() + b"\n")
             if not examples.full():
                 about = kinds[document_id]
-                document = examples.documents.get(document_id) or _story(document_id, about, stories, folder)
+                document = examples.documents.get(document_id) or _story_document(document_id, about, stories, folder)
                 examples.add(document, row["question"], answers, {"kind": about.get("kind") or ""})
         except RowError as error:
             raise place.error(error.field, f"{error.problem}; mend or remove the row") from None
@@ -154,7 +154,7 @@ def _checked_answers(row: dict[str, str], known: dict[str, dict[str, str]]) -> t
         raise RowError("answer1", "the row has no answer") from None
 
 
-def _story(document_id: str, about: dict[str, str], stories: Stories, folder: Path) -> Document:
+def _story_document(document_id: str, about: dict[str, str], stories: Stories, folder: Path) -> Document:
     text = stories.read(document_id)
     if text is None:
         advice = f"put {document_id}.content into '{folder.name}' or its tmp/, or {STORIES} into '{folder.name}'"

@@ -107,7 +107,7 @@ def _short_answers(pairs: Any, name: str) -> dict[str, Any]:
     return {"short_answers": texts} if texts else {}
 
 
-def _flashrag(raw: dict[str, Any]) -> OpenRow:
+def _flashrag_row(raw: dict[str, Any]) -> OpenRow:
     question = _text(raw, "question")
     answers = _answers(_texts(raw["golden_answers"], "golden_answers"), "golden_answers")
     metadata = raw.get("metadata")
@@ -117,7 +117,7 @@ def _flashrag(raw: dict[str, Any]) -> OpenRow:
     return OpenRow(_id(raw, question, "id"), question, answers, extra)
 
 
-def _asqa(raw: dict[str, Any]) -> OpenRow:
+def _asqa_row(raw: dict[str, Any]) -> OpenRow:
     question = _text(raw, "ambiguous_question")
     annotations = _objects(raw.get("annotations"), "annotations")
     long = [_text(entry, "long_answer", f"annotations[{at}].") for at, entry in enumerate(annotations)]
@@ -125,21 +125,21 @@ def _asqa(raw: dict[str, Any]) -> OpenRow:
     return OpenRow(_id(raw, question, "id", "sample_id"), question, _answers(long, "annotations"), extra)
 
 
-def _popqa(raw: dict[str, Any]) -> OpenRow:
+def _popqa_row(raw: dict[str, Any]) -> OpenRow:
     question = _text(raw, "question")
     answers = _answers(_texts(raw["possible_answers"], "possible_answers"), "possible_answers")
     extra = {"type": raw["prop"]} if isinstance(raw.get("prop"), str) else {}
     return OpenRow(_id(raw, question, "id"), question, answers, extra)
 
 
-def _kilt(raw: dict[str, Any]) -> OpenRow:
+def _kilt_row(raw: dict[str, Any]) -> OpenRow:
     question = _text(raw, "input")
     output = _objects(raw.get("output"), "output")
     texts = [_text(o, "answer", f"output[{at}].") for at, o in enumerate(output) if o.get("answer") is not None]
     return OpenRow(_id(raw, question, "id"), question.strip(), _answers(texts, "output"))
 
 
-def _trivia(raw: dict[str, Any]) -> OpenRow:
+def _trivia_row(raw: dict[str, Any]) -> OpenRow:
     official = "Question" in raw
     question = _text(raw, "Question" if official else "question")
     name = "Answer" if official else "answer"
@@ -155,7 +155,7 @@ def _trivia(raw: dict[str, Any]) -> OpenRow:
     return OpenRow(_id(raw, question, "QuestionId", "question_id"), question, _answers(texts, name))
 
 
-def _plain(raw: dict[str, Any]) -> OpenRow:
+def _plain_row(raw: dict[str, Any]) -> OpenRow:
     """NQ-open, DPR and ALCE: a question, and answers under one of two names."""
     question = _text(raw, "question")
     name = "answers" if "answers" in raw else "answer"
@@ -169,11 +169,11 @@ def _plain(raw: dict[str, Any]) -> OpenRow:
 
 
 _FORMS: tuple[tuple[str, Callable[[dict[str, Any]], OpenRow]], ...] = (
-    ("golden_answers", _flashrag),
-    ("ambiguous_question", _asqa),
-    ("possible_answers", _popqa),
-    ("Question", _trivia),
-    ("input", _kilt),
+    ("golden_answers", _flashrag_row),
+    ("ambiguous_question", _asqa_row),
+    ("possible_answers", _popqa_row),
+    ("Question", _trivia_row),
+    ("input", _kilt_row),
 )
 
 
@@ -182,4 +182,4 @@ def parse_question(raw: dict[str, Any]) -> OpenRow:
     for key, parse in _FORMS:
         if key in raw:
             return parse(raw)
-    return _trivia(raw) if isinstance(raw.get("answer"), dict) else _plain(raw)
+    return _trivia_row(raw) if isinstance(raw.get("answer"), dict) else _plain_row(raw)

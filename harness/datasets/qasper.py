@@ -136,6 +136,7 @@ def _evidence(question: _Question, paper_id: str, text: _Text) -> tuple[tuple[Su
 
 
 def _example(question: _Question, number: int, paper_id: str, text: _Text) -> Example:
+    """A question with the answers and the evidence of all annotators. Raises RowError."""
     where = f"qas[{number}]"
     for name, value in (("question_id", question.question_id), ("question", question.question)):
         if not value.strip():

@@ -144,13 +144,13 @@ class Store:
             file, title = (page.get(k) if isinstance(page, dict) else None for k in ("Filename", "Title"))
             if not isinstance(file, str) or not file:
                 raise RowError(f"{where}.Filename", "is missing")
-            text = self._page(file)
+            text = self._page_text(file)
             if text is not None:
                 title = title if isinstance(title, str) else ""
                 documents.append(_entry({"title": title, "text": text, "id": Path(file).stem}, where))
         return documents or None
 
-    def _page(self, file: str) -> str | None:
+    def _page_text(self, file: str) -> str | None:
         if self.folder is None:
             return self.pages.get(file)
         path = self.folder / file
@@ -253,6 +253,7 @@ def _fill_store(store: Store, path: Path) -> None:
 
 
 def _document_list(row: Mapping[str, Any]) -> Any:
+    """The list of documents of a row, under any of the names that files use; None without one."""
     output = row.get("output")
     places: Iterable[Any] = (
         *(row.get(name) for name in LISTS),

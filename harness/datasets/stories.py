@@ -69,6 +69,7 @@ class _Folder:
             raise DataError(document_id + SUFFIX, None, None, f"cannot be read ({error})") from None
 
     def digest(self, document_ids: Iterable[str]) -> str:
+        """The hash of the files of these stories."""
         whole = hashlib.sha256()
         for document_id in document_ids:
             path = self._path(document_id)
@@ -101,6 +102,7 @@ class _Archive:
             return decoded(stream.read(), str(member))
 
     def digest(self, document_ids: Iterable[str]) -> str:
+        """The hash of size and checksum of these stories, without reading them."""
         known = (self._members.get(document_id) for document_id in document_ids)
         rows = [f"{entry.file_size} {entry.CRC:08x}" if entry else "-" for entry in known]
         return hashlib.sha256("\n".join(rows).encode()).hexdigest()

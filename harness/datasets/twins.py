@@ -71,7 +71,7 @@ def twin(dataset: Dataset, kind: str, seed: int) -> Dataset:
         ids = example.question.document_ids
         if ids not in worlds:
             worlds[ids] = _World([dataset.documents[name] for name in ids], tool, seed)
-        examples.append(_example(example, worlds[ids]))
+        examples.append(_twin_example(example, worlds[ids]))
         documents.update({document.id: document for document in worlds[ids].twins})
     return replace(
         dataset,
@@ -109,7 +109,7 @@ class _World:
     @cached_property
     def twins(self) -> tuple[Document, ...]:
         """The documents' twins, in order."""
-        return tuple(_document(d, self._swap, len(self.documents) > 1) for d in self.documents)
+        return tuple(_twin_document(d, self._swap, len(self.documents) > 1) for d in self.documents)
 
     @cached_property
     def ids(self) -> dict[str, str]:
@@ -276,7 +276,8 @@ def _other_number(token: str, seed: int) -> str:
     return str(low + (value - low + step) % size) if size else str(value + step)
 
 
-def _document(document: Document, swap: _Swap, retrieved: bool) -> Document:
+def _twin_document(document: Document, swap: _Swap, retrieved: bool) -> Document:
+    """The document with everything replaced; a retrieved one is named by its new text too."""
     place, text = swap.places(document.text), swap.text(document.text)
     passages = tuple(Passage(swap.text(p.title), place(p.start, False), place(p.end, True)) for p in document.passages)
     name = document.id
@@ -285,7 +286,8 @@ def _document(document: Document, swap: _Swap, retrieved: bool) -> Document:
     return Document(name, text, swap.text(document.title), passages)
 
 
-def _example(example: Example, world: _World) -> Example:
+def _twin_example(example: Example, world: _World) -> Example:
+    """The question, its answers and marks with everything replaced as in the documents' twins."""
     question, gold = example.question, example.gold
     swap = world.swap_for(question, gold)
     options = None if question.options is None else tuple(map(swap.text, question.options))

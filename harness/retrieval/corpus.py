@@ -76,11 +76,11 @@ class Corpus:
         """The row of a line. Raises DataError with the line and the field."""
         place = RowPlace(self.name, line=number + 1)
         if self.form == "dpr":
-            return _dpr(line, place)
+            return _dpr_page(line, place)
         row = parse_line(line)
         if isinstance(row, Broken):
             raise place.error(None, row.problem)
-        return _kilt(row, place) if self.form == "kilt" else _flashrag(row, place)
+        return _kilt_page(row, place) if self.form == "kilt" else _flashrag_page(row, place)
 
     def passages(self, page: Page) -> list[str]:
         """The text of a page as passages of `words` words, the last one shorter; [] for a page without text."""
@@ -109,7 +109,7 @@ def _string(row: Mapping[str, Any], key: str, place: RowPlace) -> str:
     return value
 
 
-def _dpr(line: bytes, place: RowPlace) -> Page:
+def _dpr_page(line: bytes, place: RowPlace) -> Page:
     """A line of the table: id, text in quotes, title. Raises DataError."""
     try:
         (columns,) = csv.reader([line.decode("utf-8")], delimiter="\t")
@@ -119,7 +119,7 @@ def _dpr(line: bytes, place: RowPlace) -> Page:
     return Page(number, f"title {title}" if title else f"row {number}", title, text.strip())
 
 
-def _flashrag(row: Mapping[str, Any], place: RowPlace) -> Page:
+def _flashrag_page(row: Mapping[str, Any], place: RowPlace) -> Page:
     number, contents = _id(row, "id", place), _string(row, "contents", place)
     title, _, text = contents.partition("\n")
     title = title.strip().strip('"')
@@ -128,7 +128,7 @@ def _flashrag(row: Mapping[str, Any], place: RowPlace) -> Page:
     return Page(number, f"title {title}" if title else f"row {number}", title, text.strip())
 
 
-def _kilt(row: Mapping[str, Any], place: RowPlace) -> Page:
+def _kilt_page(row: Mapping[str, Any], place: RowPlace) -> Page:
     number, title, text = _id(row, "wikipedia_id", place), _string(row, "wikipedia_title", place), row.get("text")
     text = text.get("paragraph") if isinstance(text, dict) else text  # the hub's copy
     if not isinstance(text, list) or not all(isinstance(part, str) for part in text):

@@ -92,7 +92,7 @@ def merge_texts(folder: Path, parts: Sequence[int | None]) -> None:
                     yield row
 
     rows = new()
-    _write(folder / TEXTS, iter(lambda: list(itertools.islice(rows, _TOGETHER)), []))
+    _write_groups(folder / TEXTS, iter(lambda: list(itertools.islice(rows, _TOGETHER)), []))
 
 
 def merge_requests(folder: Path, parts: Sequence[int | None], source: Callable[[str], int | None]) -> None:
@@ -112,14 +112,14 @@ def merge_requests(folder: Path, parts: Sequence[int | None], source: Callable[[
                 if kept == file:
                     yield list(group)
 
-    _write(folder / REQUESTS, owners())
+    _write_groups(folder / REQUESTS, owners())
 
 
 def _has(folder: Path, name: str, parts: Iterable[int | None]) -> bool:
     return any((folder / part_name(name, part)).exists() for part in parts)
 
 
-def _write(path: Path, groups: Iterable[Sequence[Mapping[str, Any]]]) -> None:
+def _write_groups(path: Path, groups: Iterable[Sequence[Mapping[str, Any]]]) -> None:
     with replacing(path) as file:
         for rows in groups:
             file.write(gzip.compress(b"".join(map(json_line, rows)), mtime=0))
@@ -187,8 +187,8 @@ class _Merge:
         if manifest:  # without any, as after a kill of all workers, the next start begins one
             ends = [start["finished"] for start in manifest["starts"] if start.get("finished")]
             manifest["finished"] = max(ends, default=None) if state == "finished" else None
-            self._write(MANIFEST, manifest)
-        self._write(SUMMARY, summary)
+            self._write_groups(MANIFEST, manifest)
+        self._write_groups(SUMMARY, summary)
         self._remove(state == "finished" and not unscored)
         for sentence in notes:
             self.note(sentence)
@@ -257,7 +257,7 @@ class _Merge:
             (self.folder / UNSCORED).unlink(missing_ok=True)
         return len(rows)
 
-    def _write(self, name: str, value: dict[str, Any]) -> None:
+    def _write_groups(self, name: str, value: dict[str, Any]) -> None:
         write_atomic(self.folder / name, json.dumps(value, indent=2, allow_nan=False).encode() + b"\n")
 
     def _close(self) -> None:

@@ -102,7 +102,7 @@ class SlurmDriver:
         options: dict[str, Any],
     ) -> None:
         self._out, self._progress, self._workers, self._options = out.absolute(), progress, workers, options
-        self._executor = _executor(self._out / "workers" / "slurm", workers, gpus, dict(settings))
+        self._make_executor = _make_executor(self._out / "workers" / "slurm", workers, gpus, dict(settings))
         self._rows: dict[str, _Row] = {}
         self._shown = False
 
@@ -122,7 +122,7 @@ class SlurmDriver:
                 tuple(chain), plan.folder, str(self._out), os.getcwd(), number, self._workers, self._options
             )
         if row.tasks:
-            row.jobs = _submitted(self._executor, row.tasks)
+            row.jobs = _submitted(self._make_executor, row.tasks)
         row.tail = RecordFollower(row.folder, open_shards)
         if not self._shown:
             self._progress.start(0, plan.config.dataset.scorers[0])
@@ -160,7 +160,7 @@ class SlurmDriver:
                 self._progress.note(
                     f"shard {number} ended early ({done.error if done else _short(error)}); queued again"
                 )
-                row.jobs[number] = self._executor.submit(row.tasks[number])
+                row.jobs[number] = self._make_executor.submit(row.tasks[number])
             elif done is not None:
                 raise RunLocked(done.error)
             else:
@@ -193,7 +193,8 @@ def _short(error: object) -> str:
     return " ".join(str(error).split())[:120] or type(error).__name__
 
 
-def _executor(folder: Path, workers: int, gpus: float, settings: dict[str, Any]) -> Any:
+def _make_executor(folder: Path, workers: int, gpus: float, settings: dict[str, Any]) -> Any:
+    """submitit's executor with these settings. Raises CannotRun without Slurm, UserError for a bad setting."""
     if importlib.util.find_spec("submitit") is None:
         raise CannotRun("--engine slurm needs submitit, which is not installed; pip install 'longdoc-harness[slurm]'")
     # Importing it sets up logging anew, which closes the handlers that the program has.

@@ -110,6 +110,7 @@ class Worker:
             return failed_result(error)
 
     def _run_order(self, order: Order) -> Done:
+        """Answer the questions of an order. Raises UserError where its row has another folder here."""
         from harness.engine import runner
 
         plan = self._cached_plan(order.chain)

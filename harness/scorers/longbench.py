@@ -63,7 +63,7 @@ def count_score(prediction: str, references: Sequence[str]) -> float:
     return best(numbers_equal, prediction, references)
 
 
-def _classification(prediction: str, gold: str, all_classes: Sequence[str]) -> float:
+def _class_score(prediction: str, gold: str, all_classes: Sequence[str]) -> float:
     named = [name for name in all_classes if name in prediction]
     # The published loop removes from the list it walks over, so the name after a removed one is skipped. Its values
     # are the ones in the papers, so the walk is kept: `at` moves on whether or not something was removed.
@@ -79,7 +79,7 @@ def _classification(prediction: str, gold: str, all_classes: Sequence[str]) -> f
 @scorer("longbench.classification_score", "1 / number of class names in the text, if the gold one is there")
 def classification_score(prediction: str, references: Sequence[str], *, all_classes: Sequence[str]) -> float:
     """1 / number of classes named in the prediction, if the gold one is among them; names inside the gold one go."""
-    return best(lambda p, g: _classification(p, g, all_classes), prediction, references)
+    return best(lambda p, g: _class_score(p, g, all_classes), prediction, references)
 
 
 def _common_subsequence(a: str, b: str) -> int:
@@ -91,7 +91,7 @@ def _common_subsequence(a: str, b: str) -> int:
     return row[-1]
 
 
-def _ratio(a: str, b: str, backend: str) -> float:
+def _similarity(a: str, b: str, backend: str) -> float:
     """fuzzywuzzy's `fuzz.ratio`, 0..100: whole percent of similarity; equal texts 100, an empty one 0."""
     if a == b:
         return 100.0
@@ -113,4 +113,4 @@ def code_sim_score(prediction: str, references: Sequence[str], *, backend: str =
         raise ScoreError(f"backend must be 'difflib' or 'python-Levenshtein', got {backend!r}")
     lines = prediction.lstrip("\n").split("\n")
     line = next((line for line in lines if not any(mark in line for mark in _COMMENT_MARKS)), "")
-    return best(lambda p, g: _ratio(p, g, backend) / 100, line, references)
+    return best(lambda p, g: _similarity(p, g, backend) / 100, line, references)

@@ -195,6 +195,7 @@ class MlflowRun:
                 self.client.update_run(run_id, status="RUNNING")
 
     def _find_experiment(self) -> str:
+        """The id of the data set's experiment, made where there is none. Raises SaveError for a deleted one."""
         from mlflow.exceptions import MlflowException
 
         name = str(self.run.config["dataset"]["name"])
@@ -229,14 +230,14 @@ class MlflowRun:
         name = f"{method} · {model}" + (f" · {self.run.path.name.rpartition('--')[2]}" if others else "")
         return True, self._make_run(own, name)
 
-    def _make_run(self, own: Mapping[str, str], name: str) -> str:
+    def _make_run(self, tags_: Mapping[str, str], name: str) -> str:
         start = _milliseconds(self.run.manifest.get("started"))
         # Left to itself MLflow hashes a run's id to one of its colours, so that charts of few runs repeat some.
         others = self.client.search_runs([self.experiment], max_results=len(_COLOURS))
         used = Counter(other.data.tags.get(_COLOUR) for other in others)
         free = min(_COLOURS, key=lambda colour: used[colour])
-        own = {key: _quotable(value) for key, value in own.items()} | {"mlflow.user": _user(), _COLOUR: free}
-        return str(self.client.create_run(self.experiment, start, tags=own, run_name=name).info.run_id)
+        tags_ = {key: _quotable(value) for key, value in tags_.items()} | {"mlflow.user": _user(), _COLOUR: free}
+        return str(self.client.create_run(self.experiment, start, tags=tags_, run_name=name).info.run_id)
 
     def _describe(self) -> None:
         """Write tags, params and the rows that are the run's input."""

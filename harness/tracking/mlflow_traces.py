@@ -135,7 +135,7 @@ class MlflowTraces:
             assessments=[*_assessments(trace, trace_id), *kept],
         )
         self._client.start_trace(info)
-        return [_span(trace, trace_id, *part) for part in _numbered_spans(trace.root)]
+        return [_to_mlflow(trace, trace_id, *part) for part in _numbered_spans(trace.root)]
 
 
 def _record_digest(record: dict[str, Any]) -> str:
@@ -179,7 +179,7 @@ def _numbered_spans(span: Span, parent: int | None = None, number: int = 1) -> I
             yield part
 
 
-def _span(trace: Trace, trace_id: str, span: Span, number: int, parent: int | None) -> MlflowSpan:
+def _to_mlflow(trace: Trace, trace_id: str, span: Span, number: int, parent: int | None) -> MlflowSpan:
     from mlflow.entities import Span as MlflowSpan
 
     failed = trace.error if parent is None else None
@@ -194,8 +194,8 @@ def _span(trace: Trace, trace_id: str, span: Span, number: int, parent: int | No
     return MlflowSpan.from_dict(
         {
             "trace_id": base64.b64encode(bytes.fromhex(trace_id[3:])).decode(),
-            "span_id": _number(number),
-            "parent_span_id": _number(parent),
+            "span_id": _span_id(number),
+            "parent_span_id": _span_id(parent),
             "name": span.name,
             "start_time_unix_nano": start,
             "end_time_unix_nano": end,
@@ -203,17 +203,17 @@ def _span(trace: Trace, trace_id: str, span: Span, number: int, parent: int | No
             if failed
             else {"code": "STATUS_CODE_OK", "message": ""},
             "attributes": {name: json.dumps(value) for name, value in attributes.items() if value is not None},
-            "events": [_exception(failed, end)] if failed else [],
+            "events": [_exception_event(failed, end)] if failed else [],
         }
     )
 
 
-def _exception(error: Any, moment: int) -> dict[str, Any]:
+def _exception_event(error: Any, moment: int) -> dict[str, Any]:
     about = {"type": error.get("type"), "message": error.get("message"), "stacktrace": error.get("traceback")}
     attributes = {f"exception.{name}": str(value) for name, value in about.items() if value}
     return {"name": "exception", "time_unix_nano": moment, "attributes": attributes}
 
 
-def _number(number: int | None) -> str:
+def _span_id(number: int | None) -> str:
     """The id of a span: its number, in the form of Span.to_dict."""
     return "" if number is None else base64.b64encode(number.to_bytes(8, "big")).decode()

@@ -86,7 +86,7 @@ class Base:
         plain = families.capture_problem(facts, 0, config.trust_remote_code) is None  # causal, as the CPU kernels need
         self._fast = self.device == "cpu" and plain
         self._libraries = resident() if self.device == "cpu" else 0
-        self.net = self._load(self.folder)
+        self.net = self._load_network(self.folder)
         self.loss = RowLoss(self.net)
         self.window = config.window or int(getattr(self.net.config, "max_position_embeddings", 0) or 0)
         self._peft: Any = None
@@ -96,7 +96,7 @@ class Base:
         self._linear = sorted({name.rpartition(".")[2] for name in linear if name != head})
         self._check()
 
-    def _load(self, folder: Path) -> Any:
+    def _load_network(self, folder: Path) -> Any:
         import transformers
         from transformers import AutoModelForCausalLM
 

@@ -69,10 +69,10 @@ def write_measures(out: Path, exam: dict[str, Any], measures: Sequence[Measure])
         write_json(adapters / task / CARD, card)
     others = sorted({path.parent.name for path in adapters.glob(f"*/{CARD}")} - {*now})
     cards = {task: card for task in (*now, *others) if "measures" in (card := read_lock(adapters / task / CARD))}
-    (adapters / "CARD.md").write_text(_page(cards), encoding="utf-8")
+    (adapters / "CARD.md").write_text(_cards_page(cards), encoding="utf-8")
 
 
-def _page(cards: dict[str, dict[str, Any]]) -> str:
+def _cards_page(cards: dict[str, dict[str, Any]]) -> str:
     any_card = next(iter(cards.values()))
     exams = [card["measures"]["exam"] for card in cards.values()]
     scenes = dict.fromkeys(f"{exam['scenes']} scenes a task, {exam['source']}" for exam in exams)

@@ -230,6 +230,7 @@ class Course:
         return scenes[: len(scenes) - held], scenes[len(scenes) - held :][: self.settings.exam]
 
     def _job(self, task: TrainingTask, scenes: Sequence[Scene], before: int, last_step: int | None) -> Job:
+        """The training of a task on these scenes. Raises UserError where none fits the length of a row."""
         own, base = self.settings.tasks[task.name], self.base_model()
         teacher = teacher_of(self.base, max(own.length, base.window))
         token_rows = rows(task.skill, scenes, teacher, own.length, self.settings.overlong)

@@ -126,6 +126,7 @@ class TeacherSession(Session):
         return Span(start, len(self._transcript.ids))
 
     def _open(self, turn: str) -> None:
+        """Write the tokens that open this turn, after the end of the turn before."""
         piece = opening(self._model, self._turn, turn)
         self._append_ids(piece[1:] if self._ended else piece)
         self._ended = False

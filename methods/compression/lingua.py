@@ -254,7 +254,7 @@ def compress_document(
     if config.use_sentence_level_filter:
         groups = choose_sentences(text, [spans[c.number] for c in chosen], prompt.rank, target, config, tools)
     pieces, after = _drop_tokens(text, groups, [c.offset for c in chosen], prompt, target, config, tools)
-    steps = [_step(c, spans[c.number], sizes[c.number], document) for c in chosen]
+    steps = [_context_step(c, spans[c.number], sizes[c.number], document) for c in chosen]
     return Compressed(pieces, before, after, steps)
 
 
@@ -302,7 +302,7 @@ def _drop_tokens(
     return spans_in_document(layout, [(a - len(head), b - len(head)) for a, b in kept(units, alive)]), after
 
 
-def _step(chosen: Chosen, span: Span, tokens: int, document: Document) -> Step:
+def _context_step(chosen: Chosen, span: Span, tokens: int, document: Document) -> Step:
     shown = Shown("span", document.id, *span)
     scores = {"priority": chosen.score, "ratio offset": chosen.offset}
     return Step("context", chosen.number, scores=scores, tokens=tokens, shown=shown)

@@ -70,8 +70,8 @@ class LongRefiner(reading.ReadingMethod):
         documents = [tree.view(documents[i]) for i, tree in zip(kept, trees, strict=True)]
         steps = [_start_step(documents, trees, len(indexes) - len(kept), tools)]
         with tools.phase("search"):
-            local = self._local(question, documents, trees, tools)
-            weight, shares = self._global(question, documents, trees, tools, steps)
+            local = self._local_scores(question, documents, trees, tools)
+            weight, shares = self._global_scores(question, documents, trees, tools, steps)
         total = [ls + weight * gs for ls, gs in zip(local, shares, strict=True)]
         model = tools.model()
         counter = model if config.budget_of == "reader" else tools.model("refiner")
@@ -92,7 +92,7 @@ class LongRefiner(reading.ReadingMethod):
             reason = f"{reason}: not even one node fits" if any(len(values) for values in total) else "no text"
         return Answer(text, showing.shown(choice.pieces), reason, tuple(steps))
 
-    def _local(
+    def _local_scores(
         self, question: Question, documents: Sequence[Document], trees: Sequence[Tree], tools: Tools
     ) -> list[np.ndarray]:
         """LS of every node: the leaves of all documents are scored in one call."""
@@ -108,7 +108,7 @@ class LongRefiner(reading.ReadingMethod):
             at += count
         return normalised(local) if config.normalise else local
 
-    def _global(
+    def _global_scores(
         self, question: Question, documents: Sequence[Document], trees: Sequence[Tree], tools: Tools, steps: list[Step]
     ) -> tuple[float, list[np.ndarray]]:
         """R and GS of every node; both 0, without a request, if global scores are not used."""

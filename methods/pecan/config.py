@@ -88,28 +88,28 @@ class PecanConfig(MethodConfig):
 
     @field_validator("similarity")
     @classmethod
-    def _something_to_choose_by(cls, value: bool, info: ValidationInfo) -> bool:
+    def _check_similarity(cls, value: bool, info: ValidationInfo) -> bool:
         if not value and info.data.get("attention") is False:
             raise ValueError("without attention and without similarity no node can be chosen; keep one of the two")
         return value
 
     @field_validator("progress_control")
     @classmethod
-    def _fixed_number(cls, value: bool, info: ValidationInfo) -> bool:
+    def _check_progress_control(cls, value: bool, info: ValidationInfo) -> bool:
         if not value and info.data.get("max_nodes") is None:
             raise ValueError("without it a fixed number of nodes is visited; say how many with method.max_nodes=N")
         return value
 
     @field_validator("record_stops")
     @classmethod
-    def _something_to_record(cls, value: int | None, info: ValidationInfo) -> int | None:
+    def _check_record_stops(cls, value: int | None, info: ValidationInfo) -> int | None:
         if value is not None and info.data.get("progress_control") is False:
             raise ValueError("without progress control no probe is made whose answer could be recorded; leave it out")
         return value
 
     @field_validator("record_t_p")
     @classmethod
-    def _of_recorded_stops(cls, value: float | None, info: ValidationInfo) -> float | None:
+    def _check_record_t_p(cls, value: float | None, info: ValidationInfo) -> float | None:
         if value is not None and info.data.get("record_stops") is None:
             raise ValueError("says up to which t_p stops are recorded; add method.record_stops=N")
         return value

@@ -116,6 +116,6 @@ class Pecan(Method):
         return own if stops is None else {"t_n": stops, "t_p": own["t_p"] if t_p is None else t_p}
 
     def replay(self, steps: Sequence[Mapping[str, Any]], **rule: Any) -> int | None:
-        """The place of the probe at which a search by t_n and t_p stops (search.py)."""
+        """The index of the step whose probe ends a search by `rule`; None where the recording ends before."""
         most = self.recorded_rule()
         return replay(steps, rule["t_n"], rule["t_p"], most["t_n"], most["t_p"])

@@ -49,7 +49,7 @@ def counts_as_yes(p_yes: float, greedy: bool, t_p: float | None) -> bool:
 def replay(
     steps: Sequence[Mapping[str, Any]], t_n: int, t_p: float | None, most_t_n: int, most_t_p: float | None
 ) -> int | None:
-    """The place in `steps` of the probe at which a search by (t_n, t_p) stops; None where the recording ends before.
+    """The index of the step whose probe ends a search by (t_n, t_p); None where the recording ends before.
 
     most_t_n, most_t_p: the rule up to which the search was recorded.
     """

@@ -84,7 +84,7 @@ class QRMeMConfig(MethodConfig):
 
     @field_validator("record_stops")
     @classmethod
-    def _has_trials(cls, value: int | None, info: ValidationInfo) -> int | None:
+    def _check_record_stops(cls, value: int | None, info: ValidationInfo) -> int | None:
         if value is not None and info.data.get("navigation") in ("graph-expansion", "none"):
             raise ValueError("this navigation has no trials to stop after; use navigation reflection or entity-trial")
         return value

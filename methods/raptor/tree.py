@@ -84,11 +84,11 @@ def clusters(vectors: np.ndarray, tokens: Sequence[int], max_tokens: int, config
     tokens: of each node; a group has `max_tokens` of them at most, but for a group of one node. Raises CannotRun where
     UMAP is configured but not installed.
     """
-    groups = _limited(list(range(len(vectors))), vectors, tokens, max_tokens, config)
+    groups = _split_large(list(range(len(vectors))), vectors, tokens, max_tokens, config)
     return [list(group) for group in dict.fromkeys(tuple(group) for group in groups)]
 
 
-def _limited(
+def _split_large(
     group: list[int],
     vectors: np.ndarray,
     tokens: Sequence[int],
@@ -97,14 +97,14 @@ def _limited(
     depth: int = _DEPTH,
 ) -> Iterator[list[int]]:
     """The clusters of `group`; those of more than `max_tokens` are clustered again."""
-    for rows in _soft(vectors[group], config):
+    for rows in _soft_clusters(vectors[group], config):
         cluster = [group[row] for row in rows]
         if len(cluster) == 1 or sum(tokens[i] for i in cluster) <= max_tokens:
             yield cluster
         elif depth == 0 or len(cluster) == len(group) or len(_distinct(vectors[cluster])[0]) <= config.dimensions + 1:
             yield from in_order(cluster, tokens, max_tokens)
         else:
-            yield from _limited(cluster, vectors, tokens, max_tokens, config, depth - 1)
+            yield from _split_large(cluster, vectors, tokens, max_tokens, config, depth - 1)
 
 
 def in_order(group: Sequence[int], tokens: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
@@ -132,7 +132,7 @@ def _distinct(vectors: np.ndarray) -> tuple[list[int], list[int]]:
     return firsts, which
 
 
-def _soft(vectors: np.ndarray, config: RaptorConfig) -> list[list[int]]:
+def _soft_clusters(vectors: np.ndarray, config: RaptorConfig) -> list[list[int]]:
     """Global clusters, then local ones inside each: rows of `vectors` in ascending order."""
     firsts, which = _distinct(vectors)
     points = vectors[firsts]
@@ -140,18 +140,18 @@ def _soft(vectors: np.ndarray, config: RaptorConfig) -> list[list[int]]:
     if len(points) <= few:
         return [list(range(len(vectors)))]
     groups: list[list[int]] = []
-    for members in _mixture(_reduced(points, isqrt(len(points) - 1), config), config):
+    for members in _mixture_clusters(_reduce(points, isqrt(len(points) - 1), config), config):
         inside = points[members]
         local = [np.arange(len(members))]
         if len(members) > few:
-            local = _mixture(_reduced(inside, config.neighbours, config), config)
+            local = _mixture_clusters(_reduce(inside, config.neighbours, config), config)
         for part in local:
             kept = set(members[part].tolist())
             groups.append([row for row, number in enumerate(which) if number in kept])
     return groups
 
 
-def _reduced(points: np.ndarray, neighbours: int, config: RaptorConfig) -> np.ndarray:
+def _reduce(points: np.ndarray, neighbours: int, config: RaptorConfig) -> np.ndarray:
     """The points [n, width] in `config.dimensions` dimensions [n, dimensions]; n - 2 at most."""
     width = max(1, min(config.dimensions, len(points) - 2))
     if config.reduction == "pca":
@@ -159,7 +159,7 @@ def _reduced(points: np.ndarray, neighbours: int, config: RaptorConfig) -> np.nd
         return np.asarray(pca.fit_transform(points.astype(np.float64)))
     with _ONE, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of tiny and disconnected graphs, which UMAP lays out all the same
-        made = _umap().UMAP(
+        made = _import_umap().UMAP(
             n_neighbors=min(max(2, neighbours), len(points) - 1),
             n_components=width,
             metric="cosine",
@@ -169,7 +169,7 @@ def _reduced(points: np.ndarray, neighbours: int, config: RaptorConfig) -> np.nd
         return np.asarray(made.fit_transform(points), dtype=np.float64)
 
 
-def _umap() -> Any:
+def _import_umap() -> Any:
     # Only when a tree is built: numba takes seconds to import.
     first = "umap" not in sys.modules
     try:
@@ -181,7 +181,7 @@ def _umap() -> Any:
     return umap
 
 
-def _mixture(points: np.ndarray, config: RaptorConfig) -> list[np.ndarray]:
+def _mixture_clusters(points: np.ndarray, config: RaptorConfig) -> list[np.ndarray]:
     """Members of each component of the Gaussian mixture with the lowest BIC, ascending; every point has one at least.
 
     Tries 1 to min(components, n) - 1 components (the released range, its upper end excluded) with the configured seed;

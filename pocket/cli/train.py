@@ -55,7 +55,7 @@ def train(options: Options) -> int:
     folder = Path(options.out)
     if options.begin is not None:
         llama.check(Path(options.begin), folder / "model")
-    course = _course(options)
+    course = _make_course(options)
     touch(folder)
     left_out = {"out", "mlflow", "skill"}
     params = {k: str(v) for k, v in vars(options).items() if k not in left_out and v is not None}
@@ -83,7 +83,7 @@ def _train(options: Options, course: Curriculum, report: Report, stop: threading
     return trainer.progress.step
 
 
-def _course(options: Options) -> Curriculum:
+def _make_course(options: Options) -> Curriculum:
     """The curriculum; with --skill only what those skills need. Raises UserError where OUT learns other skills."""
     from harness.training.teacher import WINDOW
     from pocket.train import llama
@@ -93,29 +93,29 @@ def _course(options: Options) -> Curriculum:
     window = WINDOW if first is None else llama.config_of(Path(first)).max_position_embeddings
     whole = curriculum(None if options.curriculum is None else Path(options.curriculum), window)
     chosen = [skill.name for skill in chosen_skills(options.skill)]
-    course = _only(whole, chosen) if chosen else whole
+    course = _only_skills(whole, chosen) if chosen else whole
     kept = out / "curriculum.yaml"
-    before = _skills(curriculum(kept, window)) if kept.exists() else None
+    before = _skills_of(curriculum(kept, window)) if kept.exists() else None
     begun = (out / "checkpoint" / "state.json").exists()
-    if begun and before != (_skills(course) if chosen else None):
+    if begun and before != (_skills_of(course) if chosen else None):
         raise UserError(f"the training in {options.out} is of other skills; name another folder with --out")
     return course
 
 
-def _skills(course: Curriculum) -> set[str]:
+def _skills_of(course: Curriculum) -> set[str]:
     from pocket.tasks.recall import DRILLS
 
     return {recipe.skill for stage in course.stages for recipe in stage.recipes} - set(DRILLS)
 
 
-def _only(whole: Curriculum, chosen: Sequence[str]) -> Curriculum:
+def _only_skills(whole: Curriculum, chosen: Sequence[str]) -> Curriculum:
     """The stages with recipes of these skills, and the drills, which all begin with. Raises UserError for one without.
 
     A stage whose gates were all those of other skills waits for the ones that are left.
     """
     from pocket.tasks.recall import DRILLS
 
-    missing = [name for name in chosen if name not in _skills(whole)]
+    missing = [name for name in chosen if name not in _skills_of(whole)]
     if missing:
         raise UserError(
             f"the curriculum has no recipe of the skill '{missing[0]}'; add one, or name another --curriculum"

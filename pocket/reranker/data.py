@@ -59,7 +59,7 @@ def chunk_lists(made: Made, size: int, offsets: Offsets) -> Iterator[Listed]:
         if facts:
             passages = tuple(example.gold.supporting)
             question, first = example.question.text, made.documents[0].id
-            yield Listed(question, first, chunks, words, _states_a_fact(chunks, facts), facts, passages)
+            yield Listed(question, first, chunks, words, _chunks_with_facts(chunks, facts), facts, passages)
 
 
 def lists_of_step(seed: int, step: int, count: int, offsets: Offsets) -> list[Listed]:
@@ -95,7 +95,8 @@ def _sentences(made: Made, facts: Sequence[object]) -> tuple[Support, ...]:
     )
 
 
-def _states_a_fact(chunks: Sequence[Support], facts: Sequence[Support]) -> np.ndarray:
+def _chunks_with_facts(chunks: Sequence[Support], facts: Sequence[Support]) -> np.ndarray:
+    """A mask [chunks]: for each fact the chunk that holds most of its sentence."""
     mask = np.zeros(len(chunks), dtype=bool)
     for fact in facts:
         shared = [

@@ -57,8 +57,8 @@ def outline(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     if len(paragraphs) < 2:
         return
     first, *others = paragraphs
-    reply = f"<abstract>{_clip(first.text)}</abstract>"
-    reply += "".join(f"<section: {p.title}>{_clip(p.text)}</section: {p.title}>" for p in others)
+    reply = f"<abstract>{_clip_middle(first.text)}</abstract>"
+    reply += "".join(f"<section: {p.title}>{_clip_middle(p.text)}</section: {p.title}>" for p in others)
     text = "\n\n".join(p.text for p in paragraphs)
     yield Scene(Question("scene", "", ("scene",)), (text,), scenes.task_of(shown.kind), (reply,))
 
@@ -80,7 +80,7 @@ def _title_helps(paragraph: _Paragraph, question: Asked) -> bool:
     return paragraph.title in starts and any(fact in paragraph.facts for fact in question.supports)
 
 
-def _clip(text: str) -> str:
+def _clip_middle(text: str) -> str:
     words = text.split()
     if len(words) <= 2 * _ENDS:
         return " ".join(words)

@@ -51,7 +51,7 @@ _TEXTS, _TOKENS = 60, 2000  # texts of each kind, and their length
 _OFTEN = 100  # how often a name, a number and the words of prompts are repeated, so that their merges are not missed
 
 
-def _corpus(seed: int) -> Iterator[str]:
+def _training_texts(seed: int) -> Iterator[str]:
     for kind in KINDS:
         for number in range(_TEXTS):
             made = sample(kind, FIRST_TRAINING_SEED + seed, tokens=_TOKENS, purpose="training", number=number)
@@ -73,7 +73,7 @@ def build(folder: Path, seed: int = 0) -> Any:
     special = [BEGIN, END, *_TURNS]
     raw = [f"<0x{i:02X}>" for i in range(256)]
     trainer = trainers.BpeTrainer(vocab_size=_MOST, special_tokens=special + raw, show_progress=False)
-    backend.train_from_iterator(_corpus(seed), trainer)
+    backend.train_from_iterator(_training_texts(seed), trainer)
     backend = _plain_bytes(backend, special)
     backend.pre_tokenizer = pre_tokenizers.Split(Regex("|".join(_WORDS)), "isolated")
     begin = (BEGIN, backend.token_to_id(BEGIN))

@@ -166,6 +166,7 @@ class Trainer(Loop[tuple[int, Batch]]):
                 yield batch
 
     def _step(self, batch: tuple[int, Batch]) -> float:
+        """Train on one batch; returns its loss."""
         p, stage, (number, made) = self.progress, self._stage(), batch
         trees = [tree for trees in made.passes for tree in trees]
         targets, hits = sum(sum(tree.replies) for tree in trees), list[torch.Tensor]()

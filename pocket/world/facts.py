@@ -102,6 +102,7 @@ def number(text: str) -> int:
 
 
 def _follow(path: Path, base: FactBase, without: Fact | None) -> tuple[frozenset[str], list[Fact]]:
+    """The things at the end of a path by all facts but `without`, and the facts on the way."""
     reached, used = {path.start}, []
     for step in path.steps:
         facts = [f for thing in sorted(reached) for f in base.step(thing, step) if f != without]

@@ -26,7 +26,7 @@ def make(order: Order) -> Made:
     examples = []
     for number, source in enumerate(sources):
         question = Question(f"{order.id}-q{number}", source.text, (order.id,))
-        examples.append(Example(question, _gold(source, page)))
+        examples.append(Example(question, _gold_of(source, page)))
     return Made((page,), tuple(examples), tuple(sources), growth.base)
 
 
@@ -41,7 +41,7 @@ def _new_question(order: Order, growth: Growth) -> Asked:
     return growth.ask_path(hops)
 
 
-def _gold(question: Asked, page: Page) -> Gold:
+def _gold_of(question: Asked, page: Page) -> Gold:
     supporting = spans([page], question.supports)
     boolean = question.answer in ("yes", "no")
     answers = (question.answer, *aliases(question.answer))

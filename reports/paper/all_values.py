@@ -57,7 +57,7 @@ def frame(runs: Sequence[StoredRun], *, margin: float = MARGIN, convention: str 
         mapped.setdefault(value.line, value)
     rows: list[dict[str, Any]] = []
     for one in printed():
-        rows += _rows(one, mapped.get(one.line), measured.get(one.line, []))
+        rows += _rows_of_printed(one, mapped.get(one.line), measured.get(one.line, []))
     return facts.numbers(pd.DataFrame(rows, columns=list(COLUMNS)))
 
 
@@ -92,17 +92,18 @@ def text(
     return with_lines(render_sections(named, form), below, form)
 
 
-def _rows(one: Printed, value: Value | None, measured: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _rows_of_printed(entry: Printed, value: Value | None, measured: list[dict[str, Any]]) -> list[dict[str, Any]]:
     place = next(
-        (p.label for p in tables_and_figures() if p.holds(one.source, one.table)), f"{PAPERS[one.source]}: {_TEXT}"
+        (p.label for p in tables_and_figures() if p.holds(entry.source, entry.table)),
+        f"{PAPERS[entry.source]}: {_TEXT}",
     )
-    head = {"place": place, "row": one.method, "dataset": one.dataset, "metric": one.metric}
+    head = {"place": place, "row": entry.method, "dataset": entry.dataset, "metric": entry.metric}
     if measured:
         return [{**head, **row} for row in measured]
     if value is not None:
         return [{**head, "printed": value.printed, "verdict": NOT_RUN, "notes": ()}]
-    notes = () if one.reason == EMPTY else (one.reason,)
-    number = re.search(r"\d+(?:\.\d+)?", one.value.replace(",", ""))  # 22.3 of "22.3%", 7 of "Top-7"
+    notes = () if entry.reason == EMPTY else (entry.reason,)
+    number = re.search(r"\d+(?:\.\d+)?", entry.value.replace(",", ""))  # 22.3 of "22.3%", 7 of "Top-7"
     found = None if number is None else float(number[0])
     return [{**head, "printed": found, "verdict": NOT_COMPARED if notes else EMPTY, "notes": notes}]
 

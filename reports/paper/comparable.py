@@ -21,7 +21,7 @@ from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.paper import published
 from reports.paper.measured import score_of, scorer_of
-from reports.paper.preset import Model, Settings, settings_of, tail
+from reports.paper.preset import Model, Settings, last_part, settings_of
 from reports.paper.printed import Value, load
 from reports.paper.published import Found
 from reports.paper.rules import DatasetRule
@@ -43,11 +43,11 @@ def judged(value: Value, run: StoredRun, rule: DatasetRule | None = None, runs: 
     rule = rule or value.rules[0]
     paper = settings_of(value, rule)
     parts = [
-        _models(value, run, paper),
-        Found([*_method(value, run, paper), *_sources(run, rule, runs), *_prompts(run, paper)]),
-        _encoders(run, paper),
-        _data(value, run, rule, paper),
-        Found([*_metric(value, run), *_whole(value, run)]),
+        _model_reasons(value, run, paper),
+        Found([*_method_reasons(value, run, paper), *_source_reasons(run, rule, runs), *_prompt_reasons(run, paper)]),
+        _encoder_reasons(run, paper),
+        _data_reasons(value, run, rule, paper),
+        Found([*_metric_reasons(value, run), *_incomplete_reasons(value, run)]),
     ]
     unverified = [name for part in parts for name in part.unverified]
     return Found([reason for part in parts for reason in part.reasons], list(dict.fromkeys(unverified)))
@@ -75,14 +75,15 @@ def _shown(value: Any) -> str:
     return "not set" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _models(value: Value, run: StoredRun, paper: Settings) -> Found:
+def _model_reasons(value: Value, run: StoredRun, paper: Settings) -> Found:
+    """Why the models of the run's roles are not those of the paper."""
     config = run.config
     if config["model"].get("embedded"):
         return Found([f"model: {embedded.caveat(config['model'], config['dataset'])}"])
     found = Found()
     for role, wanted in paper.models.items():
         used = (config.get("roles") or {}).get(role) or config["model"]
-        one = _model(value, run, role, used, wanted)
+        one = _reasons_of_model(value, run, role, used, wanted)
         found.reasons += one.reasons
         found.unverified += one.unverified
         known = set(((run.manifest.get("models") or {}).get(role) or {}).get("adapters") or used.get("adapters") or ())
@@ -92,12 +93,12 @@ def _models(value: Value, run: StoredRun, paper: Settings) -> Found:
         if role not in paper.trained and known:
             found.reasons.append(f"model: the {role} has the adapter {listed(sorted(known))}, the paper's has none")
         if added := used.get("adapter"):
-            told = f"model: the {role} has the adapter {tail(added)} added to its weights, the paper's has none"
+            told = f"model: the {role} has the adapter {last_part(added)} added to its weights, the paper's has none"
             found.reasons.append(told)
     return found
 
 
-def _model(value: Value, run: StoredRun, role: str, used: Mapping[str, Any], wanted: Model) -> Found:
+def _reasons_of_model(value: Value, run: StoredRun, role: str, used: Mapping[str, Any], wanted: Model) -> Found:
     """By content where the paper's model is one that can be loaded, by the name alone where it is a service."""
     if used.get("backend") == "endpoint" or "backend" not in wanted.settings:
         if not _is(used, wanted.name):
@@ -129,10 +130,10 @@ def _called(config: Mapping[str, Any]) -> str:
 
     A preset's name says nothing about weights that the user put in the place of the preset's.
     """
-    return tail(str(config.get("source") or config.get("name") or "not recorded"))
+    return last_part(str(config.get("source") or config.get("name") or "not recorded"))
 
 
-def _encoders(run: StoredRun, paper: Settings) -> Found:
+def _encoder_reasons(run: StoredRun, paper: Settings) -> Found:
     found = Found()
     for role, wanted in paper.encoders.items():
         used = run.config.get(role) or {}
@@ -145,11 +146,11 @@ def _encoders(run: StoredRun, paper: Settings) -> Found:
     return found
 
 
-def _method(value: Value, run: StoredRun, paper: Settings) -> list[str]:
+def _method_reasons(value: Value, run: StoredRun, paper: Settings) -> list[str]:
     config = run.config["method"]
     params = flatten(config.get("params") or {}) if config.get("params") else {}
     own = {**{key: short(config[key]) for key in ("implementation", "view") if config.get(key)}, **params}
-    own |= {key: rule for key in params if (rule := _rule(run, key)) and rule == paper.method.get(key)}
+    own |= {key: rule for key in params if (rule := _rule_of_number(run, key)) and rule == paper.method.get(key)}
     unknown = [key for key in params if key not in paper.method and key not in value.recording]
     return [
         *([f"method: {value.entry.unlike}"] if value.entry.unlike else []),
@@ -158,7 +159,7 @@ def _method(value: Value, run: StoredRun, paper: Settings) -> list[str]:
     ]
 
 
-def _rule(run: StoredRun, key: str) -> str | None:
+def _rule_of_number(run: StoredRun, key: str) -> str | None:
     """The rule by which the run got the number `key`, such as "from:garlic"; None for any other number.
 
     The source must be a run of this run's model over its data set.
@@ -168,7 +169,7 @@ def _rule(run: StoredRun, key: str) -> str | None:
     return f"{FROM}{amount.get('source')}" if here == {part: amount.get(part) for part in here} else None
 
 
-def _sources(run: StoredRun, rule: DatasetRule, runs: Sequence[StoredRun]) -> list[str]:
+def _source_reasons(run: StoredRun, rule: DatasetRule, runs: Sequence[StoredRun]) -> list[str]:
     """What is wrong with the runs from which the method took a number: each must be the paper's experiment itself."""
     found = []
     for key, amount in (run.manifest.get("amounts") or {}).items():
@@ -197,7 +198,7 @@ def _source_problem(source: StoredRun, rule: DatasetRule, runs: Sequence[StoredR
     return why[0] if why else None
 
 
-def _prompts(run: StoredRun, paper: Settings) -> list[str]:
+def _prompt_reasons(run: StoredRun, paper: Settings) -> list[str]:
     """The names of prompts that are other texts, with both from just before the first difference on."""
     own = run.manifest.get("prompts")
     if own is None:
@@ -216,7 +217,8 @@ def _prompts(run: StoredRun, paper: Settings) -> list[str]:
     return found
 
 
-def _data(value: Value, run: StoredRun, rule: DatasetRule, paper: Settings) -> Found:
+def _data_reasons(value: Value, run: StoredRun, rule: DatasetRule, paper: Settings) -> Found:
+    """Why the run's split, questions, settings or rows are not those of the paper."""
     config = run.config["dataset"]
     if config["name"] != rule.dataset:
         names = listed([one.dataset for one in value.rules])
@@ -231,14 +233,14 @@ def _data(value: Value, run: StoredRun, rule: DatasetRule, paper: Settings) -> F
         return Found([*found, f"sample: {n} questions, the paper has {rule.questions}"])
     if rule.subset is not None:
         found.append(f"sample: {rule.subset}")
-    found += _settings(config, paper)
+    found += _setting_reasons(config, paper)
     cut = sum(record["truncated"] is not None for record in run.records)
     if cut and not value.entry.truncated:
         found.append(f"truncation: {cut} of {n} contexts were cut to fit the window, the paper's were whole")
     return Found([*found, *rows.reasons], rows.unverified)
 
 
-def _settings(config: Mapping[str, Any], paper: Settings) -> list[str]:
+def _setting_reasons(config: Mapping[str, Any], paper: Settings) -> list[str]:
     """Differences of the data set's settings and options; an option that is not there is not set.
 
     Where the rows come from is not compared for those of a file of the user's, and no revision is: the rows decide.
@@ -252,7 +254,7 @@ def _settings(config: Mapping[str, Any], paper: Settings) -> list[str]:
     return _differences("dataset: ", own, {**wanted, **dict.fromkeys(more)})
 
 
-def _metric(value: Value, run: StoredRun) -> list[str]:
+def _metric_reasons(value: Value, run: StoredRun) -> list[str]:
     metric = value.metric
     if metric.problem is not None:
         return [f"metric: {metric.problem}"]
@@ -262,15 +264,15 @@ def _metric(value: Value, run: StoredRun) -> list[str]:
         return []
     own = facts.score_names(run)
     if metric.score is not None and score_of(metric, run) not in own:
-        return [_lacks(metric.score, metric.score, own)]
+        return [_lacking_score(metric.score, metric.score, own)]
     if metric.corpus is not None and metric.corpus not in facts.corpus_names(run):
-        return [_lacks(f"counts for {metric.corpus}", scorer_of(metric.corpus), own)]
+        return [_lacking_score(f"counts for {metric.corpus}", scorer_of(metric.corpus), own)]
     if run.config.get("failed", "zero") == "skip" and any(r["error"] is not None for r in run.records):
         return ["metric: failed questions are left out of the mean"]
     return []
 
 
-def _whole(value: Value, run: StoredRun) -> list[str]:
+def _incomplete_reasons(value: Value, run: StoredRun) -> list[str]:
     """What makes a run less than the experiment that it names: it did not end, changed on the way, or lacks answers."""
     metric, entry, found = value.metric, value.entry, []
     state = run.summary.get("state", "finished")
@@ -313,7 +315,7 @@ def _other_version(run: StoredRun, score: str) -> list[str]:
     return []
 
 
-def _lacks(what: str, scorer: str, own: Sequence[str]) -> str:
+def _lacking_score(what: str, scorer: str, own: Sequence[str]) -> str:
     """`harness score` replaces a run's scorers, so the line names those that the run has too."""
     wanted = ",".join(dict.fromkeys([*own, scorer]))
     return f"metric: the run has no {what}; add it with: harness score RUN --scorers {wanted}"

@@ -32,7 +32,7 @@ def matches(value: Value, runs: Sequence[StoredRun]) -> list[tuple[Pair, ...]]:
         named = (value.rules[0].dataset, *value.stand_ins)
         return [((value.rules[0], run),) for run in own if facts.key(run)[0] in named]
     found: list[tuple[Pair, ...]] = []
-    for alike in _alike(value, own):
+    for alike in _by_settings(value, own):
         found += product(*([(rule, run) for run in alike[rule.dataset]] for rule in value.rules))
     return found + alone
 
@@ -45,7 +45,7 @@ def incomplete(runs: Sequence[StoredRun], values: Sequence[Value] | None = None)
     told: list[str] = []
     for value in load() if values is None else values:
         members = [rule.dataset for rule in value.rules]
-        for alike in _alike(value, _fitting(value, runs)) if len(members) > 1 else ():
+        for alike in _by_settings(value, _fitting(value, runs)) if len(members) > 1 else ():
             missing = [name for name in members if not alike[name]]
             if missing:
                 first = next(run for name in members for run in alike[name])
@@ -59,12 +59,12 @@ def incomplete(runs: Sequence[StoredRun], values: Sequence[Value] | None = None)
 
 def _fitting(value: Value, runs: Sequence[StoredRun]) -> list[StoredRun]:
     """The runs of the value's preset whose texts were made for its length, where it has one."""
-    own = [run for run in runs if _preset(run) == value.entry.preset]
+    own = [run for run in runs if _preset_name(run) == value.entry.preset]
     tokens = value.rules[0].tokens
     return [run for run in own if tokens in (None, (run.config["dataset"].get("options") or {}).get("tokens"))]
 
 
-def _preset(run: StoredRun) -> str:
+def _preset_name(run: StoredRun) -> str:
     """The preset's name without what a run has otherwise: "dragon[minilm]" is dragon, "pecan [pocket]" is pecan.
 
     A run made elsewhere is of no preset, whatever its method is called.
@@ -74,7 +74,7 @@ def _preset(run: StoredRun) -> str:
     return re.sub(r"(\s*\[[^\]]*\])+$", "", str(run.config["method"]["name"]))
 
 
-def _alike(value: Value, runs: Sequence[StoredRun]) -> list[dict[str, list[StoredRun]]]:
+def _by_settings(value: Value, runs: Sequence[StoredRun]) -> list[dict[str, list[StoredRun]]]:
     """The runs on the value's data sets by data set, those of the same settings together."""
     members = [rule.dataset for rule in value.rules]
     found: dict[str, dict[str, list[StoredRun]]] = {}

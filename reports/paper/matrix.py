@@ -17,7 +17,7 @@ _HEAD = ("paper", "what", "command", "printed values at hand")
 def matrix() -> str:
     """The table as Markdown, a row for each place that a command makes; below it those that none makes."""
     made = [place for place in tables_and_figures() if place.name or place.look]
-    rows = [_HEAD, ("---",) * len(_HEAD), *map(_row, made)]
+    rows = [_HEAD, ("---",) * len(_HEAD), *map(_matrix_row, made)]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     drawn = "; ".join(place.label for place in tables_and_figures() if place not in made)
     lacks = "; ".join(f"{place.label}: {place.real.removeprefix('yes, but ')}" for place in made if place.real != "yes")
@@ -33,7 +33,7 @@ def put(document: str) -> str:
     return f"{head}{BEGIN}\n{matrix()}\n{END}{tail}"
 
 
-def _row(place: TableOrFigure) -> tuple[str, ...]:
+def _matrix_row(place: TableOrFigure) -> tuple[str, ...]:
     values = sum(place.holds(one.source, one.table) and one.value.strip() != "-" for one in printed())
     if place.name is None:
         return place.label, place.title, f"`{place.look}`", "–"

@@ -20,7 +20,7 @@ WIDE, NARROW = LEVEL, 0.90  # the levels of the two intervals: see harness.stats
 
 
 @dataclass(frozen=True)
-class Ours:
+class OwnValue:
     """What was measured, with its 95 % interval (wide) and its 90 % interval (narrow); None where there is none.
 
     alone: there is none because all questions, or the indexes, are of one document or linked through shared ones;
@@ -34,33 +34,33 @@ class Ours:
     wording: float = 0.0
 
 
-def measure(value: Value, run: StoredRun) -> Ours:
-    """The run's value, Ours() where it has none."""
+def measure(value: Value, run: StoredRun) -> OwnValue:
+    """What the run measured for a printed value; an empty OwnValue where it has nothing."""
     entry, metric = value.entry, value.metric
     if metric.requests:
-        return _mean_of(request_counts(run), facts.answered_clusters(run), run)
+        return _mean_value(request_counts(run), facts.answered_clusters(run), run)
     if metric.corpus is not None:
         corpus = metric.corpus
         known = corpus in facts.corpus_names(run)
-        return _ours(lambda level: facts.corpus(run, corpus, level=level), 100.0) if known else Ours()
+        return _with_intervals(lambda level: facts.corpus(run, corpus, level=level), 100.0) if known else OwnValue()
     if metric.score is not None:
         name = score_of(metric, run)
         if name is None or name not in facts.score_names(run):
-            return Ours()
+            return OwnValue()
         column = facts.scored(run, name)
-        return _mean_of(column.values, column.clusters, run, bounds=(0.0, 1.0), scale=100.0)
+        return _mean_value(column.values, column.clusters, run, bounds=(0.0, 1.0), scale=100.0)
     if not metric.phases:
-        return Ours()
+        return OwnValue()
     convention = metric.asked or metric.convention
-    search, built = _search(run, convention), costs.phase_costs(run, "index", convention).tflops
+    search, built = _search_tflops(run, convention), costs.phase_costs(run, "index", convention).tflops
     # Each document is a cluster.
-    index = Ours() if built is None else _mean_of(built, [str(i) for i in range(len(built))], run)
+    index = OwnValue() if built is None else _mean_value(built, [str(i) for i in range(len(built))], run)
     if entry.per_document:
         return index
-    return search if entry.questions_per_document is None else _shared(index, search, entry.questions_per_document)
+    return search if entry.questions_per_document is None else _plus_index(index, search, entry.questions_per_document)
 
 
-def mean(parts: Sequence[Ours]) -> Ours:
+def mean(parts: Sequence[OwnValue]) -> OwnValue:
     """The mean over k data sets, each counting the same, as papers take it.
 
     The samples are independent, so the errors of their means add in quadrature: with m_i in [low_i, high_i],
@@ -73,7 +73,7 @@ def mean(parts: Sequence[Ours]) -> Ours:
     """
     values = [part.value for part in parts if part.value is not None]
     if len(parts) == 1 or len(values) < len(parts):
-        return parts[0] if len(parts) == 1 else Ours()
+        return parts[0] if len(parts) == 1 else OwnValue()
     middle = sum(values) / len(values)
 
     def ends(intervals: list[tuple[float, float] | None]) -> tuple[float, float] | None:
@@ -85,7 +85,7 @@ def mean(parts: Sequence[Ours]) -> Ours:
         return middle - below / len(values), middle + above / len(values)
 
     alone, wording = any(part.alone for part in parts), sum(part.wording for part in parts) / len(parts)
-    return Ours(middle, ends([part.wide for part in parts]), ends([part.narrow for part in parts]), alone, wording)
+    return OwnValue(middle, ends([part.wide for part in parts]), ends([part.narrow for part in parts]), alone, wording)
 
 
 def score_of(metric: Metric, run: StoredRun) -> str | None:
@@ -99,48 +99,48 @@ def scorer_of(corpus: str) -> str:
     return next(name for name in scorers.names() if scorers.lookup(name).corpus == corpus)
 
 
-def _ours(find: Callable[[float], Interval], scale: float) -> Ours:
+def _with_intervals(find: Callable[[float], Interval], scale: float) -> OwnValue:
     """Both intervals of what `find(level)` returns."""
     wide, narrow = find(WIDE), find(NARROW)
 
     def ends(one: Interval) -> tuple[float, float] | None:
         return None if one.low is None or one.high is None else (scale * one.low, scale * one.high)
 
-    return Ours(None if wide.mean is None else scale * wide.mean, ends(wide), ends(narrow), wide.clusters == 1)
+    return OwnValue(None if wide.mean is None else scale * wide.mean, ends(wide), ends(narrow), wide.clusters == 1)
 
 
-def _mean_of(
+def _mean_value(
     values: Sequence[float],
     clusters: Sequence[str],
     run: StoredRun,
     bounds: tuple[float, float] | None = None,
     scale: float = 1.0,
-) -> Ours:
+) -> OwnValue:
     seed = int(run.config.get("seed") or 0)
-    return _ours(lambda level: interval(values, clusters, seed=seed, level=level, bounds=bounds), scale)
+    return _with_intervals(lambda level: interval(values, clusters, seed=seed, level=level, bounds=bounds), scale)
 
 
-def _search(run: StoredRun, convention: str) -> Ours:
+def _search_tflops(run: StoredRun, convention: str) -> OwnValue:
     """TFLOPs of search and answer per question answered."""
     spent = costs.phase_costs(run, "answer", convention)
     search, answer = costs.phase_costs(run, "search", convention).tflops, spent.tflops
     if search is None or answer is None:
-        return Ours()
+        return OwnValue()
     wording = WORDING * sum(answer) / (sum(spent.tokens) or 1)
     return replace(
-        _mean_of([s + a for s, a in zip(search, answer, strict=True)], facts.answered_clusters(run), run),
+        _mean_value([s + a for s, a in zip(search, answer, strict=True)], facts.answered_clusters(run), run),
         wording=wording,
     )
 
 
-def _shared(index: Ours, search: Ours, questions: int) -> Ours:
+def _plus_index(index: OwnValue, search: OwnValue, questions: int) -> OwnValue:
     """index / questions + search. A document that is dear to index is dear to search, so the half-widths are added: the
     interval holds at least its level whatever the correlation."""
     if index.value is None or search.value is None:
-        return Ours()
+        return OwnValue()
 
     def ends(a: tuple[float, float] | None, b: tuple[float, float] | None) -> tuple[float, float] | None:
         return None if a is None or b is None else (a[0] / questions + b[0], a[1] / questions + b[1])
 
     wide, narrow = ends(index.wide, search.wide), ends(index.narrow, search.narrow)
-    return Ours(index.value / questions + search.value, wide, narrow, index.alone or search.alone, search.wording)
+    return OwnValue(index.value / questions + search.value, wide, narrow, index.alone or search.alone, search.wording)

@@ -67,11 +67,11 @@ class Settings:
 def settings_of(value: Value, rule: DatasetRule) -> Settings:
     """The settings of a value's row on one of its data sets. Raises UserError or ConfigError for a wrong preset."""
     entry, paper = value.entry, value.paper
-    r, method = _resolved(entry.preset, rule.dataset, paper.model, tuple(sorted(paper.roles.items())))
+    r, method = _resolve_preset(entry.preset, rule.dataset, paper.model, tuple(sorted(paper.roles.items())))
     choice = r.parts["method"]
     awaited = {key: one for key, one in choice.params.items() if key in type(method).takes and isinstance(one, str)}
     params = {**method.config.model_dump(mode="json"), **awaited, **entry.params}  # awaited: "from:garlic"
-    models = {role: _model(value, r, role) for role in method.needs}
+    models = {role: _model_of_role(value, r, role) for role in method.needs}
     encoders = {role: r.parts[role] for role in method.encoders if role in r.parts}
     said = {**rule.settings, **({} if rule.tokens is None else {"tokens": rule.tokens}), **entry.settings}
     ignored = frozenset({key for key, one in said.items() if one is None} | _FILES)
@@ -85,14 +85,14 @@ def settings_of(value: Value, rule: DatasetRule) -> Settings:
         dataset={key: one for key, one in _dataset(r.parts["dataset"], said).items() if key not in ignored},
         models={role: model for role, model in models.items() if model is not None},
         encoders={
-            role: _shipped_model(one, tail(one.source), _picked(one, _ENCODER)) for role, one in encoders.items()
+            role: _shipped_model(one, last_part(one.source), _picked(one, _ENCODER)) for role, one in encoders.items()
         },
         trained=frozenset(method.adapters()),
         ignored=ignored,
     )
 
 
-def tail(source: str) -> str:
+def last_part(source: str) -> str:
     """The last part of a hub id or folder."""
     return source.rstrip("/").rpartition("/")[2]
 
@@ -101,10 +101,10 @@ _Roles = tuple[tuple[str, str | None], ...]
 
 
 @cache
-def _resolved(preset: str, dataset: str, reader: str, roles: _Roles) -> tuple[Resolution, Method]:
+def _resolve_preset(preset: str, dataset: str, reader: str, roles: _Roles) -> tuple[Resolution, Method]:
     """The settings of a run of the preset under profile paper, and its method, with those models that are shipped."""
     with presets.shipped_only():
-        known = _shipped()
+        known = _presets_by_source()
         sets = {f"roles.{role}": known[name.lower()] for role, name in roles if name and name.lower() in known}
         model = known.get(reader.lower())
         r = resolve(Choices(method=preset, dataset=dataset, profile="paper", model=model, sets=sets))
@@ -122,24 +122,24 @@ def _method(r: Resolution) -> Method:
 
 
 @cache
-def _shipped() -> dict[str, str]:
+def _presets_by_source() -> dict[str, str]:
     """The last part of a model's hub id, in lower case -> the preset that has it."""
     found: dict[str, str] = {}
     for name in presets.names("models"):
         values = {key: one for _, layer in presets.read("models", name) for key, one in layer.items()}
         if "source" in values:
-            found.setdefault(tail(str(values["source"])).lower(), name)
+            found.setdefault(last_part(str(values["source"])).lower(), name)
     return found
 
 
-def _model(value: Value, r: Resolution, role: str) -> Model | None:
+def _model_of_role(value: Value, r: Resolution, role: str) -> Model | None:
     """The model of a role: that of the row or paper, else the preset's own, else the reader; None for any."""
     wanted, own = value.paper.roles, r.parts.get(f"roles.{role}")
     if role in wanted and wanted[role] is None:
         return None
-    name = str(wanted.get(role) or (tail(own.source or own.name) if own is not None else value.paper.model))
+    name = str(wanted.get(role) or (last_part(own.source or own.name) if own is not None else value.paper.model))
     config: ModelConfig = r.parts["model"] if own is None else own
-    if tail(config.source or config.name).lower() != name.lower() or config.backend == "endpoint":
+    if last_part(config.source or config.name).lower() != name.lower() or config.backend == "endpoint":
         return Model(name, {})
     ours = value.paper.model_settings
     settings = {**_picked(config, _MODEL), **ours}

@@ -52,7 +52,7 @@ def load(results: str | None = None, mapping: str | None = None) -> tuple[Value,
         table.setdefault((row.source, row.table, row.method, row.dataset, row.metric), row)
     found: list[Value] = []
     for entry in rules.entries:
-        paper = _of(entry, rules.papers[entry.source])
+        paper = _paper_of(entry, rules.papers[entry.source])
         datasets = {**rules.datasets, **paper.datasets}
         known = (_deviations(rules, entry), rules.recording)
         for metric in entry.metrics:
@@ -70,7 +70,7 @@ def load(results: str | None = None, mapping: str | None = None) -> tuple[Value,
                 number, digits = _number(cell.value)
                 if rule.in_points and paper.scale != 1:
                     number, digits = _scaled(number, digits, paper.scale)
-                meant, stand_ins = _meant(datasets, label), datasets[label].stand_ins
+                meant, stand_ins = _datasets_of_label(datasets, label), datasets[label].stand_ins
                 said = (label, meant, stand_ins, metric, rule)
                 found.append(Value(entry, paper, *said, number, digits, cell.line, *known))
     return tuple(found)
@@ -91,7 +91,7 @@ def _shipped_rules() -> Mapping:
     return parse(resources.files("reports.paper").joinpath("mapping.yaml").read_text(encoding="utf-8"))
 
 
-def _of(entry: Entry, paper: Paper) -> Paper:
+def _paper_of(entry: Entry, paper: Paper) -> Paper:
     """The paper as this entry has it: with its own models; `questions` are the whole set where others have a subset."""
     own: dict[str, object] = {"roles": {**paper.roles, **entry.roles}}
     if entry.questions is not None:
@@ -105,7 +105,7 @@ def _of(entry: Entry, paper: Paper) -> Paper:
     return paper.model_copy(update=own)
 
 
-def _meant(datasets: dict[str, LabelRule], label: str) -> tuple[DatasetRule, ...]:
+def _datasets_of_label(datasets: dict[str, LabelRule], label: str) -> tuple[DatasetRule, ...]:
     """The data set of a label, or those of a mean."""
     rule = datasets[label]
     labels = rule.mean_of if isinstance(rule, MeanRule) else (label,)

@@ -23,7 +23,7 @@ import yaml
 from harness.datasets.kinds import KINDS
 from harness.storage.run_folder import StoredRun
 from reports.by_kind import kind
-from reports.paper.preset import Model, tail
+from reports.paper.preset import Model, last_part
 
 
 @dataclass
@@ -55,8 +55,8 @@ def model_differences(run: StoredRun, role: str, wanted: Model) -> Found:
     if isinstance(weights, Mapping) and "hub" in weights:
         hub, paper = str(weights["hub"]), str(known["hubs"][0])
         if hub.lower() not in {str(one).lower() for one in known["hubs"]}:
-            same = tail(hub).lower() == tail(paper).lower()  # of another owner
-            own, theirs = (hub, paper) if same else (tail(hub), tail(paper))
+            same = last_part(hub).lower() == last_part(paper).lower()  # of another owner
+            own, theirs = (hub, paper) if same else (last_part(hub), last_part(paper))
             return Found([f"model: the {role} is {own}, the paper's is {theirs}"])
     elif weights is None:
         return Found([f"model: what the {role}'s weights are is not recorded"])
@@ -64,12 +64,12 @@ def model_differences(run: StoredRun, role: str, wanted: Model) -> Found:
         return Found([f"model: the {role}'s weights come from a quantised file, the paper's are {wanted.name}"])
     else:
         found.unverified.append("weights")
-    found.reasons += _sizes(run, role, wanted, proven=not found.unverified)
+    found.reasons += _size_differences(run, role, wanted, proven=not found.unverified)
     found.reasons += _template(run, role, known, wanted.name)
     return found
 
 
-def _sizes(run: StoredRun, role: str, wanted: Model, *, proven: bool) -> list[str]:
+def _size_differences(run: StoredRun, role: str, wanted: Model, *, proven: bool) -> list[str]:
     own = (run.manifest.get("shapes") or {}).get(role)
     if own is None:
         return [] if proven or not wanted.shape else [f"model: the {role}'s sizes are not recorded; run it again"]
@@ -114,7 +114,7 @@ def row_differences(run: StoredRun, dataset: str, split: str) -> Found:
     elif "sha256" in known and hashlib.sha256("\n".join(documents).encode()).hexdigest() != known["sha256"]:
         found.reasons.append(f"sample: the documents are not those of {dataset}'s {split} split")
     for by in KINDS:
-        if by in known and (odd_kinds := _other_kinds(run.whole_records, by, known[by])):
+        if by in known and (odd_kinds := _kind_differences(run.whole_records, by, known[by])):
             found.reasons.append(f"sample: {odd_kinds}")
     return found
 
@@ -131,7 +131,7 @@ def _content(record: Mapping[str, Any]) -> tuple[Any, ...]:
     return own, tuple(record.get("document_characters") or ()), str((record.get("gold") or {}).get("answers"))
 
 
-def _other_kinds(records: Sequence[Mapping[str, Any]], by: str, official: Mapping[Any, int]) -> str:
+def _kind_differences(records: Sequence[Mapping[str, Any]], by: str, official: Mapping[Any, int]) -> str:
     """The shares of kinds beside the official ones; "" where they are the same, or the run kept no texts."""
     own = Counter(kind(record, by) for record in records)
     if set(own) == {None} or own == Counter({str(name): count for name, count in official.items()}):

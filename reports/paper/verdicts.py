@@ -34,8 +34,8 @@ from reports import facts
 from reports.columns import sections, shortened
 from reports.paper.comparable import few_failed, judged, listed
 from reports.paper.matching import Pair, incomplete, matches
-from reports.paper.measured import WORDING, Ours, mean, measure
-from reports.paper.preset import tail
+from reports.paper.measured import WORDING, OwnValue, mean, measure
+from reports.paper.preset import last_part
 from reports.paper.printed import Value, load
 from reports.render import render, render_sections
 
@@ -48,7 +48,7 @@ COLUMNS = (
 )  # fmt: skip
 _MOST = 1_000_000  # questions; beyond, the difference stands on the margin as far as anybody can tell
 
-_Measured = dict[tuple[Any, ...], Ours]
+_Measured = dict[tuple[Any, ...], OwnValue]
 
 
 def frame(
@@ -87,12 +87,12 @@ def measured_rows(
     # (paper, data set) where the made-up data set stands in for several labels of the paper.
     places = {(value.paper.name, name, value.place) for value in values for name in value.stand_ins}
     several = {key for key, labels in Counter(place[:2] for place in places).items() if labels > 1}
-    measured = dict[tuple[Any, ...], Ours]()
+    measured = dict[tuple[Any, ...], OwnValue]()
     readers: dict[tuple[str, str, str], set[str]] = {}
     for value in values:
         readers.setdefault(_rows_of(value), set()).add(value.paper.model.lower())
     return [
-        (value, len(pairs) > 1, _row(value, pairs, runs, labels, several, measured, margin))
+        (value, len(pairs) > 1, _verdict_row(value, pairs, runs, labels, several, measured, margin))
         for value in values
         for pairs in matches(value, runs)
         if not any(_of_another_row(value, run, readers[_rows_of(value)]) for _, run in pairs)
@@ -136,7 +136,7 @@ def with_lines(text: str, sentences: Sequence[str], form: str) -> str:
     return "\n".join([text.rstrip("\n"), "", *lines, ""]) if lines else text
 
 
-def verdict(value: Value, ours: Ours, n: int, margin: float = MARGIN, unverified: Sequence[str] = ()) -> str:
+def verdict(value: Value, ours: OwnValue, n: int, margin: float = MARGIN, unverified: Sequence[str] = ()) -> str:
     """EQUIVALENT, DIFFERS or UNDECIDED for what was measured over n questions, with the margin in brackets.
 
     The region is the printed value with half a unit of its last digit and the margin on both sides, and for a cost the
@@ -158,7 +158,7 @@ def verdict(value: Value, ours: Ours, n: int, margin: float = MARGIN, unverified
     return f"{UNDECIDED} ({_needed(ours, value.printed, reach, n)})"
 
 
-def _needed(ours: Ours, printed: float, reach: float, n: int) -> str:
+def _needed(ours: OwnValue, printed: float, reach: float, n: int) -> str:
     """About how many questions would decide, were the difference to stay: half-widths shrink as 1 / sqrt(n)."""
     assert ours.value is not None
     assert ours.narrow is not None
@@ -180,13 +180,13 @@ def _rows_of(value: Value) -> tuple[str, str, str]:
 def _of_another_row(value: Value, run: StoredRun, readers: Collection[str]) -> bool:
     """Whether another row of the table is the run's: its reader or its place is printed there."""
     model = run.config["model"]
-    reader = tail(str(model.get("source") or model["name"])).lower()
+    reader = last_part(str(model.get("source") or model["name"])).lower()
     wanted, place = value.entry.settings.get("place"), (run.config["dataset"].get("options") or {}).get("place")
     other_place = None not in (wanted, place) and wanted != place
     return other_place or (reader in readers and reader != value.paper.model.lower())
 
 
-def _row(
+def _verdict_row(
     value: Value,
     pairs: tuple[Pair, ...],
     runs: Sequence[StoredRun],
@@ -195,8 +195,9 @@ def _row(
     measured: _Measured,
     margin: float,
 ) -> dict[str, Any]:
+    """The row of a printed value beside what the runs of `pairs` measured, with its verdict and reasons."""
     ours = mean([_measured(value, run, measured) for _, run in pairs])
-    (why, unverified), n = _why(value, pairs, runs), sum(len(run.records) for _, run in pairs)
+    (why, unverified), n = _reasons(value, pairs, runs), sum(len(run.records) for _, run in pairs)
     if ours.value is None and not any(reason.startswith("metric:") for reason in why):
         lacks = "question that was answered" if value.metric.requests else "FLOPs, its model has no known sizes"
         why.append(f"metric: the run has no {value.metric.score or lacks}")
@@ -223,7 +224,7 @@ def _row(
     }
 
 
-def _measured(value: Value, run: StoredRun, measured: _Measured) -> Ours:
+def _measured(value: Value, run: StoredRun, measured: _Measured) -> OwnValue:
     """What the run measured; once for all values that are the same measure of it."""
     entry = value.entry
     key = (facts.key(run), value.metric, entry.per_document, entry.questions_per_document)
@@ -232,7 +233,7 @@ def _measured(value: Value, run: StoredRun, measured: _Measured) -> Ours:
     return measured[key]
 
 
-def _why(value: Value, pairs: tuple[Pair, ...], runs: Sequence[StoredRun]) -> tuple[list[str], list[str]]:
+def _reasons(value: Value, pairs: tuple[Pair, ...], runs: Sequence[StoredRun]) -> tuple[list[str], list[str]]:
     """The reasons of all runs, one that is not every run's with the data sets that it is of; what is unverified."""
     found: dict[str, list[str]] = {}
     unverified: list[str] = []

@@ -218,7 +218,7 @@ def test_umap_has_the_seed_and_one_thread(monkeypatch):
         asked.append({name: settings[name] for name in ("metric", "random_state", "n_jobs")})
         return SimpleNamespace(fit_transform=lambda points: points[:, : settings["n_components"]])
 
-    monkeypatch.setattr("methods.raptor.tree._umap", lambda: SimpleNamespace(UMAP=umap))
+    monkeypatch.setattr("methods.raptor.tree._import_umap", lambda: SimpleNamespace(UMAP=umap))
     index_of(text_of(40), reduction="umap", seed=3)
     assert asked
     assert all(one == {"metric": "cosine", "random_state": 3, "n_jobs": 1} for one in asked)

@@ -203,22 +203,22 @@ def test_train_two_steps_and_resume(
 
 
 def test_a_course_of_some_skills_may_get_more_stages(course: str, tmp_path: Path) -> None:
-    from pocket.cli.train import Options, _course
+    from pocket.cli.train import Options, _make_course
 
     out, path = tmp_path / "o", tmp_path / course
     first = Options(str(out), ["answer"], str(path))
     (out / "checkpoint").mkdir(parents=True)
-    (out / "curriculum.yaml").write_text(json.dumps(_course(first).model_dump(mode="json")))
+    (out / "curriculum.yaml").write_text(json.dumps(_make_course(first).model_dump(mode="json")))
     (out / "checkpoint" / "state.json").write_text("{}")
     more = COURSE.split("\n", 1)[1].replace("name: ", "name: again ")
     path.write_text(COURSE + more + "      - {skill: recall, pairs: [2, 3]}\n")
-    found = _course(first)
+    found = _make_course(first)
     assert [stage.name for stage in found.stages] == ["both", "more", "again both", "again more"]
-    elsewhere = _course(Options(str(tmp_path / "other"), curriculum=str(path)))
+    elsewhere = _make_course(Options(str(tmp_path / "other"), curriculum=str(path)))
     assert elsewhere.stages[-1].name == "again more"
     for skills_ in ([], ["pecan search"], ["answer", "pecan search"]):
         with pytest.raises(UserError, match="is of other skills"):
-            _course(Options(str(out), skills_, str(path)))
+            _make_course(Options(str(out), skills_, str(path)))
     kept = json.loads((out / "curriculum.yaml").read_text())
     # Nothing is written before it is gone on with.
     assert [stage["name"] for stage in kept["stages"]] == ["both", "more"]
@@ -229,7 +229,7 @@ def recipe(skill: str, **more: object) -> dict[str, object]:
 
 
 def test_only_some_skills() -> None:
-    from pocket.cli.train import _only
+    from pocket.cli.train import _only_skills
 
     stages = [
         [recipe("recall")],
@@ -241,7 +241,7 @@ def test_only_some_skills() -> None:
     whole = Curriculum.model_validate({"stages": told})
 
     def left(*names: str) -> list[tuple[str, list[tuple[str, float | None]]]]:
-        kept = _only(whole, names)
+        kept = _only_skills(whole, names)
         return [(s.name, [(r.skill, r.gate) for r in s.recipes]) for s in kept.stages]
 
     assert left("pecan search") == [
@@ -254,7 +254,7 @@ def test_only_some_skills() -> None:
         ("1", [("answer", 0.5), ("recall", 0)]),
         ("2", [("answer", None)]),
     ]
-    assert _only(whole, ["answer", "choose", "pecan search"]) == whole
+    assert _only_skills(whole, ["answer", "choose", "pecan search"]) == whole
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(

@@ -178,7 +178,7 @@ def test_presets_of_the_user_do_not_say_what_the_paper_did(tmp_path: Path, monke
 def test_a_package_that_is_missing_here_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = fabricated(tmp_path, RAPTOR)
     monkeypatch.setattr("methods.raptor.config.find_spec", lambda name: None)
-    monkeypatch.setattr(preset_module, "_resolved", preset_module._resolved.__wrapped__)
+    monkeypatch.setattr(preset_module, "_resolve_preset", preset_module._resolve_preset.__wrapped__)
     assert reasons(frame([run], [RAPTOR]).to_dict("records")[0]) == []
 
 

@@ -15,7 +15,7 @@ from harness.stats.bootstrap import corpus_interval, interval
 from harness.stats.paired_tests import equivalence
 from reports.page import page
 from reports.paper import frame
-from reports.paper.measured import Ours, _ours
+from reports.paper.measured import OwnValue, _with_intervals
 from reports.paper.printed import Value, load
 from reports.paper.verdicts import verdict
 from tests.reports.build import built, record, usage
@@ -33,8 +33,8 @@ def value(method: str, metric: str) -> Value:
 SCORE, COST = value("BM25 top-5", "F1"), value("BM25 top-5", "TFLOPs")
 
 
-def ours(middle: float, narrow: float, wide: float) -> Ours:
-    return Ours(middle, (middle - wide, middle + wide), (middle - narrow, middle + narrow))
+def ours(middle: float, narrow: float, wide: float) -> OwnValue:
+    return OwnValue(middle, (middle - wide, middle + wide), (middle - narrow, middle + narrow))
 
 
 class TestVerdict:
@@ -69,10 +69,12 @@ class TestVerdict:
         assert verdict(COST, ours(COST.printed * 1.1, 0.1, 0.1), 10, margin=12) == "equivalent (within 12 %)"
 
     def test_without_an_interval_nothing_is_shown(self) -> None:
-        assert verdict(SCORE, Ours(SCORE.printed, alone=True), 1000).startswith("undecided (one document")
+        assert verdict(SCORE, OwnValue(SCORE.printed, alone=True), 1000).startswith("undecided (one document")
         # A BLEU that no resample changes has no interval either.
         for labels, alone in (("abcd", False), ("aaaa", True)):
-            found = _ours(lambda level, of=labels: corpus_interval(sum, [[1.0]] * 4, list(of), level=level), 1.0)
+            found = _with_intervals(
+                lambda level, of=labels: corpus_interval(sum, [[1.0]] * 4, list(of), level=level), 1.0
+            )
             assert ("one document" in verdict(SCORE, found, 4)) is alone
 
     def test_about_how_many_questions(self) -> None:
