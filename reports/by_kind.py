@@ -1,6 +1,6 @@
 """Runs by the kind of their questions: each becomes several, one a kind, which every table and test takes as it is.
 
-    parts(runs, "hops") ─► runs named "musique, hops 2", "musique, hops 3", ...
+    split_by_kind(runs, "hops") ─► runs named "musique, hops 2", "musique, hops 3", ...
     kinds_of(run)       ─► {"hops": ["2", "3", ...], "type": [...], ...}
 
 hops, type, level   in the data set's own words (harness.datasets.kinds)

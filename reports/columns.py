@@ -2,7 +2,7 @@
 
 sections(frame) ─► [Section("musique · Llama-3.1-8B-Instruct", frame of 5 rows)]    for people: text, md, latex
                    with a line below on what costs are measured by
-select(frame)   ─► the same rows, few columns                                       or those that --columns names
+pick_columns(frame)   ─► the same rows, few columns                                       or those that --columns names
 
 harness report results
 

@@ -1,6 +1,6 @@
 """Stop a long command: the first Ctrl-C or SIGTERM ends it after the current step, the second at once.
 
-say_again("interrupted; a checkpoint is saved", ["harness", "run", ...])     prints how to resume, the command last
+print_resume_command("interrupted; a checkpoint is saved", ["harness", "run"])  prints how to resume, the command last
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     axes = read(["method.k=1,3", "seed=0,1"])         {"method.k": ("1", "3"), "seed": ("0", "1")}
     spread([Choices(method="bm25", ...)], axes)       four Choices, the first with sets {"method.k": "1", "seed": "0"}
-    words({"method.k": "1", "seed": "0"})             "k=1 seed=0", as labels and messages say it
+    point_text({"method.k": "1", "seed": "0"})        "k=1 seed=0", as labels and messages say it
 
 A key is what `--set` takes. A method without a swept parameter is run once for it, as a reference for the others.
 """

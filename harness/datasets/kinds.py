@@ -2,7 +2,7 @@
 
 kinds({"hops": 2, "type": "bridge", "level": "hard"})   -> {"hops": "2", "type": "bridge", "level": "hard"}
 answer_kind(["Ada Lovelace"])                           -> "text"
-drawn(dataset, form, 100, seed)                         -> the data set with 100 questions, about; see there
+random_sample(dataset, form, 100, seed)                 -> the data set with 100 questions, about; see there
 """
 
 from __future__ import annotations

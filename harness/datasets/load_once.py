@@ -2,7 +2,7 @@
 
 load_once(config, limit) ─► Dataset
 load_asked(resolution)   ─► the questions of a run: the first ones, or a sample
-offer(config)            ─► "; made-up questions of its kind: --dataset pocket/musique", where there are such
+made_up_hint(config)     ─► "; made-up questions of its kind: --dataset pocket/musique", where there are such
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Pages as they are published, to text.
 
-    plain("<p>One <i>two</i>.</p><p>Three &amp; four</p>")   -> "One two.\\n\\nThree & four"
+    page_text("<p>One <i>two</i>.</p><p>Three &amp; four</p>")   -> "One two.\\n\\nThree & four"
     wiki(["Email\\n", "Section::::Use.:Early.", "One."], "Email")   -> "=== Early ===\\nOne."
 
 HTML loses its tags, a paragraph becomes a block, and entities are resolved; a text without such tags is returned as it

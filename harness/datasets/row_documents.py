@@ -181,7 +181,7 @@ def _is_pages(path: Path) -> bool:
 
 
 def _rows_of_pages(path: Path, pages: Iterable[str]) -> Iterator[tuple[RowPlace, dict[str, Any] | Broken]]:
-    """Rows of a file of pages; JSON lines without a page of `wanted` are not parsed: the file has 35 GiB."""
+    """Rows of a file of pages; JSON lines without one of `pages` are not parsed: the file has 35 GiB."""
     if kind_of(path) != "json":
         yield from read_rows(path)
         return

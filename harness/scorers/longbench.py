@@ -38,7 +38,7 @@ def rouge_score(prediction: str, references: Sequence[str]) -> float:
 
 
 def numbers_equal(prediction: str, number: str) -> float:
-    """Share of the numbers in the prediction that equal `wanted` as strings; 0.0 without a number."""
+    """Share of the numbers in the prediction that equal `number` as strings; 0.0 without a number."""
     numbers = _NUMBER.findall(prediction)
     return numbers.count(number) / len(numbers) if numbers else 0.0
 

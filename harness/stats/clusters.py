@@ -2,7 +2,7 @@
 
     question_labels("musique", ids, documents)       questions that share a document have one label
     question_labels("retrieved", ids, documents)     each question has its own
-    linked(documents, labels)                        a sentence where most questions are one cluster
+    cluster_warning(documents, labels)               a sentence where most questions are one cluster
 
 A cluster is the unit of sampling (bootstrap.py). For stories and papers that is the document: a data set has a sample
 of them, with all questions about each. For open-domain questions it is the question: its passages come from one corpus

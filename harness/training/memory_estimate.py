@@ -1,7 +1,7 @@
 """Estimate the memory that training takes, before anything is loaded.
 
-need(shape, settings, "structuring")       Need(weights=6.2e9, adapters=0.5e9, activations=21e9)
-problem(...)                               a sentence if that is more than is free, else None
+estimate(shape, settings, "structuring")   Need(weights=6.2e9, adapters=0.5e9, activations=21e9)
+memory_problem(...)                        a sentence if that is more than is free, else None
 """
 
 from __future__ import annotations

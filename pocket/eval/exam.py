@@ -2,7 +2,7 @@
 
     rows = examine(model, questions=100, seed=0, progress=print)
     cells(skill)            what is asked of a skill: a table of cells, a kind of question by a kind of text
-    general("points")       the one cell of a kind of scene at 250 tokens, for a skill that has no table
+    default_cell("points")  the one cell of a kind of scene at 250 tokens, for a skill that has no table
 
 metrics.py has the measures. Nothing here depends on how the model was trained. Lengths are in tokens of the world,
 characters / 4.
