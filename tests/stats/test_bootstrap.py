@@ -30,14 +30,12 @@ class TestInterval:
         results = [doctest.testmod(module) for module in (stats, paired_tests)]
         assert [(result.failed, result.attempted > 0) for result in results] == [(0, True), (0, True)]
 
-    @pytest.mark.parametrize("documents", [30, 80])
-    def test_covers_the_truth_in_93_to_97_percent_of_simulated_clustered_data(self, documents: int) -> None:
+    def test_covers_the_truth_in_93_to_97_percent_of_simulated_clustered_data(self) -> None:
         generator = np.random.default_rng(5)
         truth = TRUE_RATE * 0.6
-        hits = 0
-        naive_hits = 0
+        hits = naive_hits = 0
         for trial in range(1500):
-            values, clusters = clustered_scores(generator, documents)
+            values, clusters = clustered_scores(generator, 30)
             found = interval(values, clusters, seed=trial, resamples=400)
             assert found.low is not None
             assert found.high is not None
