@@ -32,14 +32,13 @@ from reports.gold_rows import Rows, read_rows, with_texts
 from reports.search_graph import Graph, index_lines, read_graph, read_index
 from reports.search_moves import LATER, Move, forest, walk
 
-_FLAT = "So the steps stand in their order only."
 _WIDEST = 60  # characters of a step's text; JSON has all of it
 _LONGEST = 140  # of a line about the memory
 
 
 @dataclass(frozen=True)
 class Search:
-    """One record with all that is known of its search; notes are sentences on what is not."""
+    """One record with all that is known of its search; notes are sentences on what is not, problem why no graph is."""
 
     stored: StoredRun
     record: dict[str, Any]
@@ -47,13 +46,10 @@ class Search:
     graph: Graph | None
     moves: list[Move]
     evidence: list[str]
+    problem: str | None
     notes: list[str]
     memory: tuple[Memory, Walked] | None = None
     convention: str = DEFAULT
-
-    def no_graph(self) -> str:
-        """Why there is no graph, a sentence."""
-        return self.notes[0].removesuffix(f" {_FLAT}") if self.notes else "this search went over no graph."
 
     def text(self, move: Move) -> str:
         """What a step showed, with its note first; the place of a span where its text is not at hand."""
@@ -81,12 +77,12 @@ def search_of(stored: StoredRun, question: str, data: str | None = None) -> Sear
         raise UserError(rows.problem)
     example = rows.examples.get(question)
     marks = [evidence(step["shown"], example) for step in record["steps"]]
-    notes = [f"{result.problem} {_FLAT}"] if result.problem else []
+    notes = [f"{result.problem} So the steps stand in their order only."] if result.problem else []
     memory = _entity_memory(stored, record, rows) if result.graph is None and result.problem is None else None
     if (result.graph is not None or memory is not None) and UNKNOWN in marks:
         notes.append(_evidence_unknown_because(rows, question))
     moves = walk(record["steps"], result.graph)
-    return Search(stored, record, rows, result.graph, moves, marks, notes, memory)
+    return Search(stored, record, rows, result.graph, moves, marks, result.problem, notes, memory)
 
 
 def _entity_memory(stored: StoredRun, record: dict[str, Any], rows: Rows) -> tuple[Memory, Walked] | None:
