@@ -12,8 +12,8 @@ MAIN = "import harness.cli.main as m; sys.argv = ['harness', 'run', '--method', 
 @pytest.mark.parametrize(
     ("ends", "told"),
     [
-        ("m._main = lambda _: 130", ""),
-        ("m._main = lambda _: (_ for _ in ()).throw(KeyboardInterrupt)", "harness run --method x"),
+        ("m._run_command = lambda _: 130", ""),
+        ("m._run_command = lambda _: (_ for _ in ()).throw(KeyboardInterrupt)", "harness run --method x"),
     ],
 )
 def test_an_interrupted_command_waits_for_no_thread_and_ends_with_130(ends, told):

@@ -125,11 +125,11 @@ def test_figures_load_no_model_library_and_tables_no_matplotlib(tmp_path: Path) 
     rows = [searched(i, [0.1] * (i + 2), stop=i + 1) for i in range(9)]
     searched_run(tmp_path / "results", rows, settings=settings(record_stops=2))
     code = (
-        "import sys; from harness.cli.main import _main; "
+        "import sys; from harness.cli.main import _run_command; "
         "loaded = lambda *names: print([m for m in names if m in sys.modules]); "
-        "_main(['report', 'queries', '--out', 'q.md']); loaded('matplotlib'); "
-        "_main(['report', 'nodes', '--out', 'n.html']); _main(['report', 'curves', '--out', 'c.pdf']); "
-        "_main(['report', 'results', '--html', 'p.html', '--paper']); "
+        "_run_command(['report', 'queries', '--out', 'q.md']); loaded('matplotlib'); "
+        "_run_command(['report', 'nodes', '--out', 'n.html']); _run_command(['report', 'curves', '--out', 'c.pdf']); "
+        "_run_command(['report', 'results', '--html', 'p.html', '--paper']); "
         "loaded('torch', 'transformers', 'datasets', 'mlflow', 'matplotlib.pyplot', 'scipy')"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
