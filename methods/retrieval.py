@@ -103,7 +103,7 @@ class TopK(ReadingMethod):
         """Scores [chunks], higher is better."""
 
     def steps(self, shown: Sequence[Shown], kept: Sequence[int], ranks: np.ndarray, tools: Tools) -> list[Step]:
-        """What a trace says of the chunks `kept`, which are `shown`; ranks: the scores of all chunks."""
+        """A step of the trace for each of the chunks `kept`, which are `shown`; ranks: the scores of all chunks."""
         return []
 
     def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
@@ -119,14 +119,14 @@ class TopK(ReadingMethod):
             scores = self.rank(question, texts, index, tools)
         model = tools.model()
         room = room_for_text(question, tools, model, request)
-        read = self.told(texts)
+        read = self.as_read(texts)
         kept, reason = self._fit_chunks(best_first(scores), read, room, model)
         kept = sorted(kept) if self.config.order == "document" else kept
         text = ask(question, [read[i] for i in kept], tools, model, request)
         shown = shown_spans(document, [chunks[i] for i in kept])
         return Answer(text, shown, reason, tuple(self.steps(shown, kept, scores, tools)))
 
-    def told(self, texts: list[str]) -> list[str]:
+    def as_read(self, texts: list[str]) -> list[str]:
         """The chunks as they are read, in the order of the document."""
         return texts
 

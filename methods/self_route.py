@@ -73,7 +73,7 @@ class SelfRoute(Dense):
         """Unknown before the first request is answered."""
         return None
 
-    def told(self, texts: list[str]) -> list[str]:
+    def as_read(self, texts: list[str]) -> list[str]:
         """Each chunk behind its number in the document."""
         numbered = NUMBERED.of(self.config)
         return ["".join(numbered.fill(number=str(i), text=text)) for i, text in enumerate(texts, 1)]

@@ -56,7 +56,7 @@ def of_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Audit]:
     """An Audit for each data set, in the order of the runs; other rows of a data set are another one."""
     groups: dict[tuple[str, str | None], list[tuple[StoredRun, Rows]]] = {}
     for run, rows in pairs:
-        groups.setdefault((facts.key(run)[0], facts.fingerprint(run)), []).append((run, rows))
+        groups.setdefault((facts.run_key(run)[0], facts.fingerprint(run)), []).append((run, rows))
     return [_audit(name, group) for (name, _), group in groups.items()]
 
 
@@ -174,5 +174,5 @@ def sections(found: Sequence[Audit]) -> list[tuple[str, pd.DataFrame]]:
             columns = facts.mean_columns("all", one.values, one.clusters, seed=0)
             columns |= facts.mean_columns("without suspects", values, clusters, seed=0)
             rows.append({"method": label, **columns, "notes": (note,)})
-        out.append((f"{each.dataset}: scores with and without them", facts.numbers(pd.DataFrame(rows))))
+        out.append((f"{each.dataset}: scores with and without them", facts.as_floats(pd.DataFrame(rows))))
     return out

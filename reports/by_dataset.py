@@ -56,7 +56,7 @@ def wide_table(
     rows.sort(key=lambda row: (row["model"], row[MEAN] is None, -(row[MEAN] or 0.0), row["method"]))
     ends = {f"{name}{end}" for name in (*datasets, MEAN) for end in _ENDS}
     table = pd.DataFrame(rows)
-    return facts.numbers(table if intervals else table.drop(columns=[n for n in table.columns if n in ends]))
+    return facts.as_floats(table if intervals else table.drop(columns=[n for n in table.columns if n in ends]))
 
 
 def sections(table: pd.DataFrame, score: str | None = None) -> list[tuple[str, pd.DataFrame]]:

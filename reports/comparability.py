@@ -37,15 +37,15 @@ def reasons_not_to_rank(runs: Sequence[StoredRun]) -> list[str | None]:
     labels = facts.labels(runs)
     keys = [question_set(run) for run in runs]
     usual: dict[str, int] = {}  # the place of the run that stands for most of its data set
-    for dataset in dict.fromkeys(facts.key(run)[0] for run in runs):
-        there = [i for i, run in enumerate(runs) if facts.key(run)[0] == dataset]
+    for dataset in dict.fromkeys(facts.run_key(run)[0] for run in runs):
+        there = [i for i, run in enumerate(runs) if facts.run_key(run)[0] == dataset]
         most = most_common([keys[i] for i in there])
         like = [i for i in there if keys[i] == most]
         tasks = [facts.task(runs[i]) for i in like]
         usual[dataset] = like[tasks.index(max(tasks, key=tasks.count))]
     found: list[str | None] = []
     for run, own, label in zip(runs, keys, labels, strict=True):
-        base = usual[facts.key(run)[0]]
+        base = usual[facts.run_key(run)[0]]
         reasons = _question_set_differences(own, keys[base])
         usual_task = facts.task(run if facts.elsewhere(run) or facts.elsewhere(runs[base]) else runs[base])
         if names := [name for name, value in facts.task(run).items() if value != usual_task[name]]:

@@ -99,7 +99,7 @@ def compare(
     rows = [_comparison_row(pair, _compared_score(pair, score)) for pair in pairs]
     for row, adjusted in zip(rows, holm([row["p"] for row in rows]), strict=True):
         row["p_holm"] = adjusted
-    return facts.numbers(pd.DataFrame(rows))
+    return facts.as_floats(pd.DataFrame(rows))
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class SideBySide:
         if self.differences is None:
             return []
         below = {f"{row['method']}: {note}" for row in facts.records(self.means) for note in row["notes"]}
-        runs = {facts.key(run): run for run in self.runs}
+        runs = {facts.run_key(run): run for run in self.runs}
         rows = len(self.differences)
         legend = f"{_LEGEND} over {rows} comparison{'s' if rows > 1 else ''}"
         if self.differences["detectable"].notna().any():
@@ -184,7 +184,7 @@ def side_by_side(
     if score is not None and score not in known:
         raise UnknownName("score", score, known)
     # One run in two results folders has no difference to itself, and its rows could not be told apart.
-    if twice := [name for (_, name), count in Counter(map(facts.key, runs)).items() if count > 1]:
+    if twice := [name for (_, name), count in Counter(map(facts.run_key, runs)).items() if count > 1]:
         raise UserError(f"{', '.join(twice)} is given more than once, from several folders; leave one out")
     datasets = {run.config["dataset"]["name"] for run in runs}
     differences = None
@@ -236,7 +236,7 @@ def _pairs_with_reference(runs: Sequence[StoredRun], reference: str | None) -> l
     """Each run with the reference of its data set. Raises UnknownName, and UserError for nothing to compare."""
     names = dict(zip((id(r) for r in runs), facts.labels(runs), strict=True))
     if reference is not None:
-        known = sorted({n for r in runs for n in facts.names(r)})
+        known = sorted({n for r in runs for n in facts.reference_names(r)})
         if reference not in known:
             raise UnknownName("reference", reference, sorted({r.config["method"]["name"] for r in runs}))
     pairs: list[_Pair] = []
@@ -252,7 +252,7 @@ def _pairs_with_reference(runs: Sequence[StoredRun], reference: str | None) -> l
 def _reference_run(group: Sequence[StoredRun], dataset: str, reference: str | None) -> StoredRun:
     """The run of the reference; by default full-context where it was run, else the first. Raises UserError."""
     wanted = reference or REFERENCE
-    found = [run for run in group if wanted in facts.names(run)]
+    found = [run for run in group if wanted in facts.reference_names(run)]
     if len(found) > 1:
         options = ", ".join(run.path.name for run in found)
         raise UserError(f"{dataset} has {len(found)} runs of '{wanted}'; choose one with --reference: {options}")

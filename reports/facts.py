@@ -25,7 +25,7 @@ from harness.stats.clusters import question_labels
 from harness.storage.run_folder import StoredRun
 from harness.storage.run_schema import COUNTS, JUDGES, MISSING, PREFIX
 from reports import costs
-from reports.search_notes import searches
+from reports.search_notes import search_notes
 from reports.settings import labels as labels
 
 if TYPE_CHECKING:
@@ -47,13 +47,13 @@ def hash8(run: StoredRun) -> str:
     return run.path.name.rpartition("--")[2]
 
 
-def names(run: StoredRun) -> tuple[str, str, str]:
-    """What a reference may be called by: the preset's name, the folder's name, the hash."""
+def reference_names(run: StoredRun) -> tuple[str, str, str]:
+    """The names by which --reference may mean the run: the preset's, the folder's, the hash."""
     return run.config["method"]["name"], run.path.name, hash8(run)
 
 
-def key(run: StoredRun) -> tuple[str, str]:
-    """What names a run below one results folder: its data set and its folder's name."""
+def run_key(run: StoredRun) -> tuple[str, str]:
+    """Data set and folder name, which identify a run below one results folder."""
     return str(run.config["dataset"]["name"]), run.path.name
 
 
@@ -248,7 +248,7 @@ def question_clusters(run: StoredRun) -> list[str]:
 
 def notes(run: StoredRun) -> tuple[str, ...]:
     """What a reader of the run's numbers must know, a sentence each."""
-    found = [*_run_notes(run), *_answer_notes(run), *costs.probes(run), *searches(run.records), *_model_notes(run)]
+    found = [*_run_notes(run), *_answer_notes(run), *costs.probes(run), *search_notes(run.records), *_model_notes(run)]
     found += [f"{n} values of {name} could not be scored as they are and count 0" for name, n in _flagged(run).items()]
     changed = {key for start in run.manifest.get("starts") or () for key in start.get("changed") or ()}
     if changed:
@@ -339,9 +339,9 @@ def _flagged(run: StoredRun) -> Counter[str]:
     return Counter(name for flags, scores in told for name in flags if name in scores)
 
 
-def head(run: StoredRun, label: str) -> dict[str, Any]:
+def head_columns(run: StoredRun, label: str) -> dict[str, Any]:
     """The first columns of a run's row in any table; label: its method's name there."""
-    return {"dataset": key(run)[0], "method": label, "model": run.config["model"]["name"]}
+    return {"dataset": run_key(run)[0], "method": label, "model": run.config["model"]["name"]}
 
 
 def mean_columns(
@@ -366,7 +366,7 @@ def answered_clusters(run: StoredRun) -> list[str]:
     return [c for c, record in zip(question_clusters(run), run.records, strict=True) if record["error"] is None]
 
 
-def numbers(frame: pd.DataFrame) -> pd.DataFrame:
+def as_floats(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame with every column of numbers and None as floats, so that a column without values is a number column."""
     for name in frame.columns:
         if all(value is None or isinstance(value, float) for value in frame[name]):

@@ -41,7 +41,7 @@ _NUMERIC = ("score", "tokens", "tflops", "ratio", "ratio.search", "n", "failed")
 
 def leaderboard(means: pd.DataFrame, runs: Sequence[StoredRun], anchors: Mapping[str, str]) -> Html:
     """The table; `means` has the rows of reports.tables.frame for `runs`, `anchors` the section of each data set."""
-    by_key = {facts.key(run): run for run in runs}
+    by_key = {facts.run_key(run): run for run in runs}
     folders = sources(runs)
     each = [(row, by_key[row["dataset"], row["run"]]) for row in facts.records(means)]
     rows = [_run_row(row, run, folders[run.path]) for row, run in each]

@@ -177,7 +177,7 @@ class _FollowedRun:
         ago = f"{duration(max(0, round(time.time() - self.changed)))} ago" if self.records else "–"
         return {
             "method": self.label,
-            "data set": facts.key(self.stored)[0],
+            "data set": facts.run_key(self.stored)[0],
             "score": self._numbers["score"],
             "answered": f"{len(self.records)} of {self._questions_asked() or 'unknown'}",
             "failed": str(failed),
@@ -251,5 +251,5 @@ def _newest(runs: Sequence[_FollowedRun], failed: bool) -> list[dict[str, str]]:
     for run, row in heapq.nlargest(_LISTED, listed, key=lambda each: each[1]["at"]):
         value = row["scores"].get(facts.headline(run.stored))
         score = f"{100 * value:.1f}" if isinstance(value, int | float) else "–"
-        told.append({"method": run.label, "data set": facts.key(run.stored)[0], "score": score, **row["told"]})
+        told.append({"method": run.label, "data set": facts.run_key(run.stored)[0], "score": score, **row["told"]})
     return told

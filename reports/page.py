@@ -98,7 +98,7 @@ def page(
         facts.check_runs(runs)
     by_name: dict[str, list[StoredRun]] = {}
     for run in runs:
-        by_name.setdefault(facts.key(run)[0], []).append(run)
+        by_name.setdefault(facts.run_key(run)[0], []).append(run)
     groups = [_group(name, own, reference, force, convention) for name, own in sorted(by_name.items())]
     answers = sum(len(run.records) for run in runs)
     heads, blocks, parts = [], [], []

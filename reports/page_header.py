@@ -30,7 +30,7 @@ def header(runs: Sequence[StoredRun], written: Written | None = None) -> Html:
     if len(commands) > _COMMANDS:
         told.append(el("span", f"and {len(commands) - _COMMANDS} more, in the table below"))
     rows = [
-        ("Runs", f"{_counted(len(runs), 'run')} over {_counted(len({facts.key(r)[0] for r in runs}), 'data set')}"),
+        ("Runs", f"{_counted(len(runs), 'run')} over {_counted(len({facts.run_key(r)[0] for r in runs}), 'data set')}"),
         ("Date", _dates(runs)),
         ("Model", ", ".join(dict.fromkeys(name for run in runs for name in facts.models(run)))),
         ("Code", "; ".join(dict.fromkeys(filter(None, map(facts.code, runs)))) or "not recorded"),
@@ -59,7 +59,7 @@ def _runs_table(runs: Sequence[StoredRun]) -> Html:
         started = _date_of(run.manifest.get("started"))
         cells = (
             run.path.name,
-            facts.key(run)[0],
+            facts.run_key(run)[0],
             _time(started) if started else "–",
             run.summary.get("state", "running"),
             len(run.records),

@@ -12,7 +12,7 @@ _CUT = re.compile(r"(\d+) of \d+ summaries were cut at (\d+) tokens")
 """In the note of a search's start, as graph construction writes it (methods/pecan/build.py)."""
 
 
-def searches(records: Sequence[Mapping[str, Any]]) -> list[str]:
+def search_notes(records: Sequence[Mapping[str, Any]]) -> list[str]:
     """How many searches visited every node, how many probes were ties, how many questions were declined at first."""
     answered = [record for record in records if record["error"] is None and record["steps"]]
     ended = sum(record["stop_reason"] == "exhausted" for record in answered)
@@ -52,7 +52,7 @@ def _cut(answered: Sequence[Mapping[str, Any]]) -> list[str]:
     return [f"{calls} summaries, {where}, were cut at {limits} tokens; {dropped}"]
 
 
-def coinciding(runs: Sequence[StoredRun], labels: Sequence[str]) -> list[list[str]]:
+def same_nodes_notes(runs: Sequence[StoredRun], labels: Sequence[str]) -> list[list[str]]:
     """For each run a sentence that names the runs of its data set that visited the same nodes as it, if there are any.
 
     labels: what the sentence calls the runs. A node is its number, level and tokens, because graphs may differ.

@@ -51,11 +51,11 @@ class Named:
 
 
 def labels(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[str]:
-    """The method's name in tables for each run; ignored as in `named`."""
-    return [one.label for one in named(runs, ignored)]
+    """The method's name in tables for each run; ignored as in `name_runs`."""
+    return [one.label for one in name_runs(runs, ignored)]
 
 
-def named(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[Named]:
+def name_runs(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[Named]:
     """Each run's names and the settings in which it differs from others of its method.
 
     ignored: settings that need not tell runs apart, "method.t_n"; runs that differ in no other have one label then.
@@ -81,7 +81,7 @@ def distinct_labels(labels: Sequence[str], runs: Sequence[StoredRun], places: Se
     return [with_date(own[0], run) if told.count(own) > 1 else own[0] for own, run in zip(told, runs, strict=True)]
 
 
-def values(run: StoredRun) -> dict[str, Any]:
+def setting_values(run: StoredRun) -> dict[str, Any]:
     """Every setting of a run by the key that `--set` takes, those of its models too: "method.k", "model", "seed"."""
     config = {part: run.config[part] for part in _PARTS if run.config.get(part) is not None}
     found = {path: value for path, value in flatten(config).items() if not _LEFT_OUT.fullmatch(path)}

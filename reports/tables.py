@@ -44,8 +44,8 @@ from harness.storage.run_folder import StoredRun
 from reports import costs, facts
 from reports.comparability import question_set, reasons_not_to_rank
 from reports.costs import question_tflops
-from reports.search_notes import coinciding, declined
-from reports.settings import Named, is_number, named
+from reports.search_notes import declined, same_nodes_notes
+from reports.settings import Named, is_number, name_runs
 
 REFERENCE = "full-context"
 
@@ -62,10 +62,10 @@ def frame(runs: Sequence[StoredRun], *, convention: str = DEFAULT, reference: st
     facts.check_runs(runs)
     costs.check_convention(convention)
     names = list(dict.fromkeys(name for run in runs for name in (*facts.score_names(run), *facts.corpus_names(run))))
-    labels = named(runs)
+    labels = name_runs(runs)
     spent = _Tflops()
     rows = [_run_row(run, one.label, names, convention, spent) for run, one in zip(runs, labels, strict=True)]
-    same_answers = coinciding(runs, [one.label for one in labels])
+    same_answers = same_nodes_notes(runs, [one.label for one in labels])
     for row, run, asked_otherwise, same in zip(rows, runs, reasons_not_to_rank(runs), same_answers, strict=True):
         row["notes"] += ([asked_otherwise] if asked_otherwise else []) + same
         bases = _reference_runs(run, runs, reference)
@@ -78,7 +78,7 @@ def frame(runs: Sequence[StoredRun], *, convention: str = DEFAULT, reference: st
                 row["notes"].append(f"FLOPs {index} the index, beside {reference}: {told}")
     table = _with_settings(pd.DataFrame(rows), labels).sort_values("dataset", kind="stable", ignore_index=True)
     table["notes"] = [tuple(n) for n in table["notes"]]
-    return facts.numbers(table)
+    return facts.as_floats(table)
 
 
 def _ratios_that_disagree(ratios: Mapping[str, float | None]) -> str | None:
@@ -120,7 +120,7 @@ def _run_row(run: StoredRun, label: str, names: Sequence[str], convention: str, 
     """A run's row of the table, its cost ratios apart."""
     notes, seed = list(facts.notes(run)), int(run.config["seed"])
     row: dict[str, Any] = {
-        **facts.head(run, label),
+        **facts.head_columns(run, label),
         "hash8": facts.hash8(run),
         "headline": facts.headline(run),
         "ceiling": facts.is_ceiling(run),
@@ -181,8 +181,9 @@ def _mean(values: list[float] | None) -> float | None:
 
 def _reference_runs(run: StoredRun, runs: Sequence[StoredRun], reference: str) -> list[StoredRun]:
     """The runs of the reference that `run` can be compared with: same data set, model, rows and questions."""
-    kind = (facts.key(run)[0], run.config["model"]["name"])
-    named = [r for r in runs if reference in facts.names(r) and (facts.key(r)[0], r.config["model"]["name"]) == kind]
+    kind = (facts.run_key(run)[0], run.config["model"]["name"])
+    same = [r for r in runs if (facts.run_key(r)[0], r.config["model"]["name"]) == kind]
+    named = [r for r in same if reference in facts.reference_names(r)]
     own = question_set(run) if named else None
     return [r for r in named if question_set(r) == own]
 

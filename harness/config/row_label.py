@@ -31,7 +31,7 @@ def label(method: Mapping[str, Any]) -> str:
 
 
 def mark(method: Method, choice: MethodChoice, dataset: str, origins: Mapping[str, str]) -> str:
-    """The origin of the values that differ from the preset's; "" if none differ, or without a preset."""
+    """What differs from the preset, for a run's name: profiles, then settings; "" if nothing does."""
     param_origins = {
         key.removeprefix(_PARAMS): origin
         for key, origin in origins.items()

@@ -29,7 +29,7 @@ def task(dataset: DatasetConfig) -> Task:
     return Task(instruction=dataset.instruction + request, max_answer_tokens=dataset.max_answer_tokens, **found)
 
 
-def final(reply: str, prefix: str) -> str | None:
+def text_after(reply: str, prefix: str) -> str | None:
     """The text behind the last `prefix`, stripped; None for a reply without it. Upper and lower case differ."""
     _, separator, answer = reply.rpartition(prefix)
     return answer.strip() if separator else None

@@ -19,7 +19,7 @@ from typing import Any
 
 from harness import scorers
 from harness.config.schema import DatasetConfig
-from harness.datasets.answer_prefix import final
+from harness.datasets.answer_prefix import text_after
 from harness.storage.failures import SCORING, STOPS, failure, lacks_only_scores
 from harness.storage.run_schema import COUNTS, JUDGES, LOGGED, MISSING, PREFIX
 from harness.types import Gold, Shown
@@ -44,7 +44,7 @@ def judge(dataset: DatasetConfig, reply: str, shown: Sequence[Shown], gold: Gold
     notes: dict[str, Any] = {}
     text = reply
     if dataset.answer_prefix is not None:
-        answer = final(reply, dataset.answer_prefix)
+        answer = text_after(reply, dataset.answer_prefix)
         text = reply if answer is None else answer
         notes |= {PREFIX: MISSING} if answer is None else {PREFIX: "found", "scored": answer}
     sheet = scorers.score_record(dataset.scorers, text, shown, gold)

@@ -94,7 +94,7 @@ def compress(
 
     Raises ModelOutputError for NaN log-probabilities, WindowExceeded where a window does not fit beside the question.
     """
-    loop = _Loop(text, config)
+    loop = _WindowLoop(text, config)
     with contextlib.ExitStack() as stack:
         contexts = [stack.enter_context(Context(model, text.units, text.start))]
         if config.condition_compare:
@@ -106,7 +106,7 @@ def compress(
             if last is None:
                 break
             if number:
-                loop.scored(contexts, last)
+                loop.score_units(contexts, last)
             fresh = loop.drop(window, total)
             for context in contexts:
                 context.keep(fresh)
@@ -114,7 +114,7 @@ def compress(
     return loop.alive
 
 
-class _Loop:
+class _WindowLoop:
     """The state of all windows: alive [units], score [units] (NaN: not scored yet), the start of the next one."""
 
     def __init__(self, text: Joined, config: LinguaConfig) -> None:
@@ -137,10 +137,10 @@ class _Loop:
                 f"the compressor's window holds {last - self.start} tokens of text beside the question, less than a "
                 f"window of method.iterative_size={size}; lower it or raise model.window"
             )
-        self.scored(contexts, last)
+        self.score_units(contexts, last)
 
-    def scored(self, contexts: list[Context], last: int) -> None:
-        """Score units [at, last) behind what was kept, and say whose decision that is."""
+    def score_units(self, contexts: list[Context], last: int) -> None:
+        """Score units [at, last) behind what was kept; with credit "next" a unit is judged by the one behind it."""
         first = self.at
         scores = contexts[0].score(first, last)
         if len(contexts) > 1:
@@ -163,7 +163,7 @@ class _Loop:
         return min(last + 1, total) if np.isnan(self.score[last - 1]) else last
 
     def drop(self, window: list[tuple[int, float]], total: int) -> list[int]:
-        """Drop units of this window, stretch by stretch; returns those kept."""
+        """Drop the units of this window that score lowest, stretch by stretch; returns those kept."""
         began = self.at
         for tokens, ratio in window:
             last = min(self.at + tokens, total)

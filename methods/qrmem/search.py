@@ -105,7 +105,7 @@ class State:
         self.entities = self.memory.named_in(self.question.text)
 
     def searching(self) -> AbstractContextManager[None]:
-        """Book what happens inside under "search", behind the stop under "study"."""
+        """Costs inside count for the phase "search"; past the run's own stop for "study"."""
         return self.tools.phase("study" if self.later else "search")
 
     @property
@@ -193,12 +193,12 @@ class State:
         return self.answer(text, segments, reason if segments else f"{reason}: no text fits")
 
     def mark(self, updates: int, *, ended: bool) -> None:
-        """Say in the last step after how many updates of the entity set it stands, and whether the search ended."""
+        """Note in the last step how many updates of the entity set were made, and whether the search ended."""
         scores = {"updates": float(updates), **({"ended": 1.0} if ended else {})}
         self.steps[-1] = replace(self.steps[-1], scores={**self.steps[-1].scores, **scores})
 
     def record(self, segments: Sequence[int], answer: str | None = None) -> None:
-        """Write what would be answered if the search ended at the last step into it; `answer`: of a verdict there."""
+        """Write into the last step what would be answered there; `answer`: that of a verdict, where there is one."""
         last, spent = len(self.steps) - 1, Flops()
         if answer is None:
             try:

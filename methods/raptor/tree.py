@@ -50,8 +50,8 @@ from methods.raptor.config import NEEDS_UMAP, RaptorConfig
 _OF_UMAP = ("umap", "pynndescent")
 
 
-def keep(modules: Iterable[Any], home: Path) -> None:
-    """Store the compiled functions of `modules`; nothing where the folder cannot be written."""
+def cache_compiled(modules: Iterable[Any], home: Path) -> None:
+    """Let numba keep the compiled functions of `modules` on disk; nothing where the folder cannot be written."""
     from numba.core.dispatcher import Dispatcher
 
     config: Any = import_module("numba").config
@@ -177,7 +177,7 @@ def _import_umap() -> Any:
     except ModuleNotFoundError as error:
         raise CannotRun(f"method.reduction: {NEEDS_UMAP}") from error
     if first:
-        keep([module for name, module in sys.modules.items() if name.partition(".")[0] in _OF_UMAP], home())
+        cache_compiled([module for name, module in sys.modules.items() if name.partition(".")[0] in _OF_UMAP], home())
     return umap
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from harness.errors import CannotRun
 from harness.stats.rng import Dice
 from harness.types import Support
-from pocket.world.layout import Made
+from pocket.world.layout import Sample
 from pocket.world.sample import FIRST_TRAINING_SEED, sample
 
 Offsets = Callable[[str], Sequence[tuple[int, int]]]
@@ -49,7 +49,7 @@ class Listed:
     passages: tuple[Support, ...]
 
 
-def chunk_lists(made: Made, size: int, offsets: Offsets) -> Iterator[Listed]:
+def chunk_lists(made: Sample, size: int, offsets: Offsets) -> Iterator[Listed]:
     """The questions of a text that something supports, each with all chunks of `size` tokens of it."""
     chunks = tuple(Support(d.id, *span) for d in made.documents for span in _chunk_spans(d.text, size, offsets))
     text = {d.id: d.text for d in made.documents}
@@ -84,7 +84,7 @@ def _chunk_spans(text: str, size: int, offsets: Offsets) -> list[tuple[int, int]
     return list(zip(cuts, [*cuts[1:], len(text)], strict=True))
 
 
-def _sentences(made: Made, facts: Sequence[object]) -> tuple[Support, ...]:
+def _sentences(made: Sample, facts: Sequence[object]) -> tuple[Support, ...]:
     """The sentences that state the facts; a fact of two documents has two."""
     stated_facts = set(facts)
     return tuple(

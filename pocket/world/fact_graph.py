@@ -45,7 +45,7 @@ class Asked:
         return paths(self.query)[0].steps[-1].removeprefix(INVERSE)
 
 
-class Growth:
+class GrowingText:
     """Facts and their sentences; room: their most characters; head: a title's characters beside its subject."""
 
     def __init__(self, schema: Schema, dice: Dice, room: int, head: int = 0) -> None:

@@ -86,7 +86,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Made:
+class Sample:
     """Pages and questions; asked: parallel to `examples`.
 
     rows: in the official format of the data set, for musique, hotpotqa and 2wikimultihopqa (one row); else empty.

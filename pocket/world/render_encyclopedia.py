@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.types import Example, Gold, Question
-from pocket.world.fact_graph import Asked, Growth
+from pocket.world.fact_graph import Asked, GrowingText
 from pocket.world.facts import INVERSE, Path
-from pocket.world.layout import Made, Order, Page, Paragraph, facts_room, lay, pad, spans
+from pocket.world.layout import Order, Page, Paragraph, Sample, facts_room, lay, pad, spans
 from pocket.world.names import aliases
 from pocket.world.templates import schema
 
@@ -24,9 +24,9 @@ _DOCUMENTS = 8  # that are retrieved
 _HEAD = 3  # a title's line break and the blank line after the paragraph
 
 
-def make(order: Order) -> Made:
+def make(order: Order) -> Sample:
     """A document of titled paragraphs and one question about it."""
-    growth = Growth(schema("encyclopedia"), order.dice, facts_room(order.room), _HEAD)
+    growth = GrowingText(schema("encyclopedia"), order.dice, facts_room(order.room), _HEAD)
     question = _new_question(order, growth)
     growth.fill([question], least=len(question.supports) + 2)
     paragraphs = paragraphs_of(growth)
@@ -37,12 +37,12 @@ def make(order: Order) -> Made:
     answers = (question.answer, *aliases(question.answer)) if order.kind == "musique" else (question.answer,)
     gold = Gold(answers, spans([page], question.supports), {"hops": question.hops, "type": question.kind})
     example = Example(Question(name, question.text, (name,)), gold)
-    return Made((page,), (example,), (question,), growth.base, (writer(name, question, paragraphs, page),))
+    return Sample((page,), (example,), (question,), growth.base, (writer(name, question, paragraphs, page),))
 
 
-def make_retrieved(order: Order) -> Made:
+def make_retrieved(order: Order) -> Sample:
     """Eight documents, each titled by its first paragraph, and one question whose evidence is spread over them."""
-    growth = Growth(schema("encyclopedia"), order.dice, facts_room(order.room), _HEAD)
+    growth = GrowingText(schema("encyclopedia"), order.dice, facts_room(order.room), _HEAD)
     source = growth.ask_path(order.dice.pick(order.hops))
     growth.fill([source], least=_DOCUMENTS)
     paragraphs = paragraphs_of(growth)
@@ -52,10 +52,10 @@ def make_retrieved(order: Order) -> Made:
     answers = (source.answer, *aliases(source.answer))
     gold = Gold(answers, spans(pages, source.supports), {"hops": source.hops, "type": source.kind})
     question = Question(order.id, source.text, tuple(page.document.id for page in pages))
-    return Made(pages, (Example(question, gold),), (source,), growth.base)
+    return Sample(pages, (Example(question, gold),), (source,), growth.base)
 
 
-def _new_question(order: Order, growth: Growth) -> Asked:
+def _new_question(order: Order, growth: GrowingText) -> Asked:
     """A question of a random kind about new facts of the growing text, with hops that the order allows."""
     hops = order.dice.pick(order.hops)
     if order.kind == "musique" or hops not in (2, 4) or not order.dice.chance(_COMPARED):
@@ -65,7 +65,7 @@ def _new_question(order: Order, growth: Growth) -> Asked:
     return growth.ask_which(1) if order.dice.chance(0.6) else growth.ask_same()
 
 
-def paragraphs_of(growth: Growth) -> list[Paragraph]:
+def paragraphs_of(growth: GrowingText) -> list[Paragraph]:
     """A paragraph for each subject, its facts in any order; the paragraphs in any order."""
     dice = growth.dice
     return [

@@ -6,8 +6,8 @@ Gold.extra: answer_type (extractive, boolean, none), evidence (the texts of the 
 from __future__ import annotations
 
 from harness.types import Example, Gold, Question
-from pocket.world.fact_graph import Asked, Growth
-from pocket.world.layout import Made, Order, Page, Paragraph, facts_room, filler, lay, pad, questions_that_fit, spans
+from pocket.world.fact_graph import Asked, GrowingText
+from pocket.world.layout import Order, Page, Paragraph, Sample, facts_room, filler, lay, pad, questions_that_fit, spans
 from pocket.world.names import aliases
 from pocket.world.templates import schema
 
@@ -16,10 +16,10 @@ _NOTHING = 0.12  # share of questions that the paper does not answer
 _LONG = 2000  # characters from which on a paper has an abstract, an introduction and a conclusion
 
 
-def make(order: Order) -> Made:
+def make(order: Order) -> Sample:
     """A paper and questions about it; evidence is whole paragraphs."""
     room = facts_room(order.room) - (_LONG // 5 if order.room >= _LONG else 0)
-    growth = Growth(schema("paper"), order.dice, room, head=0)
+    growth = GrowingText(schema("paper"), order.dice, room, head=0)
     sources = [_new_question(order, growth) for _ in range(questions_that_fit(order))]
     growth.fill(sources)
     page = _lay_out(order, growth)
@@ -27,10 +27,10 @@ def make(order: Order) -> Made:
     for number, source in enumerate(sources):
         question = Question(f"{order.id}-q{number}", source.text, (order.id,))
         examples.append(Example(question, _gold_of(source, page)))
-    return Made((page,), tuple(examples), tuple(sources), growth.base)
+    return Sample((page,), tuple(examples), tuple(sources), growth.base)
 
 
-def _new_question(order: Order, growth: Growth) -> Asked:
+def _new_question(order: Order, growth: GrowingText) -> Asked:
     """A question of a random kind about new facts of the growing text."""
     dice = order.dice
     if dice.chance(_NOTHING):
@@ -54,7 +54,7 @@ def _gold_of(question: Asked, page: Page) -> Gold:
     return Gold(answers if extra["answer_type"] == "extractive" else (question.answer.capitalize(),), supporting, extra)
 
 
-def _lay_out(order: Order, growth: Growth) -> Page:
+def _lay_out(order: Order, growth: GrowingText) -> Page:
     """Sections of paragraphs, one for each subject that the section says something of."""
     dice = order.dice
     sections: dict[str, list[Paragraph]] = {title: [] for title in _SECTIONS}

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from harness.stats.rng import Dice
 from harness.types import Example, Gold, Question
-from pocket.world.fact_graph import Asked, Growth
+from pocket.world.fact_graph import Asked, GrowingText
 from pocket.world.facts import Fact
-from pocket.world.layout import Made, Order, Page, Paragraph, facts_room, lay, pad, questions_that_fit, spans
+from pocket.world.layout import Order, Page, Paragraph, Sample, facts_room, lay, pad, questions_that_fit, spans
 from pocket.world.templates import schema
 
 _COMPARED = 0.15
@@ -25,15 +25,15 @@ _HARD = 0.5
 _TRIES = 100  # a long text names every trade and place there is; then one of these must do
 
 
-def grow_story(order: Order) -> tuple[Growth, list[Asked], Page]:
+def grow_story(order: Order) -> tuple[GrowingText, list[Asked], Page]:
     """A story of the ordered length as it grew, the questions about it, and its page."""
-    growth = Growth(schema("story"), order.dice, facts_room(order.room))
+    growth = GrowingText(schema("story"), order.dice, facts_room(order.room))
     questions = [_new_question(order, growth) for _ in range(questions_that_fit(order))]
     growth.fill(questions)
     return growth, questions, _write_chapters(order, growth)
 
 
-def _new_question(order: Order, growth: Growth) -> Asked:
+def _new_question(order: Order, growth: GrowingText) -> Asked:
     """One more question, with the hops the order allows."""
     hops = order.dice.pick(order.hops)
     if hops == 2 and order.dice.chance(_COMPARED):
@@ -41,7 +41,7 @@ def _new_question(order: Order, growth: Growth) -> Asked:
     return growth.ask_path(hops)
 
 
-def make(order: Order) -> Made:
+def make(order: Order) -> Sample:
     """A story and questions about it. Gold: two wordings of the answer; the sentences that prove it."""
     growth, questions, page = grow_story(order)
     examples = []
@@ -51,7 +51,7 @@ def make(order: Order) -> Made:
             answers, spans([page], question.supports, whole=False), {"hops": question.hops, "type": question.kind}
         )
         examples.append(Example(Question(f"{order.id}-q{number}", question.text, (order.id,)), gold))
-    return Made((page,), tuple(examples), tuple(questions), growth.base)
+    return Sample((page,), tuple(examples), tuple(questions), growth.base)
 
 
 def _other_answer(question: Asked) -> str:
@@ -60,7 +60,7 @@ def _other_answer(question: Asked) -> str:
     return (_SECOND.get(kind, "it was {}") if answered_by_object else "it was {}").format(question.answer)
 
 
-def _write_chapters(order: Order, growth: Growth) -> Page:
+def _write_chapters(order: Order, growth: GrowingText) -> Page:
     """The facts in the order of time, cut into chapters."""
     lines = _facts_in_time(growth, order.dice)
     chapters: list[Paragraph] = []
@@ -73,7 +73,7 @@ def _write_chapters(order: Order, growth: Growth) -> Page:
     return lay(order.id, chapters, title=f"The Tale of {growth.thing('person')}")
 
 
-def _facts_in_time(growth: Growth, dice: Dice) -> list[tuple[Fact, str]]:
+def _facts_in_time(growth: GrowingText, dice: Dice) -> list[tuple[Fact, str]]:
     """A thing's facts one after the other from a random moment on, in the order of the table; a person's anywhere."""
     timed = []
     for facts in growth.subjects.values():
@@ -87,7 +87,7 @@ def _facts_in_time(growth: Growth, dice: Dice) -> list[tuple[Fact, str]]:
     return [(fact, sentence) for _, fact, sentence in timed]
 
 
-def make_choice(order: Order) -> Made:
+def make_choice(order: Order) -> Sample:
     """A story and questions with options about it; the gold answer is the text of the right option."""
     growth, questions, page = grow_story(order)
     examples = []
@@ -102,7 +102,7 @@ def make_choice(order: Order) -> Made:
         }
         gold = Gold((question.answer,), spans([page], question.supports, whole=False), extra)
         examples.append(Example(Question(f"{order.id}-q{number}", question.text, (order.id,), options), gold))
-    return Made((page,), tuple(examples), tuple(questions), growth.base)
+    return Sample((page,), tuple(examples), tuple(questions), growth.base)
 
 
 def _kind(question: Asked) -> str:
@@ -114,7 +114,7 @@ def _kind(question: Asked) -> str:
     return relation.object if question.supports[-1].object == question.answer else relation.subject
 
 
-def _options(question: Asked, growth: Growth) -> tuple[tuple[str, ...], bool]:
+def _options(question: Asked, growth: GrowingText) -> tuple[tuple[str, ...], bool]:
     """The answer among three others in random order, and whether the question is a hard one."""
     dice, kind = growth.dice, _kind(question)
     wrong: dict[str, None] = {}

@@ -19,7 +19,7 @@ from harness.cost.free_memory import available
 from harness.errors import CannotRun, ConfigError, UnknownName
 from harness.stats.rng import Dice
 from pocket.world import render_encyclopedia, render_paper, render_story
-from pocket.world.layout import CHARACTERS, Made, Order
+from pocket.world.layout import CHARACTERS, Order, Sample
 
 Purpose = Literal["evaluation", "training"]
 
@@ -35,7 +35,7 @@ _LONG = 100_000  # tokens from which on the free memory is looked at
 class Kind:
     """A kind of text: who renders it, the default hops, the questions that share a document."""
 
-    make: Callable[[Order], Made]
+    make: Callable[[Order], Sample]
     hops: tuple[int, ...]
     per_document: int = 1
 
@@ -84,7 +84,7 @@ def check_memory(tokens: int, documents: int = 1) -> None:
         )
 
 
-def sample(kind: str, seed: int, *, tokens: int, purpose: Purpose, hops: Sequence[int] = (), number: int = 0) -> Made:
+def sample(kind: str, seed: int, *, tokens: int, purpose: Purpose, hops: Sequence[int] = (), number: int = 0) -> Sample:
     """Document `number` of a seed, with its questions.
 
     tokens: its length, 200 or more (all eight together for "retrieved"); hops: those to choose from, at random

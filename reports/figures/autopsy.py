@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from reports.figures.plot import Axis, inline, legend_below, paper_style, set_axis, written
+from reports.figures.plot import Axis, figure_file, inline, legend_below, paper_style, set_axis
 from reports.markup import Html, el, joined
 
 # In the order of reports.autopsy.CLASSES.
@@ -48,7 +48,7 @@ def draw(table: pd.DataFrame, form: str = "svg", width: float = _WIDE) -> bytes:
             _draw_bars(ax, group, handles)
         kinds = [kind for kind in COLOURS if kind in handles]
         legend_below(panels[-1], [handles[kind] for kind in kinds], kinds, room=int(14 * width))
-        return written(figure, "Where questions were lost", form)
+        return figure_file(figure, "Where questions were lost", form)
 
 
 def element(table: pd.DataFrame) -> Html:

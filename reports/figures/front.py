@@ -28,7 +28,7 @@ from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.comparability import Asked, most_common, question_set
 from reports.figures.figure import Figure
-from reports.figures.plot import Axis, inline, legend_below, paper_style, set_axis, wrapped, written
+from reports.figures.plot import Axis, figure_file, inline, legend_below, paper_style, set_axis, wrapped
 from reports.markup import Html, el, joined
 from reports.tables import frame
 
@@ -59,12 +59,12 @@ def figure(runs: Sequence[StoredRun], *, dataset: str | None, score: str | None,
     """
     if cost not in COSTS:
         raise UnknownName("cost", cost, COSTS)
-    names = list(dict.fromkeys(facts.key(run)[0] for run in runs))
+    names = list(dict.fromkeys(facts.run_key(run)[0] for run in runs))
     if dataset is not None and dataset not in names:
         raise UnknownName("data set of these runs", dataset, names)
     if dataset is None and len(names) > 1:
         raise UserError(f"score against cost is drawn for one data set; add --dataset with one of {', '.join(names)}")
-    runs = [run for run in runs if facts.key(run)[0] == (dataset or names[0])]
+    runs = [run for run in runs if facts.run_key(run)[0] == (dataset or names[0])]
     means = frame(runs, convention=convention)
     found = points(means, runs, score, cost)
     if not found:
@@ -86,10 +86,10 @@ def points(
     score: by default each data set's headline; cost: a key of COSTS. `runs` say which rows are ceilings or apart. Rows
     keep their order.
     """
-    ceilings = {facts.key(run) for run in runs if facts.is_ceiling(run)}
+    ceilings = {facts.run_key(run) for run in runs if facts.is_ceiling(run)}
     keys: dict[str, dict[tuple[str, str], Asked]] = {}
     for run in runs:
-        keys.setdefault(facts.key(run)[0], {})[facts.key(run)] = question_set(run)
+        keys.setdefault(facts.run_key(run)[0], {})[facts.run_key(run)] = question_set(run)
     usual = {name: most_common(list(own.values())) for name, own in keys.items()}
     apart = {key for name, own in keys.items() for key, questions in own.items() if questions != usual[name]}
     rows: list[dict[str, Any]] = []
@@ -141,7 +141,7 @@ def draw(rows: Sequence[Mapping[str, Any]], score: str, form: str = "svg", size:
         figure.draw_without_rendering()  # fixes the layout, so that places on the page are known
         figure.set_layout_engine("none")
         _draw_labels(ax, rows)
-        return written(figure, f"{score} against TFLOPs a question", form)
+        return figure_file(figure, f"{score} against TFLOPs a question", form)
 
 
 def element(rows: Sequence[Mapping[str, Any]], score: str) -> tuple[Html, dict[str, bytes]]:

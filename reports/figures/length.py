@@ -142,7 +142,7 @@ def frame(runs: Sequence[Measured], score: str | None = None, edges: Sequence[in
         rows.sort(key=lambda row: (labels.index(row["method"]), made.get(row["run"], 0)))
     if not rows:
         raise UserError("no question of these runs has a score: every one failed and was left out of the scores")
-    return facts.numbers(pd.DataFrame([*rows, *_family_means(rows, made)]))
+    return facts.as_floats(pd.DataFrame([*rows, *_family_means(rows, made)]))
 
 
 def _bucket_rows(measured: Measured, label: str, score: str, edges: Sequence[int]) -> list[dict[str, Any]]:
@@ -174,7 +174,7 @@ def _bucket_rows(measured: Measured, label: str, score: str, edges: Sequence[int
         with_answer = [i for i in chosen if held.get(scored.ids[i]) is not None]
         rows.append(
             {
-                **facts.head(run, label),
+                **facts.head_columns(run, label),
                 "length": name,
                 "tokens.from": min(told),
                 "tokens.mean": sum(told) / len(told),

@@ -59,7 +59,7 @@ def pairs(runs: Sequence[StoredRun]) -> Iterator[Pair]:
         original = None if made is None else originals.get(_pair_key(run, made.get("of")))
         if made is not None and original is not None:
             mark = run.config["method"].get("mark")
-            yield Pair(facts.names(run)[0] + (f" [{mark}]" if mark else ""), original, run)
+            yield Pair(facts.reference_names(run)[0] + (f" [{mark}]" if mark else ""), original, run)
 
 
 def _pair_key(run: StoredRun, fingerprint: Any) -> str:
@@ -89,7 +89,7 @@ def frame(found: Sequence[Pair], score: str | None = None, margin: float = MARGI
             row |= facts.interval_columns("recalled", NOTHING)
     for row, adjusted in zip(rows, holm([row["p"] for row in rows]), strict=True):
         row["p_holm"] = adjusted
-    return facts.numbers(pd.DataFrame(rows))
+    return facts.as_floats(pd.DataFrame(rows))
 
 
 _LEGEND = (
@@ -185,7 +185,7 @@ def _pair_row(pair: Pair, score: str) -> dict[str, Any]:
     made = twin_of(pair.twin) or {}
     whole = sum(before) > 0
     return {
-        **facts.head(pair.original, pair.label),
+        **facts.head_columns(pair.original, pair.label),
         "recogniser": (made.get("recogniser") or {}).get("name"),
         "swap_seed": made.get("seed"),
         "score": score,

@@ -112,13 +112,13 @@ def figure(runs: Sequence[StoredRun], *, resamples: int = RESAMPLES) -> Figure:
         raise UserError("no run here retrieved nodes step by step: their records name none")
     rows, panels = [], []
     for run, label in zip(kept, facts.labels(kept), strict=True):
-        values, head = counts(run), facts.head(run, label)
+        values, head = counts(run), facts.head_columns(run, label)
         found = fit(values, int(run.config["seed"]), resamples)
         known = found if isinstance(found, Fit) else None
         rows.append(_run_row(run, head, values, found))
         panels.append(histogram(" · ".join(map(str, head.values())), values, known))
     table = pd.DataFrame(rows).sort_values("dataset", kind="stable", ignore_index=True)
-    return Figure("Nodes retrieved per question", facts.numbers(table), panels=panels)
+    return Figure("Nodes retrieved per question", facts.as_floats(table), panels=panels)
 
 
 def _run_row(run: StoredRun, head: dict[str, Any], values: Sequence[int], fitted: Fit | str) -> dict[str, Any]:

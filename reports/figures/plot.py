@@ -144,7 +144,7 @@ def draw(panels: Sequence[Panel], title: str, form: str = "svg") -> bytes:
         figure = Figure(figsize=(_COLUMN * columns, (_HEIGHT + _ENTRY * entries) * rows))
         for place, panel in enumerate(panels, 1):
             _draw_panel(figure.add_subplot(rows, columns, place), panel)
-        return written(figure, title, form)
+        return figure_file(figure, title, form)
 
 
 @contextmanager
@@ -159,7 +159,7 @@ def paper_style() -> Iterator[None]:
         yield
 
 
-def written(figure: Figure, title: str, form: str) -> bytes:
+def figure_file(figure: Figure, title: str, form: str) -> bytes:
     """The figure as a file without a date, so that equal figures are equal bytes."""
     metadata: dict[str, dict[str, Any]] = {
         "svg": {"Creator": None, "Date": None},
@@ -174,14 +174,14 @@ def written(figure: Figure, title: str, form: str) -> bytes:
 
 
 def inline(svg: bytes, titles: Mapping[str, str] | None = None) -> Html:
-    """An SVG file of `written` as an element of a page.
+    """An SVG file of `figure_file` as an element of a page.
 
     A page's content security policy forbids style attributes, so they become attributes of their own; colours
     become those of the page. titles: what a pointer over the artist with this gid reads.
     """
     source = svg.decode()
     view = re.search(r'viewBox="[^"]*"', source)
-    assert view is not None  # `written` makes no other file
+    assert view is not None  # `figure_file` makes no other file
     body = source[source.index('<g id="figure_1">') :]
     for gid, title in (titles or {}).items():
         body = body.replace(f'<g id="{gid}">', f"<g><title>{text(title)}</title>", 1)

@@ -110,7 +110,7 @@ def frame(runs: Sequence[tuple[StoredRun, Rows]], score: str | None = None, part
             "no question of these runs has supporting parts marked, so there is no place to tell; use a data set that "
             "marks them: musique, hotpotqa, 2wikimultihopqa, qasper or a pocket one"
         )
-    return facts.numbers(pd.DataFrame(rows))
+    return facts.as_floats(pd.DataFrame(rows))
 
 
 @dataclass

@@ -100,14 +100,14 @@ def frame(
     questions per document where it has one. Raises as `reports.tables.frame` does.
     """
     table = tables.frame(runs, convention=convention, reference=reference)
-    by_key = {facts.key(run): run for run in runs}
+    by_key = {facts.run_key(run): run for run in runs}
     found = [_query_cost_row(row, by_key[row["dataset"], row["run"]], per_document) for row in facts.records(table)]
-    named = [row for row in found if reference in facts.names(by_key[row["dataset"], row["run"]])]
+    named = [row for row in found if reference in facts.reference_names(by_key[row["dataset"], row["run"]])]
     known = [row for row in named if row["tflops.query"] is not None]
     for row in found:
         same = [base for base in known if (base["dataset"], base["model"]) == (row["dataset"], row["model"])]
         _add_break_even(row, same, reference)
-    return facts.numbers(pd.DataFrame(found))
+    return facts.as_floats(pd.DataFrame(found))
 
 
 def _query_cost_row(row: dict[str, Any], run: StoredRun, per_document: Sequence[int]) -> dict[str, Any]:

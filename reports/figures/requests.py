@@ -48,7 +48,7 @@ def frame(runs: Sequence[StoredRun], score: str | None = None) -> pd.DataFrame:
     rows = [
         _run_row(run, label, score or facts.headline(run)) for run, label in zip(runs, facts.labels(runs), strict=True)
     ]
-    return facts.numbers(pd.DataFrame(rows).sort_values("dataset", kind="stable", ignore_index=True))
+    return facts.as_floats(pd.DataFrame(rows).sort_values("dataset", kind="stable", ignore_index=True))
 
 
 def _run_row(run: StoredRun, label: str, score: str) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def _run_row(run: StoredRun, label: str, score: str) -> dict[str, Any]:
     built = [requests_of(usage, "index") for usage in indexes.values()]
     mine = {phase: sum(requests_of(r["usage"], phase) for r in answered) for phase in ("search", "answer")}
     row = {
-        **facts.head(run, label),
+        **facts.head_columns(run, label),
         "score": score,
         **facts.mean_columns("mean", scored.values, scored.clusters, seed=seed),
         **facts.mean_columns("requests", request_counts(run), facts.answered_clusters(run), seed=seed, bounds=None),

@@ -51,7 +51,7 @@ def frame(
         for part, label in zip(parts, labels, strict=True)
         for row in _rule_rows(part, label, score or facts.headline(part.run), convention, costs)
     ]
-    return facts.numbers(pd.DataFrame(rows))
+    return facts.as_floats(pd.DataFrame(rows))
 
 
 def _rule_rows(
@@ -86,7 +86,7 @@ def _rule_rows(
         if covered < whole:
             values, reached, notes = [], [], rule.uncovered(told.most, whole - covered, broken, whole)
         yield {
-            **facts.head(run, label),
+            **facts.head_columns(run, label),
             **rule.columns(),
             "score": score,
             **mean_columns("mean", [v for v, _ in values], [c for _, c in values], seed=seed),
@@ -121,7 +121,7 @@ def curve_labels(runs: Sequence[StoredRun]) -> list[str]:
     """The method's name for each run: runs that differ in nothing but their stop rule are one curve and share it."""
     names = facts.labels(runs, [f"method.{name}" for name in _SETTINGS])
     told = [
-        (facts.key(run)[0], name, run.config["model"]["name"], _without_stop_rule(run))
+        (facts.run_key(run)[0], name, run.config["model"]["name"], _without_stop_rule(run))
         for run, name in zip(runs, names, strict=True)
     ]
     labels = []

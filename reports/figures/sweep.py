@@ -26,7 +26,7 @@ from reports import facts
 from reports.figures import plot
 from reports.figures.figure import SAME, Figure, by_score
 from reports.figures.plot import Axis, Line, Panel, Point
-from reports.settings import distinct_labels, is_number, named, values
+from reports.settings import distinct_labels, is_number, name_runs, setting_values
 from reports.tables import frame as means_of
 
 _COST = ("tokens", "tflops", "tflops.low", "tflops.high", "convention", "n", "failed", "truncated", "notes", "run")
@@ -47,7 +47,7 @@ def figure(
 
 def only_varying_setting(runs: Sequence[StoredRun]) -> str:
     """The one setting in which runs differ. Raises UserError where it is none or several."""
-    keys = list(dict.fromkeys(key for one in named(runs) for key in one.values))
+    keys = list(dict.fromkeys(key for one in name_runs(runs) for key in one.values))
     if len(keys) == 1:
         return keys[0]
     if keys:
@@ -64,16 +64,16 @@ def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, conventio
     Raises UserError for no runs or a run without records, UnknownName for a setting that no run has, a score that a
     run does not have, or a convention.
     """
-    runs = sorted(runs, key=lambda run: facts.key(run)[0])
+    runs = sorted(runs, key=lambda run: facts.run_key(run)[0])
     means = facts.records(means_of(runs, convention=convention))
-    settings = [values(run) for run in runs]
+    settings = [setting_values(run) for run in runs]
     if not any(x in own for own in settings):
         known = sorted({key for own in settings for key in own})
         raise UnknownName("setting", x, known, "settings of these runs")
     rows = []
     # A line with two runs at one value is two lines.
     at = [
-        (facts.key(run)[0], run.config["model"]["name"], text(own.get(x)))
+        (facts.run_key(run)[0], run.config["model"]["name"], text(own.get(x)))
         for run, own in zip(runs, settings, strict=True)
     ]
     labels = distinct_labels(facts.labels(runs, [x]), runs, at)
@@ -95,7 +95,7 @@ def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, conventio
         )
     places = {value: place for place, value in enumerate(_sorted_values([row[x] for row in rows]))}
     rows.sort(key=lambda row: (row["dataset"], row[x] is None, row["method"], places.get(row[x], 0)))
-    table = facts.numbers(pd.DataFrame(rows))
+    table = facts.as_floats(pd.DataFrame(rows))
     return table.assign(**{x: pd.Series([row[x] for row in rows], dtype=object)})
 
 

@@ -53,7 +53,7 @@ def figure(runs: Sequence[StoredRun], *, data: str | None, warn: Callable[[str],
 
 def group(run: StoredRun) -> tuple[str, str | None, str]:
     """What runs with the same texts and tokens have in common: data set, its rows, reader."""
-    return facts.key(run)[0], facts.fingerprint(run), str(run.config["model"]["name"])
+    return facts.run_key(run)[0], facts.fingerprint(run), str(run.config["model"]["name"])
 
 
 def _rows(runs: Sequence[StoredRun], data: str | None) -> list[dict[str, Any]]:

@@ -58,7 +58,7 @@ def frame(runs: Sequence[StoredRun], *, margin: float = MARGIN, convention: str 
     rows: list[dict[str, Any]] = []
     for one in printed():
         rows += _rows_of_printed(one, mapped.get(one.line), measured.get(one.line, []))
-    return facts.numbers(pd.DataFrame(rows, columns=list(COLUMNS)))
+    return facts.as_floats(pd.DataFrame(rows, columns=list(COLUMNS)))
 
 
 def tables(

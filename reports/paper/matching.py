@@ -27,10 +27,10 @@ def matches(value: Value, runs: Sequence[StoredRun]) -> list[tuple[Pair, ...]]:
     stand-in. Nothing where a member is missing: see `incomplete`.
     """
     own = _fitting(value, runs)
-    alone = [((value.rules[0], run),) for run in own if facts.key(run)[0] in value.stand_ins]
+    alone = [((value.rules[0], run),) for run in own if facts.run_key(run)[0] in value.stand_ins]
     if len(value.rules) == 1:
         named = (value.rules[0].dataset, *value.stand_ins)
-        return [((value.rules[0], run),) for run in own if facts.key(run)[0] in named]
+        return [((value.rules[0], run),) for run in own if facts.run_key(run)[0] in named]
     found: list[tuple[Pair, ...]] = []
     for alike in _by_settings(value, own):
         found += product(*([(rule, run) for run in alike[rule.dataset]] for rule in value.rules))
@@ -79,7 +79,7 @@ def _by_settings(value: Value, runs: Sequence[StoredRun]) -> list[dict[str, list
     members = [rule.dataset for rule in value.rules]
     found: dict[str, dict[str, list[StoredRun]]] = {}
     for run in runs:
-        if (name := facts.key(run)[0]) in members:
+        if (name := facts.run_key(run)[0]) in members:
             found.setdefault(_settings(run), {member: [] for member in members})[name].append(run)
     return list(found.values())
 

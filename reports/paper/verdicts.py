@@ -66,7 +66,7 @@ def frame(
     """
     rows = [(several, row) for _, several, row in measured_rows(runs, values, margin=margin, convention=convention)]
     rows.sort(key=lambda each: (each[0], each[1]["dataset"]))  # stable; means last
-    return facts.numbers(pd.DataFrame([row for _, row in rows], columns=list(COLUMNS)))
+    return facts.as_floats(pd.DataFrame([row for _, row in rows], columns=list(COLUMNS)))
 
 
 def measured_rows(
@@ -83,7 +83,7 @@ def measured_rows(
         # Printed FLOPs are only beside ours of the same convention: Metric.asked makes a reason of another one.
         counted = {"asked": convention}
         values = [replace(value, metric=value.metric.model_copy(update=counted)) for value in values]
-    labels = {facts.key(run): label for run, label in zip(runs, facts.labels(runs), strict=True)}
+    labels = {facts.run_key(run): label for run, label in zip(runs, facts.labels(runs), strict=True)}
     # (paper, data set) where the made-up data set stands in for several labels of the paper.
     places = {(value.paper.name, name, value.place) for value in values for name in value.stand_ins}
     several = {key for key, labels in Counter(place[:2] for place in places).items() if labels > 1}
@@ -201,7 +201,7 @@ def _verdict_row(
     if ours.value is None and not any(reason.startswith("metric:") for reason in why):
         lacks = "question that was answered" if value.metric.requests else "FLOPs, its model has no known sizes"
         why.append(f"metric: the run has no {value.metric.score or lacks}")
-    names = [facts.key(run)[0] for _, run in pairs]
+    names = [facts.run_key(run)[0] for _, run in pairs]
     label = f", {value.place}" if (value.paper.name, names[0]) in several else ""
     low, high = ours.wide or (None, None)
     return {
@@ -210,7 +210,7 @@ def _verdict_row(
         "row": f"{value.entry.method}{label}",
         "metric": value.label,
         "printed": value.printed,
-        "method": labels[facts.key(pairs[0][1])],
+        "method": labels[facts.run_key(pairs[0][1])],
         "model": pairs[0][1].config["model"]["name"],
         "ours": ours.value,
         "ours.low": low,
@@ -227,7 +227,7 @@ def _verdict_row(
 def _measured(value: Value, run: StoredRun, measured: _Measured) -> OwnValue:
     """What the run measured; once for all values that are the same measure of it."""
     entry = value.entry
-    key = (facts.key(run), value.metric, entry.per_document, entry.questions_per_document)
+    key = (facts.run_key(run), value.metric, entry.per_document, entry.questions_per_document)
     if key not in measured:
         measured[key] = measure(value, run)
     return measured[key]
@@ -241,7 +241,7 @@ def _reasons(value: Value, pairs: tuple[Pair, ...], runs: Sequence[StoredRun]) -
         one = judged(value, run, rule, runs)
         unverified += one.unverified
         for reason in one.reasons:
-            found.setdefault(reason, []).append(facts.key(run)[0])
+            found.setdefault(reason, []).append(facts.run_key(run)[0])
     told = [r if len(of) == len(pairs) else f"{r} ({listed(of)})" for r, of in found.items()]
     return told, list(dict.fromkeys(unverified))
 

@@ -117,7 +117,7 @@ def test_reports_print_the_label_and_tell_two_rows_apart_by_it() -> None:
     assert facts.labels([own, pocket]) == ["bm25", "bm25 [pocket]"]
     del old.config["method"]["mark"]  # a run from before there were marks
     assert facts.labels([old, pocket]) == ["bm25", "bm25 [pocket]"]
-    assert facts.names(pocket)[0] == "bm25"  # a reference is still named by its preset
+    assert facts.reference_names(pocket)[0] == "bm25"  # a reference is still named by its preset
     assert not any("mark" in line for line in config_difference(own, pocket))
 
 

@@ -41,7 +41,7 @@ REPLIES = [
 
 @pytest.mark.parametrize(("reply", "answer"), REPLIES, ids=lambda value: repr(value)[:40])
 def test_what_stands_behind_the_last_prefix(reply, answer):
-    assert answer_prefix.final(reply, PREFIX) == answer
+    assert answer_prefix.text_after(reply, PREFIX) == answer
 
 
 def test_the_prefix_is_asked_for_and_nothing_else_changes_without_one():

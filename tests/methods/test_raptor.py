@@ -21,7 +21,7 @@ from methods.graph import Graph
 from methods.raptor import Raptor
 from methods.raptor import config as raptor_config
 from methods.raptor.config import RaptorConfig
-from methods.raptor.tree import clusters, in_order, keep
+from methods.raptor.tree import cache_compiled, clusters, in_order
 from tests import forked
 from tests.methods.conftest import FakeTools
 from tests.methods.raptor_tree import Vectors, fingerprint, index_of, text_of
@@ -204,11 +204,11 @@ def test_a_window_without_room_for_a_chunk():
 def test_what_numba_compiled_is_stored(tmp_path):
     numba = pytest.importorskip("numba")
     kernel = numba.njit(lambda x: x + 1)
-    keep([SimpleNamespace(kernel=kernel)], tmp_path)
+    cache_compiled([SimpleNamespace(kernel=kernel)], tmp_path)
     assert (kernel(1), numba.config.CACHE_DIR) == (2, "")
     assert list(tmp_path.rglob("*.nbc"))
     (tmp_path / "file").touch()
-    keep([SimpleNamespace(kernel=kernel)], tmp_path / "file")  # cannot be written: compiled anew each time
+    cache_compiled([SimpleNamespace(kernel=kernel)], tmp_path / "file")  # cannot be written: compiled anew each time
 
 
 def test_umap_has_the_seed_and_one_thread(monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 
 from pocket.tasks.recipes import SCHEMAS
 from pocket.world.facts import Fact, FactBase, Path, prove
-from pocket.world.layout import Made
+from pocket.world.layout import Sample
 from pocket.world.names import core
 from pocket.world.sample import KINDS, sample
 from tests.pocket.reading import read
@@ -20,13 +20,13 @@ EVERY = [*KINDS]
 
 
 @cache
-def documents(kind: str) -> tuple[tuple[int, Made], ...]:
+def documents(kind: str) -> tuple[tuple[int, Sample], ...]:
     """EACH samples of a kind: lengths in turn, seeds in order."""
     lengths = [LENGTHS[seed % len(LENGTHS)] for seed in range(EACH)]
     return tuple((n, sample(kind, seed, tokens=n, purpose="evaluation")) for seed, n in enumerate(lengths))
 
 
-def sentences(made: Made) -> list[tuple[Fact, str]]:
+def sentences(made: Sample) -> list[tuple[Fact, str]]:
     """Every stated fact with its sentence, as cut out of the texts."""
     return [(s.fact, d.text[s.start : s.end]) for d in made.documents for s in made.stated[d.id]]
 

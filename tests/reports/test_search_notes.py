@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from methods.graph import Graph
 from methods.pecan.build import _Batch, _Layer, _log_level
 from methods.pecan.config import PecanConfig
-from reports.search_notes import coinciding, declined, searches
+from reports.search_notes import declined, same_nodes_notes, search_notes
 
 
 def record(stop, *p_yes, error=None, note="", document="d"):
@@ -17,22 +17,22 @@ def record(stop, *p_yes, error=None, note="", document="d"):
 
 def test_exhausted_searches_and_ties_are_counted_over_answered_questions():
     rows = [record("exhausted", 0.5, 0.4), record("yes", 0.5001, None), record("yes", 0.9), record("", 0.5, error="x")]
-    assert searches(rows) == [
+    assert search_notes(rows) == [
         "1 of 3 searches (33 %) visited every node",
         "1 of 4 probes (25 %) are ties: P(Yes) is 0.5",
     ]
-    assert searches([record("yes", 0.9)]) == []
+    assert search_notes([record("yes", 0.9)]) == []
 
 
 def test_questions_that_were_declined_at_first_are_counted_among_those_that_could_be():
     rows = [{**record("whole"), "steps": [{"action": action}]} for action in ("decline", "accept", "accept", "select")]
-    assert searches(rows) == ["1 of 3 questions (33 %) were declined at first and answered from the whole document"]
+    assert search_notes(rows) == ["1 of 3 questions (33 %) were declined at first and answered from the whole document"]
     assert declined(rows) == 1
 
 
 def test_a_method_without_a_search_visits_no_node() -> None:
     """A bm25 that showed every chunk ends as "exhausted" too."""
-    assert searches([{"error": None, "stop_reason": "exhausted", "steps": []}]) == []
+    assert search_notes([{"error": None, "stop_reason": "exhausted", "steps": []}]) == []
 
 
 def test_calls_cut_at_the_reserve_are_counted_once_a_document():
@@ -42,7 +42,7 @@ def test_calls_cut_at_the_reserve_are_counted_once_a_document():
         _log_level(graph, _Layer(level, [0], [1]), cut, PecanConfig(reserve=20))
     note = "; ".join([*graph.notes, "2 top nodes left out"])
     rows = [*[record("yes", note=note)] * 2, record("yes", document="e"), record("", note=note, error=1)]
-    assert searches(rows) == [
+    assert search_notes(rows) == [
         "3 summaries, in 1 of 2 indexes, were cut at 20 tokens; an unfinished last point is dropped where there are others"
     ]
 
@@ -58,5 +58,5 @@ def visits(dataset, *nodes):
 def test_runs_that_visited_the_same_nodes_in_every_question_are_named_together():
     runs = [visits("x", [1, 2], [3]), visits("x", [2, 1], [3]), visits("x", [1, 2], [4]), visits("y", [1, 2], [3])]
     told = ["a, b visited the same nodes in every question"]
-    assert coinciding(runs, ["a", "b", "c", "d"]) == [told, told, [], []]
-    assert coinciding([visits("x", []), visits("x", [])], ["a", "b"]) == [[], []], "a method without a search"
+    assert same_nodes_notes(runs, ["a", "b", "c", "d"]) == [told, told, [], []]
+    assert same_nodes_notes([visits("x", []), visits("x", [])], ["a", "b"]) == [[], []], "a method without a search"

@@ -8,7 +8,7 @@ from typing import Any
 from harness.storage.run_folder import StoredRun
 from reports.columns import sections
 from reports.render import render, render_sections
-from reports.settings import is_setting, named, settings
+from reports.settings import is_setting, name_runs, settings
 from reports.tables import frame
 from tests.reports.build import config, stored
 
@@ -22,17 +22,17 @@ def run(root: Path, number: int, origin: str = "--set", mark: str = "", **params
 
 def test_a_label_names_what_differs_and_nothing_else(tmp_path: Path) -> None:
     runs = [run(tmp_path, 1, k=1, size=300), run(tmp_path, 2, k=3, size=300), stored(tmp_path, (1.0,))]
-    assert [(one.label, one.base, one.values) for one in named(runs)] == [
+    assert [(one.label, one.base, one.values) for one in name_runs(runs)] == [
         ("bm25 k=1", "bm25", {"method.k": 1}),
         ("bm25 k=3", "bm25", {"method.k": 3}),
         ("pecan", "pecan", {}),
     ]
-    assert [one.label for one in named(runs[:1])] == ["bm25"]
+    assert [one.label for one in name_runs(runs[:1])] == ["bm25"]
 
 
 def test_the_run_with_the_presets_value_has_the_plain_name(tmp_path: Path) -> None:
     runs = [run(tmp_path, 1, "configs/methods/bm25.yaml", k=5), run(tmp_path, 2, k=3, mark="k=3")]
-    assert [one.label for one in named(runs)] == ["bm25", "bm25 k=3"]
+    assert [one.label for one in name_runs(runs)] == ["bm25", "bm25 k=3"]
 
 
 def test_what_changes_no_answer_tells_no_runs_apart(tmp_path: Path) -> None:
@@ -41,12 +41,12 @@ def test_what_changes_no_answer_tells_no_runs_apart(tmp_path: Path) -> None:
     runs = [
         stored(tmp_path, (1.0,), hash8=f"0000000{i}", settings={"dataset": data | c}) for i, c in enumerate(changes)
     ]
-    assert [one.label for one in named(runs)] == [f"pecan (2026-01-02 03:04, 0000000{i})" for i in (0, 1)]
+    assert [one.label for one in name_runs(runs)] == [f"pecan (2026-01-02 03:04, 0000000{i})" for i in (0, 1)]
 
 
 def test_settings_that_no_user_set_are_named_only_where_nothing_else_differs(tmp_path: Path) -> None:
     runs = [run(tmp_path, i, "default", k=i) for i in (1, 2)]  # the preset changed between the two
-    assert [one.label for one in named(runs)] == ["bm25 k=1", "bm25 k=2"]
+    assert [one.label for one in name_runs(runs)] == ["bm25 k=1", "bm25 k=2"]
 
 
 def test_a_table_has_a_column_a_setting_and_the_plain_name(tmp_path: Path) -> None:
