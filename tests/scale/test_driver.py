@@ -160,5 +160,5 @@ def test_a_worker_says_in_one_sentence_why_it_cannot_work(tmp_path, monkeypatch)
     worker = Worker("w", str(tmp_path), str(tmp_path / "absent"), {})
     assert "absent cannot be used there (No such file or directory)" in worker.hello()["problem"]
     for error, kind in [(SaveError("full"), "save"), (RunLocked("held"), "locked"), (KeyError("x"), "bug")]:
-        monkeypatch.setattr(Worker, "_run", lambda *_, error=error: (_ for _ in ()).throw(error))
+        monkeypatch.setattr(Worker, "_run_order", lambda *_, error=error: (_ for _ in ()).throw(error))
         assert worker.run(Order((), "f", 1, 1, ())).kind == kind
