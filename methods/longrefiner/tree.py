@@ -195,7 +195,8 @@ def _cut_to_clips(text: str, runs: Sequence[_Run], parts: _Parts) -> tuple[str, 
     As in the released code, that is the abstract where the outline has none.
     """
     placed = [run for run in runs if run.path]
-    if placed and placed[0].start and not any(parts.parts[n].kind == "abstract" for run in placed for n in run.path):
+    kinds = {parts.parts[number].kind for run in placed for number in run.path}
+    if placed and text[: placed[0].start].strip() and "abstract" not in kinds:
         placed.insert(0, _Run(0, placed[0].start, parts.add(Part("abstract"), ())))
     spans: list[Span] = []
     for run, after in zip(placed, [*(other.start for other in placed[1:]), len(text)], strict=False):

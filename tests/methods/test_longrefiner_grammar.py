@@ -5,7 +5,7 @@ import re
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness.types import Document
@@ -112,6 +112,7 @@ texts = st.lists(parts, max_size=20)
 
 
 @settings(max_examples=100, deadline=None)
+@example("<section: A> <skip> ...", "\n ...")  # the text before the first clip is white space alone
 @given(st.lists(st.sampled_from(tags), max_size=25).map(" ".join) | st.text(max_size=60), texts.map(" ".join))
 def test_any_output_yields_nodes_that_cover_the_document(output, text):
     tree = build(text, parse(output), CONFIG, MODEL)
