@@ -48,7 +48,7 @@ def paired_test(
     within a document, so every sign vector over clusters is as likely. All 2^G are enumerated up to 14 clusters (the
     observed one is among them); beyond, `permutations` random ones with p = (hits + 1) / (permutations + 1) (Phipson
     and Smyth 2010), which is never 0. Where all clusters differ alike (all ties, or one method always ahead by as much)
-    the interval is that of `_reach` over the differences that two scores can have: scores lie in [0, 1], or in what was
+    the interval takes the differences that two scores can have: scores lie in [0, 1], or in what was
     seen where that is wider. Raises ValueError where lengths differ, a value is not finite, or there is none.
     """
     if len(a) != len(b):

@@ -36,7 +36,7 @@ _LACKING = 0.3  # share of questions that lose a fact they need
 
 
 def entities(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """The things that a segment's facts name."""
+    """Scenes that ask for the things which a segment's facts name."""
     for question, text, part in _segments(recipe, shown, dice):
         guide = _doubts_about(part, shown, dice)[:_MOST] if dice.chance(0.5) else []
         entity_names = sorted(
@@ -46,7 +46,7 @@ def entities(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def relations(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """The facts of a segment that relate two things, each with its sentence."""
+    """Scenes that ask for the facts of a segment which relate two things."""
     for question, text, part in _segments(recipe, shown, dice):
         guide = _doubts_about(part, shown, dice)[:_MOST] if dice.chance(0.5) else []
         texts = (_topic(shown, dice), "\n".join(names_of(part, shown)), "\n".join(guide), text)
@@ -54,7 +54,7 @@ def relations(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def doubts(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Questions about facts of a segment: first those that its relations do not tell yet."""
+    """Scenes that ask for questions about facts of a segment, first those that its relations do not tell yet."""
     for question, text, part in _segments(recipe, shown, dice):
         pairs = _related(part, shown)
         known = pairs[: dice.between(0, len(pairs))]
@@ -65,7 +65,7 @@ def doubts(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def fusion(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Two relations of one pair of things are merged: a sentence where both tell one fact, else two."""
+    """Scenes that merge two relations of one pair: into a sentence where both tell one fact, else into two."""
     words = schema(shown.schema)
     for question, text, part in _segments(recipe, shown, dice):
         pairs = _related(part, shown)
@@ -83,7 +83,7 @@ def fusion(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def reflection(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """The known and the missing facts of a question; the answer if none is missing."""
+    """Scenes that ask for the known and the missing facts of a question; the answer if none is missing."""
     parts = [(text.strip(), facts) for text, facts in zip(shown.texts, shown.stated, strict=True)]
     every = list(distinct(recipe, shown, dice))
     for question in every:  # before the first scene, so that all scenes share one text
@@ -101,7 +101,7 @@ def reflection(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def trial(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """The text states the first fact of two: the thing it leads to is looked up next."""
+    """Scenes whose text states the first fact of two: the thing it leads to is looked up next."""
     for question, first, middle in _two_steps(recipe, shown):
         text = in_words((first, *(f for f in shown.sentences if first.subject == f.subject and f != first)), shown)
         assert isinstance(question.query, Path)
@@ -114,7 +114,7 @@ def trial(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def elaborated(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """A relation tells the first fact of two: the question about the second one."""
+    """Scenes whose relation tells the first fact of two: the reply asks about the second one."""
     words = schema(shown.schema)
     for question, first, middle in _two_steps(recipe, shown):
         assert isinstance(question.query, Path)
@@ -125,7 +125,7 @@ def elaborated(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def decomposed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """A question for each step: one after the other, or one for each of two that are compared."""
+    """Scenes that ask for a question for each step, in turn or one for each of two that are compared."""
     words = schema(shown.schema)
     for question in distinct(recipe, shown, dice):
         questions: list[str] = [question.text]
@@ -143,7 +143,7 @@ def decomposed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def lookup(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Summaries of pages; the pages with a fact that the answer needs."""
+    """Scenes with summaries of pages: which pages have a fact that the answer needs?"""
     facts = list(shown.sentences)
     count = min(len(facts), dice.between(2, 6))
     pages = [tuple(facts[len(facts) * i // count : len(facts) * (i + 1) // count]) for i in range(count)]
@@ -155,7 +155,7 @@ def lookup(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def pause(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Sentences in the order of their subjects; the first number behind which another subject begins."""
+    """A scene with numbered sentences: behind which number does another subject begin?"""
     order: dict[str, int] = {}
     facts = sorted(shown.sentences, key=lambda fact: order.setdefault(fact.subject, len(order)))
     if len(facts) < 3:

@@ -65,7 +65,7 @@ def _distinct(dice: Dice, items: Sequence[T], count: int) -> list[T]:
 
 
 def drill(tokens: Drill, dice: Dice, pairs: tuple[int, int], between: int = 0) -> Tree:
-    """One exercise: as many pairs as `pairs` allows, each with a question in its own branch.
+    """An exercise as a tree of tokens: pairs of names to read, and a branch for each question about one.
 
     between: words at most before, between and after the two; above 2 each pair is a sentence, in either order.
     """
@@ -86,7 +86,7 @@ def drill(tokens: Drill, dice: Dice, pairs: tuple[int, int], between: int = 0) -
 
 
 def parts(tokens: Drill, dice: Dice, count: tuple[int, int], between: int = 0) -> Tree:
-    """Numbered parts with up to `between` names each; the model gets a name and returns the number of its part.
+    """An exercise as a tree of tokens: numbered parts that name things, and which part names a given one.
 
     Choosing a part by its number takes what reading does not: that every word knows the last number above it. Asked
     for one part in a prompt of its own, the model stayed at guessing in 2,000 steps.

@@ -88,7 +88,7 @@ class Recipe(BaseModel):
     gate: float | None = Field(default=None, ge=0, le=1)
 
     @model_validator(mode="after")
-    def _one_text(self) -> Recipe:
+    def _check_one_of(self) -> Recipe:
         given = [name for name in ("facts", "tokens", "pairs") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(f"needs one of facts, tokens, pairs; has {given or 'none'}")

@@ -42,7 +42,7 @@ class _Paragraph:
 
 
 def breadth(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Questions with a proved answer are local; as many that ask for an account of a subject are global."""
+    """Scenes that ask whether a question is local (a fact answers it) or global (an account of a subject)."""
     for question in distinct(recipe, shown, dice):
         if question.supports:
             local = question_of(question)
@@ -52,7 +52,7 @@ def breadth(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def outline(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """A document, and its outline in the language that methods/longrefiner reads."""
+    """A scene with a document and its outline in the language that methods/longrefiner reads."""
     paragraphs = dice.pick(_documents(shown, dice))
     if len(paragraphs) < 2:
         return
@@ -64,7 +64,7 @@ def outline(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def titles(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """An abstract and the titles of a document; those that the question names and that state what it needs."""
+    """Scenes with an abstract and titles: which titles help with the question?"""
     documents = [document for document in _documents(shown, dice) if len(document) > 1]
     for question in distinct(recipe, shown, dice) if documents else ():
         helping = [document for document in documents if any(_title_helps(p, question) for p in document)]

@@ -110,13 +110,13 @@ def _cuts(text: str, pieces: int, dice: Dice) -> Iterator[tuple[int, int]]:
 
 
 def answers(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Short answers; the text is shown whole."""
+    """Scenes that ask for a short answer; the text is shown whole."""
     for question in distinct(recipe, shown, dice):
         yield Scene(question_of(question), shown.texts, task_of(shown.kind), replies=(question.answer,))
 
 
 def choices(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Four options of one kind; half of the questions take the wrong ones from the text, where it names enough."""
+    """Scenes with four options of one kind; in half of them the text names the wrong ones, where it can."""
     for question in distinct(recipe, shown, dice):
         path = question.query
         if not isinstance(path, Path) or question.answer in ("yes", "no", UNANSWERABLE):
@@ -143,7 +143,7 @@ def _things_of_kind(shown: Shown, kind: str) -> list[str]:
 
 
 def sufficiency(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """After each part, whether the parts so far prove the answer; in the end the answer, where they do."""
+    """Scenes with a probe after each part: do the parts so far prove the answer? In the end the answer, if so."""
     for question in distinct(recipe, shown, dice):
         parts = _parts(recipe, shown, dice)
         if question.supports and dice.chance(_LACKING):
@@ -175,26 +175,26 @@ def _parts(recipe: Recipe, shown: Shown, dice: Dice) -> list[tuple[str, tuple[Fa
 
 
 def _headlines(shown: Shown) -> list[str]:
-    """The summaries at the top of a graph: the subjects of the text, which prove nothing."""
+    """Sentences on the subjects of the text, as the summaries at the top of a graph; they prove nothing."""
     subjects = [fact.subject for fact in shown.sentences]
     return [about(list(dict.fromkeys(subjects[i : i + GROUP]))) for i in range(0, len(subjects), GROUP)]
 
 
 def points(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
-    """Every fact of the text as a point, in order; sentences that state none are left out."""
+    """A scene with every fact of the text as a point, in order; sentences that state none are left out."""
     lines = [_BULLET + in_words([fact], shown) for fact in shown.sentences]
     texts = tuple(map(_on_one_line, shown.texts))
     yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), ("\n".join(lines),))
 
 
 def summary(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
-    """Every fact of the text, in order, as one paragraph; sentences that state none are left out."""
+    """A scene with every fact of the text, in order, as one paragraph."""
     texts = tuple(map(_on_one_line, shown.texts))
     yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), (in_words(shown.sentences, shown),))
 
 
 def followed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """A part of the text, and questions that a compressor ranks it by; most are about the part."""
+    """Scenes of a part of the text and a question behind it, whose likelihood ranks the part for a compressor."""
     text, facts = dice.pick(list(zip(shown.texts, shown.stated, strict=True)))
     asker = Asker(shown.schema, list(facts), dice) if facts and dice.chance(0.8) else shown.asker
     for question in distinct(recipe, replace(shown, asker=asker), dice):
@@ -202,7 +202,7 @@ def followed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def guessed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """A text whose tokens a compressor scores behind a question, or behind nothing."""
+    """Scenes of a text whose tokens a compressor scores, behind a question or behind nothing."""
     asked_question = draw_question(recipe, shown, dice) if shown.asker.facts and dice.chance(0.5) else None
     question = Question("scene", "", ("scene",)) if asked_question is None else question_of(asked_question)
     yield Scene(question, ("\n\n".join(shown.texts),), task_of(shown.kind))

@@ -29,7 +29,7 @@ _LOST = 0.4  # share of segments from which facts are taken out, and of question
 
 
 def shortened(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Summaries of the parts, of one kind, and a sentence about the names in each."""
+    """A scene with summaries of the parts, and a sentence about the names in each."""
     parts = _parts(shown, dice)
     if not parts:
         return
@@ -40,7 +40,7 @@ def shortened(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def triage(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Summaries of the parts, some of them read already; the part with the first fact that the memory lacks."""
+    """Scenes that ask which part to read next: that of the first fact which the memory lacks."""
     left = _parts(shown, dice)
     remembered: Part = ()
     memory = [_names_told(left, shown)] if left and dice.chance(0.4) else []

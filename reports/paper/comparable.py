@@ -316,6 +316,6 @@ def _other_version(run: StoredRun, score: str) -> list[str]:
 
 
 def _lacking_score(what: str, scorer: str, own: Sequence[str]) -> str:
-    """`harness score` replaces a run's scorers, so the line names those that the run has too."""
+    """The reason for a run without a score, with the command that adds it to those that the run has."""
     wanted = ",".join(dict.fromkeys([*own, scorer]))
     return f"metric: the run has no {what}; add it with: harness score RUN --scorers {wanted}"

@@ -63,7 +63,7 @@ def needs(suite: Suite) -> Needs:
 
 
 def _method(r: Resolution) -> Method | None:
-    """None where a package that the method needs is missing."""
+    """The row's method; None where a package that it needs is missing."""
     try:
         return make_method(r)
     except ConfigError:
