@@ -118,7 +118,7 @@ def chunk_warning(config: EncoderConfig, tokens: int | None) -> str | None:
 
 
 def _longer(configs: Iterable[EncoderConfig]) -> str:
-    """The setting that reads more, where an encoder reads less than the one of the papers' setting."""
+    """The end of a sentence that names the papers' encoder, where one of these reads less; else ""."""
     short = any((limit := max_tokens(config)) is not None and limit < _LONGER[1] for config in configs)
     return f"; --set encoder={_LONGER[0]} reads {_LONGER[1]}" if short else ""
 

@@ -33,7 +33,7 @@ def _score_text(scene: Scene, tools: Tools) -> None:
 
 @cache
 def ranking_skill(restrictive: Prompt) -> Skill:
-    """A question is likely behind its text; `restrictive` is the sentence behind the question."""
+    """The skill to find a question likely behind its text; `restrictive`: the sentence after the question."""
 
     def play(scene: Scene, tools: Tools) -> None:
         with open_context(tools.model("compressor")) as s:

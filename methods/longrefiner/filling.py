@@ -65,7 +65,7 @@ class _Best:
         self._tree = [_Chain()] * (size + 1)
 
     def up_to(self, count: int) -> _Chain:
-        """Over the first `count` ends."""
+        """The best chain that ends at one of the first `count` ends."""
         best = _Chain()
         while count > 0:
             if self._tree[count].beats(best):
