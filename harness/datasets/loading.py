@@ -50,7 +50,7 @@ class Checker:
             return None
 
     def _check(self, place: RowPlace, raw: dict[str, Any] | Broken) -> Group | Retrieved | None:
-        """As `check`. Raises RowError for a bad row."""
+        """The row as questions with their documents; None when it is left out. Raises RowError for a bad row."""
         if isinstance(raw, Broken):
             raise RowError(None, raw.problem)
         row = self.parser(raw)

@@ -121,7 +121,7 @@ class _World:
         return {document.id: self._swap.places(document.text) for document in self.documents}
 
     def twin_of(self, mark: Support) -> Support:
-        """The same part of the twin."""
+        """The supporting part in the twin that `mark` is in the original."""
         place = self._offset_maps[mark.document_id]
         return Support(self.ids[mark.document_id], place(mark.start, False), place(mark.end, True))
 

@@ -120,7 +120,7 @@ class _Library:
         self.identity = {"library": library, "model": model, "version": str(getattr(module, "__version__", "unknown"))}
 
     def names(self, text: str) -> list[str]:
-        """See Recogniser.names."""
+        """The names of the entities that the library finds in a text, in order."""
         names = (" ".join(str(entity.text).split()) for entity in self._pipeline(text).ents)
         return list(dict.fromkeys(name for name in names if name))
 
@@ -170,7 +170,7 @@ class _Rules:
         self.identity = {"library": "rules", "version": "2"}
 
     def names(self, text: str) -> list[str]:
-        """See Recogniser.names."""
+        """The names that the rules find in a text, in order."""
         dates = [match.span() for match in _DATE.finditer(text)]
         spans = [*dates, *_capitalised(text, dates)]
         return list(dict.fromkeys(" ".join(text[a:b].split()) for a, b in sorted(spans)))

@@ -143,7 +143,7 @@ class Scheduler:
                 self._start_member(work, reserved=self._held < self.places)
 
     def start_thread_if_free(self, work: Callable[[], None], ended: Callable[[], None]) -> bool:
-        """The same as `start_threads`, unless every place is taken; returns whether it began. Never waits.
+        """Start one thread as `start_threads` does, unless every place is taken; returns whether it began. Never waits.
 
         ended() is called when the member ends, even if the run ended before its work began.
         """

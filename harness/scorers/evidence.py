@@ -78,7 +78,7 @@ def evidence_recall_sources(shown: Sequence[Shown], supporting: Sequence[Support
 def evidence_recall_sessions(
     shown: Sequence[Shown], supporting: Sequence[Support], *, evidence_sessions: Sequence[int] = ()
 ) -> float | None:
-    """The same by session, which is hit with one of its passages. evidence_sessions: of each supporting passage."""
+    """Share of the sessions with evidence of which a passage was shown. evidence_sessions: that of each passage."""
     if not supporting or len(evidence_sessions) != len(supporting):
         return None
     hits = _hits(_of_documents(shown), supporting)

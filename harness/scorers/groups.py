@@ -44,7 +44,7 @@ def qa_f1_of(prediction: str, references: Sequence[str], *, wanted: str, length:
 def qa_f1_first_line_of(
     prediction: str, references: Sequence[str], *, wanted: str, length: int | None = None
 ) -> float | None:
-    """The same of the first line."""
+    """longbench.qa_f1_score of the first line, where the question's text is of the class `wanted`; else None."""
     return qa_f1_of(first_line(prediction), references, wanted=wanted, length=length)
 
 

@@ -23,7 +23,7 @@ from methods.pecan.search import Search, feed_node, finish, open_search, replay
 from methods.retrieval import similarity_to
 
 
-def _play_points(level: int, config: PecanConfig) -> Callable[[Scene, Tools], None]:
+def _player_of_points(level: int, config: PecanConfig) -> Callable[[Scene, Tools], None]:
     def play(scene: Scene, tools: Tools) -> None:
         model = tools.model("builder")
         with model.session() as s:
@@ -52,8 +52,8 @@ def skills(config: PecanConfig) -> list[Skill]:
 
     name = "pecan search" if config.probe_wording == "printed" else f"pecan search, {config.probe_wording} wording"
     written = [
-        Skill("pecan points", "points", _play_points(2, config)),
-        Skill("pecan points of points", "gathered", _play_points(3, config)),
+        Skill("pecan points", "points", _player_of_points(2, config)),
+        Skill("pecan points of points", "gathered", _player_of_points(3, config)),
     ]
     return [
         Skill(name, "sufficiency", search),
