@@ -19,7 +19,7 @@ HASHES = {
     "jina-segment": "244e43a5",
     "llmlingua": "48ef249d",
     "longllmlingua": "a1c11c6f",
-    "longrefiner": "0df21cf2",
+    "longrefiner": "071539fb",
     "longrefiner-rival-bm25": "5a5a3d89",
     "memwalker": "a8be3497",
     "meta-chunking": "6c8b2304",
