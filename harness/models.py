@@ -34,7 +34,7 @@ from harness.cost.flops import ModelShape
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, WindowExceeded
 from harness.model_outputs import CacheLimit, Decoding, Kept, Probe, Sampling, Span, Written
-from harness.storage.reply_cache import Replies
+from harness.storage.reply_cache import ReplyCache
 
 __all__ = [
     "CAPABILITIES",
@@ -64,7 +64,7 @@ class Session(abc.ABC):
     """Whether a reply may be begun for the model (`begin` of `write`, `after` of `probe`)."""
 
     sampling: Sampling | None = None
-    replies: Replies | None = None
+    replies: ReplyCache | None = None
     """How replies are drawn that are asked for greedily; those that earlier runs were given (harness/llm/recall.py)."""
 
     def __init__(self, name: str, window: int, meter: Meter, role: str) -> None:
@@ -383,7 +383,7 @@ class MeteredModel:
         role: str,
         adapter: str | None = None,
         sampling: Sampling | None = None,
-        replies: Replies | None = None,
+        replies: ReplyCache | None = None,
     ) -> None:
         self._model, self._meter, self.role, self._adapter = model, meter, role, adapter
         self._sampling, self._replies = sampling, replies

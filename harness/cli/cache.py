@@ -22,7 +22,7 @@ def cache(
     """
     from harness.storage import reply_cache
 
-    found = reply_cache.kept()
+    found = reply_cache.cached_models()
     if model is not None and model not in (names := {kept.model for kept in found}):
         raise UnknownName("model with kept replies", model, names)
     found = [kept for kept in found if model in (None, kept.model)]

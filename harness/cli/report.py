@@ -46,7 +46,7 @@ from harness.cli.output import format_of, say, terminal_width, write
 from harness.cli.stored_runs import average_seeds, stored_runs, without_copies
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
-from harness.storage.paths import masked, words_without_home
+from harness.storage.paths import command_without_home, masked
 from harness.storage.run_folder import StoredRun
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _page(runs: list[StoredRun], title: str, table: TableOutput, options: Page) 
     from reports.page_header import Written
     from reports.paper import MARGIN
 
-    command = [masked(word) for word in words_without_home(["harness", *sys.argv[1:]])]
+    command = [masked(word) for word in command_without_home(["harness", *sys.argv[1:]])]
     return page(
         runs,
         title=title,

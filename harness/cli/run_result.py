@@ -19,7 +19,7 @@ def failures(result: RunResult, row: str, debug: bool) -> str:
 
     debug: with the traceback of the first one.
     """
-    from harness.storage.failures import lacks_only_scores, summary_of
+    from harness.storage.failures import lacks_only_scores, one_line
     from harness.storage.files import read_lines
     from harness.storage.part_files import part_name
     from harness.storage.run_folder import RECORDS
@@ -38,7 +38,7 @@ def failures(result: RunResult, row: str, debug: bool) -> str:
     if "traceback" in error and not debug:
         ways.append("--debug prints the traceback")
     count = f"{result.failed} of {result.summary['n_total']} questions failed"
-    return f"{shown}error: {row}{count}; the first, '{question}': {summary_of(error)}  ({'; '.join(ways)})"
+    return f"{shown}error: {row}{count}; the first, '{question}': {one_line(error)}  ({'; '.join(ways)})"
 
 
 def print_result(result: RunResult, json: bool) -> None:

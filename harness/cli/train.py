@@ -50,14 +50,14 @@ def train(
     Measures each adapter before and after training, and writes a model card. `reader` learns from training rows in the
     folder --data.
     """
-    from harness.storage.files import save_error, touch
+    from harness.storage.files import check_writable, save_error
     from harness.training.exam import rows_of
 
     folder, reader = Path(out), method == _READER
     training, params, use = _reader(options, folder) if reader else _course(method, options, folder)
     try:
         if not options.eval_only:
-            touch(folder)
+            check_writable(folder)
             log = feed(folder, options.mlflow, params, "adapter training")
             done, finished = watched(lambda tell, stop: training.run(tell, stop, options.steps), log)
             if not done:

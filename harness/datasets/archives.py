@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import IO, cast
 
 from harness.errors import DataError
-from harness.storage.limits import unpacked
-from harness.storage.untrusted import plain
+from harness.storage.limits import ratio_checked
+from harness.storage.untrusted import regular_only
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
 _Stream = IO[bytes]
@@ -57,7 +57,7 @@ def members(archive: Path) -> list[str]:
     """Names of the files in an archive. Raises DataError for another file."""
     try:
         if _is_zip(archive):
-            with open(archive, "rb", opener=plain) as packed, zipfile.ZipFile(packed) as zipped:
+            with open(archive, "rb", opener=regular_only) as packed, zipfile.ZipFile(packed) as zipped:
                 return [entry.filename for entry in zipped.infolist() if not entry.is_dir()]
         with _tar(archive) as tar:
             return [entry.name.removeprefix("./") for entry in tar if entry.isreg()]
@@ -74,10 +74,10 @@ def opened(source: Path | Member) -> Iterator[_Stream]:
             with (_in_zip if _is_zip(source.archive) else _in_tar)(source) as stream:
                 yield stream
         elif name.lower().endswith(".gz"):
-            with open(source, "rb", opener=plain) as packed, gzip.GzipFile(fileobj=packed) as unzipped:
-                yield unpacked(cast("_Stream", unzipped), packed, name)
+            with open(source, "rb", opener=regular_only) as packed, gzip.GzipFile(fileobj=packed) as unzipped:
+                yield ratio_checked(cast("_Stream", unzipped), packed, name)
         else:
-            with open(source, "rb", opener=plain) as stream:
+            with open(source, "rb", opener=regular_only) as stream:
                 yield stream
     except _BAD_GZIP as error:
         raise DataError(name, None, None, f"not a readable gzip file ({error}); fetch it again") from None
@@ -92,11 +92,11 @@ def opened(source: Path | Member) -> Iterator[_Stream]:
 @contextmanager
 def _in_zip(source: Member) -> Iterator[_Stream]:
     with (
-        open(source.archive, "rb", opener=plain) as packed,
+        open(source.archive, "rb", opener=regular_only) as packed,
         zipfile.ZipFile(packed) as archive,
         archive.open(_readable(archive, source)) as inner,
     ):
-        yield unpacked(_unzipped(inner, source.name), packed, str(source))
+        yield ratio_checked(_unzipped(inner, source.name), packed, str(source))
 
 
 @contextmanager
@@ -107,16 +107,16 @@ def _in_tar(source: Member) -> Iterator[_Stream]:
         if inner is None:
             raise KeyError(f"there is no file {source.name} in it")
         stream = _unzipped(inner, source.name)
-        yield stream if stream is inner else unpacked(stream, inner, str(source))
+        yield stream if stream is inner else ratio_checked(stream, inner, str(source))
 
 
 @contextmanager
 def _tar(archive: Path) -> Iterator[tarfile.TarFile]:
-    """A tar archive, the bytes of a gzipped one counted while they are unpacked."""
-    with open(archive, "rb", opener=plain) as packed:
+    """Open a tar archive; a gzipped one is checked for its unpacked size while it is read."""
+    with open(archive, "rb", opener=regular_only) as packed:
         stream: _Stream = packed
         if archive.name.lower().endswith("gz"):
-            stream = unpacked(cast("_Stream", gzip.GzipFile(fileobj=packed)), packed, archive.name)
+            stream = ratio_checked(cast("_Stream", gzip.GzipFile(fileobj=packed)), packed, archive.name)
         with tarfile.open(fileobj=stream, mode="r:") as tar:
             yield tar
 
@@ -139,6 +139,6 @@ def gunzipped(data: bytes, name: str) -> bytes:
     """The bytes of a gzip file held in memory. Raises DataError."""
     packed = io.BytesIO(data)
     try:
-        return unpacked(cast("_Stream", gzip.GzipFile(fileobj=packed)), packed, name).read()
+        return ratio_checked(cast("_Stream", gzip.GzipFile(fileobj=packed)), packed, name).read()
     except _BAD_GZIP as error:
         raise DataError(name, None, None, f"not a readable gzip file ({error}); fetch it again") from None

@@ -28,8 +28,8 @@ from typing import IO, Any, NoReturn
 from harness.datasets.archives import Member, opened
 from harness.datasets.rows import type_name
 from harness.errors import CannotRun, DataError
-from harness.storage.limits import check_ratio, limit, lines_of, nesting_problem, too_deep
-from harness.storage.untrusted import plain
+from harness.storage.limits import check_ratio, limit, nesting_problem, numbered_lines, too_deep
+from harness.storage.untrusted import regular_only
 
 # QuALITY's official files are JSON lines named after their split (QuALITY.v1.0.1.htmlstripped.dev).
 _SPLITS = (".dev", ".train", ".test")
@@ -121,7 +121,7 @@ def parse_line(line: bytes) -> dict[str, Any] | Broken:
 
 
 def _read_lines(name: str, stream: _Stream) -> _Rows:
-    for number, line in lines_of(name, stream):
+    for number, line in numbered_lines(name, stream):
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)
         if not line.isspace():
@@ -224,7 +224,7 @@ def _read_parquet(path: Path) -> _Rows:
         raise CannotRun(f"reading {path.name} needs the package '{error.name}': pip install datasets") from None
     with tempfile.TemporaryDirectory(prefix="harness-") as scratch:
         try:
-            with open(path, "rb", opener=plain) as file:
+            with open(path, "rb", opener=regular_only) as file:
                 said = parquet.read_metadata(file)
             unpacked = sum(said.row_group(i).total_byte_size for i in range(said.num_row_groups))
             check_ratio(path.name, unpacked, path.stat().st_size)

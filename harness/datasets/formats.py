@@ -24,7 +24,7 @@ from harness.datasets.placing import LOOKED_UP, PLACED, LookUpOptions, Placement
 from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, assemble, line_of
 from harness.datasets.sources import FileOptions
 from harness.errors import ConfigError, UnknownName, UserError
-from harness.storage.failures import failure, summary_of
+from harness.storage.failures import describe_failure, one_line
 
 RowParser = Callable[[dict[str, Any]], Row | Skip | Group | Retrieved]
 
@@ -90,7 +90,7 @@ def _row_by_users_parser(parser: RowParser, name: str, raw: dict[str, Any]) -> R
         raise
     except Exception as error:
         field = str(error.args[0]) if isinstance(error, KeyError) and error.args else None
-        raise RowError(field, f"the parser '{name}' failed: {summary_of(failure(error))}") from error
+        raise RowError(field, f"the parser '{name}' failed: {one_line(describe_failure(error))}") from error
     if not isinstance(row, Row | Skip | Group | Retrieved):
         raise RowError(None, f"the parser '{name}' returned {type(row).__name__}; return a Row, a Group or a Skip")
     return row

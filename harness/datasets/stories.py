@@ -23,7 +23,7 @@ from harness.datasets.files import Broken, read_rows
 from harness.errors import DataError
 from harness.storage.file_hash import file_hash
 from harness.storage.paths import inside
-from harness.storage.untrusted import plain, read_plain
+from harness.storage.untrusted import read_plain, regular_only
 
 SUFFIX = ".content"
 STORIES = "narrativeqa_full_text.zip"
@@ -76,7 +76,7 @@ class _Folder:
             if path is None:
                 whole.update(b"-")
                 continue
-            with open(path, "rb", opener=plain) as stream:
+            with open(path, "rb", opener=regular_only) as stream:
                 whole.update(hashlib.file_digest(stream, "sha256").digest())
         return whole.hexdigest()
 
@@ -87,7 +87,7 @@ class _Archive:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            with open(path, "rb", opener=plain) as packed, zipfile.ZipFile(packed) as archive:
+            with open(path, "rb", opener=regular_only) as packed, zipfile.ZipFile(packed) as archive:
                 stories = [entry for entry in archive.infolist() if entry.filename.endswith(SUFFIX)]
         except (OSError, zipfile.BadZipFile) as error:
             raise DataError(path.name, None, None, f"not a readable zip archive ({error}); fetch it again") from None

@@ -21,9 +21,9 @@ from harness.errors import SaveError
 from harness.method import Index
 from harness.parallel.scheduler import Claims, current
 from harness.storage.code_version import versions
-from harness.storage.failures import STOPS, Failed, failure
+from harness.storage.failures import STOPS, Failed, describe_failure
 from harness.storage.index_cache import Entry, IndexCache, document_digest, key_digest
-from harness.storage.kept_requests import lines_of
+from harness.storage.kept_requests import request_rows
 from harness.storage.run_store import RunStore
 from harness.types import Document, Example, Question
 
@@ -124,11 +124,11 @@ class Indexer:
         except STOPS:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a method does wrong costs its questions, not the run
-            self._failed[digest] = failure(error)
+            self._failed[digest] = describe_failure(error)
             self._tell(document, question, digest, "failed", meter.usage())
             raise Failed(self._failed[digest]) from None
         finally:
-            self._store.keep_requests(lines_of(meter.requests, {"document_id": document.id, "key": digest}))
+            self._store.keep_requests(request_rows(meter.requests, {"document_id": document.id, "key": digest}))
         return entry
 
     def _keep(self, key: dict[str, Any], entry: Entry) -> None:

@@ -26,11 +26,11 @@ from harness.errors import CannotRun, HarnessError, QuestionError, UserError
 from harness.parallel.in_flight import in_flight, places_for
 from harness.storage.failures import has_answer
 from harness.storage.paths import masked, without_home
-from harness.storage.place import RunPlace
 from harness.storage.run_folder import MANIFEST, SUMMARY, StoredRun, read_run
+from harness.storage.run_place import RunPlace
 from harness.storage.run_schema import JUDGES
 from harness.storage.run_store import RunStore
-from harness.storage.summary import KEPT, numbers_of
+from harness.storage.summary import KEPT, summarise_with
 from harness.types import Example
 
 IN_A_ROW = 5
@@ -177,7 +177,7 @@ def _store(store: RunStore, stored: StoredRun, rows: dict[str, dict[str, Any]], 
     described = _described(judge, judged)
     store.write(MANIFEST, {**manifest, "judges": {**(manifest.get("judges") or {}), judge.name: described}})
     store.replace(known.values())
-    numbers = numbers_of(stored.config, known.values(), store.documents())
+    numbers = summarise_with(stored.config, known.values(), store.documents())
     judged.summary = {**{k: v for k, v in stored.summary.items() if k in KEPT}, **numbers}
     store.write(SUMMARY, judged.summary)
 

@@ -36,7 +36,7 @@ from harness.engine.plan import Plan
 from harness.engine.plan_models import served as served_sizes
 from harness.errors import UserError
 from harness.llm.model_info import local_folder
-from harness.storage.paths import masked, said_without_home, without_home, words_without_home
+from harness.storage.paths import command_without_home, masked, sentence_without_home, without_home
 from harness.storage.untrusted import read_object
 from harness.types import VERSION
 
@@ -107,7 +107,7 @@ def describe(plan: Plan) -> dict[str, Any]:
         "cpus": os.cpu_count(),
         "memory_gib": _memory_gib(),
         "gpu": describe_gpu(),
-        "warnings": [said_without_home(warning) for warning in plan.warnings],
+        "warnings": [sentence_without_home(warning) for warning in plan.warnings],
     }
     manifest: dict[str, Any] = without_home({key: value for key, value in described.items() if key != "prompts"})
     return {key: manifest.get(key, value) for key, value in described.items()}
@@ -155,7 +155,7 @@ def begun(before: dict[str, Any], described: dict[str, Any], command: list[str],
 
     command: what was typed; parallel: questions in flight at most.
     """
-    command = [masked(word) for word in words_without_home(command)]
+    command = [masked(word) for word in command_without_home(command)]
     start: dict[str, Any] = {"command": command, "started": now(), "finished": None, "state": "running"}
     start["parallel"] = parallel
     if "starts" not in before:  # the first start, or what a killed merge of an earlier version left

@@ -34,7 +34,7 @@ from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
 from harness.storage.home import home, write_json
 from harness.storage.index_cache import key_digest
-from harness.storage.untrusted import plain, read_object
+from harness.storage.untrusted import read_object, regular_only
 
 VERSION = "1"
 """Version of PROMPT: change it with any character of the prompt, because scores of two prompts are not comparable."""
@@ -122,7 +122,7 @@ def read_prompt(path: str | None) -> tuple[Prompt, str]:
         return PROMPT, VERSION
     file = Path(path).expanduser()
     try:
-        with open(file, encoding="utf-8", opener=plain) as stream:
+        with open(file, encoding="utf-8", opener=regular_only) as stream:
             text = stream.read().strip()
     except (OSError, ValueError) as error:
         raise UserError(f"the prompt '{path}' cannot be read ({getattr(error, 'strerror', None) or error})") from None

@@ -19,8 +19,8 @@ from harness.engine.document_view import GAP
 from harness.storage.run_folder import MANIFEST
 from harness.storage.run_schema import JUDGES
 from harness.storage.run_store import RunStore
-from harness.storage.serialize import plain
-from harness.storage.shown_texts import POINTER, moved_out, pieces
+from harness.storage.serialize import json_values
+from harness.storage.shown_texts import POINTER, shown_pieces, take_out_long_texts
 from harness.types import Document, Example, Gold, Record, Support
 
 _ORDER = tuple(field.name for field in fields(Record))
@@ -38,10 +38,10 @@ def with_texts(
         **without_texts(row),
         "question": question.text,
         "options": None if question.options is None else list(question.options),
-        "gold": plain(example.gold, lost=[]),
+        "gold": json_values(example.gold, lost=[]),
         "document_characters": [len(documents[d].text) for d in question.document_ids],
     }
-    for old, piece in zip(pieces(row), pieces(out), strict=True):
+    for old, piece in zip(shown_pieces(row), shown_pieces(out), strict=True):
         if piece["kind"] == "span":
             # A step over several parts (document_view) has no place of its own: its sources are the parts.
             own = (piece["document_id"], piece["start"], piece["end"])
@@ -51,7 +51,7 @@ def with_texts(
             piece[POINTER] = old[POINTER]  # it stands in texts.jsonl.gz already
         else:
             piece["text"] = old["text"]
-    return out, moved_out(out)
+    return out, take_out_long_texts(out)
 
 
 def without_texts(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def bring_up_to_date(store: RunStore, dataset: Dataset, keep: bool, note: Callab
         if keep and row.get("gold") is None and name in examples:
             rows[name], long_texts = with_texts(row, examples[name], dataset.documents)
             texts |= long_texts
-        elif not keep and (row.get("gold") is not None or any(p["text"] or p.get(POINTER) for p in pieces(row))):
+        elif not keep and (row.get("gold") is not None or any(p["text"] or p.get(POINTER) for p in shown_pieces(row))):
             rows[name] = without_texts(row)
         changed += rows[name] is not row
     if changed:

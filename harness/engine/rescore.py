@@ -22,11 +22,11 @@ from harness.errors import ConfigError, DataError, UserError
 from harness.scorers import problems, version
 from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
-from harness.storage.place import RunPlace
 from harness.storage.run_folder import MANIFEST, RECORDS, SUMMARY, StoredRun, StreamedRecords, read_run
+from harness.storage.run_place import RunPlace
 from harness.storage.run_schema import LOGGED
 from harness.storage.run_store import RunStore
-from harness.storage.summary import KEPT, numbers_of
+from harness.storage.summary import KEPT, summarise_with
 from harness.types import Gold
 
 
@@ -107,7 +107,7 @@ def _write(stored: StoredRun, config: DatasetConfig, dataset: Dataset | None) ->
         store.replace(_scored_again(StreamedRecords(stored.path / RECORDS), config, dataset))
         before = {n: v for n, v in (stored.manifest.get("scorers") or {}).items() if n.startswith(LOGGED)}
         versions = {**{name: version(name) for name in config.scorers}, **before}
-        numbers = numbers_of(stored.config, store.records(), store.documents(), unique=True)
+        numbers = summarise_with(stored.config, store.records(), store.documents(), unique=True)
         summary = {**{k: v for k, v in stored.summary.items() if k in KEPT}, **numbers}
         if dataset is not None:
             bring_up_to_date(store, dataset, config.keep_texts, note)

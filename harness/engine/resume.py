@@ -71,7 +71,7 @@ def known(
     """
     question_ids = {example.question.id for example in examples}
     # The last record of a question counts; only the counted keys of a record are held in memory.
-    stored = itertools.chain(store.place.earlier(), store.records())
+    stored = itertools.chain(store.place.records_of_others(), store.records())
     rows = {row["question_id"]: {key: row[key] for key in COUNTED} for row in stored}
     # An answer that could not be scored was paid for: the question is not asked again.
     again = {q for q, row in rows.items() if retry_failed and q in question_ids and not has_answer(row)}

@@ -40,14 +40,14 @@ from harness.errors import FirstFailure, HarnessError, SaveError, UserError
 from harness.parallel.in_flight import in_flight, places_for
 from harness.parallel.signals import interrupt_on_signals
 from harness.stats.rng import derived_seed
-from harness.storage.failures import NOT_YET, STOPS, failure, summary_of
+from harness.storage.failures import NOT_YET, STOPS, describe_failure, one_line
 from harness.storage.index_cache import open_cache
-from harness.storage.kept_requests import lines_of
+from harness.storage.kept_requests import request_rows
 from harness.storage.paths import masked
-from harness.storage.place import RunPlace
 from harness.storage.run_folder import MANIFEST, SUMMARY
+from harness.storage.run_place import RunPlace
 from harness.storage.run_store import RunStore
-from harness.storage.serialize import plain
+from harness.storage.serialize import json_values
 from harness.storage.summary import summarise
 from harness.types import Answer, Example, Record
 
@@ -80,7 +80,7 @@ class Asking:
 
     retry_failed: ask again the questions that are recorded as failed, and score again the answers that a scorer failed
     on; parallel: questions in flight at once, which changes no prediction in float32; fail_fast: stop at the first
-    question that fails; place: called with the run's folder, gives its RunPlace (storage/place.py).
+    question that fails; place: called with the run's folder, gives its RunPlace (storage/run_place.py).
     """
 
     retry_failed: bool = False
@@ -205,12 +205,12 @@ class Job:
         notes: dict[str, Any] = {}
         answer, error = Answer(""), NOT_YET  # scored_record clears it; a kill before that leaves "not scored yet"
         try:
-            self.store.place.refuse(question.id)  # raises for one that ended several workers
+            self.store.place.check_not_given_up(question.id)  # raises for one that ended several workers
             answer = self._answer(example, meter, notes)
         except STOPS:
             raise
         except Exception as e:  # noqa: BLE001 - whatever a method does wrong costs this question, not the run
-            error = failure(e)
+            error = describe_failure(e)
         notes["seconds"] = round(time.perf_counter() - begun, 6)
         record = Record(
             question_id=question.id,
@@ -226,13 +226,13 @@ class Job:
             error=error,
             notes=notes,
         )
-        row = plain(record, lost=[])
+        row = json_values(record, lost=[])
         if self.plan.config.dataset.keep_texts:
             row, texts = with_texts(row, example, self.plan.dataset.documents)
             self.store.keep_texts(texts)
         else:
             row = without_texts(row)
-        self.store.keep_requests(lines_of(meter.requests, {"question_id": question.id}))
+        self.store.keep_requests(request_rows(meter.requests, {"question_id": question.id}))
         self.store.keep_answer(row)
         return example, row
 
@@ -255,7 +255,7 @@ class Job:
         if not isinstance(answer, Answer) or not isinstance(answer.text, str):
             raise TypeError(f"{type(plan.method).__name__}.answer returned no Answer with a text")
         lost: list[str] = []
-        plain(answer, lost)  # a value that JSON cannot hold must fail here, not after it was scored
+        json_values(answer, lost)  # a value that JSON cannot hold must fail here, not after it was scored
         if lost:
             notes["not_finite"] = lost
         answer = view.original(answer)
@@ -276,7 +276,7 @@ class Job:
                 self.manifest = described
                 self.store.write(MANIFEST, described)
         if self.asking.fail_fast and (error := row["error"]) is not None:
-            sentence = f"question '{row['question_id']}' failed, and --fail-fast stops there: {summary_of(error)}"
+            sentence = f"question '{row['question_id']}' failed, and --fail-fast stops there: {one_line(error)}"
             raise FirstFailure(sentence, error.get("traceback", ""))
 
     def finished(self, early_stop: dict[str, Any] | None = None) -> RunResult:

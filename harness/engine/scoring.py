@@ -20,7 +20,7 @@ from typing import Any
 from harness import scorers
 from harness.config.schema import DatasetConfig
 from harness.datasets.answer_prefix import text_after
-from harness.storage.failures import SCORING, STOPS, failure, lacks_only_scores
+from harness.storage.failures import SCORING, STOPS, describe_failure, lacks_only_scores
 from harness.storage.run_schema import COUNTS, JUDGES, LOGGED, MISSING, PREFIX
 from harness.types import Gold, Shown
 
@@ -107,7 +107,7 @@ def scored_record(row: dict[str, Any], dataset: DatasetConfig, gold: Gold) -> di
         if error is None:
             broken.add_note(f"scoring the answer to question '{row['question_id']}' again; no record was changed")
             raise
-        return _scored(row, unanswered(dataset, gold), {**failure(broken), **SCORING})
+        return _scored(row, unanswered(dataset, gold), {**describe_failure(broken), **SCORING})
     return _scored(row, verdict, None)
 
 

@@ -28,7 +28,7 @@ from harness.parallel.in_flight import map_together
 from harness.parallel.scheduler import Claims, current
 from harness.stats.rng import derived_seed
 from harness.storage.index_cache import Parts, Shared, cache_root
-from harness.storage.reply_cache import Replies
+from harness.storage.reply_cache import ReplyCache
 from harness.types import Question
 
 T = TypeVar("T")
@@ -126,11 +126,11 @@ class Models:
         more = "" if shots is None else shots.text(question)
         return task.model_copy(update={"instruction": task.instruction + more}) if more else task
 
-    def replies(self, role: str) -> Replies | None:
+    def replies(self, role: str) -> ReplyCache | None:
         """Replies that earlier runs were given by the model of `role`, None unless they are asked for."""
         if self._plan.config.cache is None:
             return None
-        return Replies(cache_root(), self._plan.models[role].name, self.model(role).identity)
+        return ReplyCache(cache_root(), self._plan.models[role].name, self.model(role).identity)
 
     def sampling(self, role: str, question: Question) -> Sampling | None:
         """How the replies of `role` to a question are drawn, None for greedily; a setting of the reader."""

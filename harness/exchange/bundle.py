@@ -48,8 +48,8 @@ from harness.errors import DataError, UserError
 from harness.storage.file_hash import file_hash
 from harness.storage.files import json_line, replacing
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, StoredRun, read_run
-from harness.storage.shown_texts import POINTER, TEXTS, checksum, pieces
-from harness.storage.untrusted import as_object, plain
+from harness.storage.shown_texts import POINTER, TEXTS, checksum, shown_pieces
+from harness.storage.untrusted import as_object, regular_only
 from harness.types import VERSION
 
 LARGEST = 2**30
@@ -80,7 +80,7 @@ def read_zip(path: Path, folder: Path, damaged: list[str]) -> dict[str, Path]:
     """
     found: dict[str, Path] = {}
     try:
-        with open(path, "rb", opener=plain) as packed, zipfile.ZipFile(packed) as archive:
+        with open(path, "rb", opener=regular_only) as packed, zipfile.ZipFile(packed) as archive:
             entries = archive.infolist()
             for problem in zip_problems(entries):
                 raise DataError(path, None, None, f"{problem}; such a bundle is not read")
@@ -132,7 +132,7 @@ def _unpack(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, path: Path, damage
 
 
 def _pieces(path: Path) -> Iterator[bytes]:
-    with open(path, "rb", opener=plain) as file:
+    with open(path, "rb", opener=regular_only) as file:
         while block := file.read(2**20):
             yield block
 
@@ -180,7 +180,7 @@ def answer_of(row: Mapping[str, Any]) -> list[Any]:
 
 def answer_digest(row: Mapping[str, Any]) -> str:
     """What identifies a record's answer and the texts that were shown in its search and to the reader."""
-    return digest(canonical([*answer_of(row), [_text_hash(piece) for piece in pieces(row)]]))
+    return digest(canonical([*answer_of(row), [_text_hash(piece) for piece in shown_pieces(row)]]))
 
 
 def _text_hash(piece: Mapping[str, Any]) -> str | None:
@@ -291,7 +291,7 @@ def _files(run: StoredRun, rows: _Rows) -> dict[str, bytes]:
 def _hashed(row: dict[str, Any]) -> dict[str, Any]:
     """The record without texts of the data set, with their hashes where it had them."""
     bare = without_texts(row)
-    for old, piece in zip(pieces(row), pieces(bare), strict=True):
+    for old, piece in zip(shown_pieces(row), shown_pieces(bare), strict=True):
         if known := _text_hash(old):
             piece["sha256"] = known  # not the pointer: that names a text of the folder
     told = texts_digest(row)

@@ -27,7 +27,7 @@ from harness.exchange.bundle import zip_problems
 from harness.exchange.foreign import FORMS, ForeignRun, answers, at, checked
 from harness.exchange.inspect_logs import STATES, USED, VERSION
 from harness.storage.limits import limit
-from harness.storage.untrusted import parse_yaml, plain, read_plain
+from harness.storage.untrusted import parse_yaml, read_plain, regular_only
 
 _Row = Mapping[str, Any]
 _Rows = Iterable[tuple[RowPlace, _Row | Broken]]
@@ -71,7 +71,7 @@ def _plain(path: Path) -> tuple[_Row, _Rows]:
 def _packed(path: Path) -> tuple[_Row, _Rows]:
     """The header and samples of an .eval file, which is a zip file with header.json and samples/ID_epoch_1.json."""
     try:
-        with open(path, "rb", opener=plain) as file, zipfile.ZipFile(file) as archive:
+        with open(path, "rb", opener=regular_only) as file, zipfile.ZipFile(file) as archive:
             wanted = [e for e in archive.infolist() if e.filename == "header.json" or e.filename.startswith("samples/")]
             if problems := list(zip_problems(wanted)):
                 raise ValueError(problems[0])

@@ -33,11 +33,11 @@ from harness.scorers.squad import exact, normalize_answer
 from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
 from harness.storage.paths import run_path
-from harness.storage.place import RunPlace
 from harness.storage.run_folder import MANIFEST, SUMMARY
+from harness.storage.run_place import RunPlace
 from harness.storage.run_schema import LOGGED
 from harness.storage.run_store import RunStore
-from harness.storage.serialize import plain
+from harness.storage.serialize import json_values
 from harness.storage.summary import summarise
 from harness.types import VERSION, Example, Gold, Question, Record
 
@@ -250,5 +250,5 @@ def _record(answer: ForeignAnswer, example: Example, known: set[str], dataset: D
         usage={"answer": {"uncounted": 1, **costs}},
         error=None if answer.error is None else {"type": "Elsewhere", "message": answer.error},
     )
-    row: dict[str, Any] = plain(record, lost=[])
+    row: dict[str, Any] = json_values(record, lost=[])
     return row if dataset is None else with_texts(row, example, dataset.documents)[0]

@@ -34,10 +34,10 @@ from harness.errors import UserError
 from harness.exchange.bundle import Bundle, answer_digest, answer_of, opened, table, texts_digest
 from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
-from harness.storage.run_folder import ByQuestion, StoredRun, numbers_of_record
+from harness.storage.run_folder import ByQuestion, StoredRun, without_texts
 from harness.storage.run_schema import JUDGES, LOGGED
-from harness.storage.serialize import plain
-from harness.storage.summary import KEPT, numbers_of
+from harness.storage.serialize import json_values
+from harness.storage.summary import KEPT, summarise_with
 from harness.types import Gold
 
 Kind = Literal["file", "other answers", "other texts", "other scoring", "table"]
@@ -157,7 +157,7 @@ class _Check:
             row = {
                 "question": question.text,
                 "options": None if question.options is None else list(question.options),
-                "gold": plain(example.gold, lost=[]),
+                "gold": json_values(example.gold, lost=[]),
             }
             if question.id not in self.questions:
                 continue
@@ -187,7 +187,7 @@ class _Check:
                 row = self._row(question, row, config, gold)
             elif question in self.others:
                 self._differs("other answers", question, "the answer is not the one that was exported")
-            self.numbers.append(numbers_of_record(row))
+            self.numbers.append(without_texts(row))
             yield row
 
     def _row(self, question: str, row: dict[str, Any], config: DatasetConfig, gold: Gold) -> dict[str, Any]:
@@ -206,7 +206,7 @@ class _Check:
             stored, here = row["scores"].get(name), fresh["scores"].get(name)
             if not _equal(stored, here):
                 apart.append(f"{name} is {_told(stored)} in the bundle, and {_told(here)} computed again")
-        stored_notes, notes = (_noted(one["notes"], config.scorers) for one in (row, plain(fresh, lost=[])))
+        stored_notes, notes = (_noted(one["notes"], config.scorers) for one in (row, json_values(fresh, lost=[])))
         apart += [f"notes.{k} is not what scoring gives" for k in notes if notes[k] != stored_notes[k]]
         if question in self.others:
             self._differs("other answers", question, "; ".join(["the answer is not the one that was exported", *apart]))
@@ -276,7 +276,7 @@ def _told(value: Any) -> str:
 
 def _summary(place: str, run: StoredRun, rescored: Iterable[dict[str, Any]], report: Report) -> None:
     """The counts and scores of the run's summary.json against those of its rescored records."""
-    summary, fresh = run.summary, numbers_of(run.config, rescored, run.documents, unique=True)
+    summary, fresh = run.summary, summarise_with(run.config, rescored, run.documents, unique=True)
     here, told = (flatten({k: v for k, v in one.items() if k not in KEPT}) for one in (fresh, summary))
     _compare(told, here, f"{place}/summary.json", report)
     asked = summary.get("n_asked") or 0

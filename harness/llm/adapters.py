@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from harness.config.schema import ModelConfig, canonical, digest
 from harness.errors import CannotRun
 from harness.storage.paths import inside
-from harness.storage.untrusted import as_object, package_folder, plain, read_object
+from harness.storage.untrusted import as_object, package_folder, read_object, regular_only
 
 if TYPE_CHECKING:
     import torch
@@ -149,7 +149,7 @@ def _read(name: str, folder: Path) -> tuple[dict[str, Any], Shapes]:
 
 def _header(path: Path) -> Shapes:
     """Name -> shape of a safetensors file. Raises ValueError where the file is not as long as its header says."""
-    with open(path, "rb", opener=plain) as file:
+    with open(path, "rb", opener=regular_only) as file:
         length = os.fstat(file.fileno()).st_size
         size = int.from_bytes(file.read(8), "little")
         if size > min(length, _HEADER):

@@ -22,7 +22,7 @@ from harness.errors import CannotRun
 from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
 from harness.storage.home import user_home
-from harness.storage.untrusted import plain
+from harness.storage.untrusted import regular_only
 
 SUFFIX = ".gguf"
 CONVERSION = 1
@@ -72,7 +72,7 @@ def _folder(sha256: str) -> Path:
 
 def _check_header(file: Path) -> None:
     try:
-        with open(file, "rb", opener=plain) as f:
+        with open(file, "rb", opener=regular_only) as f:
             head = f.read(8)
     except OSError as error:
         raise CannotRun(f"the GGUF file '{file}' cannot be read: {error.strerror or error}") from error

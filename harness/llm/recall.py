@@ -37,7 +37,7 @@ def recalled(ask: Ask) -> Ask:
 
         words = asdict(what) if kind == "write" else [list(what), more[-1]] if kind == "probe" else what
         key = {"kind": kind, "asked": words, "request": session._request()}
-        told, again = session.replies.once(key, send, session._meter, session._role, session._model.shape)
+        told, again = session.replies.get_or_send(key, send, session._meter, session._role, session._model.shape)
         if again:
             session._add(told)
         return _reply(told, before)

@@ -30,7 +30,7 @@ from bm25s import scoring
 from harness.config.schema import canonical
 from harness.retrieval.passages import Report, Table
 from harness.storage.files import save_error, write_atomic
-from harness.storage.untrusted import plain
+from harness.storage.untrusted import regular_only
 
 SIZE = 100_000
 """Passages of a shard."""
@@ -104,7 +104,7 @@ class BM25Index:
         frequencies: Counter[str] = Counter()
         tokens = 0
         for n in range(self._count):
-            with open(self._tokens / f"{n:05}.npz", "rb", opener=plain) as file, np.load(file) as piece:
+            with open(self._tokens / f"{n:05}.npz", "rb", opener=regular_only) as file, np.load(file) as piece:
                 frequencies.update(dict(zip(_words_of(piece), piece["frequencies"].tolist(), strict=True)))
                 tokens += int(piece["lengths"].sum())
         mean = np.float64(tokens / len(self._table))
@@ -135,7 +135,7 @@ class BM25Index:
 
     def _write_shard(self, number: int, frequencies: Counter[str], mean: np.float64) -> None:
         """Write one shard; a folder of its name is a whole one."""
-        with open(self._tokens / f"{number:05}.npz", "rb", opener=plain) as file, np.load(file) as piece:
+        with open(self._tokens / f"{number:05}.npz", "rb", opener=regular_only) as file, np.load(file) as piece:
             words, local, flat = _words_of(piece), piece["frequencies"], piece["ids"]
             ends = np.cumsum(piece["lengths"]).tolist()
         shard = _Shard(np.array([frequencies[word] for word in words]), local, len(self._table), mean)
@@ -147,7 +147,7 @@ class BM25Index:
         try:
             shard.save(draft, show_progress=False)
             for path in draft.iterdir():
-                with open(path, "rb", opener=plain) as file:
+                with open(path, "rb", opener=regular_only) as file:
                     os.fsync(file.fileno())
             os.replace(draft, folder)
         except OSError as error:

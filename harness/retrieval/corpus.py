@@ -21,7 +21,7 @@ from harness.datasets.files import Broken, RowPlace, parse_line
 from harness.datasets.pages import wiki
 from harness.datasets.rows import type_name
 from harness.errors import DataError
-from harness.storage.limits import lines_of
+from harness.storage.limits import numbered_lines
 
 _KNOWN = (
     "FlashRAG's rows have id and contents, KILT's wikipedia_id, wikipedia_title and text, DPR's table id, text, title"
@@ -67,7 +67,7 @@ class Corpus:
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield (number from 0, line) of the lines with a row. Raises DataError."""
         with opened(self.path) as stream:
-            for number, line in lines_of(self.name, stream):
+            for number, line in numbered_lines(self.name, stream):
                 line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
                 if not line.isspace() and (number > 1 or getattr(self, "form", "") != "dpr"):
                     yield number - 1, line.strip()

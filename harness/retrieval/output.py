@@ -21,7 +21,7 @@ from harness.retrieval.maxp import Hit
 from harness.retrieval.passages import Report, Table
 from harness.scorers.flashrag import acc
 from harness.scorers.squad import normalize_answer
-from harness.storage.files import json_line, replacing, save_error, tidy
+from harness.storage.files import delete_drafts, json_line, replacing, save_error
 from harness.storage.paths import without_home
 
 _LONGEST = 10
@@ -93,7 +93,7 @@ def write(out: Path, rows: Sequence[OpenRow], hits: Sequence[Sequence[Hit]], tab
     recall = Recall()
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        tidy(out.parent, (glob.escape(out.name), glob.escape(manifest_of(out).name)))
+        delete_drafts(out.parent, (glob.escape(out.name), glob.escape(manifest_of(out).name)))
         with tempfile.TemporaryFile(dir=out.parent) as spill, replacing(out) as file:
             texts = _Texts(spill)
             texts.read(table, {hit.document for each in hits for hit in each}, report)

@@ -26,7 +26,7 @@ from harness.errors import DataError, UserError
 from harness.retrieval.corpus import Corpus, Page
 from harness.storage.file_hash import file_hash
 from harness.storage.files import write_atomic
-from harness.storage.untrusted import plain, read_object
+from harness.storage.untrusted import read_object, regular_only
 
 Report = Callable[[str, int, int | None], None]
 """report(stage, done, total): called often; total is None where it is unknown."""
@@ -89,7 +89,7 @@ def open_table(corpus: Corpus, folder: Path, report: Report) -> Table:
             facts = read_object(folder / _FACTS)
             same = all(facts[key] == value for key, value in seen.items())
             digest = facts["sha256"]
-            with open(folder / _RUNS, "rb", opener=plain) as file, np.load(file) as runs:
+            with open(folder / _RUNS, "rb", opener=regular_only) as file, np.load(file) as runs:
                 arrays = {name: runs[name] for name in ("lines", "starts", "documents")}
         except (OSError, ValueError, LookupError, EOFError, zipfile.BadZipFile) as error:
             raise UserError(f"the index in {folder} is damaged ({error}); remove that folder") from None

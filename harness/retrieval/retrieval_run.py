@@ -20,7 +20,7 @@ from harness.retrieval.maxp import Hit, best_documents
 from harness.retrieval.output import Recall, as_json, manifest_of, write
 from harness.retrieval.passages import Report, Table, open_table
 from harness.storage.code_version import versions
-from harness.storage.files import tidy, touch, write_atomic
+from harness.storage.files import check_writable, delete_drafts, write_atomic
 from harness.storage.lock import FolderLock
 from harness.types import VERSION
 
@@ -71,9 +71,9 @@ def retrieve(request: Request, rows: Sequence[OpenRow], source: dict[str, Any], 
     check_packages(request.encoder)
     corpus = Corpus(request.corpus, request.words)
     folder = request.index / f"{corpus.form}-{request.words}"
-    touch(folder)
+    check_writable(folder)
     with FolderLock(folder):
-        tidy(folder)
+        delete_drafts(folder)
         table = open_table(corpus, folder, report)
         index = _make_index(folder, table, request.encoder)
         index.build(report)

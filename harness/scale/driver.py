@@ -30,7 +30,7 @@ from harness.scale.merge import merge
 from harness.scale.shard import RecordFollower, partition
 from harness.scale.worker import Done, Order, error_of
 from harness.storage.failures import has_answer
-from harness.storage.files import read_lines, touch
+from harness.storage.files import check_writable, read_lines
 from harness.storage.lock import FolderLock
 from harness.storage.part_files import TRIES, part_name
 from harness.storage.remote_runs import check_shared
@@ -143,7 +143,7 @@ class Driver:
             return
         folder = self._out / plan.folder
         check_shared(folder)
-        touch(folder)
+        check_writable(folder)
         row = _Row(plan, tuple(chain), folder)
         row.lock.enter_context(FolderLock(folder))
         try:

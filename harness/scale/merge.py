@@ -24,11 +24,11 @@ from typing import IO, Any
 
 from harness.errors import UserError
 from harness.storage.failures import has_answer
-from harness.storage.files import indexed_lines, json_line, no_link, read_lines, replacing, tidy, write_atomic
+from harness.storage.files import delete_drafts, indexed_lines, json_line, no_link, read_lines, replacing, write_atomic
 from harness.storage.kept_requests import REQUESTS
 from harness.storage.lock import FolderLock
 from harness.storage.packed_lines import read_packed
-from harness.storage.part_files import ORDER, order_of, part_name, parts_in
+from harness.storage.part_files import ORDER, part_name, parts_in, read_order
 from harness.storage.run_folder import (
     DOCUMENTS,
     MANIFEST,
@@ -41,7 +41,7 @@ from harness.storage.run_folder import (
     run_yaml,
 )
 from harness.storage.shown_texts import TEXTS
-from harness.storage.summary import numbers_of
+from harness.storage.summary import summarise_with
 
 _TOGETHER = 200  # texts in one gzip member
 _OWNER = ("question_id", "document_id", "key")  # of a request: a question, or an index
@@ -150,7 +150,7 @@ def merge(folder: Path, note: Note, *, locked: bool = False) -> dict[str, Any]:
             with FolderLock(folder, number):  # nobody writes it; who starts it now is refused by the folder's lock
                 pass
         check_plain(folder)
-        tidy(folder)
+        delete_drafts(folder)
         return _Merge(folder, numbers, note).run()
 
 
@@ -176,7 +176,7 @@ class _Merge:
         config = run_yaml(self.folder)["config"]
         with replacing(self.folder / RECORDS) as file:
             built = read_lines(self.folder / DOCUMENTS, "document_id")
-            numbers = numbers_of(config, self._copy_records(file), built, unique=True)
+            numbers = summarise_with(config, self._copy_records(file), built, unique=True)
         unscored = self._unscored()
         self._close()
         before = read_json(self.folder / SUMMARY)
@@ -228,11 +228,11 @@ class _Merge:
     def _copy_records(self, into: IO[bytes]) -> Iterator[dict[str, Any]]:
         """Copy the records, in the data set's order, and behind them those of questions that it has no more."""
         copied = 0
-        for line in filter(None, (self.records.get(row["question_id"]) for row in order_of(self.folder))):
+        for line in filter(None, (self.records.get(row["question_id"]) for row in read_order(self.folder))):
             copied += 1
             yield self._copy_line(line, into)
         if copied < len(self.records):
-            known = {row["question_id"] for row in order_of(self.folder)}
+            known = {row["question_id"] for row in read_order(self.folder)}
             others = (line for question, line in self.records.items() if question not in known)
             for line in sorted(others, key=lambda line: line[1:3]):
                 yield self._copy_line(line, into)

@@ -27,7 +27,7 @@ from harness.scale.part_place import part_of
 from harness.storage.files import read_lines
 from harness.storage.part_files import Part, part_name, parts_in
 from harness.storage.run_folder import MANIFEST, RECORDS, SUMMARY, read_json
-from harness.storage.untrusted import plain
+from harness.storage.untrusted import regular_only
 from harness.types import Document, Example
 
 _MOST = 100_000
@@ -126,7 +126,7 @@ class RecordFollower:
             try:
                 if path.stat().st_size <= start:
                     continue
-                with open(path, "rb", opener=plain) as file:
+                with open(path, "rb", opener=regular_only) as file:
                     file.seek(start)
                     lines = file.read()
             except OSError:  # not begun, or merged already

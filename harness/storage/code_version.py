@@ -47,10 +47,10 @@ def own_code(root: type | Callable[..., Any] | str, parameters: Iterable[Any] = 
     for a file that changed after this process imported it: its answers would be those of the old code.
     """
     if isinstance(root, str):
-        collected = _Collected(root)
+        collected = _CodeHashes(root)
         collected.add_module(root)
     else:
-        collected = _Collected(root.__module__)
+        collected = _CodeHashes(root.__module__)
         for part in root.__mro__ if isinstance(root, type) else [root]:
             collected.add(part)
     files = [Path(text) for text in parameters if isinstance(text, str)] if collected.hashes else []
@@ -58,26 +58,26 @@ def own_code(root: type | Callable[..., Any] | str, parameters: Iterable[Any] = 
     return dict(sorted({**collected.hashes, **named}.items()))
 
 
-class _Collected:
-    """The hashes found so far, by module or file. root: the module that the user named, whose package counts."""
+class _CodeHashes:
+    """Hashes by module or file. root: the module that the user named; its package counts even where it is installed."""
 
     def __init__(self, root: str) -> None:
         self.hashes: dict[str, str] = {}
         self._top = root.partition(".")[0]
-        self._typed: set[int] = set()
+        self._without_file: set[int] = set()
 
     def add(self, part: Any) -> None:
-        """Take in a class, a function or a module that is loaded."""
+        """Hash a loaded class, function or module with all that it uses."""
         name = part.__name__ if isinstance(part, ModuleType) else part.__module__
-        if isinstance(part, ModuleType) or _found(name)[1] is not None:
+        if isinstance(part, ModuleType) or _spec_and_file(name)[1] is not None:
             self.add_module(name)
-        elif id(part) not in self._typed and name.partition(".")[0] not in sys.stdlib_module_names:
-            self._typed.add(id(part))
-            self._add_typed(name, part)
+        elif id(part) not in self._without_file and name.partition(".")[0] not in sys.stdlib_module_names:
+            self._without_file.add(id(part))
+            self._add_without_file(name, part)
 
     def add_module(self, name: str) -> None:
-        """Take in a module's file, the files that it names and what it imports."""
-        spec, path = _found(name)
+        """Hash a module's file, the files that it names and what it imports."""
+        spec, path = _spec_and_file(name)
         top = name.partition(".")[0]
         if name in self.hashes or path is None or top in sys.stdlib_module_names:
             return
@@ -95,33 +95,33 @@ class _Collected:
 
     def _add_file(self, module: str, label: str, spec: ModuleSpec | None, path: Path) -> None:
         now, loaded = file_hash(path), module in sys.modules
-        before, first = _imported.get((module, str(path)), (None, now))
+        old_spec, old_hash = _imported.get((module, str(path)), (None, now))
         # A module that was reloaded has another spec; of one that was not loaded yet none is kept.
         _imported[module, str(path)] = (spec if loaded else None, now)
-        if loaded and first != now and (before is None or before is spec):
-            _imported[module, str(path)] = (spec, first)
+        if loaded and old_hash != now and (old_spec is None or old_spec is spec):
+            _imported[module, str(path)] = (spec, old_hash)
             raise UserError(f"{path.name} has changed since Python imported '{module}'; restart Python, or reload it")
         self.hashes[label if self.hashes.get(label, now) == now else f"{label} {now[:8]}"] = now
 
-    def _add_typed(self, module: str, part: Any) -> None:
-        """Take in a class or function without a file, and what its code uses of the place where it was typed."""
+    def _add_without_file(self, module: str, part: Any) -> None:
+        """Hash a class or function that was typed in (a notebook), with the functions and globals that it uses."""
         digest = hashlib.sha256()
         for name, value in sorted(vars(part).items()) if isinstance(part, type) else [(part.__name__, part)]:
             function = inspect.unwrap(getattr(value, "fget", None) or getattr(value, "__func__", value))
             if isinstance(value, type) and value.__module__ == module and name != "__class__":
                 self.add(value)
             elif isinstance(function, FunctionType):
-                for code in _codes(function.__code__):
+                for code in _code_objects(function.__code__):
                     constants = tuple(c for c in code.co_consts if not isinstance(c, CodeType))
                     digest.update(code.co_code + _marshalled((constants, code.co_names, code.co_varnames)))
                 digest.update(_marshalled((function.__defaults__, function.__kwdefaults__)))
-                self._add_used(function, digest)
+                self._add_globals_used(function, digest)
             elif not name.startswith("__"):
                 digest.update(name.encode() + _marshalled(value))
         self.hashes[module] = hashlib.sha256((self.hashes.get(module, "") + digest.hexdigest()).encode()).hexdigest()
 
-    def _add_used(self, function: FunctionType, digest: Any) -> None:
-        used = {name for code in _codes(function.__code__) for name in code.co_names}
+    def _add_globals_used(self, function: FunctionType, digest: Any) -> None:
+        used = {name for code in _code_objects(function.__code__) for name in code.co_names}
         for name in sorted(used & set(function.__globals__)):
             value = function.__globals__[name]
             if isinstance(value, type | FunctionType | ModuleType):
@@ -130,11 +130,12 @@ class _Collected:
                 digest.update(name.encode() + _marshalled(value))
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
+def _code_objects(code: CodeType) -> Iterator[CodeType]:
+    """Yield compiled code and that of the functions inside it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _codes(constant)
+            yield from _code_objects(constant)
 
 
 def _marshalled(value: Any) -> bytes:
@@ -144,8 +145,8 @@ def _marshalled(value: Any) -> bytes:
     return b""
 
 
-def _found(name: str) -> tuple[ModuleSpec | None, Path | None]:
-    """A module's spec and file, without importing it."""
+def _spec_and_file(name: str) -> tuple[ModuleSpec | None, Path | None]:
+    """Find a module's import spec and its file (None: none), without importing it."""
     if (module := sys.modules.get(name)) is not None:
         file = getattr(module, "__file__", None)
         return getattr(module, "__spec__", None), Path(file).resolve() if file and Path(file).is_file() else None
@@ -154,9 +155,9 @@ def _found(name: str) -> tuple[ModuleSpec | None, Path | None]:
         if not parent:
             spec = importlib.util.find_spec(name)
         else:
-            within = _found(parent)[0]
-            places = within.submodule_search_locations if within else None
-            spec = PathFinder.find_spec(name, list(places)) if places else None
+            package = _spec_and_file(parent)[0]
+            folders = package.submodule_search_locations if package else None
+            spec = PathFinder.find_spec(name, list(folders)) if folders else None
     except (ImportError, ValueError):
         return None, None
     path = Path(spec.origin).resolve() if spec and spec.origin else None
@@ -164,7 +165,7 @@ def _found(name: str) -> tuple[ModuleSpec | None, Path | None]:
 
 
 def _imports(tree: ast.AST, package: str) -> Iterator[str]:
-    """Full names of what a module imports anywhere, with their packages; importlib.import_module("name") too."""
+    """Yield the full name of each module that the code imports, and of its packages; import_module("name") counts."""
     for node in ast.walk(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -173,13 +174,13 @@ def _imports(tree: ast.AST, package: str) -> Iterator[str]:
             above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             base = ".".join([*above, *filter(None, [node.module])])
             names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
-        elif isinstance(node, ast.Call) and node.args and _name(node.func) in ("import_module", "__import__"):
+        elif isinstance(node, ast.Call) and node.args and _called_name(node.func) in ("import_module", "__import__"):
             names = [str(getattr(node.args[0], "value", "")).lstrip(".")]
         for name in filter(None, names):
             yield from itertools.accumulate(name.split("."), "{}.{}".format)
 
 
-def _name(function: ast.expr) -> str:
+def _called_name(function: ast.expr) -> str:
     return str(getattr(function, "attr", getattr(function, "id", "")))
 
 
@@ -188,11 +189,11 @@ def _named_files(tree: ast.AST, module: Path) -> Iterator[Path]:
     written: set[str] = set()
     named: list[list[str]] = []
     for node in ast.walk(tree):
-        words = _strings(ast.iter_child_nodes(node))
+        words = _string_literals(ast.iter_child_nodes(node))
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):  # folder / "data" / "words.txt"
-            words = _strings(ast.walk(node))[::-1]
+            words = _string_literals(ast.walk(node))[::-1]
         elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("glob", "iglob", "rglob"):
-            patterns = [word for word in _strings(ast.walk(node)) if "*" in word and not word.startswith("/")]
+            patterns = [word for word in _string_literals(ast.walk(node)) if "*" in word and not word.startswith("/")]
             found = [path for pattern in patterns for path in module.parent.rglob(pattern) if path.is_file()]
             yield from sorted(path.resolve() for path in found if "__pycache__" not in path.parts)
         elif isinstance(node, ast.Call) and any(_WRITES.fullmatch(word) for word in words[1:]):
@@ -205,7 +206,7 @@ def _named_files(tree: ast.AST, module: Path) -> Iterator[Path]:
                     yield path.resolve()
 
 
-def _strings(nodes: Iterable[ast.AST]) -> list[str]:
+def _string_literals(nodes: Iterable[ast.AST]) -> list[str]:
     return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
 
 

@@ -1,4 +1,4 @@
-"""A question that failed, as the record tells it: {"type", "message"} and, for the unexpected, where it happened.
+"""Serialise a failed question for its record: {"type", "message"} and, for an unexpected error, its traceback.
 
 QuestionError, MemoryError, torch's OutOfMemoryError    expected: a sentence is enough
 any other exception of a method                         with its traceback, paths cut to their package
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import QuestionError, SaveError, UserError
-from harness.storage.paths import said_without_home
+from harness.storage.paths import sentence_without_home
 
 # These end the run: the first is the user's to mend, the second would hit every question that follows.
 STOPS = (UserError, SaveError)
@@ -39,43 +39,43 @@ def has_answer(row: Mapping[str, Any]) -> bool:
 
 
 class Failed(Exception):
-    """A failure that was already described, raised again for the next question on the same document."""
+    """A document's failure, already described in `error`, raised again for the next question on it."""
 
     def __init__(self, error: dict[str, str]) -> None:
         super().__init__(error["message"])
         self.error = error
 
 
-def place(error: Mapping[str, str]) -> str:
+def code_line(error: Mapping[str, str]) -> str:
     """Where a record's error happened, "methods/mine.py:12"; "" for one without a traceback.
 
     That is the innermost line outside the harness and installed packages, which a method's author can change.
     """
     lines = _FRAME.findall(error.get("traceback", ""))
-    own = [(file, line) for file, line in lines if not file.startswith("harness/") and not _installed(file)]
+    own = [(file, line) for file, line in lines if not file.startswith("harness/") and not _is_installed(file)]
     return ":".join((own or lines)[-1]) if lines else ""
 
 
-def summary_of(error: Mapping[str, str]) -> str:
+def one_line(error: Mapping[str, str]) -> str:
     """A record's error in one line, with its place: "ValueError: no number (methods/mine.py:12)"."""
     line = f"{error['type']}: {error['message']}".splitlines()[0]
-    return f"{line} ({at})" if (at := place(error)) else line
+    return f"{line} ({at})" if (at := code_line(error)) else line
 
 
-def _installed(file: str) -> bool:
+def _is_installed(file: str) -> bool:
     """Whether a shortened path belongs to an installed package or Python itself."""
     return any((Path(root) / file).is_file() for root in {sysconfig.get_path(k) for k in ("stdlib", "purelib")})
 
 
-def failure(error: Exception) -> dict[str, str]:
+def describe_failure(error: Exception) -> dict[str, str]:
     """Describe `error` for a record; after an out-of-memory error free what can be, for the questions that follow."""
     if isinstance(error, Failed):
         return error.error
     name = type(error).__name__
-    out_of_memory = _out_of_memory(error)
+    out_of_memory = _is_out_of_memory(error)
     if out_of_memory and type(error) is RuntimeError:
         name = "OutOfMemoryError"  # what torch calls it on a GPU
-    message = said_without_home(str(error))
+    message = sentence_without_home(str(error))
     described = {"type": name, "message": message or ("out of memory" if out_of_memory else name)}
     if out_of_memory:
         _free_memory(error)
@@ -84,7 +84,7 @@ def failure(error: Exception) -> dict[str, str]:
     return described
 
 
-def _out_of_memory(error: Exception) -> bool:
+def _is_out_of_memory(error: Exception) -> bool:
     # By name and words: torch is not imported for a run without a model, and on the main memory it raises a plain
     # RuntimeError.
     named = any(c.__name__ == "OutOfMemoryError" for c in type(error).__mro__)
@@ -106,12 +106,12 @@ def _traceback(error: Exception) -> str:
     link: traceback.TracebackException | None = captured
     while link is not None:
         for frame in link.stack:
-            frame.filename = _short(frame.filename)
+            frame.filename = _relative(frame.filename)
         link = link.__cause__ or link.__context__
-    return said_without_home("".join(captured.format()))
+    return sentence_without_home("".join(captured.format()))
 
 
-def _short(filename: str) -> str:
+def _relative(filename: str) -> str:
     path = Path(filename)
     roots = [Path(__file__).resolve().parents[2], *(Path(p).resolve() for p in sys.path if p)]
     fitting = [path.relative_to(root).as_posix() for root in roots if path.is_relative_to(root)]

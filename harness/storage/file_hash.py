@@ -1,7 +1,7 @@
 """sha256 of files, each read once a process for as long as it stays as it is.
 
-file_hash(path)               of its content
-hash_named(folder, names)     over names and contents of several
+file_hash(path)               of a file's content
+hash_named(folder, names)     one over names and contents of several
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from harness.storage.untrusted import plain
+from harness.storage.untrusted import regular_only
 
 _hashed: dict[tuple[str, int, int], str] = {}
 
@@ -20,7 +20,7 @@ def file_hash(path: Path) -> str:
     stat = path.stat()
     key = (str(path.resolve()), stat.st_size, stat.st_mtime_ns)
     if key not in _hashed:
-        with open(path, "rb", opener=plain) as f:
+        with open(path, "rb", opener=regular_only) as f:
             _hashed[key] = hashlib.file_digest(f, "sha256").hexdigest()
     return _hashed[key]
 

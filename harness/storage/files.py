@@ -20,17 +20,17 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from harness.errors import DataError, SaveError
-from harness.storage.untrusted import as_object, plain
+from harness.storage.untrusted import as_object, regular_only
 
 if TYPE_CHECKING:
-    from harness.storage.run_schema import Shape
+    from harness.storage.run_schema import Schema
 
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def save_error(path: Path, error: OSError, place: str = "--out") -> SaveError:
-    """Say in one sentence what could not be written and what to do; `place` is what chooses the folder."""
+    """A SaveError that says what could not be written and what to do. place: the option that sets the folder."""
     why = error.strerror or str(error)
     if error.errno == errno.ELOOP:
         fix = "it is a link to another place; remove it, then run the same command again"
@@ -50,7 +50,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def no_link(path: str, flags: int) -> int:
-    """Open a file of a run folder, which may come from a stranger: a link raises OSError and is not followed."""
+    """An opener for `open` that refuses links (OSError): a run folder may come from a stranger."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o644)
 
 
@@ -63,8 +63,8 @@ def identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def draft_of(path: Path) -> Path:
-    """Where this process writes the next version of `path`; two hosts may share a folder and have equal process ids."""
+def draft_path(path: Path) -> Path:
+    """The temporary file for the next version of `path`; its name has host and process id, as folders are shared."""
     return path.with_name(f".{path.name}.{socket.gethostname()[:40]}.{os.getpid()}.tmp")
 
 
@@ -79,11 +79,11 @@ def write_atomic(path: Path, data: bytes | Iterable[bytes], *, sync_folder: bool
 
 @contextlib.contextmanager
 def replacing(path: Path, sync_folder: bool = True) -> Iterator[IO[bytes]]:
-    """A file that replaces `path` in one step where the block ends. Raises SaveError; the old file is then still there.
+    """Open a draft that replaces `path` when the block ends; any exception leaves the old file. Raises SaveError.
 
-    Any exception of the block leaves the old file too. sync_folder: as in write_atomic.
+    sync_folder: as in write_atomic.
     """
-    draft = draft_of(path)
+    draft = draft_path(path)
     try:
         with open(draft, "wb", opener=no_link) as file:
             yield file
@@ -100,17 +100,17 @@ def replacing(path: Path, sync_folder: bool = True) -> Iterator[IO[bytes]]:
         raise
 
 
-def tidy(folder: Path, names: Sequence[str] = ("*",)) -> None:
-    """Remove the drafts of `names` that a killed writer left in `folder`; call it with their lock held."""
+def delete_drafts(folder: Path, names: Sequence[str] = ("*",)) -> None:
+    """Delete drafts of the files `names` that a killed writer left in `folder`; call it while holding the lock."""
     pattern = re.compile("|".join(fnmatch.translate(f".{name}.*.tmp") for name in names))
     for draft in filter(pattern.match, os.listdir(folder)):  # once: a folder of many shards has thousands of files
         with contextlib.suppress(OSError):
             (folder / draft).unlink()
 
 
-def touch(folder: Path) -> None:
-    """Make `folder` and prove that it can be written. Raises SaveError."""
-    probe = draft_of(folder / "touch")
+def check_writable(folder: Path) -> None:
+    """Make `folder` and check that it can be written by writing a file. Raises SaveError."""
+    probe = draft_path(folder / "touch")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with open(probe, "wb", opener=no_link) as file:
@@ -149,11 +149,11 @@ def json_line(value: Any) -> bytes:
         return json.dumps(value, allow_nan=False).encode() + b"\n"
 
 
-def _parse(line: bytes, field: str, shape: Shape | None = None) -> tuple[dict[str, Any] | None, str]:
-    """Return the line's object, or None and the problem. Raises Misshapen where only one value is wrong."""
-    if shape is not None:
+def _parse(line: bytes, field: str, schema: Schema | None = None) -> tuple[dict[str, Any] | None, str]:
+    """Return the line's object, or None and the problem. Raises WrongValue where only one value is wrong."""
+    if schema is not None:
         try:
-            return shape.read(line), ""
+            return schema.parse(line), ""
         except ValueError as error:
             if getattr(error, "key", "") not in ("", field):
                 raise
@@ -164,10 +164,10 @@ def _parse(line: bytes, field: str, shape: Shape | None = None) -> tuple[dict[st
     return (value, "") if isinstance(value.get(field), str) else (None, f"not an object with a '{field}'")
 
 
-def _numbered(path: Path) -> Iterator[tuple[int, int, bytes]]:
+def _lines_with_offsets(path: Path) -> Iterator[tuple[int, int, bytes]]:
     """Yield (number, byte offset, line); lines end at \\n only, so U+2028 inside a text is no line end."""
     offset = 0
-    with open(path, "rb", opener=plain) as file:
+    with open(path, "rb", opener=regular_only) as file:
         for number, line in enumerate(file, start=1):
             yield number, offset, line
             offset += len(line)
@@ -177,16 +177,15 @@ def read_lines(
     path: Path,
     field: str,
     notes: list[str] | None = None,
-    shape: Shape | None = None,
+    schema: Schema | None = None,
     wanted: Callable[[bytes], bool] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the object of every line, checked by `shape` where one is given; a missing file has none.
+    """Yield the object of every line, checked by `schema` where one is given; a missing file has none.
 
-    wanted: which lines are looked at, by their bytes; the others may be damaged.
-    A bad last line is what a killed writer leaves: it is left out, and reported in `notes`. A bad line before the end
-    raises DataError with its number.
+    wanted: called with a line's bytes; lines for which it is false are skipped, damaged ones too. A bad last line is
+    what a killed writer leaves: it is skipped and reported in `notes`. A bad one before raises DataError.
     """
-    for _, _, value in indexed_lines(path, field, notes, shape, wanted):
+    for _, _, value in indexed_lines(path, field, notes, schema, wanted):
         yield value
 
 
@@ -194,20 +193,20 @@ def indexed_lines(
     path: Path,
     field: str,
     notes: list[str] | None = None,
-    shape: Shape | None = None,
+    schema: Schema | None = None,
     wanted: Callable[[bytes], bool] | None = None,
 ) -> Iterator[tuple[int, int, dict[str, Any]]]:
     """Yield (byte offset, length, object) of every line, as `read_lines` does."""
     if not path.exists():
         return
     bad: tuple[int, str] | None = None
-    for number, offset, line in _numbered(path):
+    for number, offset, line in _lines_with_offsets(path):
         if bad is not None:
             raise DataError(path.name, bad[0], None, f"{bad[1]} in {path.parent}; delete that line, then run again")
         if wanted is not None and not wanted(line):
             continue
         try:
-            value, problem = _parse(line, field, shape)
+            value, problem = _parse(line, field, schema)
         except ValueError as error:
             why = f"{error}; such a record cannot be used"
             raise DataError(path, number, getattr(error, "key", None), why) from None
@@ -220,7 +219,7 @@ def indexed_lines(
 
 
 def cut_torn_line(path: Path, field: str) -> str | None:
-    """Cut a torn last line off `path`, or end a whole one, and return a sentence; None where nothing was torn.
+    """Repair a torn last line: cut it off, or add its missing line end. Returns a sentence, None if nothing was torn.
 
     Raises DataError for a bad line before the last, and SaveError when the file cannot be changed.
     """
@@ -228,7 +227,7 @@ def cut_torn_line(path: Path, field: str) -> str | None:
         return None
     for _ in read_lines(path, field):
         pass
-    number, offset, line = max(_numbered(path), key=lambda row: row[0], default=(0, 0, b"\n"))
+    number, offset, line = max(_lines_with_offsets(path), key=lambda row: row[0], default=(0, 0, b"\n"))
     torn = number > 0 and _parse(line, field)[0] is None
     if not torn and line.endswith(b"\n"):
         return None

@@ -44,8 +44,8 @@ class Kind:
         """The file that remembers which commit of each repository of this kind is used."""
         return home() / self.lock
 
-    def thing(self, repo: str) -> str:
-        """How a list of what is missing calls a repository: "weights of owner/name", "data set owner/name"."""
+    def missing_item(self, repo: str) -> str:
+        """A repository's name in a list of what is missing: "weights of owner/name", "data set owner/name"."""
         return f"weights of {repo}" if self.noun == "model" else f"{self.noun} {repo}"
 
 
@@ -54,7 +54,7 @@ MODELS = Kind("model", "model", "model-lock.json", "model.source", "name a folde
 
 
 def weights_of(key: str, more: str = "", noun: str = "model") -> Kind:
-    """Models that the setting `key` names; more: another way without the hub, for messages."""
+    """MODELS with messages that name the setting `key`; more: another way without the hub, for messages."""
     return replace(MODELS, noun=noun, key=key, instead=f"name a folder with `--set {key}=FOLDER`{more}")
 
 
@@ -68,7 +68,7 @@ _no_weights: ContextVar[bool] = ContextVar("no_weights", default=False)
 
 @contextmanager
 def without_weights() -> Iterator[None]:
-    """Fetch no models inside, only what the cache has: a plan is no reason to download 16 GB."""
+    """Inside the block models come from the cache alone: a plan is no reason to download 16 GB."""
     token = _no_weights.set(True)
     try:
         yield
@@ -84,7 +84,7 @@ def offline(kind: Kind = DATASETS) -> bool:
     return any((value or "").upper() in {"1", "ON", "YES", "TRUE"} for value in values)
 
 
-def _locked(kind: Kind, repo: str) -> dict[str, Any] | None:
+def _read_locked(kind: Kind, repo: str) -> dict[str, Any] | None:
     path = kind.lock_path
     try:
         entry = read_lock(path).get(repo)
@@ -99,7 +99,7 @@ def _locked(kind: Kind, repo: str) -> dict[str, Any] | None:
     return dict(entry)
 
 
-def _remember(kind: Kind, repo: str, revision: str, files: list[str]) -> None:
+def _write_locked(kind: Kind, repo: str, revision: str, files: list[str]) -> None:
     path = kind.lock_path
     entry = {
         "revision": revision,
@@ -115,8 +115,8 @@ def _remember(kind: Kind, repo: str, revision: str, files: list[str]) -> None:
 
 
 @contextmanager
-def _sentences(kind: Kind, repo: str, revision: str | None) -> Iterator[None]:
-    """Errors of huggingface_hub, which are pages long, as one sentence each."""
+def _hub_errors(kind: Kind, repo: str, revision: str | None) -> Iterator[None]:
+    """Turn errors of huggingface_hub, which are pages long, into CannotRun or Missing with one sentence."""
     from huggingface_hub import errors
 
     try:
@@ -126,7 +126,7 @@ def _sentences(kind: Kind, repo: str, revision: str | None) -> Iterator[None]:
     except errors.GatedRepoError:
         sentence = f"the {kind.noun} '{repo}' on {endpoint()} asks for consent first"
         sentence = f"{sentence}: accept its terms there and set HF_TOKEN, or {kind.instead}"
-        raise Missing(sentence, kind.thing(repo)) from None
+        raise Missing(sentence, kind.missing_item(repo)) from None
     except errors.RepositoryNotFoundError:
         sentence = f"there is no {kind.noun} '{repo}' on {endpoint()} (or it is private)"
         raise CannotRun(f"{sentence}: check {kind.key}, or {kind.instead}") from None
@@ -134,24 +134,24 @@ def _sentences(kind: Kind, repo: str, revision: str | None) -> Iterator[None]:
         raise CannotRun(f"'{repo}' is not the id of a {kind.noun} on the hub ({error})") from None
     except errors.LocalEntryNotFoundError as error:
         absent = "HF_HUB_OFFLINE is set and the file is not in the cache"
-        raise _unreachable(kind, repo, absent if offline(kind) else _brief(error.__cause__ or error)) from error
+        raise _unreachable(kind, repo, absent if offline(kind) else _first_line(error.__cause__ or error)) from error
     except Exception as error:
         # The hub's client has changed its HTTP library twice, and a proxy may answer anything; whatever is raised
         # here means that nothing was fetched, and the cause stays attached.
-        raise _unreachable(kind, repo, _brief(error)) from error
+        raise _unreachable(kind, repo, _first_line(error)) from error
 
 
-def _brief(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     first = next(iter(str(error).strip().splitlines()), "")
     return f"{type(error).__name__}: {first}"[:160] if first else type(error).__name__
 
 
 def _unreachable(kind: Kind, repo: str, why: str) -> Missing:
     sentence = f"the {kind.noun} '{repo}' could not be fetched from {endpoint()} ({why})"
-    return Missing(f"{sentence}: check the connection, or {kind.instead}", kind.thing(repo))
+    return Missing(f"{sentence}: check the connection, or {kind.instead}", kind.missing_item(repo))
 
 
-def _look_up(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str]]:
+def _ask_hub(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str]]:
     """Ask the hub for the commit and the file names of a revision."""
     repo, _, branch = repo.partition("@")
     if offline(kind):
@@ -159,7 +159,7 @@ def _look_up(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str
     from huggingface_hub import HfApi
 
     revision = revision or branch or None
-    with _sentences(kind, repo, revision):
+    with _hub_errors(kind, repo, revision):
         hub = HfApi(endpoint=endpoint())
         info = hub.repo_info(repo, repo_type=kind.repo_type, revision=revision, timeout=_TIMEOUT)
     commit = info.sha or ""
@@ -169,16 +169,16 @@ def _look_up(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str
 
 
 def resolve(kind: Kind, repo: str, revision: str | None) -> tuple[str, list[str]]:
-    """The commit to use of a repository, and the names of its files; locks it if `revision` is None.
+    """Return (commit, file names) of a repository; with revision=None those of the lock file, written if needed.
 
     Raises CannotRun: no connection, no such repository or revision, or a lock file that is not one.
     """
-    locked = _locked(kind, repo)
+    locked = _read_locked(kind, repo)
     if locked is not None and revision in (None, locked["revision"]):
         return locked["revision"], locked["files"]
-    commit, files = _look_up(kind, repo, revision)
+    commit, files = _ask_hub(kind, repo, revision)
     if revision is None:
-        _remember(kind, repo, commit, files)
+        _write_locked(kind, repo, commit, files)
     return commit, files
 
 
@@ -189,7 +189,7 @@ def download(kind: Kind, repo: str, commit: str, name: str) -> Path:
     repo = repo.partition("@")[0]
     if printable(name) != name:  # a progress bar shows it
         raise CannotRun(f"the {kind.noun} '{repo}' has a file with control characters in its name: {name!r}")
-    with _sentences(kind, repo, commit), bars_allowed():
+    with _hub_errors(kind, repo, commit), bars_allowed():
         path = hf_hub_download(
             repo,
             name,

@@ -95,12 +95,12 @@ class Entry:
         return load(self.packed)
 
     def replay(self, meter: Meter) -> None:
-        """Book the model calls of the entry again on `meter`."""
+        """Add the stored model calls to `meter`."""
         for event in self.events:
             meter.record(event, self.shapes.get(event.shape))
 
-    def counted(self, served: Mapping[str, ModelShape | None]) -> Entry:
-        """The same value, the calls of the roles in `served` counted by the sizes given there."""
+    def with_shapes(self, served: Mapping[str, ModelShape | None]) -> Entry:
+        """The entry with the shapes in `served` (by role) for its model calls: FLOPs are counted by these."""
         if not served:
             return self
         keys = {role: "" if shape is None else shape.key for role, shape in served.items()}
@@ -128,21 +128,21 @@ _OLD = 86_400  # seconds after which a draft counts as abandoned, on any machine
 
 
 @lru_cache(maxsize=1)
-def _here() -> str:
-    """An id of this machine or container, since process numbers of others that share the cache may be equal."""
+def _machine_id() -> str:
+    """An id of this machine or container: others that share the cache may have the same process ids."""
     with contextlib.suppress(OSError):
         return hashlib.sha256(f"{socket.gethostname()} {os.readlink('/proc/self/ns/pid')}".encode()).hexdigest()[:8]
     return socket.gethostname().replace("-", "_")
 
 
-def _tidy(folder: Path) -> None:
+def _delete_abandoned_drafts(folder: Path) -> None:
     """Remove the drafts in `folder` that killed builders left."""
     for draft in folder.glob(f"{_DRAFT}*"):
         here, _, rest = draft.name.removeprefix(_DRAFT).partition("-")
         pid, _, rest = rest.partition("-")
         with contextlib.suppress(OSError):
             old = time.time() - draft.stat().st_mtime > _OLD
-            known = here == _here() and pid.isdecimal()
+            known = here == _machine_id() and pid.isdecimal()
             if old or (known and str(process_start(int(pid))) != rest.partition("-")[0]):
                 shutil.rmtree(draft, ignore_errors=True)
 
@@ -168,7 +168,7 @@ class IndexCache:
         self.sharing = Claims()  # what indexes share is made by one of those that are built at once
 
     def folder(self, key: dict[str, Any]) -> Path:
-        """The folder for the entry of `key`."""
+        """The folder of the entry of `key`."""
         digest = key_digest(key)
         return self.root / str(key["method"]).replace(":", ".").replace("/", "~") / digest[:2] / digest
 
@@ -177,7 +177,7 @@ class IndexCache:
         return self._get(self.folder(key), key)
 
     def put(self, key: dict[str, Any], entry: Entry) -> None:
-        """Store `entry` whole or not at all, and drop its parts. Raises SaveError."""
+        """Store `entry` in one step and delete its parts. Raises SaveError."""
         folder = self.folder(key)
         self._put(folder, key, entry)
         shutil.rmtree(_parts_folder(folder), ignore_errors=True)
@@ -186,8 +186,8 @@ class IndexCache:
         """The durable parts of the index of `key`."""
         return Parts(self, key)
 
-    def kept(self, folder: Path, key: dict[str, Any], fn: Callable[[], Any], meter: Meter) -> Entry:
-        """The value in `folder`, with its recorded cost; else the value of fn(), stored there with its cost."""
+    def get_or_build(self, folder: Path, key: dict[str, Any], fn: Callable[[], Any], meter: Meter) -> Entry:
+        """Return the entry in `folder` and book its stored cost; else store and return fn() with its cost."""
         entry = self._get(folder, key)
         if entry is not None:
             entry.replay(meter)
@@ -210,7 +210,7 @@ class IndexCache:
         if not folder.is_dir():
             return None
         try:
-            entry = _read(folder, key).counted(self.served)
+            entry = _read_entry(folder, key).with_shapes(self.served)
             entry.value()  # an entry whose checksums fit may hold what this version cannot read
             return entry
         except FileNotFoundError as error:
@@ -232,17 +232,17 @@ class IndexCache:
                 f"the index cache {self.root} was removed or replaced while the run went on, so no further index can "
                 "be kept; run the same command again."
             )
-        files = _files(key, entry)
-        self._place(folder, files)
+        files = _entry_files(key, entry)
+        self._write_entry(folder, files)
         self.root_identity = identity(self.root)
-        self._with_store(folder, lambda store, name: store.put(name, files))
+        self._call_store(folder, lambda store, name: store.put(name, files))
 
-    def _place(self, folder: Path, files: Mapping[str, bytes]) -> None:
-        """Write the files of an entry, whole or not at all. Raises SaveError."""
+    def _write_entry(self, folder: Path, files: Mapping[str, bytes]) -> None:
+        """Write the files of an entry in one step. Raises SaveError."""
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            _tidy(folder.parent)
-            own = f"{_DRAFT}{_here()}-{os.getpid()}-{process_start(os.getpid())}-"
+            _delete_abandoned_drafts(folder.parent)
+            own = f"{_DRAFT}{_machine_id()}-{os.getpid()}-{process_start(os.getpid())}-"
             draft = Path(tempfile.mkdtemp(prefix=own, dir=folder.parent))
         except OSError as error:
             raise save_error(folder, error, "HARNESS_CACHE") from error
@@ -257,7 +257,7 @@ class IndexCache:
             shutil.rmtree(draft, ignore_errors=True)
 
     def _fetch(self, folder: Path) -> None:
-        """Copy the entry from the store behind the cache, if it has one."""
+        """Download the entry from the store behind the cache, if it is there."""
 
         def fetch(store: ObjectStore, name: str) -> None:
             try:
@@ -268,12 +268,12 @@ class IndexCache:
                 return
             if files and files.keys() <= _NAMES:
                 with contextlib.suppress(SaveError):  # reported when the index that is built then cannot be kept
-                    self._place(folder, files)
+                    self._write_entry(folder, files)
 
-        self._with_store(folder, fetch)
+        self._call_store(folder, fetch)
 
-    def _with_store(self, folder: Path, do: Callable[[ObjectStore, str], None]) -> None:
-        """Call `do` with the store behind the cache and its name of the entry; parts of an index stay here."""
+    def _call_store(self, folder: Path, do: Callable[[ObjectStore, str], None]) -> None:
+        """Call do(store, entry's name) if there is a store behind the cache; parts of an index stay local."""
         if self.shared is None or folder.parent.suffix == _PARTS:
             return
         try:
@@ -291,15 +291,15 @@ class Parts:
         self._folder = _parts_folder(cache.folder(key))
 
     def keep(self, name: str, fn: Callable[[], Any], meter: Meter) -> Any:
-        """Return fn(), or its value stored under `name` by a stopped run, with its recorded cost."""
+        """Return the value that a stopped run stored under `name`, booking its cost; else fn(), stored."""
         key = {"index": key_digest(self._key), "part": name}
-        return self._cache.kept(self._folder / key_digest(key), key, fn, meter).value()
+        return self._cache.get_or_build(self._folder / key_digest(key), key, fn, meter).value()
 
     def share(self, what: Shared, fn: Callable[[], Any], meter: Meter) -> Any:
-        """Return fn(), or its value stored for the same key by an index of any method, with its recorded cost.
+        """Return the value that an index of any method stored under this key, booking its cost; else fn(), stored.
 
-        Raises LookupError for needs without a version of fn's code, and where fn used the model of another role, which
-        the key says nothing of.
+        Raises LookupError for needs without a version of fn's code, and where fn used the model of a role that is not
+        in the key.
         """
         if "version" not in what.needs:
             raise LookupError(f"tools.share('{what.name}') needs a 'version' of its code among its needs")
@@ -310,7 +310,7 @@ class Parts:
             **{name: self._key[name] for name in ("seed", "code", "packages") if name in self._key},
         }
 
-        def alone() -> Any:
+        def build() -> Any:
             before = len(meter.events)
             value = fn()
             if others := sorted({e.role for e in meter.events[before:]} - {what.role}):
@@ -318,12 +318,12 @@ class Parts:
             return value
 
         with self._cache.sharing.hold(key_digest(key)):
-            return self._cache.kept(self._cache.folder(key), key, alone, meter).value()
+            return self._cache.get_or_build(self._cache.folder(key), key, build, meter).value()
 
 
 @dataclass(frozen=True)
 class Shared:
-    """A part that indexes of several methods have: its name, the role of its model, all else that it depends on."""
+    """The key of a part that indexes of several methods share: name, role of its model, what else it depends on."""
 
     name: str
     role: str
@@ -334,7 +334,7 @@ def _parts_folder(folder: Path) -> Path:
     return folder.with_name(folder.name + _PARTS)
 
 
-def _files(key: dict[str, Any], entry: Entry) -> dict[str, bytes]:
+def _entry_files(key: dict[str, Any], entry: Entry) -> dict[str, bytes]:
     usage = {
         "usage": entry.usage,
         "shapes": {name: asdict(shape) for name, shape in entry.shapes.items()},
@@ -361,7 +361,7 @@ def checked_files(folder: Path) -> dict[str, bytes]:
     return files
 
 
-def _read(folder: Path, key: dict[str, Any]) -> Entry:
+def _read_entry(folder: Path, key: dict[str, Any]) -> Entry:
     files = checked_files(folder)
     if key_digest(as_object(files["key.json"])) != key_digest(key):
         raise ValueError("key.json is another entry's")

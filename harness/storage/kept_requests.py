@@ -1,8 +1,8 @@
 """What a run sent to its models, request by request (--keep-prompts): requests.jsonl.gz.
 
-lines_of(requests, {"question_id": "q1"})    the rows of one question, or of one index
+request_rows(requests, {"question_id": "q1"})    the rows of one question, or of one index
 read_requests(folder, {"q1", "q2"})          -> {"q1": [{"phase", "role", "kind", "prompt", "reply"}, ...], ...}
-without(path, {"q1"})                        the file's bytes without the requests of these questions
+without_requests(path, {"q1"})               the file's bytes without the requests of these questions
 
 A context grows from request to request, so a row holds what is new in its prompt: the first `same` characters are those
 of the prompt before. What is read has whole prompts.
@@ -24,11 +24,11 @@ from harness.storage.packed_lines import read_packed
 REQUESTS = "requests.jsonl.gz"
 
 
-def lines_of(requests: Iterable[Request], owner: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The rows of requests that belong together, numbered from 0; `owner` is put into each."""
+def request_rows(requests: Iterable[Request], owner: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Serialise one question's or index's requests in order; `owner` (its ids) is put into each row."""
     rows, before = [], ""
     for number, request in enumerate(requests):
-        same = _in_common(before, request.prompt)
+        same = _common_prefix(before, request.prompt)
         about = {"number": number, "phase": request.phase, "role": request.role, "kind": request.kind, "same": same}
         rows.append({**owner, **about, "prompt": request.prompt[same:], "reply": request.reply})
         before = request.prompt
@@ -59,8 +59,8 @@ def read_requests(
     return requests
 
 
-def without(path: Path, questions: Container[str]) -> bytes | None:
-    """The file at `path` without the requests of these questions; None where it has none of them.
+def without_requests(path: Path, questions: Container[str]) -> bytes | None:
+    """The bytes of the file at `path` less the requests of these questions; None where it has none of them.
 
     Raises DataError for a damaged file.
     """
@@ -71,8 +71,8 @@ def without(path: Path, questions: Container[str]) -> bytes | None:
     return b"".join(gzip.compress(b"".join(map(json_line, rows)), mtime=0) for _, rows in owners)
 
 
-def _in_common(a: str, b: str) -> int:
-    """How many characters two texts begin with in common."""
+def _common_prefix(a: str, b: str) -> int:
+    """Length of the common prefix of two texts, in characters."""
     low, high = 0, min(len(a), len(b))
     while low < high:
         middle = (low + high + 1) // 2

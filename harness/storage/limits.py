@@ -20,7 +20,7 @@ from typing import IO, Any, cast
 from harness.errors import DataError, UserError
 
 _DEFAULTS = {"LINE_MIB": 256, "RATIO": 200, "DEPTH": 100, "YAML_VALUES": 1_000_000}
-_FREE = 16 << 20
+_FREE = 16 << 20  # unpacked bytes before the ratio counts
 
 
 def limit(name: str) -> int:
@@ -33,13 +33,13 @@ def limit(name: str) -> int:
     return int(text)
 
 
-def _raise_it(name: str) -> str:
+def _how_to_raise(name: str) -> str:
     return f"if you trust the file, raise the limit with: export HARNESS_MAX_{name}=..."
 
 
 def nesting_problem() -> str:
-    """The sentence about a value that `too_deep` refuses."""
-    return f"nested more than {limit('DEPTH')} levels deep; {_raise_it('DEPTH')}"
+    """The error message for a value that is `too_deep`."""
+    return f"nested more than {limit('DEPTH')} levels deep; {_how_to_raise('DEPTH')}"
 
 
 def too_deep(value: Any, brackets: int | None = None) -> bool:
@@ -62,25 +62,25 @@ def too_deep(value: Any, brackets: int | None = None) -> bool:
     return True
 
 
-def lines_of(name: str, stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yield (number, line) of a stream. Raises DataError for a line beyond HARNESS_MAX_LINE_MIB."""
-    most = limit("LINE_MIB") << 20
+def numbered_lines(name: str, stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yield (number from 1, line) of a stream. Raises DataError for a line beyond HARNESS_MAX_LINE_MIB."""
+    max_bytes = limit("LINE_MIB") << 20
     number = 0
-    while line := stream.readline(most + 1):
+    while line := stream.readline(max_bytes + 1):
         number += 1
-        if len(line) > most:
-            raise DataError(name, number, None, f"longer than {most >> 20} MiB; {_raise_it('LINE_MIB')}")
+        if len(line) > max_bytes:
+            raise DataError(name, number, None, f"longer than {max_bytes >> 20} MiB; {_how_to_raise('LINE_MIB')}")
         yield number, line
 
 
-def check_ratio(name: str, whole: int, packed: int) -> None:
-    """Raises DataError, naming `name`, where `packed` bytes unpack to `whole` bytes and that is beyond the limit."""
-    if whole > _FREE and whole > (ratio := limit("RATIO")) * packed:
-        raise DataError(name, None, None, f"unpacks to more than {ratio} times its size; {_raise_it('RATIO')}")
+def check_ratio(name: str, unpacked_bytes: int, packed_bytes: int) -> None:
+    """Raise DataError, naming the file `name`, where it unpacks to more than HARNESS_MAX_RATIO times its size."""
+    if unpacked_bytes > _FREE and unpacked_bytes > (ratio := limit("RATIO")) * packed_bytes:
+        raise DataError(name, None, None, f"unpacks to more than {ratio} times its size; {_how_to_raise('RATIO')}")
 
 
-class _Counted(io.RawIOBase):
-    """Unpacked bytes, with an eye on how many packed ones they came from."""
+class _RatioChecked(io.RawIOBase):
+    """A stream of unpacked bytes that checks their ratio to the packed bytes at every read."""
 
     def __init__(self, stream: IO[bytes], packed: IO[bytes], name: str) -> None:
         self._stream, self._packed, self._name = stream, packed, name
@@ -105,12 +105,9 @@ class _Counted(io.RawIOBase):
         return len(piece)
 
 
-def unpacked(stream: IO[bytes], packed: IO[bytes], name: str) -> IO[bytes]:
-    """`stream`, which unpacks the bytes of the file `packed` from its present position on, as a buffered stream.
-
-    Reading it raises DataError, naming `name`, where it unpacks beyond HARNESS_MAX_RATIO.
-    """
-    return cast("IO[bytes]", io.BufferedReader(_Counted(stream, packed, name), 1 << 16))
+def ratio_checked(stream: IO[bytes], packed: IO[bytes], name: str) -> IO[bytes]:
+    """Buffer `stream`, which unpacks the file `packed`; reading beyond HARNESS_MAX_RATIO raises DataError."""
+    return cast("IO[bytes]", io.BufferedReader(_RatioChecked(stream, packed, name), 1 << 16))
 
 
 def yaml_problem(text: str | bytes) -> str | None:
@@ -120,7 +117,7 @@ def yaml_problem(text: str | bytes) -> str | None:
     """
     import yaml
 
-    most, deepest = limit("YAML_VALUES"), limit("DEPTH")
+    max_values, max_depth = limit("YAML_VALUES"), limit("DEPTH")
     sizes: dict[str, int] = {}
     open_: list[tuple[str | None, int]] = []
     values = 0
@@ -132,8 +129,8 @@ def yaml_problem(text: str | bytes) -> str | None:
             if anchor is not None:
                 sizes[anchor] = values - before
         values += sizes.get(str(event.anchor), 1) if isinstance(event, yaml.AliasEvent) else 1
-        if len(open_) > deepest:
+        if len(open_) > max_depth:
             return nesting_problem()
-        if values > most:
-            return f"its aliases stand for more than {most:,} values; {_raise_it('YAML_VALUES')}"
+        if values > max_values:
+            return f"its aliases stand for more than {max_values:,} values; {_how_to_raise('YAML_VALUES')}"
     return None

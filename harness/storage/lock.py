@@ -25,7 +25,7 @@ from harness.errors import RunLocked, UserError
 from harness.storage.files import save_error
 from harness.storage.part_files import part_name
 
-_SIGNED = b'{"pid":'  # how every signature begins
+_SIGNED = b'{"pid":'  # how the content of every lock begins
 
 
 def process_start(pid: int) -> str | None:
@@ -60,14 +60,14 @@ class FolderLock:
                 fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
             except OSError as error:
                 if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
-                    raise self._foreign() from None
+                    raise self._not_a_lock() from None
                 raise save_error(self.path, error) from error
             try:
                 self._check_ours(fd)
-                self._take(fd)
+                self._flock(fd)
                 # The former holder removes the file as it leaves: a lock on a removed file protects nothing.
-                if self._current(fd):
-                    self._sign(fd)
+                if self._is_at_path(fd):
+                    self._write_holder(fd)
                     self._fd = fd
                     return self
             except BaseException:
@@ -76,7 +76,7 @@ class FolderLock:
             os.close(fd)
 
     def check_free(self) -> None:
-        """Raise RunLocked while another live process holds the lock; takes nothing, and any number may look at once."""
+        """Raise RunLocked while another live process holds the lock; the lock itself is not taken."""
         try:
             fd = os.open(self.path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
         except FileNotFoundError:
@@ -85,39 +85,40 @@ class FolderLock:
             raise save_error(self.path, error) from error
         try:
             self._check_ours(fd)
-            self._take(fd, fcntl.LOCK_SH)
+            self._flock(fd, fcntl.LOCK_SH)
         finally:
             os.close(fd)
 
-    def _take(self, fd: int, kind: int = fcntl.LOCK_EX) -> None:
+    def _flock(self, fd: int, kind: int = fcntl.LOCK_EX) -> None:
+        """Take the kernel's lock. Raises RunLocked if a process has it, or on a file system without locks may write."""
         try:
             fcntl.flock(fd, kind | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise self._locked(self._holder(fd)) from None
+            raise self._locked_error(self._read_holder(fd)) from None
         except OSError as error:
             if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL):
                 raise save_error(self.path, error) from error
-            holder = self._holder(fd)
-            if holder and self._holds(holder):
-                raise self._locked(holder) from None
+            holder = self._read_holder(fd)
+            if holder and self._may_be_writing(holder):
+                raise self._locked_error(holder) from None
 
     def _check_ours(self, fd: int) -> None:
-        """Raise UserError for a file of that name that no FolderLock wrote; a torn signature is one of ours."""
+        """Raise UserError for a file that no FolderLock wrote; a holder written in part is one of ours."""
         status = os.fstat(fd)
         head = os.pread(fd, len(_SIGNED), 0) if stat.S_ISREG(status.st_mode) else b""
         if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or not _SIGNED.startswith(head):
-            raise self._foreign()
+            raise self._not_a_lock()
 
-    def _foreign(self) -> UserError:
+    def _not_a_lock(self) -> UserError:
         return UserError(f"{self.path} is not a lock of this program; remove it if you know what it is, then run again")
 
-    def _current(self, fd: int) -> bool:
+    def _is_at_path(self, fd: int) -> bool:
         try:
             return os.lstat(self.path).st_ino == os.fstat(fd).st_ino
         except OSError:
             return False
 
-    def _sign(self, fd: int) -> None:
+    def _write_holder(self, fd: int) -> None:
         pid = os.getpid()
         text = json.dumps({"pid": pid, "start": process_start(pid), "host": socket.gethostname()})
         try:
@@ -127,7 +128,7 @@ class FolderLock:
             raise save_error(self.path, error) from error
 
     @staticmethod
-    def _holder(fd: int) -> dict[str, Any]:
+    def _read_holder(fd: int) -> dict[str, Any]:
         try:
             value = json.loads(os.pread(fd, 4096, 0))
         except ValueError:
@@ -135,16 +136,14 @@ class FolderLock:
         return value if isinstance(value, dict) and isinstance(value.get("pid"), int) else {}
 
     @staticmethod
-    def _holds(holder: dict[str, Any]) -> bool:
-        """Tell whether the process that signed the file may still be writing."""
+    def _may_be_writing(holder: dict[str, Any]) -> bool:
+        """Whether the process that the file names may still be writing."""
         if holder.get("host") != socket.gethostname():
             return True
         pid = holder["pid"]
-        if pid == os.getpid():
-            return False
-        return _alive(pid) and holder.get("start") == process_start(pid)
+        return pid != os.getpid() and _alive(pid) and holder.get("start") == process_start(pid)
 
-    def _locked(self, holder: dict[str, Any]) -> RunLocked:
+    def _locked_error(self, holder: dict[str, Any]) -> RunLocked:
         who = f"process {holder['pid']} on {holder.get('host')}" if holder else "another process"
         fix = "wait for it or stop it"
         if holder and holder.get("host") != socket.gethostname():
@@ -157,6 +156,6 @@ class FolderLock:
         if fd is None:
             return
         with contextlib.suppress(OSError):
-            if self._current(fd):  # else the folder was replaced, and this is the lock of another run
+            if self._is_at_path(fd):  # else the folder was replaced, and this is the lock of another run
                 self.path.unlink()
         os.close(fd)

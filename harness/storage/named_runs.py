@@ -18,16 +18,17 @@ from harness.storage.run_folder import RUN, Hold, StoredRun, find_runs, read_run
 
 
 def run_folder(text: str) -> Path:
-    """The run folder that `text` names. Raises UserError with the nearest existing ones."""
-    folder = _named(text)
+    """The run folder at the path or address `text`. Raises UserError that names similar ones."""
+    folder = _path_or_working_copy(text)
     if (folder / RUN).is_file():
         return folder
     root = folder
     while not root.is_dir():  # "." at the latest, or "/"
         root = root.parent
-    near = [str(p) for p in find_runs(root)] if root not in (Path("."), Path("/")) else []
-    near = near or [str(p) for p in (find_runs(Path("results")) if Path("results").is_dir() else [])]
-    best = difflib.get_close_matches(text, near, n=3, cutoff=0.3) or near[:3]
+    others = [str(p) for p in find_runs(root)] if root not in (Path("."), Path("/")) else []
+    if not others and Path("results").is_dir():
+        others = [str(p) for p in find_runs(Path("results"))]
+    best = difflib.get_close_matches(text, others, n=3, cutoff=0.3) or others[:3]
     what = f"'{text}' holds no run" if folder.is_dir() else f"there is no run folder '{text}'"
     if best:
         raise UserError(f"{what}; the nearest: {', '.join(best)}")
@@ -35,21 +36,21 @@ def run_folder(text: str) -> Path:
 
 
 def run_folders(texts: Iterable[str]) -> list[Path]:
-    """The run folders that are named, or lie below the folders that are named; each once. Raises UserError."""
+    """The run folders at or below the paths and addresses `texts`, each once. Raises UserError."""
     folders: list[Path] = []
     for text in texts:
-        folder = _named(text)
+        folder = _path_or_working_copy(text)
         inside = find_runs(folder) if folder.is_dir() else []
         folders += inside or [run_folder(text)]
     return list(dict.fromkeys(folders))
 
 
-def _named(text: str) -> Path:
+def _path_or_working_copy(text: str) -> Path:
     return working_copy(text) if is_url(text) else Path(text)
 
 
 def read_runs(folders: Iterable[Path], *, hold: Hold = "all") -> list[StoredRun]:
-    """The runs of `folders`; hold: as for harness.storage.run_folder.read_run, whose errors it raises.
+    """Read run folders; hold and errors: as for harness.storage.run_folder.read_run.
 
     The garbage collector is off meanwhile: records are trees without cycles, and walking those already read again and
     again takes most of the time (100,000 records on 2 cores: 8.1 s with it, 1.9 s without).

@@ -20,7 +20,7 @@ from typing import IO, Any
 from harness.errors import DataError
 from harness.storage.files import append_line, json_line, no_link, save_error
 from harness.storage.limits import check_ratio, limit
-from harness.storage.untrusted import as_object, plain
+from harness.storage.untrusted import as_object, regular_only
 
 _HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00"  # how every member of ours begins: no name, no time
 _CHUNK = 1 << 20
@@ -40,17 +40,17 @@ def append_packed(fd: int, path: Path, rows: Sequence[Mapping[str, Any]]) -> Non
 
 
 def read_packed(path: Path, field: str, notes: list[str] | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the object of every line; a missing file has none.
+    """Yield the JSON object of every line; a missing file has none.
 
     Raises DataError for damage before the last member, a line that is no object with a text `field`, and limits
     (harness/storage/limits.py); OSError where the file cannot be read.
     """
     if not path.exists():
         return
-    with open(path, "rb", opener=plain) as file:
+    with open(path, "rb", opener=regular_only) as file:
         try:
             for offset, member in _members(path, file):
-                yield from _objects(path, offset, member, field)
+                yield from _parse_member(path, offset, member, field)
         except _Torn:
             if notes is not None:
                 notes.append(f"{path.name}: the last part is torn and left out")
@@ -79,30 +79,30 @@ def cut_torn_member(path: Path) -> str | None:
 
 
 def _members(path: Path, file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Offset and content of every whole member. Raises _Torn where the last one is not whole."""
-    most, whole, start, data = limit("LINE_MIB") << 20, 0, 0, b""
+    """Yield (offset, unpacked content) of every member. Raises _Torn where the last one is not complete."""
+    max_bytes, total, start, data = limit("LINE_MIB") << 20, 0, 0, b""
     while data := data or file.read(_CHUNK):
         unpacker, pieces, size, used = zlib.decompressobj(wbits=31), [], 0, 0
         while not unpacker.eof:
             if not data and not (data := file.read(_CHUNK)):
                 raise _Torn(start)
             try:
-                pieces.append(unpacker.decompress(data, most + 1 - size))
+                pieces.append(unpacker.decompress(data, max_bytes + 1 - size))
             except zlib.error as error:
                 if not _member_after(file, start):
                     raise _Torn(start) from None
                 raise _damaged(path, start, str(error)) from None
             left = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
             used, data, size = used + len(data) - len(left), left, size + len(pieces[-1])
-            check_ratio(path.name, whole + size, start + used)
-            if size > most:
-                raise _damaged(path, start, f"more than {most >> 20} MiB at once")
+            check_ratio(path.name, total + size, start + used)
+            if size > max_bytes:
+                raise _damaged(path, start, f"more than {max_bytes >> 20} MiB at once")
         yield start, b"".join(pieces)
-        start, whole = start + used, whole + size
+        start, total = start + used, total + size
 
 
 def _member_after(file: IO[bytes], start: int) -> bool:
-    """Whether a member begins somewhere behind the byte `start`."""
+    """Whether another member begins after the byte `start`."""
     file.seek(start + 1)
     before = b""
     while piece := file.read(_CHUNK):
@@ -112,7 +112,7 @@ def _member_after(file: IO[bytes], start: int) -> bool:
     return False
 
 
-def _objects(path: Path, offset: int, member: bytes, field: str) -> Iterator[dict[str, Any]]:
+def _parse_member(path: Path, offset: int, member: bytes, field: str) -> Iterator[dict[str, Any]]:
     for line in member.split(b"\n")[:-1]:
         try:
             value = as_object(line)

@@ -42,7 +42,7 @@ class Part:
 
 
 def part_name(name: str, part: int | None) -> str:
-    """The name of a part's file; `name` itself for None."""
+    """The name of a part's file ("records.3.jsonl"); `name` itself for the whole run (None)."""
     if part is None:
         return name
     stem, dot, ending = name.partition(".")
@@ -73,6 +73,6 @@ def write_order(folder: Path, question_ids: Sequence[str]) -> None:
         write_atomic(path, data)
 
 
-def order_of(folder: Path) -> Iterator[dict[str, Any]]:
-    """The lines of order.jsonl; none without the file."""
+def read_order(folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield the lines of order.jsonl, {"question_id"}; none without the file."""
     return read_lines(folder / ORDER, "question_id")

@@ -2,8 +2,8 @@
 
 expanded("~/models/x")                      "/home/ann/models/x"        once, where a configuration is checked
 without_home({"data": "/home/ann/d.json"})  {"data": "~/d.json"}        values that are paths of the home folder
-said_without_home("no file '/home/ann/x'")  "no file '~/x'"             paths inside of a sentence
-words_without_home(["--data=/home/ann/x"])  ["--data=~/x"]              words of a command
+sentence_without_home("no file '/home/ann/x'")  "no file '~/x'"             paths inside of a sentence
+command_without_home(["--data=/home/ann/x"])  ["--data=~/x"]              words of a command
 inside(Path("results"), "musique/pecan")    results/musique/pecan       a path made from data never leaves its folder
 
 A value is taken for such a path by its beginning alone, so a text that tells of one stays as it is: a prompt is stored
@@ -55,30 +55,30 @@ def run_path(dataset: str, method: str, model: str, hash8: str) -> Path:
     return inside(Path(), dataset.replace("/", "~"), f"{method}--{model}--{hash8}".replace("/", "~"))
 
 
-def copied_root(folder: Path) -> Path | None:
+def working_copy_root(folder: Path) -> Path | None:
     """The results folder above a run, if it is the working copy of an object store (storage/remote_runs.py)."""
     return next((parent for parent in folder.parents if (parent / STORE).is_file()), None)
 
 
 def without_home(value: Any) -> Any:
-    """`value`, through lists and mappings, with each text that is a path of the home folder as ~/..."""
+    """`value` with each text in it that is a path of the home folder written as ~/..."""
     home = _home()
-    return value if home is None else _mapped(value, lambda text: _short(text, home))
+    return value if home is None else _map_texts(value, lambda text: _with_tilde(text, home))
 
 
 def with_home(value: Any) -> Any:
-    """The other way round, for what `without_home` stored: each text that begins with ~/ as a whole path."""
-    return _mapped(value, lambda text: expanded(text) if text == "~" or text.startswith("~" + os.sep) else text)
+    """The inverse of `without_home`: each text that begins with ~/ as a whole path."""
+    return _map_texts(value, lambda text: expanded(text) if text == "~" or text.startswith("~" + os.sep) else text)
 
 
-def said_without_home(sentence: str) -> str:
-    """`sentence` with every path of the home folder in it as ~/..."""
+def sentence_without_home(sentence: str) -> str:
+    """`sentence` with every path of the home folder in it written as ~/..."""
     home = _home()
     return sentence if home is None else re.sub(_BEFORE + re.escape(home) + _AFTER, "~", sentence)
 
 
-def words_without_home(words: Sequence[str]) -> list[str]:
-    """The words of a command, their paths as ~/...; also behind KEY= and in the address of a sqlite file."""
+def command_without_home(words: Sequence[str]) -> list[str]:
+    """The words of a command with home paths written as ~/..., also behind KEY= and sqlite:///."""
     home = _home()
     if home is None:
         return list(words)
@@ -92,17 +92,17 @@ def _home() -> str | None:
     return home if len(Path(home or os.sep).parts) > 1 else None
 
 
-def _short(text: str, home: str) -> str:
+def _with_tilde(text: str, home: str) -> str:
     return "~" + text[len(home) :] if text == home or text.startswith(home + os.sep) else text
 
 
-def _mapped(value: Any, change: Any) -> Any:
+def _map_texts(value: Any, change: Any) -> Any:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {key: _mapped(inner, change) for key, inner in value.items()}
+        return {key: _map_texts(inner, change) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_mapped(inner, change) for inner in value]
+        return [_map_texts(inner, change) for inner in value]
     return value
 
 

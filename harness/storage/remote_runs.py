@@ -30,9 +30,9 @@ from harness.errors import RunLocked, SaveError, UserError
 from harness.storage.home import home
 from harness.storage.lock import FolderLock, process_start
 from harness.storage.object_store import ObjectStore, StoreFailed, is_url
-from harness.storage.paths import STORE, copied_root
+from harness.storage.paths import STORE, working_copy_root
 from harness.storage.run_schema import LAYOUT
-from harness.storage.untrusted import as_object, plain, read_plain
+from harness.storage.untrusted import as_object, read_plain, regular_only
 
 EVERY = 30.0  # seconds between two sends
 AWAY = 30.0  # seconds that a run waits at its start and end for a store that fails
@@ -43,7 +43,7 @@ Parts = list[tuple[str, int]]  # of a file: sha256 and bytes of each part, in or
 
 
 def working_copy(out: str | os.PathLike[str]) -> Path:
-    """The folder that `out` names; for an address its working copy, with the runs of the store. Raises UserError."""
+    """The folder `out`; for an address download the store's runs into its working copy. Raises UserError."""
     if not is_url(str(out)):
         return Path(out).expanduser()
     store = ObjectStore(str(out))
@@ -59,24 +59,24 @@ def working_copy(out: str | os.PathLike[str]) -> Path:
                 run.mkdir(parents=True, exist_ok=True)
                 # A process of this machine that writes the run is ahead of the store.
                 with contextlib.suppress(RunLocked), FolderLock(run):
-                    _bring(store, place, run)
+                    _download_run(store, place, run)
     except StoreFailed as error:
         raise UserError(f"{error}.") from error
     return folder
 
 
-def _bring(store: ObjectStore, place: str, folder: Path) -> dict[str, Any]:
-    """Make `folder` what the store's layout says, unless it is that layout that it grew from; returns the layout."""
+def _download_run(store: ObjectStore, place: str, folder: Path) -> dict[str, Any]:
+    """Download the files of a run that differ from those in `folder`; returns the store's layout, {} for none."""
     for _ in range(3):
-        layout = _layout(store, place)
-        applied = _read(folder / _APPLIED)
+        layout = _read_layout(store, place)
+        applied = _read_local_layout(folder / _APPLIED)
         if layout == applied or not layout:
             return layout
         try:
             for name, parts in layout["files"].items():
                 if Path(name).name == name and parts != applied.get("files", {}).get(name):
-                    _bring_file(store, place, folder / name, parts)
-        except _Gone:  # its writer has joined the parts since
+                    _download_file(store, place, folder / name, parts)
+        except _PartMissing:  # its writer has joined the parts since
             continue
         (folder / _APPLIED).write_text(json.dumps(layout), encoding="utf-8")
         return layout
@@ -85,7 +85,7 @@ def _bring(store: ObjectStore, place: str, folder: Path) -> dict[str, Any]:
 
 def check_shared(folder: Path) -> None:
     """Raise UserError for a working copy: only this machine sees it, and shards meet in a folder that all share."""
-    if (root := copied_root(folder)) is not None:
+    if (root := working_copy_root(folder)) is not None:
         url = read_plain(root / STORE).decode()
         raise UserError(
             f"a run in an object store has one writer, so its shards cannot be in --out {url}; give a folder that all "
@@ -93,34 +93,34 @@ def check_shared(folder: Path) -> None:
         )
 
 
-class _Gone(Exception):
-    """A part that a layout names is not there any more."""
+class _PartMissing(Exception):
+    """A part that the layout names was deleted or damaged."""
 
 
-def _bring_file(store: ObjectStore, place: str, path: Path, parts: Parts) -> None:
+def _download_file(store: ObjectStore, place: str, path: Path, parts: Parts) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     with open(draft, "wb") as file:
         for digest, _ in parts:
             data = store.read(f"{place}/parts/{digest}")
             if data is None or hashlib.sha256(data).hexdigest() != digest:
                 draft.unlink()
-                raise _Gone
+                raise _PartMissing
             file.write(data)
     os.replace(draft, path)
 
 
-def _layout(store: ObjectStore, place: str) -> dict[str, Any]:
-    """The layout of a run, {} where it has none yet. Raises UserError for one that is none of this program."""
+def _read_layout(store: ObjectStore, place: str) -> dict[str, Any]:
+    """Read a run's layout from the store, {} where it has none yet. Raises UserError for a damaged one."""
     data = store.read(f"{place}/{_LAYOUT}")
     try:
-        return {} if data is None else LAYOUT.read(data)
+        return {} if data is None else LAYOUT.parse(data)
     except ValueError as error:
         raise UserError(f"{store.url}/{place}/{_LAYOUT} is damaged ({error}); remove that run.") from None
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_local_layout(path: Path) -> dict[str, Any]:
     try:
-        return LAYOUT.read(read_plain(path))
+        return LAYOUT.parse(read_plain(path))
     except (OSError, ValueError):
         return {}  # not there, or cut off: the store's own is used
 
@@ -132,8 +132,8 @@ class Remote:
         self._store, self._place, self._folder, self._number = store, place, folder, number
         self._sent: dict[str, tuple[Parts, tuple[int, int, int]]] = {}  # parts, and (inode, bytes, time) then
         self._problem: str | None = None
-        self._lock, self._end = threading.Lock(), threading.Event()
-        self._thread = threading.Thread(target=self._go, name="object store", daemon=True)
+        self._lock, self._stop = threading.Lock(), threading.Event()
+        self._thread = threading.Thread(target=self._send_regularly, name="object store", daemon=True)
 
     @classmethod
     def claim(cls, folder: Path) -> Remote | None:
@@ -141,20 +141,20 @@ class Remote:
 
         Raises RunLocked where another machine writes it, SaveError where the store fails.
         """
-        root = copied_root(folder)
+        root = working_copy_root(folder)
         if root is None:
             return None
         store = ObjectStore(read_plain(root / STORE).decode())
         place = folder.relative_to(root).as_posix()
         try:
-            remote = cls(store, place, folder, _patiently(lambda: _next_number(store, place)))
-            layout = _patiently(lambda: _bring(store, place, folder))
+            remote = cls(store, place, folder, _retry(lambda: _claim_next_number(store, place)))
+            layout = _retry(lambda: _download_run(store, place, folder))
         except StoreFailed as error:
             raise SaveError(f"{error}.") from error
         for name, parts in layout.get("files", {}).items():
             path = folder / name
             if path.exists() and path.stat().st_size == sum(size for _, size in parts):
-                remote._sent[name] = (parts, _state(path))
+                remote._sent[name] = (parts, _file_state(path))
         remote._thread.start()
         return remote
 
@@ -170,24 +170,24 @@ class Remote:
 
         keep: False for a run in which nothing was recorded, which the store then does not get.
         """
-        self._end.set()
+        self._stop.set()
         self._thread.join()
 
-        def rest() -> None:
+        def send_rest() -> None:
             if keep and self._problem is None:
                 self._send(whole=True)
-                self._tidy()
+                self._delete_joined_parts()
             self._store.write(f"{self._place}/writer/{self._number}.json", b'{"released": true}')
 
         try:
-            _patiently(rest)
+            _retry(send_rest)
         except StoreFailed as error:
             self._problem = self._problem or str(error)
         self.check()
 
-    def _go(self) -> None:
+    def _send_regularly(self) -> None:
         last = time.monotonic()
-        while not self._end.wait(EVERY):
+        while not self._stop.wait(EVERY):
             try:
                 self._send()
                 last = time.monotonic()
@@ -198,7 +198,7 @@ class Remote:
                 return
 
     def _send(self, whole: bool = False) -> None:
-        """Send what is new, then the layout."""
+        """Upload changed files, then the layout. whole: each file as one part."""
         if self._store.read(f"{self._place}/writer/{self._number + 1}.json") is not None:
             self._problem = f"another machine took over {self._store.url}/{self._place}"
             return
@@ -210,31 +210,32 @@ class Remote:
             (self._folder / _APPLIED).write_text(json.dumps(layout), encoding="utf-8")
 
     def _send_file(self, path: Path, whole: bool) -> Parts:
+        """Upload a changed file, what was appended as a further part; returns its parts. whole: join them into one."""
         parts, before = self._sent.get(path.name, ([], (0, 0, 0)))
-        now = _state(path)
+        now = _file_state(path)
         if now == before and not (whole and len(parts) > 1):
             return parts
-        grows = path.name.startswith(_APPENDED) and now[0] == before[0] and now[1] >= before[1] and not whole
-        start = before[1] if grows else 0
-        with open(path, "rb", opener=plain) as file:
+        appended = path.name.startswith(_APPENDED) and now[0] == before[0] and now[1] >= before[1] and not whole
+        start = before[1] if appended else 0
+        with open(path, "rb", opener=regular_only) as file:
             file.seek(start)
             data = file.read()
         new = hashlib.sha256(data).hexdigest()
         self._store.write(f"{self._place}/parts/{new}", data)
-        parts = [*(parts if grows else []), (new, len(data))]
+        parts = [*(parts if appended else []), (new, len(data))]
         self._sent[path.name] = (parts, (now[0], start + len(data), now[2]))
         return parts
 
-    def _tidy(self) -> None:
-        """Remove the parts that were joined."""
+    def _delete_joined_parts(self) -> None:
+        """Delete the parts that the store's layout no longer names."""
         kept = {digest for parts, _ in self._sent.values() for digest, _ in parts}
         for name in self._store.names(f"{self._place}/parts"):
             if name.rpartition("/")[2] not in kept:
                 self._store.remove(name)
 
 
-def _patiently(action: Callable[[], Any]) -> Any:
-    """The value of `action`, tried again while the store fails, for AWAY seconds. Raises StoreFailed after them."""
+def _retry(action: Callable[[], Any]) -> Any:
+    """Return action(), tried again for AWAY seconds while it raises StoreFailed."""
     until = time.monotonic() + AWAY
     while True:
         try:
@@ -245,23 +246,23 @@ def _patiently(action: Callable[[], Any]) -> Any:
             time.sleep(1)
 
 
-def _state(path: Path) -> tuple[int, int, int]:
+def _file_state(path: Path) -> tuple[int, int, int]:
     """Inode, bytes, and time of the last change (ns)."""
     state = path.stat()
     return state.st_ino, state.st_size, state.st_mtime_ns
 
 
-def _next_number(store: ObjectStore, place: str) -> int:
-    """Take the next writer's number. Raises RunLocked where the last writer is still at work, StoreFailed."""
+def _claim_next_number(store: ObjectStore, place: str) -> int:
+    """Claim the next writer's number. Raises RunLocked while the last writer is alive, StoreFailed."""
     names = (name.rpartition("/")[2].removesuffix(".json") for name in store.names(f"{place}/writer"))
     last = max((int(name) for name in names if name.isdecimal() and len(name) < 10), default=0)
     if last:
         try:
             holder = as_object(store.read(f"{place}/writer/{last}.json") or b"{}")
-            seen = max(float(_layout(store, place).get("time", 0)), float(holder.get("time", 0)))
+            last_seen = max(float(_read_layout(store, place).get("time", 0)), float(holder.get("time", 0)))
         except (ValueError, TypeError, OverflowError):
             raise UserError(f"{store.url}/{place}/writer/{last}.json is damaged; remove it from the store.") from None
-        if not holder.get("released") and _at_work(holder, seen):
+        if not holder.get("released") and _is_alive(holder, last_seen):
             raise RunLocked(
                 f"process {holder.get('pid')} on {holder.get('host')} writes {store.url}/{place}; wait for it or stop "
                 f"it; one that was cut off is replaced {STALE:.0f} seconds after its last sign of life."
@@ -273,8 +274,8 @@ def _next_number(store: ObjectStore, place: str) -> int:
     return last + 1
 
 
-def _at_work(holder: dict[str, Any], seen: float) -> bool:
+def _is_alive(holder: dict[str, Any], last_seen: float) -> bool:
     if holder.get("host") == socket.gethostname():  # the folder's lock is held here, so an older writer is gone
         pid = int(holder.get("pid") or 0)
         return pid != os.getpid() and holder.get("start") == process_start(pid)
-    return time.time() - seen < STALE
+    return time.time() - last_seen < STALE

@@ -3,8 +3,8 @@
     <cache>/replies/<model>/model.json               the model's name, and all that changes its output
     <cache>/replies/<model>/<first 2>/<digest>.json  {"key", "value", "events", "sha256"}
 
-    replies = Replies(cache_root(), "llama", identity)
-    value, again = replies.once(key, send, meter, "reader", shape)
+    replies = ReplyCache(cache_root(), "llama", identity)
+    value, cached = replies.get_or_send(key, send, meter, "reader", shape)
 
 A model is known by its identity (hashes of weights, tokenizer, template and adapters, dtype, window), not by its name;
 one behind a server by what it is called there. A damaged file counts as missing.
@@ -25,11 +25,11 @@ from harness.storage.files import json_line, save_error, write_atomic
 from harness.storage.index_cache import cache_root, key_digest
 from harness.storage.untrusted import read_object
 
-_VERSION = "1"  # of what sessions do with a reply: raise it when an old one would not do any more
+_VERSION = "1"  # raise it when sessions can no longer use the replies that are stored
 _FOLDER = "replies"
 
 
-class Kept(NamedTuple):
+class CachedModel(NamedTuple):
     """The replies of one model: its folder, its name, how many replies, and their bytes."""
 
     folder: Path
@@ -38,7 +38,7 @@ class Kept(NamedTuple):
     size: int
 
 
-class Replies:
+class ReplyCache:
     """The replies of one model below `root`; identity: all that changes its output."""
 
     def __init__(self, root: Path, model: str, identity: Mapping[str, Any]) -> None:
@@ -46,12 +46,12 @@ class Replies:
         self._model = model
         self.folder = root / _FOLDER / key_digest(self._about)[:16]
 
-    def once(
+    def get_or_send(
         self, key: dict[str, Any], send: Callable[[], dict[str, Any]], meter: Meter, role: str, shape: ModelShape | None
     ) -> tuple[dict[str, Any], bool]:
-        """(what `send` tells, False), or (what it told for the same key before, True), its cost booked in both cases.
+        """Return (reply, cached): the reply stored under `key`, else send() with its reply stored.
 
-        Raises SaveError where a reply cannot be kept.
+        `meter` gets the cost in both cases. Raises SaveError where a reply cannot be stored.
         """
         key = {**self._about, **key}
         digest = key_digest(key)
@@ -63,27 +63,28 @@ class Replies:
             return dict(found["value"]), True
         before = len(meter.events)
         value = send()
-        held = {"key": digest, "value": value, "events": [asdict(event) for event in meter.events[before:]]}
+        stored = {"key": digest, "value": value, "events": [asdict(event) for event in meter.events[before:]]}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             if not (about := self.folder / "model.json").exists():
                 write_atomic(about, json_line({"name": self._model, **self._about}), sync_folder=False)
-            write_atomic(path, json_line({**held, "sha256": key_digest(held)}), sync_folder=False)
+            write_atomic(path, json_line({**stored, "sha256": key_digest(stored)}), sync_folder=False)
         except OSError as error:
             raise save_error(path, error, "HARNESS_CACHE") from error
         return value, False
 
 
 def _read(path: Path, digest: str) -> dict[str, Any] | None:
+    """The stored reply; None where the file is missing or damaged."""
     try:
-        held = read_object(path)
+        stored = read_object(path)
     except (OSError, ValueError):
         return None
-    whole = held.get("key") == digest and held.pop("sha256", None) == key_digest(held)
-    return held if whole else None
+    intact = stored.get("key") == digest and stored.pop("sha256", None) == key_digest(stored)
+    return stored if intact else None
 
 
-def kept() -> list[Kept]:
+def cached_models() -> list[CachedModel]:
     """The replies of every model in this machine's cache."""
     found = []
     for folder in sorted((cache_root() / _FOLDER).glob("*")):
@@ -92,11 +93,11 @@ def kept() -> list[Kept]:
         except (OSError, ValueError, KeyError):
             name = "unknown"
         sizes = [path.stat().st_size for path in folder.glob("*/*.json")]
-        found.append(Kept(folder, name, len(sizes), sum(sizes)))
+        found.append(CachedModel(folder, name, len(sizes), sum(sizes)))
     return found
 
 
-def clear(models: list[Kept]) -> None:
+def clear(models: list[CachedModel]) -> None:
     """Delete the replies of these models."""
     for model in models:
         shutil.rmtree(model.folder)

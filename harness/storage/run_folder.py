@@ -30,8 +30,8 @@ from harness.storage import run_schema
 from harness.storage.files import indexed_lines, read_lines
 from harness.storage.kept_requests import REQUESTS, read_requests
 from harness.storage.part_files import ORDER, part_name, parts_in
-from harness.storage.shown_texts import TEXTS, lost_texts, pointers, read_texts
-from harness.storage.untrusted import as_object, parse_yaml, plain, read_plain
+from harness.storage.shown_texts import TEXTS, lost_texts, read_texts, text_pointers
+from harness.storage.untrusted import as_object, parse_yaml, read_plain, regular_only
 
 T = TypeVar("T")
 RECORDS, DOCUMENTS, UNSCORED = "records.jsonl", "documents.jsonl", "answered.jsonl"
@@ -43,9 +43,9 @@ Hold = Literal["all", "numbers", "nothing"]
 # No table reads these keys of a record and of its steps.
 _TEXT_KEYS = {"question", "options", "gold", "document_characters", "prediction", "shown", "steps"}
 _STEP_KEYS = {"shown", "scores", "flops", "probe_flops", "answer", "answer_flops"}
-_TOLD = {"tokens_in", "tokens_out", "seconds"}  # costs that are unknown where a usage lacks them
+_COSTS = {"tokens_in", "tokens_out", "seconds"}  # costs that are unknown where a usage lacks them
 
-_Texts = dict[str, list[str]]  # question -> checksums of the long texts that its last record points to
+_Pointers = dict[str, list[str]]  # question -> checksums of the long texts that its last record points to
 
 _AGAIN = "delete it and run the same command again"
 
@@ -54,7 +54,7 @@ _AGAIN = "delete it and run the same command again"
 class StoredRun:
     """A run as it is on disk. `config` is the RunConfig's dump; `notes` says what could not be read whole.
 
-    records: maybe with their numbers alone (Hold); whole: the run that this is a part of (reports/by_kind.py), whose
+    records: maybe without texts (Hold); whole: the run that this is a part of (reports/by_kind.py), whose
     documents and costs of indexes are this one's.
     """
 
@@ -71,18 +71,15 @@ class StoredRun:
     @property
     def whole_records(self) -> Sequence[dict[str, Any]]:
         """The records with their texts, read again from disk where `records` are their numbers."""
-        return self.records.whole if isinstance(self.records, _Numbers) else self.records
+        return self.records.whole if isinstance(self.records, _NumbersOfRecords) else self.records
 
     def texts(self, records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-        """The long texts that these records of the run point to, by their text_sha256.
-
-        Raises DataError for a damaged texts.jsonl.gz.
-        """
+        """Long texts that these records point to, by text_sha256. Raises DataError for a damaged texts.jsonl.gz."""
         return dict(self.stream_texts(records))
 
     def stream_texts(self, records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-        """The same one after the other: those of a large run may not fit in memory."""
-        with _readable(self.path / TEXTS):
+        """Yield (text_sha256, text) as `texts` does: those of a large run may not fit in memory."""
+        with _os_error_as_data_error(self.path / TEXTS):
             yield from read_texts(self.path, records)
 
     def requests(self, question_id: str) -> list[dict[str, Any]]:
@@ -90,7 +87,7 @@ class StoredRun:
 
         Raises DataError for a damaged requests.jsonl.gz.
         """
-        with _readable(self.path / REQUESTS):
+        with _os_error_as_data_error(self.path / REQUESTS):
             return read_requests(self.path, {question_id}).get(question_id, [])
 
 
@@ -103,47 +100,47 @@ def find_runs(root: Path) -> list[Path]:
 
 
 class StreamedRecords(Sequence[dict[str, Any]]):
-    """The records of a file, of each question the last one, read and checked again at each pass.
+    """The last record of each question in a file, read and checked again at each pass.
 
-    So 100,000 records take the memory of their ids and places, 20 MB; a pass over them takes 3 s. Raises DataError for
-    a damaged file, and where the file was replaced since it was read first. texts: gets what the records point to.
+    So 100,000 records take the memory of their ids and offsets, 20 MB; a pass over them takes 3 s. Raises DataError for
+    a damaged file, and where the file was replaced since it was read first. texts: gets the records' pointers.
     """
 
-    def __init__(self, path: Path, notes: list[str] | None = None, texts: _Texts | None = None) -> None:
+    def __init__(self, path: Path, notes: list[str] | None = None, texts: _Pointers | None = None) -> None:
         self.path = path
-        self.places: dict[str, tuple[int, int]] = {}
+        self.offsets: dict[str, tuple[int, int]] = {}
         for at, size, row in indexed_lines(path, "question_id", notes, run_schema.RECORD):
-            self.places[row["question_id"]] = at, size
+            self.offsets[row["question_id"]] = at, size
             if texts is not None:
-                texts[row["question_id"]] = pointers(row)
+                texts[row["question_id"]] = text_pointers(row)
 
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self.offsets)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        return self._read(self.places)
+        return self._read(self.offsets)
 
     @overload
     def __getitem__(self, at: int) -> dict[str, Any]: ...
     @overload
     def __getitem__(self, at: slice) -> list[dict[str, Any]]: ...
     def __getitem__(self, at: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
-        ids = list(self.places)[at]
-        return self.of(ids) if isinstance(ids, str) else list(self._read(ids))
+        ids = list(self.offsets)[at]
+        return self.record_of(ids) if isinstance(ids, str) else list(self._read(ids))
 
-    def of(self, question_id: str) -> dict[str, Any]:
+    def record_of(self, question_id: str) -> dict[str, Any]:
         """The record of a question. Raises KeyError for one without a record."""
         return next(self._read([question_id]))
 
     def _read(self, ids: Iterable[str]) -> Iterator[dict[str, Any]]:
-        if not self.places:
+        if not self.offsets:
             return
-        with open(self.path, "rb", opener=plain) as file:
+        with open(self.path, "rb", opener=regular_only) as file:
             for question_id in ids:
-                at, size = self.places[question_id]
+                at, size = self.offsets[question_id]
                 file.seek(at)
                 try:
-                    row = run_schema.RECORD.read(file.read(size))
+                    row = run_schema.RECORD.parse(file.read(size))
                 except ValueError:
                     row = {}
                 if row.get("question_id") != question_id:
@@ -152,20 +149,20 @@ class StreamedRecords(Sequence[dict[str, Any]]):
 
 
 class ByQuestion(Mapping[str, T]):
-    """What `make` makes of each record, by its question; records that stay on disk are read when they are asked for."""
+    """Question id -> convert(record); records that stay on disk are read at each access."""
 
-    def __init__(self, records: Sequence[dict[str, Any]], make: Callable[[dict[str, Any]], T]) -> None:
+    def __init__(self, records: Sequence[dict[str, Any]], convert: Callable[[dict[str, Any]], T]) -> None:
         self._places: Mapping[str, Any]
         self._read: Callable[[str], dict[str, Any]]
         if isinstance(records, StreamedRecords):
-            self._places, self._read = records.places, records.of
+            self._places, self._read = records.offsets, records.record_of
         else:
             self._places = {record["question_id"]: record for record in records}
             self._read = self._places.__getitem__
-        self._make = make
+        self._convert = convert
 
     def __getitem__(self, question_id: str) -> T:
-        return self._make(self._read(question_id))
+        return self._convert(self._read(question_id))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
@@ -174,8 +171,8 @@ class ByQuestion(Mapping[str, T]):
         return len(self._places)
 
 
-class _Numbers(list[dict[str, Any]]):
-    """What tables count of the records of a file."""
+class _NumbersOfRecords(list[dict[str, Any]]):
+    """The records of a file without their texts."""
 
     def __init__(self, path: Path, rows: Iterable[dict[str, Any]]) -> None:
         super().__init__(rows)
@@ -183,7 +180,7 @@ class _Numbers(list[dict[str, Any]]):
 
     @functools.cached_property
     def whole(self) -> StreamedRecords:
-        """The records of the file."""
+        """The records with their texts, read from the file."""
         return StreamedRecords(self._path)
 
 
@@ -194,57 +191,57 @@ def read_run(folder: Path, *, hold: Hold = "all") -> StoredRun:
     written yet is {}. If a question has several records, the last one counts.
     """
 
-    def records(path: Path, notes: list[str], texts: _Texts) -> Sequence[dict[str, Any]]:
+    def records(path: Path, notes: list[str], texts: _Pointers) -> Sequence[dict[str, Any]]:
         if hold == "nothing":
             return StreamedRecords(path, notes, texts)
         rows: dict[str, dict[str, Any]] = {}
         for row in read_lines(path, "question_id", notes, run_schema.RECORD):
-            texts[row["question_id"]] = pointers(row)
-            rows[row["question_id"]] = numbers_of_record(row) if hold == "numbers" else row
-        return _Numbers(path, rows.values()) if hold == "numbers" else list(rows.values())
+            texts[row["question_id"]] = text_pointers(row)
+            rows[row["question_id"]] = without_texts(row) if hold == "numbers" else row
+        return _NumbersOfRecords(path, rows.values()) if hold == "numbers" else list(rows.values())
 
     return _read(Path(folder), records)
 
 
-def numbers_of_record(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What tables read of a record, a quarter of its memory: no texts, scores of a step's nodes or counters at 0."""
+def without_texts(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a record that tables read, a quarter of its memory: no texts, scores of nodes or zero counters."""
     steps = [{key: value for key, value in step.items() if key not in _STEP_KEYS} for step in row["steps"]]
     usage = {
-        phase: {key: value for key, value in used.items() if value or key in _TOLD} if used.keys() >= _TOLD else used
+        phase: {key: value for key, value in used.items() if value or key in _COSTS} if used.keys() >= _COSTS else used
         for phase, used in row["usage"].items()
     }
     return {**{key: value for key, value in row.items() if key not in _TEXT_KEYS}, "usage": usage, "steps": steps}
 
 
 def read_question(folder: Path, question_id: str) -> StoredRun:
-    """The run with the record of one question alone; all records where it has none.
+    """Read a run with the record of one question alone; with all records if it has none of that question.
 
-    Only the lines that hold the id as text are parsed. Raises what `read_run` raises, but not for damage elsewhere in
+    Only lines that contain the id are parsed. Raises what `read_run` raises, but not for damage elsewhere in
     records.jsonl.
     """
     keys = {
         b'"question_id": ' + json.dumps(question_id, ensure_ascii=a).encode("utf-8", "replace") for a in (True, False)
     }
 
-    def records(path: Path, notes: list[str], texts: _Texts) -> Sequence[dict[str, Any]]:
+    def records(path: Path, notes: list[str], texts: _Pointers) -> Sequence[dict[str, Any]]:
         rows = read_lines(path, "question_id", notes, run_schema.RECORD, lambda line: any(key in line for key in keys))
         found = [row for row in rows if row["question_id"] == question_id][-1:]
-        texts.update((question_id, pointers(row)) for row in found)
+        texts.update((question_id, text_pointers(row)) for row in found)
         return found
 
     run = _read(folder, records)
     return run if run.records else read_run(folder)
 
 
-def _read(folder: Path, records: Callable[[Path, list[str], _Texts], Sequence[dict[str, Any]]]) -> StoredRun:
-    """The run folder with what `records` reads of its records.jsonl."""
+def _read(folder: Path, records: Callable[[Path, list[str], _Pointers], Sequence[dict[str, Any]]]) -> StoredRun:
+    """Read a run folder. records(path of records.jsonl, notes, texts) reads the records and fills the other two."""
     if not (folder / RUN).is_file():
         raise UserError(f"{folder} is not a run folder: it has no {RUN}.")
     check_plain(folder)
     run = run_yaml(folder)
     notes: list[str] = []
-    texts: _Texts = {}
-    with _readable(folder):
+    texts: _Pointers = {}
+    with _os_error_as_data_error(folder):
         rows = records(folder / RECORDS, notes, texts)
         documents = list(read_lines(folder / DOCUMENTS, "document_id", notes, run_schema.DOCUMENT))
         lost = lost_texts(folder, {pointer for own in texts.values() for pointer in own})
@@ -274,12 +271,12 @@ def check_plain(folder: Path, part: int | None = None) -> None:
 
 
 def run_yaml(folder: Path) -> dict[str, Any]:
-    """What run.yaml holds. Raises DataError for a damaged one."""
+    """Parse and check run.yaml. Raises DataError for a damaged one."""
     import yaml
 
     path = folder / RUN
     try:
-        with _readable(path):
+        with _os_error_as_data_error(path):
             value = parse_yaml(read_plain(path))
     except (yaml.YAMLError, ValueError) as error:
         raise DataError(path, None, None, f"not valid YAML ({error})") from None
@@ -287,19 +284,19 @@ def run_yaml(folder: Path) -> dict[str, Any]:
         raise DataError(path, None, "config", "missing; the run folder was not written by this program")
     try:
         run_schema.RUN.check(value)
-    except run_schema.Misshapen as error:
+    except run_schema.WrongValue as error:
         raise DataError(path, None, error.key, f"{error}; the run folder was not written by this program") from None
     return value
 
 
-def read_json(path: Path, shape: run_schema.Shape | None = None) -> dict[str, Any]:
+def read_json(path: Path, schema: run_schema.Schema | None = None) -> dict[str, Any]:
     """The object in a file, {} where there is none. Raises DataError for a damaged one."""
     if not path.exists():
         return {}
     try:
-        with _readable(path):
+        with _os_error_as_data_error(path):
             data = read_plain(path)
-        return as_object(data) if shape is None else shape.read(data)
+        return as_object(data) if schema is None else schema.parse(data)
     except ValueError as error:
         key = getattr(error, "key", None)
         problem = "not valid JSON" if key is None else "a wrong value"
@@ -307,8 +304,8 @@ def read_json(path: Path, shape: run_schema.Shape | None = None) -> dict[str, An
 
 
 @contextlib.contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    """Raise DataError for a file, that at `path` unless the error names another, that cannot be read inside."""
+def _os_error_as_data_error(path: Path) -> Iterator[None]:
+    """Turn an OSError of the block into a DataError about the file that it names, else about `path`."""
     try:
         yield
     except OSError as error:

@@ -1,6 +1,6 @@
 """What the files of a run folder must look like for a reader to use them: names and types of what is read, no more.
 
-    RECORD.read(line)       a line as a dict; raises ValueError (no JSON) or Misshapen (a wrong value)
+    RECORD.parse(line)       a line as a dict; raises ValueError (no JSON) or WrongValue (a wrong value)
     DOCUMENT, MANIFEST, SUMMARY, RUN     the other files; LAYOUT: of a run in an object store
 
 Keys that are not named here are kept as they are, so a folder of an older or newer version still loads. A line is
@@ -23,11 +23,11 @@ PREFIX, MISSING, COUNTS, JUDGES = "answer_prefix", "missing", "counts", "judges"
 LOGGED = "logged."
 """The start of the names of scores that another tool gave (harness import); nothing here can compute them."""
 
-# Half a character: JSON may hold one, the fast parser refuses it.
-_HALF = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+# The escape of half a character (\\ud83d): JSON allows it, pydantic's parser does not.
+_LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
 
-class Misshapen(ValueError):
+class WrongValue(ValueError):
     """A value of the wrong type: key is its place ("usage.search.flops"), the message says what it should be."""
 
     def __init__(self, key: str, problem: str) -> None:
@@ -270,39 +270,38 @@ class _Layout(_Open):
     time: Annotated[float, Field(ge=0)]
 
 
-class Shape:
-    """One kind of file or line, parsed and checked."""
+class Schema:
+    """Parses and checks one kind of file or line."""
 
     def __init__(self, kind: Any) -> None:
         self._adapter: TypeAdapter[Any] = TypeAdapter(kind)
 
-    def read(self, data: bytes) -> dict[str, Any]:
-        """The object in `data`. Raises ValueError where it is no JSON or nested too deeply, else Misshapen."""
+    def parse(self, data: bytes) -> dict[str, Any]:
+        """Parse JSON and check it. Raises WrongValue, or ValueError for no JSON and too deep nesting."""
+        value: dict[str, Any]
         try:
-            value: dict[str, Any] = self._adapter.validate_json(data)
+            value = self._adapter.validate_json(data)
         except ValidationError as error:
-            if not _HALF.search(data) or error.errors()[0]["type"] != "json_invalid":
-                raise _problem(error) from None
-        else:
-            return value
-        self.read(_HALF.sub(b"?", data))
-        whole: dict[str, Any] = json.loads(data)
-        return whole
+            if not _LONE_SURROGATE.search(data) or error.errors()[0]["type"] != "json_invalid":
+                raise _readable_error(error) from None
+            self.parse(_LONE_SURROGATE.sub(b"?", data))  # checks all else
+            value = json.loads(data)
+        return value
 
     def check(self, value: Any) -> None:
-        """Raise Misshapen for a value that was read from another format than JSON."""
+        """Raise WrongValue for a value that was read from another format than JSON."""
         try:
             self._adapter.validate_python(value)
         except ValidationError as error:
-            raise _problem(error) from None
+            raise _readable_error(error) from None
 
 
-def _problem(error: ValidationError) -> ValueError:
+def _readable_error(error: ValidationError) -> ValueError:
     first = error.errors(include_url=False, include_context=False)[0]
     if first["type"] == "json_invalid":
         return ValueError(first["msg"].removeprefix("Invalid JSON: "))
-    return Misshapen(".".join(str(part) for part in first["loc"])[:200], first["msg"][:1].lower() + first["msg"][1:])
+    return WrongValue(".".join(str(part) for part in first["loc"])[:200], first["msg"][:1].lower() + first["msg"][1:])
 
 
-RECORD, DOCUMENT, MANIFEST, SUMMARY = map(Shape, (_Record, _Document, _Manifest, _Summary))
-RUN, LAYOUT = map(Shape, (_Run, _Layout))
+RECORD, DOCUMENT, MANIFEST, SUMMARY = map(Schema, (_Record, _Document, _Manifest, _Summary))
+RUN, LAYOUT = map(Schema, (_Run, _Layout))

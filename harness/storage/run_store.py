@@ -33,12 +33,12 @@ from harness.storage.files import (
     save_error,
     write_atomic,
 )
-from harness.storage.kept_requests import REQUESTS, without
+from harness.storage.kept_requests import REQUESTS, without_requests
 from harness.storage.packed_lines import append_packed, cut_torn_member, read_packed
 from harness.storage.paths import without_home
-from harness.storage.place import RunPlace
 from harness.storage.run_folder import DOCUMENTS, LOCK, MANIFEST, RECORDS, RUN, UNSCORED, read_json
-from harness.storage.shown_texts import TEXTS, lost_texts, pointers
+from harness.storage.run_place import RunPlace
+from harness.storage.shown_texts import TEXTS, lost_texts, text_pointers
 
 Note = Callable[[str], None]
 
@@ -53,26 +53,26 @@ class RunStore:
         self.place, self.folder = place, place.folder
         self._path = place.path
         self._stack = stack
-        self._writing = threading.RLock()  # documents are added by every thread of a run
+        self._write_lock = threading.RLock()  # documents are added by every thread of a run
         # Files that must not change under a running run.
         self._identities = {self._path(LOCK).name: identity(self._path(LOCK))}
-        self._records = self._appender(RECORDS)
-        self._documents = self._appender(DOCUMENTS)
-        self._unscored_fd = self._appender(UNSCORED)
+        self._records = self._open_to_append(RECORDS)
+        self._documents = self._open_to_append(DOCUMENTS)
+        self._unscored_fd = self._open_to_append(UNSCORED)
         self._unscored_ids = {row["question_id"] for row in self.unscored_answers()}  # kept, and not appended yet
         self._closed = False
-        self._known = {_document_key(row) for row in self.documents()}
-        self._packed: dict[str, int] = {}  # the side files are opened at their first write
+        self._document_keys = {_document_key(row) for row in self.documents()}
+        self._compressed_fds: dict[str, int] = {}  # the side files are opened at their first write
         self._texts = {row["sha256"] for row in read_packed(self._path(TEXTS), "sha256")}
 
     @classmethod
     def open(cls, place: RunPlace, fingerprint: str | None, note: Note) -> RunStore:
-        """Lock the folder, repair what a killed writer left, and check that it has the same data (None: no check).
+        """Lock the folder, repair what a killed writer left, and check the fingerprint of the data (None: no check).
 
-        What the folder says of the run stays as it is until `describe`.
+        run.yaml stays as it is until `describe`.
 
         Raises RunLocked, SaveError (it cannot be written), DataError (damaged), and UserError where the data changed or
-        the folder waits for something else (RunPlace.enter, RunPlace.prepare).
+        the folder waits for something else (RunPlace.enter, RunPlace.check_fits).
         """
         with ExitStack() as stack:
             place.enter(stack)
@@ -83,20 +83,20 @@ class RunStore:
                 if problem := cut_torn_member(place.path(name)):
                     note(problem)
             for path in dict.fromkeys([place.folder / MANIFEST, place.path(MANIFEST)]):
-                _same_data(path, fingerprint)
-            place.prepare()
+                _check_same_data(path, fingerprint)
+            place.check_fits()
             store = cls(place, stack)
             store._stack = stack.pop_all()
         return store
 
     def lost_texts(self) -> list[str]:
-        """A sentence on texts that a whole run's records point to and its folder has not, if there are any."""
+        """At most one sentence: how many texts its records point to that the folder lacks; [] for a part of a run."""
         if self.place.part is not None:
             return []
-        lost = lost_texts(self.folder, {pointer for row in self.records() for pointer in pointers(row)})
+        lost = lost_texts(self.folder, {pointer for row in self.records() for pointer in text_pointers(row)})
         return [f"{lost}; to restore them, run the command with --keep-texts no and then without it"] if lost else []
 
-    def _appender(self, name: str) -> int:
+    def _open_to_append(self, name: str) -> int:
         path = self._path(name)
         try:
             fd = no_link(str(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -111,7 +111,7 @@ class RunStore:
 
         The open records would take further answers and lose them: an open file outlives its name.
         """
-        for name in self._lost():
+        for name in self._replaced_files():
             raise SaveError(
                 f"{self.folder / name} was removed or replaced while the run went on, so no further answer can be "
                 "saved; put it back if you can, then run the same command again."
@@ -121,13 +121,13 @@ class RunStore:
             if not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
                 raise save_error(path, PermissionError(errno.EACCES, "it was made read-only while the run went on"))
 
-    def _lost(self) -> list[str]:
-        with self._writing:
+    def _replaced_files(self) -> list[str]:
+        with self._write_lock:
             return [name for name, before in self._identities.items() if identity(self.folder / name) != before]
 
     def _replace(self, name: str, data: bytes | Iterable[bytes], sync_folder: bool = True) -> None:
         """Replace a file of the run in one step. Raises SaveError, also where the folder is another one by now."""
-        with self._writing:
+        with self._write_lock:
             self.check()
             path = self._path(name)
             try:
@@ -137,19 +137,19 @@ class RunStore:
                     self._identities[path.name] = identity(path)
 
     def describe(self, config: dict[str, Any], origins: dict[str, str]) -> None:
-        """Write run.yaml: what the records, present and to come, are of. Raises SaveError."""
+        """Write run.yaml: the settings and where each came from. Raises SaveError."""
         import yaml
 
         plain = without_home({"config": config, "origins": origins})
-        if self.place.described(plain["config"]):
+        if self.place.run_yaml_is_shared(plain["config"]):
             return
         # The C writer gives the same bytes in a fifth of the time: 4 ms for each run.
         dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
         self._replace(RUN, yaml.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=True).encode())
 
     def append_record(self, row: dict[str, Any]) -> None:
-        """Put a record on disk; it is there when this returns. Raises SaveError."""
-        with self._writing:
+        """Append a record to records.jsonl; it is on disk when this returns. Raises SaveError."""
+        with self._write_lock:
             append_line(self._records, self._path(RECORDS), json_line(row))
             self.check()
             self._unscored_ids.discard(row["question_id"])
@@ -158,8 +158,8 @@ class RunStore:
                     os.ftruncate(self._unscored_fd, 0)
 
     def keep_answer(self, row: dict[str, Any]) -> None:
-        """Put an answer on disk that is not scored yet: a record without scores. Raises SaveError."""
-        with self._writing:
+        """Append an answer that is not scored yet, a record without scores, to answered.jsonl. Raises SaveError."""
+        with self._write_lock:
             if self._closed:
                 return
             append_line(self._unscored_fd, self._path(UNSCORED), json_line(row))
@@ -167,33 +167,33 @@ class RunStore:
             self.check()
 
     def keep_texts(self, texts: Mapping[str, str]) -> None:
-        """Put texts on disk by checksum, each once a run, before the row that points to them. Raises SaveError."""
-        with self._writing:
+        """Append texts (checksum -> text) that texts.jsonl.gz lacks, before a row points to them. Raises SaveError."""
+        with self._write_lock:
             if new := [{"sha256": key, "text": text} for key, text in texts.items() if key not in self._texts]:
-                self._pack(TEXTS, new)
+                self._append_compressed(TEXTS, new)
                 self._texts |= texts.keys()
 
     def keep_requests(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Put the requests of a question or an index on disk (harness/storage/kept_requests.py). Raises SaveError."""
-        with self._writing:
+        """Append the requests of a question or an index to requests.jsonl.gz. Raises SaveError."""
+        with self._write_lock:
             if rows:
-                self._pack(REQUESTS, rows)
+                self._append_compressed(REQUESTS, rows)
 
     def drop_requests(self, questions: Container[str]) -> None:
-        """Remove requests that an earlier try of these questions left, before any is kept. Raises SaveError."""
-        if (data := without(self._path(REQUESTS), questions)) is not None:
+        """Remove the requests of these questions that an earlier try left. Raises SaveError."""
+        if (data := without_requests(self._path(REQUESTS), questions)) is not None:
             self._replace(REQUESTS, data)
 
-    def _pack(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    def _append_compressed(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         if self._closed:
             return
-        if name not in self._packed:
-            self._packed[name] = self._appender(name)
-        append_packed(self._packed[name], self._path(name), rows)
+        if name not in self._compressed_fds:
+            self._compressed_fds[name] = self._open_to_append(name)
+        append_packed(self._compressed_fds[name], self._path(name), rows)
         self.check()
 
     def drop_texts(self) -> None:
-        """Remove the side files, once no record points to a text and before one is kept. Raises SaveError."""
+        """Delete texts.jsonl.gz and requests.jsonl.gz, before a record points to them. Raises SaveError."""
         for name in (TEXTS, REQUESTS):
             try:
                 self._path(name).unlink(missing_ok=True)
@@ -205,9 +205,9 @@ class RunStore:
         """Rows that `keep_answer` wrote in a run that was stopped before it scored them."""
         paths = dict.fromkeys([self.folder / UNSCORED, self._path(UNSCORED)])
         lines = (row for path in paths for row in read_lines(path, "question_id"))
-        rows = {row["question_id"]: row for row in lines if self.place.asks(row["question_id"])}
-        done = {row["question_id"]: has_answer(row) for row in self.records()} if rows else {}
-        return [row for q, row in rows.items() if q not in done or (has_answer(row) and not done[q])]
+        rows = {row["question_id"]: row for row in lines if self.place.is_mine(row["question_id"])}
+        answered = {row["question_id"]: has_answer(row) for row in self.records()} if rows else {}
+        return [row for q, row in rows.items() if q not in answered or (has_answer(row) and not answered[q])]
 
     def replace(self, rows: Iterable[dict[str, Any]]) -> None:
         """Replace all records by `rows` in one step; later records are appended. Raises SaveError."""
@@ -221,12 +221,12 @@ class RunStore:
         os.close(fd)
 
     def add_document(self, row: dict[str, Any]) -> None:
-        """Put the line of an index on disk, unless this run has it already. Raises SaveError."""
-        with self._writing:
-            if not self._closed and (key := _document_key(row)) not in self._known:
+        """Append an index's line to documents.jsonl, unless it is there already. Raises SaveError."""
+        with self._write_lock:
+            if not self._closed and (key := _document_key(row)) not in self._document_keys:
                 append_line(self._documents, self._path(DOCUMENTS), json_line(row))
                 self.check()
-                self._known.add(key)
+                self._document_keys.add(key)
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Stream the records in file order; of a question with several records the last one counts."""
@@ -245,22 +245,22 @@ class RunStore:
         self._replace(name, json.dumps(value, indent=2, allow_nan=False).encode() + b"\n", sync_folder)
 
     def sort(self, order: Sequence[str]) -> None:
-        """Bring records.jsonl into the order of the questions, one line each; untouched when it is so already.
+        """Sort records.jsonl by `order` (question ids), keeping the last record of each question. Raises SaveError.
 
-        Raises SaveError; the unsorted file, which says the same, is then still there.
+        A file in order is not written again; the unsorted one stays where the write fails.
         """
         self.check()
-        place = {question_id: n for n, question_id in enumerate(order)}
+        position = {question_id: n for n, question_id in enumerate(order)}
         question_ids = [row["question_id"] for row in self.records()]
-        in_order = sorted(dict.fromkeys(question_ids), key=lambda q: place.get(q, len(place)))
+        in_order = sorted(dict.fromkeys(question_ids), key=lambda q: position.get(q, len(position)))
         if question_ids == in_order:
             return
         rows = {row["question_id"]: row for row in self.records()}
         self._replace(RECORDS, (json_line(rows[q]) for q in in_order))
 
     def discard(self) -> None:
-        """Remove what this process made of a run in which no question was recorded."""
-        if not self._lost() and next(self.records(), None) is None and self.place.fresh:
+        """Delete the folder of a run that this process began if no question was recorded."""
+        if not self._replaced_files() and next(self.records(), None) is None and self.place.fresh:
             self._close(keep=False)
             self.place.remove()
 
@@ -271,8 +271,8 @@ class RunStore:
         self._close()
 
     def _close(self, keep: bool = True) -> None:
-        with self._writing:
-            if not self._closed and not self._unscored_ids and not self._lost():
+        with self._write_lock:
+            if not self._closed and not self._unscored_ids and not self._replaced_files():
                 with contextlib.suppress(OSError):
                     self._path(UNSCORED).unlink()
             self._closed = True
@@ -284,7 +284,7 @@ def _document_key(row: dict[str, Any]) -> tuple[Any, ...]:
     return row["document_id"], row.get("key"), row.get("question_id"), row.get("status") == "failed"
 
 
-def _same_data(manifest: Path, fingerprint: str | None) -> None:
+def _check_same_data(manifest: Path, fingerprint: str | None) -> None:
     before = read_json(manifest).get("dataset", {}).get("fingerprint")
     if before is not None and fingerprint is not None and before != fingerprint:
         raise UserError(

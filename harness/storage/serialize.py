@@ -50,11 +50,11 @@ def _pack(value: Any, arrays: dict[str, np.ndarray], at: str) -> Any:
     if isinstance(value, (list, tuple)):
         return [_pack(v, arrays, f"{at}[{i}]") for i, v in enumerate(value)]
     if isinstance(value, dict):
-        return {_key(k, at): _pack(v, arrays, f"{at}.{k}") for k, v in value.items()}
+        return {_checked_key(k, at): _pack(v, arrays, f"{at}.{k}") for k, v in value.items()}
     raise TypeError(f"{at} is a {type(value).__name__}; an index holds JSON values and NumPy arrays only")
 
 
-def _key(key: Any, at: str) -> str:
+def _checked_key(key: Any, at: str) -> str:
     # JSON would turn 1 into "1": an index read from the cache would differ from a fresh one.
     if not isinstance(key, str):
         raise TypeError(f"{at} has the key {key!r}; keys must be strings")
@@ -64,7 +64,7 @@ def _key(key: Any, at: str) -> str:
 
 
 def unpack(data: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """Put together what `pack` took apart."""
+    """Rebuild the value that `pack` split."""
     if isinstance(data, list):
         return [unpack(v, arrays) for v in data]
     if not isinstance(data, dict):
@@ -87,7 +87,7 @@ def dump(value: Any) -> Packed:
 
 
 def load(packed: Packed) -> Any:
-    """Return a fresh copy of the value, so that no user of it can change it for the next."""
+    """Deserialise the value that `dump` took; each call returns a fresh copy."""
     arrays: dict[str, np.ndarray] = {}
     if packed.arrays:
         with np.load(io.BytesIO(packed.arrays), allow_pickle=False) as file:
@@ -95,12 +95,10 @@ def load(packed: Packed) -> Any:
     return unpack(json.loads(packed.data), arrays)
 
 
-def plain(value: Any, lost: list[str], at: str = "") -> Any:
+def json_values(value: Any, lost: list[str], at: str = "") -> Any:
     """Return `value` as strict JSON values: tuples become lists, dataclasses dicts, NaN and infinities None.
 
-    lost: receives the places of the latter.
-
-    Raises TypeError naming the place of anything JSON cannot hold.
+    lost: gets the places of NaN and infinities. Raises TypeError naming the place of anything JSON cannot hold.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -112,9 +110,9 @@ def plain(value: Any, lost: list[str], at: str = "") -> Any:
         lost.append(at)
         return None
     if isinstance(value, (list, tuple)):
-        return [plain(v, lost, f"{at}[{i}]") for i, v in enumerate(value)]
+        return [json_values(v, lost, f"{at}[{i}]") for i, v in enumerate(value)]
     if isinstance(value, dict):
-        return {_key(k, at): plain(v, lost, f"{at}.{k}" if at else k) for k, v in value.items()}
+        return {_checked_key(k, at): json_values(v, lost, f"{at}.{k}" if at else k) for k, v in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: plain(getattr(value, f.name), lost, f"{at}.{f.name}" if at else f.name) for f in fields(value)}
+        return json_values({f.name: getattr(value, f.name) for f in fields(value)}, lost, at)
     raise TypeError(f"{at or 'the answer'} is a {type(value).__name__}; an answer holds JSON values only")

@@ -4,7 +4,7 @@
 {"kind": "span", "document_id": "d", "start": 0, "end": 9000, "text": "", "text_sha256": "9f…"}    a longer one
 {"sha256": "9f…", "text": "Ann …"}                                                   its line in texts.jsonl.gz
 
-moved_out(row)               the record with its long texts taken out, and these by checksum
+take_out_long_texts(row)     replace the record's long texts by checksums; returns them
 read_texts(folder, rows)     the texts that some records point to, with their checksums
 """
 
@@ -28,16 +28,16 @@ def checksum(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def pieces(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Everything that a record shows: to the reader, and in the steps of the search."""
+def shown_pieces(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the texts that a record shows: those for the reader, then those of the search's steps."""
     yield from row["shown"]
     yield from (step["shown"] for step in row["steps"] if step["shown"])
 
 
-def moved_out(row: dict[str, Any]) -> dict[str, str]:
-    """Put a checksum in the place of each long text of `row`, in place, and return the texts by checksum."""
+def take_out_long_texts(row: dict[str, Any]) -> dict[str, str]:
+    """Replace each long text of `row` by its checksum, in place, and return the texts by checksum."""
     texts: dict[str, str] = {}
-    for piece in pieces(row):
+    for piece in shown_pieces(row):
         if len(piece["text"]) > INLINE:
             piece[POINTER] = checksum(piece["text"])
             texts[piece[POINTER]] = piece["text"]
@@ -45,13 +45,13 @@ def moved_out(row: dict[str, Any]) -> dict[str, str]:
     return texts
 
 
-def pointers(row: Mapping[str, Any]) -> list[str]:
+def text_pointers(row: Mapping[str, Any]) -> list[str]:
     """The checksums of the long texts that a record points to."""
-    return [piece[POINTER] for piece in pieces(row) if piece.get(POINTER)]
+    return [piece[POINTER] for piece in shown_pieces(row) if piece.get(POINTER)]
 
 
 def lost_texts(folder: Path, wanted: Set[str]) -> str | None:
-    """A sentence on the texts, of those wanted by checksum, that the folder has not; None where it has all."""
+    """A sentence on how many of the texts `wanted` (checksums) the folder lacks; None where it has all."""
     if not wanted:
         return None
     try:
@@ -62,11 +62,11 @@ def lost_texts(folder: Path, wanted: Set[str]) -> str | None:
 
 
 def read_texts(folder: Path, rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Checksum and text of what the records point to, as far as the folder has it.
+    """Yield (checksum, text) for the texts that the records point to and the folder has.
 
     Raises DataError for a damaged file, and for a text that does not fit its checksum.
     """
-    hashes = {pointer for row in rows for pointer in pointers(row)}
+    hashes = {pointer for row in rows for pointer in text_pointers(row)}
     path = folder / TEXTS
     for line in read_packed(path, "sha256") if hashes else ():
         if line["sha256"] in hashes:

@@ -46,9 +46,9 @@ def summarise(
     built or hit, since a hit knows what building cost; half-spent ones say nothing about what an answer costs. form:
     the data set's format, which says what questions are resampled as one (harness.stats.clusters).
     """
-    needed = map(_needed, records)
+    rows = map(_numbers_needed, records)
     tally = _Tally(failed, form)
-    for row in needed if unique else {row["question"]: row for row in needed}.values():
+    for row in rows if unique else {row["question"]: row for row in rows}.values():
         tally.add(row)
     index = _Index()
     for document in documents:
@@ -63,26 +63,26 @@ def summarise(
         **({} if not prefixes else {"n_without_prefix": prefixes[MISSING]}),
         "failed_count_as": failed,
         "scores": tally.scores(seed),
-        "usage": _divided(tally.usage, tally.total - tally.errors.total()),
+        "usage": _divide_all(tally.usage, tally.total - tally.errors.total()),
         "index": index.numbers(),
         **({"texts_cut": {"texts": None if np.isnan(texts) else int(texts), "cut": int(cut)}} if cut else {}),
         "errors": dict(sorted(tally.errors.items())),
     }
 
 
-def numbers_of(
+def summarise_with(
     config: Mapping[str, Any],
     records: Iterable[dict[str, Any]],
     documents: Iterable[dict[str, Any]],
     unique: bool = False,
 ) -> dict[str, Any]:
-    """The mapping above with the settings of run.yaml's `config`."""
+    """`summarise` with the settings of run.yaml's `config`."""
     failed, seed, form = config.get("failed", "zero"), config.get("seed", 0), config["dataset"].get("format", "")
     return summarise(records, documents, failed=failed, seed=int(seed), form=form, unique=unique)
 
 
-def _needed(row: dict[str, Any]) -> dict[str, Any]:
-    """The few values of a record that the numbers need: a run of 100,000 questions must fit in memory."""
+def _numbers_needed(row: dict[str, Any]) -> dict[str, Any]:
+    """Reduce a record to what the summary needs: a run of 100,000 questions must fit in memory."""
     return {
         "question": row["question_id"],
         "documents": row["document_ids"],
@@ -95,7 +95,7 @@ def _needed(row: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Tally:
-    """Sums over records, and of each the values that an interval needs."""
+    """Sums over records, and the values of each that its confidence intervals need."""
 
     def __init__(self, failed: str, form: str) -> None:
         self._failed, self._form = failed, form
@@ -111,12 +111,12 @@ class _Tally:
         self._scores: dict[str, tuple[array[float], array[int]]] = {}  # values, and the rows that have them
 
     def add(self, row: dict[str, Any]) -> None:
-        """Count a row of `_needed`."""
+        """Count a row of `_numbers_needed`."""
         self.total += 1
         self.truncated += row["truncated"]
         self.prefixes.update([] if row["prefix"] is None else [row["prefix"]])
         self.errors.update([] if row["error"] is None else [row["error"]])
-        self.texts += _texts(row["usage"])
+        self.texts += _encoder_texts(row["usage"])
         if row["error"] is None:
             add_usage(self.usage, row["usage"])
         elif self._failed != "zero":
@@ -135,7 +135,7 @@ class _Tally:
         self._count += 1
 
     def scores(self, seed: int) -> dict[str, dict[str, float | None]]:
-        """Scorer -> mean, interval and the number of questions that have it."""
+        """Scorer -> mean, 95 % interval and the number of questions that have this score."""
         clusters = self._clusters()
         scores: dict[str, dict[str, float | None]] = {}
         for name, (values, rows) in self._scores.items():
@@ -145,16 +145,16 @@ class _Tally:
         return scores
 
     def _clusters(self) -> NDArray[np.int32]:
-        """The number of each row's cluster, by labels in sorted order; equal sets of documents are looked at once."""
+        """Each row's cluster as a number in the order of sorted labels; rows with equal documents share one label."""
         labels = question_labels(self._form, self._questions, list(self._number_of_set))
         order = {label: n for n, label in enumerate(sorted(set(labels)))}
-        places = np.fromiter((order[label] for label in labels), dtype=np.int32, count=len(labels))
+        clusters = np.fromiter((order[label] for label in labels), dtype=np.int32, count=len(labels))
         self._number_of_set.clear()
-        return places if by_question(self._form) else places[np.frombuffer(self._set_of_row, dtype=np.uint32)]
+        return clusters if by_question(self._form) else clusters[np.frombuffer(self._set_of_row, dtype=np.uint32)]
 
 
-def _texts(usage: dict[str, dict[str, Any]]) -> NDArray[np.float64]:
-    """Texts that encoders were given for a question or an index, NaN if that is unknown, and those that they cut."""
+def _encoder_texts(usage: dict[str, dict[str, Any]]) -> NDArray[np.float64]:
+    """[texts that encoders got for a question or an index (NaN: unknown), texts that they truncated]."""
     given, cut = texts_of([usage])
     return np.array([np.nan if given is None else given, cut])
 
@@ -174,15 +174,16 @@ class _Index:
         if row["status"] != "failed":
             self._ids.add(row["document_id"])
             add_usage(self.usage, row["usage"])
-            self.texts += _texts(row["usage"])
+            self.texts += _encoder_texts(row["usage"])
 
     def numbers(self) -> dict[str, Any]:
-        """The summary's "index"."""
-        mean = _divided(self.usage, len(self._ids))
+        """The value of the summary's "index"."""
+        mean = _divide_all(self.usage, len(self._ids))
         return {"documents": len(self._ids), **self._counts, "usage": self.usage, "usage_per_document": mean}
 
 
-def _divided(value: Any, by: int) -> Any:
+def _divide_all(value: Any, by: int) -> Any:
+    """Divide all numbers in nested dicts; by 0 they stay."""
     if isinstance(value, dict):
-        return {k: _divided(v, by) for k, v in value.items()}
+        return {k: _divide_all(v, by) for k, v in value.items()}
     return value / by if by else value

@@ -1,6 +1,6 @@
-"""The one door for what this process did not write: files of models, caches and runs, and the names in them.
+"""Read what this process did not write: files of models, caches and runs, and the names in them.
 
-open(path, "rb", opener=plain)     a regular file; a pipe or a device raises OSError at once, so nothing waits
+open(path, "rb", opener=regular_only)   a regular file; a pipe or a device raises OSError at once, so nothing waits
 read_plain(path)                   its bytes, at most HARNESS_MAX_LINE_MIB MiB
 read_object(path)                  the JSON object in it
 parse_yaml(text, loader)           the values of a YAML text
@@ -25,8 +25,8 @@ from harness.storage.limits import limit, nesting_problem, too_deep, yaml_proble
 _SETTINGS = (".json", ".jinja", ".txt", ".model")
 
 
-def plain(path: str, flags: int) -> int:
-    """An opener for `open` that takes regular files alone, through links too. Raises OSError."""
+def regular_only(path: str, flags: int) -> int:
+    """An opener for `open` that refuses all but regular files; links are followed. Raises OSError."""
     fd = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
     mode = os.fstat(fd).st_mode
     if stat.S_ISREG(mode):
@@ -38,7 +38,7 @@ def plain(path: str, flags: int) -> int:
 
 
 def check_files(folder: Path) -> None:
-    """Check what libraries will open in a folder of a model. Raises CannotRun for a pipe or device, or a huge file.
+    """Check a model's folder before libraries open its files. Raises CannotRun for a pipe or device, or a huge file.
 
     Weights may have any size; settings and vocabularies at most HARNESS_MAX_LINE_MIB MiB each.
     """
@@ -53,9 +53,9 @@ def check_files(folder: Path) -> None:
 
 
 def read_plain(path: Path, max_bytes: int | None = None) -> bytes:
-    """The bytes of a regular file, `max_bytes` at most (HARNESS_MAX_LINE_MIB). Raises OSError, ValueError."""
+    """Read a regular file. Raises OSError, and ValueError beyond `max_bytes` (default: HARNESS_MAX_LINE_MIB)."""
     max_bytes = limit("LINE_MIB") << 20 if max_bytes is None else max_bytes
-    with open(path, "rb", opener=plain) as file:
+    with open(path, "rb", opener=regular_only) as file:
         size = os.fstat(file.fileno()).st_size
         data = file.read(min(size, max_bytes) + 1)  # Python sets as many bytes aside as it is asked to read
     if len(data) > max_bytes:
@@ -114,5 +114,5 @@ def package_folder(name: str) -> Path | None:
         spec = importlib.util.find_spec(module) if module.isidentifier() else None
     except ValueError:  # "__main__"
         return None
-    places = list(spec.submodule_search_locations or ()) if spec is not None else []
-    return Path(places[0]) if places else None
+    folders = list(spec.submodule_search_locations or ()) if spec is not None else []
+    return Path(folders[0]) if folders else None

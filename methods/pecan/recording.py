@@ -27,7 +27,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 
-from harness.storage.failures import STOPS, failure
+from harness.storage.failures import STOPS, describe_failure
 from harness.types import Answer, Question, Step
 from methods.pecan.search import Context, Search
 
@@ -65,7 +65,7 @@ class RecordingSearch(Search):
         except STOPS:
             raise
         except Exception as error:  # noqa: BLE001 - a run without recording would not have come here
-            record = failure(error)
+            record = describe_failure(error)
             probes = sum(step.p_yes is not None for step in self.steps)
             self._ended = f"recording ended after {probes} probes: {record['type']}: {record['message']}"
 

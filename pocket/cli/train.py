@@ -48,7 +48,7 @@ class Options:
 
 def train(options: Options) -> int:
     """Train the model on the skills that methods declare; the same command resumes."""
-    from harness.storage.files import touch
+    from harness.storage.files import check_writable
     from pocket.train import llama
 
     check(options.device, options.mlflow)
@@ -56,7 +56,7 @@ def train(options: Options) -> int:
     if options.begin is not None:
         llama.check(Path(options.begin), folder / "model")
     course = _make_course(options)
-    touch(folder)
+    check_writable(folder)
     left_out = {"out", "mlflow", "skill"}
     params = {k: str(v) for k, v in vars(options).items() if k not in left_out and v is not None}
     params |= {"skills": ", ".join(split(options.skill))} if options.skill else {}

@@ -29,7 +29,7 @@ def train_reranker(
     questions: Annotated[int, execution("--questions N", "Test questions of each kind.", min=2)] = 100,
 ) -> int:
     """Train a small reranker and compare it with BM25; the same command resumes."""
-    from harness.storage.files import touch
+    from harness.storage.files import check_writable
     from pocket.card import EMBEDDED
     from pocket.reranker import train as training
     from pocket.reranker.exam import examine, write
@@ -39,7 +39,7 @@ def train_reranker(
     if begin is None and not (EMBEDDED / "config.json").is_file():
         raise CannotRun("no pocket model comes with this installation; name a model folder with --from")
     llama.check(first, Path(out) / "none")
-    touch(Path(out))
+    check_writable(Path(out))
     chosen = {name: value for name, value in {"layers": layers, "steps": steps}.items() if value is not None}
     settings = training.Settings(Path(out), first, seed=seed, **chosen)
     done, _ = watched(lambda tell, stop: training.train(settings, tell, stop), None)

@@ -11,7 +11,7 @@ import pytest
 from harness.cost.events import Request
 from harness.errors import DataError
 from harness.llm.endpoint import conversation
-from harness.storage.kept_requests import lines_of, read_requests
+from harness.storage.kept_requests import read_requests, request_rows
 from harness.storage.packed_lines import append_packed, cut_torn_member
 from harness.storage.run_folder import read_run
 from tests.docs.test_run_folder import SCRIPT
@@ -130,7 +130,7 @@ def pack(folder, *tries):
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for question, prompts in tries:
         requests = [Request("reader", "answer", "write", prompt, "x") for prompt in prompts]
-        append_packed(fd, path, lines_of(requests, {"question_id": question}))
+        append_packed(fd, path, request_rows(requests, {"question_id": question}))
     os.close(fd)
 
 
@@ -150,7 +150,7 @@ def test_whole_prompts_of_several_questions_come_from_one_reading(tmp_path):
 
 @pytest.mark.parametrize("change", [{"same": 9}, {"same": None}, {"same": -1}, {"prompt": 3}, {"reply": None}])
 def test_a_row_that_somebody_changed_is_one_sentence(change, tmp_path):
-    (row,) = lines_of([Request("reader", "answer", "write", "a", "x")], {"question_id": "q"})
+    (row,) = request_rows([Request("reader", "answer", "write", "a", "x")], {"question_id": "q"})
     line = json.dumps({**row, **change}).encode() + b"\n"
     (tmp_path / "requests.jsonl.gz").write_bytes(gzip.compress(line, mtime=0))
     with pytest.raises(DataError, match="request 0 of 'q' does not fit"):

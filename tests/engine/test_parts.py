@@ -17,7 +17,7 @@ from harness.engine.document_view import GAP, View
 from harness.engine.progress import Notebook, Progress
 from harness.engine.tools import EngineTools, Models
 from harness.stats.rng import derived_seed
-from harness.storage.serialize import dump, load, plain
+from harness.storage.serialize import dump, json_values, load
 from harness.types import Answer, Document, Passage, Shown, Step, Support
 from tests.engine.fakes import SCORER, make_plan
 
@@ -136,7 +136,7 @@ def test_what_cannot_be_serialised_is_refused_with_its_place(value, place):
 def test_plain_turns_numpy_into_json_and_names_what_is_lost():
     lost = []
     value = {"a": (np.float32(0.5), np.int64(2)), "b": [float("inf")], "c": np.bool_(True)}
-    assert plain(value, lost) == {"a": [0.5, 2], "b": [None], "c": True}
+    assert json_values(value, lost) == {"a": [0.5, 2], "b": [None], "c": True}
     assert lost == ["b[0]"]
 
 

@@ -13,7 +13,7 @@ import pytest
 from harness.cli.main import main
 from harness.exchange import inspect_logs, lm_eval_samples
 from harness.storage.files import json_line
-from harness.storage.kept_requests import REQUESTS, lines_of
+from harness.storage.kept_requests import REQUESTS, request_rows
 from harness.storage.run_folder import read_run
 from harness.types import Shown, Step
 from tests.reports.build import record, write_run
@@ -83,7 +83,7 @@ def test_a_kept_request_is_the_message(folder: Path, tmp_path: Path) -> None:
     from harness.cost.events import Request
 
     sent = [Request("reader", "answer", "write", "Read: Ann is 8.\nWho is 8?", "Ann")]
-    rows = lines_of(sent, {"question_id": "q0"})
+    rows = request_rows(sent, {"question_id": "q0"})
     (folder / REQUESTS).write_bytes(gzip.compress(b"".join(map(json_line, rows))))
     samples = inspect_logs.log(read_run(folder))["samples"]
     assert samples[0]["messages"][0]["content"] == "Read: Ann is 8.\nWho is 8?"

@@ -6,7 +6,7 @@ import pytest
 
 from harness.cost.meter import Meter
 from harness.models import CacheLimit
-from harness.storage.reply_cache import Replies
+from harness.storage.reply_cache import ReplyCache
 
 
 def talk(session):
@@ -25,7 +25,7 @@ def ask(model, what, root, **changed):
     meter = Meter()
     with model.session(meter, **{k: v for k, v in changed.items() if k == "adapter"}) as session:
         if root is not None:
-            session.replies = Replies(root, "tiny", changed.get("identity", model.identity))
+            session.replies = ReplyCache(root, "tiny", changed.get("identity", model.identity))
         told = [asdict(one) if is_dataclass(one) else one for one in what(session)]
     return told, [{k: v for k, v in asdict(event).items() if k != "seconds"} for event in meter.events]
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from harness.datasets.stories import _Folder
 from harness.errors import DataError, HarnessError, RunLocked, SaveError, UserError
-from harness.storage.files import draft_of, write_atomic
+from harness.storage.files import draft_path, write_atomic
 from harness.storage.kept_requests import REQUESTS
 from harness.storage.lock import FolderLock
 from harness.storage.paths import inside
-from harness.storage.place import RunPlace
 from harness.storage.run_folder import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, read_run
+from harness.storage.run_place import RunPlace
 from harness.storage.run_store import RunStore
 from harness.storage.shown_texts import TEXTS
 
@@ -84,7 +84,7 @@ def test_a_record_is_never_appended_through_a_link(tmp_path, name):
 
 def test_a_draft_is_never_written_through_a_link(tmp_path):
     (tmp_path / "victim").write_text("precious")
-    draft_of(tmp_path / "summary.json").symlink_to(tmp_path / "victim")
+    draft_path(tmp_path / "summary.json").symlink_to(tmp_path / "victim")
     with pytest.raises(SaveError, match="link"):
         write_atomic(tmp_path / "summary.json", b"{}")
     assert (tmp_path / "victim").read_text() == "precious"

@@ -19,7 +19,7 @@ from harness.engine.indexing import index_key
 from harness.engine.progress import Silent
 from harness.errors import SaveError
 from harness.method import Task
-from harness.storage.index_cache import Entry, IndexCache, _here, cache_root, key_digest
+from harness.storage.index_cache import Entry, IndexCache, _machine_id, cache_root, key_digest
 from harness.storage.lock import process_start
 from harness.storage.run_folder import read_run
 from harness.storage.serialize import load
@@ -246,7 +246,12 @@ def test_drafts_of_killed_builders_are_removed_and_those_of_living_ones_kept(tmp
     place = cache.folder(a_key()).parent
     old, dead, living, elsewhere = (
         place / f".draft-{name}"
-        for name in ("abc", f"{_here()}-4194309-1-x", f"{_here()}-1-{process_start(1)}-x", "elsewhere-4194309-1-x")
+        for name in (
+            "abc",
+            f"{_machine_id()}-4194309-1-x",
+            f"{_machine_id()}-1-{process_start(1)}-x",
+            "elsewhere-4194309-1-x",
+        )
     )
     for draft in (old, dead, living, elsewhere):
         draft.mkdir(parents=True)

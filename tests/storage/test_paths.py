@@ -7,9 +7,9 @@ import yaml
 
 from harness.config.schema import DatasetConfig, EncoderConfig, ModelConfig
 from harness.storage import paths
-from harness.storage.failures import failure
-from harness.storage.place import RunPlace
+from harness.storage.failures import describe_failure
 from harness.storage.run_folder import read_run
+from harness.storage.run_place import RunPlace
 from harness.storage.run_store import RunStore
 from tests.engine.fakes import go, make_plan
 
@@ -51,7 +51,7 @@ def test_with_home_is_the_way_back(value):
     ],
 )
 def test_sentences(sentence, told):
-    assert paths.said_without_home(sentence) == told
+    assert paths.sentence_without_home(sentence) == told
 
 
 @pytest.mark.parametrize(
@@ -67,15 +67,15 @@ def test_sentences(sentence, told):
     ],
 )
 def test_words_of_a_command(word, told):
-    assert paths.words_without_home([word]) == [told]
+    assert paths.command_without_home([word]) == [told]
 
 
 @pytest.mark.parametrize("home", ["/", "//"])
 def test_a_home_that_is_the_root_is_no_persons_folder(home, monkeypatch):
     monkeypatch.setenv("HOME", home)
     assert paths.without_home("/x") == "/x"
-    assert paths.said_without_home("in /x") == "in /x"
-    assert paths.words_without_home(["/x"]) == ["/x"]
+    assert paths.sentence_without_home("in /x") == "in /x"
+    assert paths.command_without_home(["/x"]) == ["/x"]
 
 
 def test_a_configuration_reads_every_place_from_the_home_folder():
@@ -129,6 +129,6 @@ def test_a_stored_run_is_a_config_file_whose_method_finds_its_folder_again(tmp_p
 
 
 def test_an_error_tells_its_place_without_the_home_folder():
-    told = failure(ValueError("cannot read '/home/ann/x'"))
+    told = describe_failure(ValueError("cannot read '/home/ann/x'"))
     assert told["message"] == "cannot read '~/x'"
     assert "/home/ann" not in json.dumps(told)

@@ -22,7 +22,7 @@ from harness.llm.adapters import Base, check
 from harness.llm.gguf import converted
 from harness.llm.model_info import hash_files
 from harness.storage.index_cache import checked_files
-from harness.storage.remote_runs import _layout
+from harness.storage.remote_runs import _read_layout
 from harness.storage.untrusted import package_folder, read_plain
 
 
@@ -83,7 +83,7 @@ def test_a_tag_that_does_not_fit_its_text_is_a_sentence(value, tmp_path):
 def test_a_damaged_layout_of_a_store_is_a_sentence(layout):
     store = SimpleNamespace(url="s3://b", read=lambda _: layout.encode())
     with pytest.raises(UserError, match=r"s3://b/x/layout.json is damaged .*remove that run"):
-        _layout(store, "x")
+        _read_layout(store, "x")
 
 
 @pytest.mark.parametrize(

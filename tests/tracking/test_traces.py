@@ -3,7 +3,7 @@
 import pytest
 
 from harness.cost.events import Request
-from harness.storage.kept_requests import REQUESTS, lines_of
+from harness.storage.kept_requests import REQUESTS, request_rows
 from harness.storage.packed_lines import append_packed
 from harness.storage.run_folder import read_run
 from harness.storage.shown_texts import TEXTS, checksum
@@ -160,7 +160,7 @@ def test_what_a_judge_replied(tmp_path):
 def keep(folder, question, *requests):
     """Append a question's requests to the run."""
     with open(folder / REQUESTS, "ab") as file:
-        append_packed(file.fileno(), folder / REQUESTS, lines_of(requests, {"question_id": question}))
+        append_packed(file.fileno(), folder / REQUESTS, request_rows(requests, {"question_id": question}))
 
 
 def test_requests_that_were_kept_are_spans_with_whole_prompts(tmp_path):

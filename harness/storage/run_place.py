@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UserError
-from harness.storage.files import tidy, touch
+from harness.storage.files import check_writable, delete_drafts
 from harness.storage.lock import FolderLock
 from harness.storage.part_files import check_no_parts
 from harness.storage.remote_runs import Remote
@@ -49,16 +49,16 @@ class RunPlace:
         Raises RunLocked, SaveError (it cannot be written), DataError (a file is a link or a device), and UserError for
         a name that is too long or parts that are not merged.
         """
-        self.begun()
-        touch(self.folder)
+        self.holds_run()
+        check_writable(self.folder)
         stack.enter_context(FolderLock(self.folder))
         self._remote = Remote.claim(self.folder)
-        self.fresh = not self.begun()
+        self.fresh = not self.holds_run()
         check_plain(self.folder)
         check_no_parts(self.folder)
-        tidy(self.folder, ("*",))
+        delete_drafts(self.folder, ("*",))
 
-    def begun(self) -> bool:
+    def holds_run(self) -> bool:
         """Whether the folder holds a run. Raises UserError for a name that no file may have."""
         try:
             return (self.folder / RUN).exists()
@@ -68,8 +68,8 @@ class RunPlace:
                 "give the preset, model or data set a shorter name"
             ) from None
 
-    def prepare(self) -> None:
-        """The folder is known to hold a run over the same rows. Raises UserError where this writer does not fit it."""
+    def check_fits(self) -> None:
+        """Called once the data are known to be the same. Raises UserError if the folder's run differs otherwise."""
 
     def check(self) -> None:
         """Raise SaveError where the run can no longer be kept."""
@@ -77,36 +77,36 @@ class RunPlace:
             self._remote.check()
 
     def leave(self, keep: bool) -> None:
-        """The writer is done; its lock is held until this returns. keep: False for a run without a record."""
+        """Called when the writer is done, before its lock is released. keep: False for a run without a record."""
         if (remote := self._remote) is not None:
             self._remote = None
             remote.close(keep)
 
     def remove(self) -> None:
-        """Delete what was written of a run in which no question was recorded."""
+        """Delete a run in which no question was recorded."""
         shutil.rmtree(self.folder, ignore_errors=True)
         with contextlib.suppress(OSError):  # the data set's folder, unless it holds other runs
             self.folder.parent.rmdir()
 
-    def described(self, config: Mapping[str, Any]) -> bool:
-        """Whether run.yaml has this configuration already, and another writer's is left alone."""
+    def run_yaml_is_shared(self, config: Mapping[str, Any]) -> bool:
+        """Whether another writer of this run has written run.yaml with the same configuration."""
         return False
 
     def questions(self, examples: Sequence[Example]) -> tuple[Example, ...]:
         """Those of `examples` that this writer asks."""
         return tuple(examples)
 
-    def asks(self, question_id: str) -> bool:
-        """Whether it is one of the questions that this writer records."""
+    def is_mine(self, question_id: str) -> bool:
+        """Whether this writer records the question."""
         return True
 
-    def earlier(self) -> Iterator[dict[str, Any]]:
-        """Records of its questions that stand in files of other writers."""
+    def records_of_others(self) -> Iterator[dict[str, Any]]:
+        """Yield records of this writer's questions from files of other writers."""
         return iter(())
 
-    def refuse(self, question_id: str) -> None:
+    def check_not_given_up(self, question_id: str) -> None:
         """Raise HarnessError for a question that is recorded as failed without being asked."""
 
     def manifest(self, asked: int) -> dict[str, Any]:
-        """Keys of its own for manifest.json; asked: questions of the whole run."""
+        """Keys that this writer adds to manifest.json. asked: number of questions of the whole run."""
         return {}
