@@ -188,7 +188,7 @@ class RowWaits(HarnessError):
 
 
 class LimitReached(HarnessError):
-    """A run that ended, or was not begun, at a limit of its command (harness/engine/limits.py)."""
+    """A run that ended, or was not begun, at a limit of its command (harness/engine/command_limits.py)."""
 
 
 class FirstFailure(HarnessError):

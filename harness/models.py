@@ -65,7 +65,7 @@ class Session(abc.ABC):
 
     sampling: Sampling | None = None
     replies: ReplyCache | None = None
-    """How replies are drawn that are asked for greedily; those that earlier runs were given (harness/llm/recall.py)."""
+    """How to draw replies that are asked for greedily; the cache of replies (harness/llm/kept_replies.py)."""
 
     def __init__(self, name: str, window: int, meter: Meter, role: str) -> None:
         """name: of the model, for messages; window: tokens of context, output included; role: as it is booked."""
@@ -76,7 +76,7 @@ class Session(abc.ABC):
     # -- the context ---------------------------------------------------------------------------------------------------
 
     def begin_text(self) -> None:  # noqa: B027 - most back ends have nothing to do
-        """Before the first turn: begin with the token that parts texts (BOS, else EOS) where nothing else does."""
+        """Before the first turn: begin with BOS, else EOS, where neither template nor tokenizer begins a context."""
 
     def system(self, text: str) -> Span:
         """Begin the context with a system turn of `text`. Raises CannotRun where the model takes none."""
@@ -243,7 +243,7 @@ class Session(abc.ABC):
         """Append text from data, or of a reply, to the open turn."""
 
     def _watch(self, span: Span, text: str, watch: Sequence[Span]) -> Span:
-        """`span`, which `text` fills, with its attention to `watch`; for back ends that have "attention"."""
+        """Return `span`, whose text is `text`, with its attention to `watch`; for back ends that have "attention"."""
         raise NotImplementedError
 
     def _by_head(self, text: str, keys: Span) -> np.ndarray:
@@ -260,10 +260,10 @@ class Session(abc.ABC):
 
     @abc.abstractmethod
     def _probe(self, labels: Sequence[str], firsts: Sequence[Any], after: str) -> Probe:
-        """Probe; firsts[i] is the first token of labels[i]."""
+        """Next-token probabilities of `labels`, as `probe`; firsts[i] is the first token of labels[i]."""
 
     def _score(self, text: str) -> list[float]:
-        """Score; for back ends that have "score"."""
+        """Log-probability of each token of `text`, as `score`; for back ends that have "score"."""
         raise NotImplementedError
 
     @abc.abstractmethod
@@ -271,19 +271,19 @@ class Session(abc.ABC):
         """Write the reply whose turn is open."""
 
     def _skip_thinking(self) -> None:  # noqa: B027 - most models do not think
-        """Begin the reply with an empty thinking, where the model thinks: what follows is the answer."""
+        """Begin a reasoning model's reply with an empty thinking, so that what follows is the answer."""
 
     def _text(self) -> str:
-        """The context as text, markers of the chat template included; for back ends whose requests are kept."""
+        """The whole context as text, markers of the chat template included."""
         raise NotImplementedError
 
     @abc.abstractmethod
     def _save(self) -> Any:
-        """What `_restore` needs to undo all that happens from now on, `_turn` apart; nothing is queued."""
+        """The state that `_restore` goes back to, `_turn` apart; nothing is queued."""
 
     @abc.abstractmethod
     def _restore(self, state: Any) -> None:
-        """Undo all that happened since `_save` returned `state`."""
+        """Go back to the `state` that `_save` returned."""
 
     def _require(self, capability: str) -> None:  # noqa: B027 - a back end may have all
         """Raise CannotRun where the model lacks a capability."""
@@ -297,18 +297,20 @@ class Session(abc.ABC):
             return self._text()
 
     def _check_watch(self, watch: Sequence[Span]) -> None:
+        """Raise CannotRun or ValueError where attention to `watch` cannot be measured."""
         if watch:
             self._require("attention")
             if self._bounded:
                 raise ValueError("spans cannot be watched in a context whose cache is bounded")
 
     def _begin_turn(self, turn: str, text: str) -> Span:
+        """Open `turn` ("system", "user" or "reply") and put `text` in it."""
         self._open(turn)
         self._turn = turn
         return self._append(text)
 
     def _need_user_turn(self, verb: str, begin: str = "") -> None:
-        """Check the order of turns, and whether the model takes `begin`."""
+        """Raise ValueError where no user turn is open, CannotRun where the model's reply cannot begin with `begin`."""
         if self._turn != "user":
             raise ValueError(f"{verb}() needs an open user turn, but the context is at '{self._turn}'")
         if begin and not self.can_begin_replies:

@@ -20,7 +20,7 @@ import pandas as pd
 
 from harness.config.schema import DatasetConfig
 from harness.config.validation import dataset_of_run
-from harness.engine.scoring import judge, shown_of
+from harness.engine.scoring import parse_shown, score_reply
 from harness.scorers import ScoreError
 from harness.storage.run_folder import StoredRun
 from reports import facts
@@ -164,7 +164,9 @@ def _wrong_stop_class(record: Mapping[str, Any], dataset: DatasetConfig, example
             continue
         seen = Rule.shown(record["steps"][: place + 1])
         try:
-            scores = judge(dataset, str(step["answer"]), [shown_of(part) for part in seen], example.gold).scores
+            scores = score_reply(
+                dataset, str(step["answer"]), [parse_shown(part) for part in seen], example.gold
+            ).scores
         except ScoreError:
             continue
         if (scores.get(dataset.scorers[0]) or 0.0) >= lost_below:

@@ -303,8 +303,8 @@ def _model_notes(run: StoredRun) -> list[str]:
     usages = [usage for row in [*run.records, *run.documents] for usage in row["usage"].values()]
     if unclosed := sum(usage.get("thinking", {}).get("unclosed", 0) for usage in usages):
         found.append(f"the thinking of {unclosed} replies reached its limit (model.thinking.tokens)")
-    found += [embedded.caveat(model, run.config["dataset"]) for model in _models(run) if model.get("embedded")]
-    found += [embedded.small(model) for model in _models(run) if model.get("small")]
+    found += [embedded.embedded_caveat(model, run.config["dataset"]) for model in _models(run) if model.get("embedded")]
+    found += [embedded.small_model_note(model) for model in _models(run) if model.get("small")]
     texts, shortened = texts_cut(run)
     if shortened:
         of = f"of {texts} texts ({100 * shortened / texts:.0f} %)" if texts else "texts"

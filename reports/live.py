@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from harness.cost.units import duration, short
+from harness.cost.units import duration, short_count
 from harness.errors import UserError
 from harness.stats.bootstrap import interval, with_interval
 from harness.storage.files import read_lines
@@ -218,7 +218,7 @@ def _numbers_as_text(run: StoredRun) -> dict[str, str]:
     phases = [phase_costs(run, phase).tokens for phase in ("search", "answer")]
     if answered := len(phases[0]):
         flops = question_tflops(run)
-        told["tokens"] = short(sum(map(sum, phases)) / answered)
+        told["tokens"] = short_count(sum(map(sum, phases)) / answered)
         told["tflops"] = f"{sum(flops.values()) / answered:.3g}" if flops else "unknown"
     return told
 

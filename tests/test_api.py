@@ -14,7 +14,7 @@ import harness
 from harness.api import Settings
 from harness.cli.options import Selection
 from harness.cli.run_options import Execution
-from harness.cli.scaling import Scaling
+from harness.cli.worker_options import WorkerOptions
 from harness.errors import HarnessError, LimitReached, UserError
 from harness.method import Indexes, Tools
 from harness.types import Answer, Document, Question
@@ -201,7 +201,7 @@ def test_the_arguments_are_the_options_and_type_checkers_know_them() -> None:
     names = [*inspect.signature(harness.run).parameters]
     assert {*names} == {"method", "dataset", "suite", "sweep", "repeat", *get_type_hints(Settings)}
     options = {field.name for group in (Selection, Execution) for field in fields(group)} | {"sweep", "repeat"}
-    options |= {field.name for field in fields(Scaling) if field.name.startswith(("max_", "price_"))}
+    options |= {field.name for field in fields(WorkerOptions) if field.name.startswith(("max_", "price_"))}
     printed = {"plan", "json", "convention", "debug", "quiet"}  # what a forecast or the line at the end is printed with
     assert {*names} - {"progress"} == (options - printed - {"sets"}) | {"set"}
     with pytest.raises(TypeError, match="limt"):

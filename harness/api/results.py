@@ -206,17 +206,17 @@ def judge(
     import pandas as pd
 
     from harness.engine.judge_run import judge_run
-    from harness.engine.model_judge import configured
-    from harness.engine.progress import suitable
+    from harness.engine.model_judge import make_judge
+    from harness.engine.progress import default_progress
     from harness.storage.named_runs import run_folders
     from reports.gold_rows import examples_of
     from reports.judges import judge_agreements
 
     folders = run_folders([os.fspath(_folder(run)) for run in runs])
     examples = {folder: examples_of(read_run(folder)) for folder in folders}
-    chosen = configured(os.fspath(model), set or {}, None if prompt is None else os.fspath(prompt), name, max_tokens)
+    chosen = make_judge(os.fspath(model), set or {}, None if prompt is None else os.fspath(prompt), name, max_tokens)
     rows = []
     for folder, questions in examples.items():
-        judge_run(folder, questions, chosen, parallel=parallel, progress=suitable())
+        judge_run(folder, questions, chosen, parallel=parallel, progress=default_progress())
         rows += [{"run": folder.name, **pair} for pair in judge_agreements(read_run(folder))]
     return pd.DataFrame(rows)

@@ -122,10 +122,10 @@ def run(
     from harness.config.layers import Choices
     from harness.config.sweep import checked
     from harness.engine.budget import Budget
-    from harness.engine.progress import Silent, suitable
-    from harness.engine.recorded_stops import with_fields
-    from harness.engine.repeats import without_equal
-    from harness.engine.rows import rows, with_seeds
+    from harness.engine.progress import Silent, default_progress
+    from harness.engine.recorded_stops import with_stops
+    from harness.engine.repeats import distinct_repeats
+    from harness.engine.rows import command_rows, with_seeds
     from harness.tracking.background import BackgroundTracking
     from harness.tracking.track import MOST_TRACES
     from harness.tracking.wandb_run import address
@@ -148,17 +148,17 @@ def run(
         files=tuple(os.fspath(file) for file in ([config] if isinstance(config, str | os.PathLike) else config)),
         suite=suites.chosen(suite, unset),
     )
-    show = suitable() if progress else Silent()
+    show = default_progress() if progress else Silent()
     shared, axes = with_seeds(shared, checked(sweep or {}, "sweep"), repeat)
-    wanted = without_equal(rows(shared, _names(method), _names(dataset), axes, show.note), repeat, show.note)
-    wanted = with_fields(wanted, {"record_stops": record_stops, "record_t_p": record_t_p}, show.note)
+    wanted = distinct_repeats(command_rows(shared, _names(method), _names(dataset), axes, show.note), repeat, show.note)
+    wanted = with_stops(wanted, {"record_stops": record_stops, "record_t_p": record_t_p}, show.note)
     limits = {"tokens": max_tokens, "tflops": max_tflops, "hours": max_hours, "money": max_money}
     budget = Budget(limits, price_per_gpu_hour)
     folder = working_copy(out)
     trackers = [BackgroundTracking(folder, mlflow, suite, MOST_TRACES if traces is None else traces)]
     trackers += [BackgroundTracking(folder, address(track), suite, 0)] if track else []
     options = {"parallel": parallel, "retry_failed": retry_failed, "fail_fast": fail_fast}
-    runs = _run_rows(wanted, folder, trackers, suitable if progress else Silent, options, single, budget)
+    runs = _run_rows(wanted, folder, trackers, default_progress if progress else Silent, options, single, budget)
     for problem in (missed := tuple(problem for tracker in trackers for problem in tracker.missed())):
         show.note(f"warning: {problem}")
     return Run(runs[0].folder, (*runs[0].save_problems, *missed)) if single else runs
@@ -175,7 +175,7 @@ def _run_rows(
 ) -> Runs:
     """Plan all rows, then run them in turn; of a single one every exception is raised."""
     from harness.engine import runner
-    from harness.engine.limits import Limited
+    from harness.engine.command_limits import LimitHook
     from harness.engine.numbers_from_rows import NumbersFromRows
     from harness.engine.rows import plan_all
     from harness.engine.rows_in_turn import in_turn
@@ -192,7 +192,7 @@ def _run_rows(
         progress.budget = budget
         return runner.run(plan, out, command=[*_COMMAND], progress=progress, **options)
 
-    limited = [Limited(budget, planned.plans, out, (), note)] if budget.limits else []
+    limited = [LimitHook(budget, planned.plans, out, (), note)] if budget.limits else []
     for outcome in in_turn(planned.plans, execute, [*limited, NumbersFromRows(out, note), *trackers]):
         if outcome.result is None:
             error = outcome.error

@@ -79,7 +79,7 @@ def doctor(out: Out = RESULTS, json: Json = False) -> int:
 
 def _machine(out: Path) -> Iterator[Check]:
     """Version, cores, memory and GPU of this machine, the hub, and whether its folders can be written."""
-    from harness.cost.free_memory import available, free_cores
+    from harness.cost.free_memory import available_bytes, free_cores
     from harness.storage.home import home, user_home
     from harness.storage.hub import endpoint, offline
     from harness.tracking.store import unreachable
@@ -91,7 +91,7 @@ def _machine(out: Path) -> Iterator[Check]:
     threads = os.environ.get("OMP_NUM_THREADS")
     own = f"{threads} threads (OMP_NUM_THREADS)" if threads else "a model takes as many threads as its size is worth"
     yield line("cores", f"{free_cores()} of {os.cpu_count()} are free; {own}")
-    free = available()
+    free = available_bytes()
     yield line("memory", "free memory is unknown here" if free is None else f"{free / 2**30:.1f} GiB free")
     try:
         import torch

@@ -77,7 +77,7 @@ def duel(
     """
     from harness.engine.duel import QuietStandings, Standings
     from harness.engine.duel import duel as run_duel
-    from harness.engine.match import Rules
+    from harness.engine.pair_races import Rules
     from harness.engine.runner import Interrupted
 
     target, width = stop.target, None if stop.width is None else stop.width / 100
@@ -103,10 +103,10 @@ def duel(
 def _plans(selection: Selection, methods: Sequence[str], folder: Path) -> list[Plan]:
     """A plan for each method, with the numbers that it takes from run folders. Raises UserError with every mistake."""
     from harness.engine.plan import plan_choices
-    from harness.engine.rows import rows
+    from harness.engine.rows import command_rows
 
     names = split([*methods, *selection.method])
-    chosen = rows(selection.choices(), names, split(selection.dataset), {}, say)
+    chosen = command_rows(selection.choices(), names, split(selection.dataset), {}, say)
     if len(chosen) < 2:
         raise UserError("a duel needs two methods or more: harness duel pecan bm25 --dataset musique")
     problems: list[HarnessError] = []

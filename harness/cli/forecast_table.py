@@ -21,13 +21,13 @@ from pathlib import Path
 from harness.cli.output import say
 from harness.cli.run_options import Execution
 from harness.cli.run_result import rows_lost_sentence
-from harness.cli.scaling import Scaling
+from harness.cli.worker_options import WorkerOptions
 from harness.config.layers import Choices
 from harness.cost.flops import DEFAULT
-from harness.cost.units import duration, money, short
+from harness.cost.units import duration, money, short_count
+from harness.engine.command_limits import first_limit_hit
 from harness.engine.forecast import Forecast, forecast
-from harness.engine.limits import outlook
-from harness.engine.numbers_from_rows import Key, key, with_numbers
+from harness.engine.numbers_from_rows import RowKey, row_key, with_numbers
 from harness.engine.plan import Plan
 from harness.engine.rows import plan_all
 from harness.engine.rows_in_turn import Hook
@@ -67,9 +67,9 @@ def table(
     cells: list[tuple[str, ...]] = [head]
     for row in rows:
         asked = f"{row.questions - row.done} of {row.questions}" if row.done else str(row.questions or "unknown")
-        numbers = (_amount(row.tokens, short), _amount(row.tflops, _work), _amount(row.hours, _time))
+        numbers = (_amount(row.tokens, short_count), _amount(row.tflops, _work), _amount(row.hours, _time))
         cells.append((row.method, row.dataset, asked, *numbers, row.how))
-    sums = (_amount(tokens, short), _amount(work, _work), _amount(hours, _time))
+    sums = (_amount(tokens, short_count), _amount(work, _work), _amount(hours, _time))
     cells.append(("together", "", str(left), *sums, note))
     if hours is None or not any(row.hours for row in rows):  # no run here tells a speed: no column of it
         cells = [each[:5] + each[6:] for each in cells]
@@ -93,7 +93,7 @@ def one_line(suite: str, rows: Sequence[Forecast], workers: int) -> str:
     """The sum of the forecasts, for a suite that begins to run."""
     left, tokens, work, hours = _totals(rows)
     time = f", about {_time(hours / workers)}" if hours else ""
-    sums = f"{left} questions to answer, {_amount(tokens, short)} tokens, {_amount(work, _work)} TFLOPs{time}"
+    sums = f"{left} questions to answer, {_amount(tokens, short_count)} tokens, {_amount(work, _work)} TFLOPs{time}"
     return f"suite {suite}: {len(rows)} rows, {sums} (each row: --plan)"
 
 
@@ -115,7 +115,7 @@ def as_json(rows: Iterable[Forecast]) -> str:
     return "\n".join(json_.dumps(asdict(row) | {"questions": row.questions or None}) for row in rows)
 
 
-def only_plan(wanted: Sequence[Choices], options: Execution, scaling: Scaling, suite: str | None) -> int:
+def only_plan(wanted: Sequence[Choices], options: Execution, scaling: WorkerOptions, suite: str | None) -> int:
     """--plan: print the forecast of every row that can be run; the others' mistakes are on stderr."""
     planned = plan_all(wanted, say, elsewhere=True)
     for warning in dict.fromkeys(w for plan in planned.plans for w in plan.warnings):
@@ -128,7 +128,7 @@ def only_plan(wanted: Sequence[Choices], options: Execution, scaling: Scaling, s
         told = as_json(rows) if options.json else table(title, rows, convention, scaling.workers or 1, scaling.price)
         print(told, flush=True)
         if scaling.budget.limits:
-            say(f"forecast: {outlook(scaling.budget, planned.plans, rows, options.folder)}")
+            say(f"forecast: {first_limit_hit(scaling.budget, planned.plans, rows, options.folder)}")
     for thing in dict.fromkeys(thing for plan in planned.plans for thing in plan.missing):
         say(f"missing here: {thing}")
     if planned.lost:
@@ -138,17 +138,17 @@ def only_plan(wanted: Sequence[Choices], options: Execution, scaling: Scaling, s
 
 def forecasts(planned: Sequence[Plan], options: Execution) -> list[Forecast]:
     """What each row will cost, by stored runs or by what its method declares."""
-    from harness.engine.measured_speed import hours, measured
+    from harness.engine.measured_speed import expected_hours, measured_runs
 
-    known = measured(options.folder)
+    known = measured_runs(options.folder)
     convention = options.convention or DEFAULT
-    before: dict[Key, Plan] = {}
+    before: dict[RowKey, Plan] = {}
     made = []
     for plan in planned:
         try:
-            before[key(plan.choices)] = ready = with_numbers(plan, before, options.folder)
+            before[row_key(plan.choices)] = ready = with_numbers(plan, before, options.folder)
             row = forecast(ready, options.folder, convention)
-            needed, speed = hours(ready, row.tokens, known)
+            needed, speed = expected_hours(ready, row.tokens, known)
             made.append(replace(row, hours=needed, speed=speed))
         except HarnessError as e:
             names = (plan.method_name, plan.config.dataset.name)
@@ -171,10 +171,10 @@ class BesideForecast(Hook):
 
     def ended(self, plan: Plan, result: RunResult) -> None:
         """Print both figures, where the row had a forecast."""
-        from harness.engine.measured_speed import keep_actual
+        from harness.engine.measured_speed import append_actual
 
         if (expected := self._expected.get(plan.row_name)) is None:
             return
         took = (time.monotonic() - self._begun) / 3600
         say(f"forecast {_time(expected)}, took {_time(took)}")
-        keep_actual(self._out, plan.row_name, str(result.folder), self._workers, expected, took)
+        append_actual(self._out, plan.row_name, str(result.folder), self._workers, expected, took)

@@ -20,7 +20,7 @@ from harness.errors import UserError
 
 if TYPE_CHECKING:
     from harness.config.layers import Choices
-    from harness.engine.heads import Found
+    from harness.engine.heads import HeadScores
     from harness.engine.plan import Plan
 
 
@@ -81,7 +81,7 @@ def _find(plan: Plan, top: int, out: Path) -> int:
     return 0
 
 
-def _yaml_text(plan: Plan, found: Found, top: int) -> str:
+def _yaml_text(plan: Plan, found: HeadScores, top: int) -> str:
     """The list as a YAML file (docs/methods/attention.md#head-lists)."""
     config = plan.config
     source = f"harness heads {config.method.name}, {found.questions} questions, seed {config.sample_seed}"

@@ -79,11 +79,11 @@ def judge(
         return 0
     check_home()
     from harness.engine.judge_prompts import published_for
-    from harness.engine.model_judge import configured
+    from harness.engine.model_judge import make_judge
     from reports.gold_rows import examples_of
 
     examples = {folder: examples_of(read_run(folder), data) for folder in folders}
-    chosen = configured(model, sets_of(sets or []), prompt, name, max_tokens)
+    chosen = make_judge(model, sets_of(sets or []), prompt, name, max_tokens)
     judges = dict.fromkeys(examples, chosen)
     for folder, asked in examples.items() if prompt is None else ():
         if published := published_for(asked):
@@ -95,7 +95,7 @@ def judge(
 def _judge_all(examples: dict[Path, dict[str, Example]], judges: dict[Path, Judge], parallel: int, json: bool) -> int:
     """Judge every run; a model that can judge no more ends the work. Returns the exit code."""
     from harness.engine.judge_run import judge_run
-    from harness.engine.progress import suitable
+    from harness.engine.progress import default_progress
 
     code = 0
     for number, (folder, questions) in enumerate(examples.items()):
@@ -105,7 +105,7 @@ def _judge_all(examples: dict[Path, dict[str, Example]], judges: dict[Path, Judg
         if without_home(dict(chosen.identity)) in (read_json(folder / MANIFEST).get("models") or {}).values():
             say(f"note: {folder}: {chosen.name} is a model of this run; models tend to prefer their own answers")
         try:
-            judged = judge_run(folder, questions, chosen, parallel=parallel, progress=suitable())
+            judged = judge_run(folder, questions, chosen, parallel=parallel, progress=default_progress())
         except HarnessError as error:
             say(f"error: {folder}: {error}")
             if isinstance(error, UserError) and not error.midway and not number:

@@ -130,11 +130,11 @@ class Selection(RowOptions):
         """A row for every method on every data set at each point of the sweep, with each seed. Raises UserError."""
         from harness.cli.output import say
         from harness.config import sweep
-        from harness.engine.repeats import without_equal
-        from harness.engine.rows import rows, with_seeds
+        from harness.engine.repeats import distinct_repeats
+        from harness.engine.rows import command_rows, with_seeds
 
         shared, axes = with_seeds(self.choices(), sweep.read(swept or ()), repeat)
-        return without_equal(rows(shared, split(self.method), split(self.dataset), axes, say), repeat, say)
+        return distinct_repeats(command_rows(shared, split(self.method), split(self.dataset), axes, say), repeat, say)
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ from harness.cli.options import RowOptions, Selection
 from harness.cli.output import say, write
 from harness.cli.run import run_selection
 from harness.cli.run_options import Execution
-from harness.cli.scaling import Scaling
 from harness.cli.stored_runs import stored_runs
+from harness.cli.worker_options import WorkerOptions
 from harness.config import suites
 from harness.config.resolve import part as configured
 from harness.errors import HarnessError, UserError
@@ -60,7 +60,7 @@ class Pages:
 def reproduce(
     chosen: RowOptions,
     execution: Execution,
-    scaling: Scaling,
+    scaling: WorkerOptions,
     pages: Pages,
     name: Annotated[
         str | None,

@@ -22,10 +22,10 @@ from harness.cli.output import say
 from harness.cli.run_hooks import Attached
 from harness.cli.run_options import Execution
 from harness.cli.run_result import failures, print_result, rows_lost_sentence
-from harness.cli.scaling import Scaling
 from harness.cli.stopping import INTERRUPTED, print_resume_command
+from harness.cli.worker_options import WorkerOptions
 from harness.config.layers import Choices
-from harness.engine.rows import Planned, bug, plan_all
+from harness.engine.rows import Planned, bug_sentence, plan_all
 from harness.engine.rows_in_turn import Lost, Outcome, in_turn
 from harness.errors import FirstFailure, HarnessError, RowWaits, UserError
 from harness.parallel.signals import interrupt_on_signals
@@ -35,7 +35,7 @@ _BY_SEVERITY = (0, 3, 2, 1)  # exit codes, the worst last; 2 becomes 3 once a ro
 
 
 def run(
-    selection: Selection, execution: Execution, scaling: Scaling, sweep: Sweep = None, repeat: Repeat = None
+    selection: Selection, execution: Execution, scaling: WorkerOptions, sweep: Sweep = None, repeat: Repeat = None
 ) -> int:
     """Run methods on data sets; the same command again resumes.
 
@@ -48,7 +48,7 @@ def run(
 def run_selection(
     selection: Selection,
     execution: Execution,
-    scaling: Scaling,
+    scaling: WorkerOptions,
     sweep: Sweep = None,
     repeat: Repeat = None,
     ran: list[Path] | None = None,
@@ -68,7 +68,7 @@ def _run_all(
     rows: list[Choices],
     suite: str | None,
     options: Execution,
-    scaling: Scaling,
+    scaling: WorkerOptions,
     command: list[str],
     folders: list[Path],
 ) -> int:
@@ -122,7 +122,7 @@ def _print_one(outcome: Outcome, several: bool, options: Execution) -> tuple[int
         return (2 if isinstance(error, UserError) and not error.midway else 3), str(error)
     if error is not None:
         traceback.print_exception(error)
-        return 1, bug(error)
+        return 1, bug_sentence(error)
     assert result is not None  # no error: it is there
     for problem in result.save_problems:
         say(f"error: {problem}")

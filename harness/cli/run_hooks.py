@@ -6,7 +6,7 @@
     attached.begin(planned)                                       warnings; forecasts know the rows
     with attached.executor() as execute: ...                      in this process, as one shard, or by workers
 
-numbers from other rows · recorded stops · MLflow · forecasts (forecast_table.py) · shards, Ray, Slurm (scaling.py)
+numbers from other rows · recorded stops · MLflow · forecasts (forecast_table.py) · shards, workers (worker_options.py)
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from harness.tracking.wandb_run import address
 
 if TYPE_CHECKING:
     from harness.cli.run_options import Execution
-    from harness.cli.scaling import Scaling
+    from harness.cli.worker_options import WorkerOptions
     from harness.engine.plan import Plan
     from harness.engine.runner import RunResult
 
@@ -40,7 +40,7 @@ class Attached:
     suite: its name, None without one; hooks: what follows the rows (engine/rows_in_turn.py), complete after `begin`.
     """
 
-    def __init__(self, suite: str | None, options: Execution, scaling: Scaling, command: list[str]) -> None:
+    def __init__(self, suite: str | None, options: Execution, scaling: WorkerOptions, command: list[str]) -> None:
         scaling.check(options.plan)
         _check_forecast(options, scaling)
         self._suite, self._options, self._scaling, self._command = suite, options, scaling, command
@@ -51,14 +51,14 @@ class Attached:
 
     def with_option_settings(self, rows: Sequence[Choices]) -> list[Choices]:
         """The rows with the settings that options of this command add. Raises UserError."""
-        from harness.engine.recorded_stops import with_fields
+        from harness.engine.recorded_stops import with_stops
 
         kept = self._options.settings
         for row in rows:
             if twice := sorted(kept.keys() & row.sets.keys()):
                 raise UserError(f"'{twice[0]}' is given twice: by --set and by the flag of that name; keep one")
         wanted = [replace(row, sets={**row.sets, **kept}) for row in rows]
-        return with_fields(wanted, self._options.record, say)
+        return with_stops(wanted, self._options.record, say)
 
     def only_plan(self, wanted: Sequence[Choices]) -> int:
         """Print what the rows would cost; returns the exit code."""
@@ -89,19 +89,19 @@ class Attached:
     def _forecast(self, plans: Sequence[Plan]) -> None:
         """Print the forecast of a suite, and which limit will be reached."""
         from harness.cli.forecast_table import BesideForecast, forecasts, one_line
-        from harness.engine.limits import Limited, outlook
+        from harness.engine.command_limits import LimitHook, first_limit_hit
 
         expected, workers, out = forecasts(plans, self._options), self._scaling.workers or 1, self._options.folder
         if self._suite is not None:
             say(one_line(self._suite, expected, workers))
             self.hooks.append(BesideForecast(expected, out, workers))
         if (budget := self._scaling.budget).limits:
-            self.hooks.insert(0, Limited(budget, plans, out, self._command, say))
-            say(f"forecast: {outlook(budget, plans, expected, out)}")
+            self.hooks.insert(0, LimitHook(budget, plans, out, self._command, say))
+            say(f"forecast: {first_limit_hit(budget, plans, expected, out)}")
 
     def executor(self) -> AbstractContextManager[Callable[[Plan], RunResult]]:
         """What answers a plan."""
-        return self._scaling.executor(self._options, self._command, self._plans, self._numbers.chain)
+        return self._scaling.executor(self._options, self._command, self._plans, self._numbers.choices_with_sources)
 
 
 class _Heading(Hook):
@@ -115,15 +115,15 @@ class _Heading(Hook):
 
 def warn(plans: Sequence[Plan], unlogged: Sequence[str] = ()) -> None:
     """Print what is to be known before the rows run, each sentence once; unlogged: about the tracker."""
-    for line in dict.fromkeys(model_warnings.ticket(p.config.model) for p in plans if p.config.model.embedded):
+    for line in dict.fromkeys(model_warnings.embedded_notice(p.config.model) for p in plans if p.config.model.embedded):
         say(line)
     for model in {p.config.model.name: p.config.model for p in plans if p.config.model.small}.values():
-        say(model_warnings.small(model.model_dump(), runs=True))
+        say(model_warnings.small_model_note(model.model_dump(), before_run=True))
     for warning in dict.fromkeys([*unlogged, *(w for plan in plans for w in plan.warnings)]):
         say(f"warning: {warning}")
 
 
-def _check_forecast(options: Execution, scaling: Scaling) -> None:
+def _check_forecast(options: Execution, scaling: WorkerOptions) -> None:
     """Raise UserError for an option of the forecast without --plan, or a convention that is unknown."""
     price = None if scaling.max_money else scaling.price
     given = {"--convention": options.convention, "--price-per-gpu-hour": price}

@@ -85,7 +85,7 @@ class Execution:
 
     @property
     def asking(self) -> dict[str, Any]:
-        """Fields of harness.engine.runner.Asking."""
+        """Fields of harness.engine.runner.AskOptions."""
         return {"retry_failed": self.retry_failed, "parallel": self.parallel, "fail_fast": self.fail_fast}
 
     @property

@@ -184,7 +184,7 @@ def _print_notes(notes: dict[str, Any]) -> None:
 
 def _to_shown(resolution: Resolution, parts: dict[str, Any]) -> Shown:
     """Values with their origins, a method's prompts and what its parameters mean, ready to print."""
-    from harness.engine.plan import awaited, make_method
+    from harness.engine.plan import awaited_params, make_method
     from harness.method import MethodConfig
 
     values: dict[str, Any] = {}
@@ -198,7 +198,7 @@ def _to_shown(resolution: Resolution, parts: dict[str, Any]) -> Shown:
             own = [c for c in type(made.config).__mro__ if issubclass(c, MethodConfig) and "__doc__" in vars(c)]
             texts = [inspect.cleandoc(c.__doc__ or "") for c in reversed(own) if c is not MethodConfig]
             parameters = [line for text in texts for line in text.splitlines()]
-            params = made.config.model_dump(mode="json", exclude={"prompts"}) | awaited(type(made), part.params)
+            params = made.config.model_dump(mode="json", exclude={"prompts"}) | awaited_params(type(made), part.params)
             part = part.model_copy(update={"params": params})
         inner = part.model_dump(mode="json", exclude={"mark"}) if hasattr(part, "model_dump") else part
         if isinstance(part, ModelConfig):

@@ -1,9 +1,4 @@
-"""How much main memory and how many cores are free, and how much memory this process holds.
-
-available()     21474836480 bytes, say; None where the system does not tell
-free_cores()    3, say; every core where the system does not tell
-resident()        360000000 bytes, say; 0 where the system does not tell
-"""
+"""How much main memory and how many cores are free, and how much memory this process holds."""
 
 from __future__ import annotations
 
@@ -12,8 +7,8 @@ import statistics
 import time
 
 
-def available() -> int | None:
-    """Bytes of main memory that could be taken now (where only the whole is known, that); None where unknown."""
+def available_bytes() -> int | None:
+    """Bytes of main memory that are available; all of it where only that is known, None where nothing is."""
     try:
         with open("/proc/meminfo", encoding="ascii") as f:
             for line in f:
@@ -28,21 +23,21 @@ def available() -> int | None:
 
 
 def free_cores() -> int:
-    """Cores on which no other process computes, at least 1: the median of nine looks within 50 ms."""
+    """Cores on which no other process computes, at least 1: the median of nine samples within 50 ms."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    computing = []  # processes and threads that compute or wait for a core, this one included
+    runnable = []  # processes and threads that compute or wait for a core, this one included
     try:
         for _ in range(9):
             with open("/proc/loadavg", encoding="ascii") as f:
-                computing.append(int(f.read().split()[3].partition("/")[0]))
+                runnable.append(int(f.read().split()[3].partition("/")[0]))
             time.sleep(0.006)
     except OSError:
         return cores  # not Linux
-    others = int(statistics.median(computing)) - 1
+    others = int(statistics.median(runnable)) - 1
     return max(1, min(cores, (os.cpu_count() or cores) - others))
 
 
-def resident() -> int:
+def resident_bytes() -> int:
     """Bytes of main memory that this process holds now; 0 where unknown."""
     try:
         with open("/proc/self/statm", encoding="ascii") as f:

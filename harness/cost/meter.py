@@ -70,7 +70,7 @@ class Meter:
 
     @property
     def current_phase(self) -> str:
-        """The phase new events are booked under."""
+        """The phase under which new events are booked."""
         return self._branch.phase
 
     @contextlib.contextmanager
@@ -133,7 +133,7 @@ class Meter:
     def flops(self, convention: str) -> float: ...
 
     def flops(self, convention: str | None = None) -> Flops | float:
-        """FLOPs so far, by convention or under one; inside tools.map: those before the map and the item's own."""
+        """FLOPs so far: by convention, or under one. Inside tools.map: those before the map and the item's own."""
         total = self._branch.flops
         return total if convention is None else total[convention]
 

@@ -2,7 +2,7 @@
 
 >>> [duration(s) for s in (0.0123, 0.378, 42, 600, 9_000, 300_000)]
 ['12 ms', '0.38 s', '42 s', '10 min', '2.5 h', '3.5 days']
->>> [short(n) for n in (950, 21_300, 999_700, 4_120_000)]
+>>> [short_count(n) for n in (950, 21_300, 999_700, 4_120_000)]
 ['950', '21.3k', '1M', '4.12M']
 >>> money(12.5), money(0.0004)
 ('12.50', 'below 0.01')
@@ -14,7 +14,7 @@ import math
 
 
 def duration(seconds: float) -> str:
-    """A time of `seconds` in two digits, or those before the point; 90 s are the first that are minutes."""
+    """A time in the unit that fits, with two significant digits: "0.38 s", "42 s", "10 min"; minutes from 90 s on."""
     if seconds < 0.0995:
         return f"{1000 * seconds:.0f} ms" if seconds >= 0.0005 else "0 s"
     units = ((1, "s", 90), (60, "min", 5_400), (3_600, "h", 172_800), (86_400, "days", math.inf))
@@ -22,8 +22,8 @@ def duration(seconds: float) -> str:
     return f"{amount:.2g} {unit}" if amount < 9.95 else f"{amount:.0f} {unit}"
 
 
-def short(count: float) -> str:
-    """A count in three digits with k, M or G."""
+def short_count(count: float) -> str:
+    """A count with three significant digits and k, M or G: "21.3k"."""
     for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if count >= 0.9995 * size:
             return f"{count / size:.3g}{unit}" if count < 999.5 * size else f"{count / size:.0f}{unit}"
@@ -31,5 +31,5 @@ def short(count: float) -> str:
 
 
 def money(amount: float) -> str:
-    """An amount in the unit of the price."""
+    """An amount of money with two decimals, "below 0.01" where that would be 0.00."""
     return "below 0.01" if 0 < amount < 0.005 else f"{amount:,.2f}"

@@ -1,7 +1,6 @@
-"""Sums of events by phase: what records, indexes and summaries hold of a cost.
+"""Sums of events by phase, as records, indexes and summaries hold them:
 
 usage_of(events, shapes)       {"search": {"tokens_in": 812, "flops": {...}, ...}, "answer": {...}}
-add_usage(total, more)         one added to another
 """
 
 from __future__ import annotations
@@ -91,9 +90,9 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
 
 
 def texts_of(usages: Iterable[dict[str, dict[str, Any]]]) -> tuple[int | None, int]:
-    """Texts that encoders and rerankers were given, and those that they cut; both as `usage_of` counts them.
+    """Number of texts that encoders and rerankers were given, and of those that they cut, over all phases.
 
-    The first is None where a usage of an older run or index has the second alone.
+    The first is None where an older run or index counted only the second.
     """
     phases = [phase for usage in usages for phase in usage.values()]
     known = all("texts" in phase for phase in phases if phase.get("texts_cut"))

@@ -1,9 +1,9 @@
 """What the rows of a command spend, against its limits.
 
     budget = Budget({"tokens": 2e6, "hours": 8.0})
-    budget.open(folder)       a row's earlier starts count too
+    budget.open_row(folder)   a row's earlier starts count too
     budget.spend(usage)       of a question, or of an index
-    budget.left()             whether a further question may be begun
+    budget.may_continue()     whether a further question may be begun
 
 Tokens and TFLOPs (convention all-params) are those of the tables: the whole cost of what was answered, indexes and
 replies that a cache gave included. Hours are the time of this command and of earlier starts that were not killed; money
@@ -29,16 +29,16 @@ from harness.storage.run_folder import DOCUMENTS, MANIFEST, read_json
 class Budget:
     """The limits of one command, and what its rows have spent; any thread may call it.
 
-    limits: "tokens", "tflops", "hours" or "money" -> most of it, None for no limit; price: money of an hour. hit: the
-    first limit that was reached, with what was spent, once a question or a row was left out for it.
+    limits: "tokens", "tflops", "hours" or "money" -> the most of it, None for no limit; price: money of an hour. hit:
+    the first limit that was reached, with what was spent, once a question or a row was left out for it.
     Raises UserError for a limit that means nothing.
     """
 
     def __init__(self, limits: Mapping[str, float | None], price: float | None = None) -> None:
-        self.limits = {name: most for name, most in limits.items() if most is not None}
+        self.limits = {name: limit for name, limit in limits.items() if limit is not None}
         self.price, self.hit = price or 0.0, ""
-        if nothing := next((name for name, most in self.limits.items() if most <= 0), None):
-            raise UserError(f"--max-{nothing} {number(self.limits[nothing])}: should be more than 0")
+        if nothing := next((name for name, limit in self.limits.items() if limit <= 0), None):
+            raise UserError(f"--max-{nothing} {number_text(self.limits[nothing])}: should be more than 0")
         if "money" in self.limits and not self.price:
             raise UserError("--max-money counts hours at a price; give it: --price-per-gpu-hour P")
         self._tokens, self._tflops, self._earlier = 0.0, 0.0, 0.0
@@ -46,25 +46,25 @@ class Budget:
         self._indexes: set[tuple[str, ...]] = set()
         self._lock = threading.Lock()
 
-    def open(self, folder: Path) -> None:
-        """A row is about to run in `folder`: count the hours of its earlier starts, and its indexes."""
+    def open_row(self, folder: Path) -> None:
+        """Count what a row's run folder has cost so far: the hours of its earlier starts, and its indexes."""
         starts = read_json(folder / MANIFEST).get("starts") or ()
         ends = [(start["started"], start["finished"]) for start in starts if start.get("finished")]
         took = (datetime.fromisoformat(b) - datetime.fromisoformat(a) for a, b in ends)
         self._earlier += sum(each.total_seconds() for each in took) / 3600
         self._indexes.clear()
         for row in read_lines(folder / DOCUMENTS, "document_id"):
-            self.index(row)
+            self.spend_index(row)
 
     def spend(self, usage: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        """Count a usage by phase; returns it."""
+        """Count the cost of a question or an index, by phase as `usage_of` sums it; returns it unchanged."""
         with self._lock:
             for phase in usage.values():
                 self._tokens += phase["tokens_in"] + phase["tokens_out"]
                 self._tflops += phase["flops"][DEFAULT] / 1e12
         return usage
 
-    def index(self, row: Mapping[str, Any]) -> None:
+    def spend_index(self, row: Mapping[str, Any]) -> None:
         """Count a line of documents.jsonl, an index once a run."""
         key = (str(row["document_id"]), str(row.get("question_id")), str(row.get("key")))
         if key not in self._indexes:
@@ -76,29 +76,30 @@ class Budget:
         hours = self._earlier + (time.monotonic() - self._begun) / 3600
         return {"tokens": self._tokens, "tflops": self._tflops, "hours": hours, "money": hours * self.price}
 
-    def left(self) -> bool:
+    def may_continue(self) -> bool:
         """Whether a further question may be begun; after the first that may not, none may."""
         with self._lock:
             spent = self.spent()
-            name = next((name for name, most in self.limits.items() if spent[name] >= most), None)
+            name = next((name for name, limit in self.limits.items() if spent[name] >= limit), None)
             if name is not None and not self.hit:
-                told = {"hours": duration(3600 * spent[name]), "money": money(spent[name])}
-                self.hit = f"{option(name, self.limits[name])} ({told.get(name) or number(spent[name])} spent)"
+                texts = {"hours": duration(3600 * spent[name]), "money": money(spent[name])}
+                text = texts.get(name) or number_text(spent[name])
+                self.hit = f"{limit_option(name, self.limits[name])} ({text} spent)"
             return not self.hit
 
-    def higher(self, command: Sequence[str]) -> list[str]:
-        """The words of the command with the limit that was hit at twice of what is spent."""
+    def command_with_higher_limit(self, command: Sequence[str]) -> list[str]:
+        """The words of the command, with the limit that was hit raised to twice of what is spent."""
         flag = self.hit.partition(" ")[0]
-        most = number(2 * self.spent()[flag.removeprefix("--max-")])
-        words = [f"{flag}={most}" if word.startswith(f"{flag}=") else word for word in command]
-        return [most if before == flag else word for before, word in zip(["", *words], words, strict=False)]
+        limit = number_text(2 * self.spent()[flag.removeprefix("--max-")])
+        words = [f"{flag}={limit}" if word.startswith(f"{flag}=") else word for word in command]
+        return [limit if before == flag else word for before, word in zip(["", *words], words, strict=False)]
 
 
-def option(name: str, most: float) -> str:
+def limit_option(name: str, limit: float) -> str:
     """A limit as it is typed: "--max-tokens 5000"."""
-    return f"--max-{name} {number(most)}"
+    return f"--max-{name} {number_text(limit)}"
 
 
-def number(value: float) -> str:
+def number_text(value: float) -> str:
     """A number as it is typed: "5000", "0.25"."""
     return f"{round(value):d}" if value >= 100 else f"{value:.3g}"

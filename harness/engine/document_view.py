@@ -22,7 +22,7 @@ NO_EVIDENCE = "no evidence"
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """view text[start : start + length] is original document_id text[origin : origin + length]."""
+    """The view's text[start : start + length] is text[origin : origin + length] of the document `document_id`."""
 
     start: int
     length: int
@@ -32,20 +32,20 @@ class Piece:
 
 @dataclass(frozen=True)
 class View:
-    """Documents as a method sees them; `pieces`: document id -> the sources of its characters."""
+    """Documents as a method sees them; pieces: id of a document of the view -> where its characters come from."""
 
     documents: tuple[Document, ...]
     pieces: dict[str, tuple[Piece, ...]]
 
     @classmethod
-    def seen(
+    def for_method(
         cls,
         documents: Sequence[Document],
         supporting: Sequence[Support] | None,
         one_document: bool,
         notes: dict[str, Any],
     ) -> View:
-        """What a method sees: its documents, or the `supporting` parts alone; joined for a method that takes one.
+        """The whole documents, or their `supporting` parts alone; joined where `one_document`.
 
         Adds "view" and "joined" to the record's notes.
         """
@@ -72,9 +72,9 @@ class View:
         kept: list[Document] = []
         pieces: dict[str, tuple[Piece, ...]] = {}
         for document in documents:
-            spans = _merged((s.start, s.end) for s in supporting if s.document_id == document.id)
+            spans = _merge_overlaps((s.start, s.end) for s in supporting if s.document_id == document.id)
             if spans:
-                cut, parts = _cut(document, spans)
+                cut, parts = _cut_to_spans(document, spans)
                 kept.append(cut)
                 pieces[document.id] = parts
         if not kept:
@@ -111,29 +111,31 @@ class View:
         """
         return replace(
             answer,
-            shown=tuple(s for shown in answer.shown for s in self._back(shown)),
-            steps=tuple(s if s.shown is None else self._step(s) for s in answer.steps),
+            shown=tuple(s for shown in answer.shown for s in self._to_original(shown)),
+            steps=tuple(s if s.shown is None else self._original_step(s) for s in answer.steps),
         )
 
-    def _step(self, step: Step) -> Step:
+    def _original_step(self, step: Step) -> Step:
         assert step.shown is not None
-        back = self._back(step.shown)
-        if len(back) == 1:
-            return replace(step, shown=back[0])
+        originals = self._to_original(step.shown)
+        if len(originals) == 1:
+            return replace(step, shown=originals[0])
         # A step shows one thing: a span over several pieces becomes the sources of a text without a place of its own.
-        sources = tuple((s.document_id, s.start, s.end) for s in back)
+        sources = tuple((s.document_id, s.start, s.end) for s in originals)
         return replace(step, shown=replace(step.shown, document_id="", start=0, end=0, sources=sources))
 
-    def _back(self, shown: Shown) -> list[Shown]:
+    def _to_original(self, shown: Shown) -> list[Shown]:
+        """One span of the view as spans of the original documents; of a generated text its sources are mapped."""
         if shown.kind == "generated":
-            sources = tuple(span for source in shown.sources for span in self._spans(*source))
+            sources = tuple(span for source in shown.sources for span in self._original_spans(*source))
             return [replace(shown, sources=sources)]
         return [
             replace(shown, document_id=d, start=start, end=end)
-            for d, start, end in self._spans(shown.document_id, shown.start, shown.end)
+            for d, start, end in self._original_spans(shown.document_id, shown.start, shown.end)
         ]
 
-    def _spans(self, document_id: str, start: int, end: int) -> list[tuple[str, int, int]]:
+    def _original_spans(self, document_id: str, start: int, end: int) -> list[tuple[str, int, int]]:
+        """The parts of original documents in [start, end) of a document of the view. Raises ValueError."""
         if document_id not in self.pieces:
             raise ValueError(f"the method showed document '{document_id}', which it was not handed")
         size = next(len(d.text) for d in self.documents if d.id == document_id)
@@ -147,18 +149,18 @@ class View:
         return spans
 
 
-def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Sort spans and unite those that overlap."""
-    united: list[tuple[int, int]] = []
+def _merge_overlaps(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Sort spans and merge those that overlap; empty ones are left out."""
+    merged: list[tuple[int, int]] = []
     for start, end in sorted(s for s in spans if s[0] < s[1]):
-        if united and start < united[-1][1]:
-            united[-1] = (united[-1][0], max(end, united[-1][1]))
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         else:
-            united.append((start, end))
-    return united
+            merged.append((start, end))
+    return merged
 
 
-def _cut(document: Document, spans: Sequence[tuple[int, int]]) -> tuple[Document, tuple[Piece, ...]]:
+def _cut_to_spans(document: Document, spans: Sequence[tuple[int, int]]) -> tuple[Document, tuple[Piece, ...]]:
     """Join `spans` of the document with a blank line between them; passages are cut to the same spans."""
     pieces: list[Piece] = []
     passages: list[Passage] = []

@@ -8,8 +8,7 @@
       └─ from the seed and the questions alone, so a duel that goes on goes on in the same order
 
 The verdict is a function of the order and the recorded scores: what is recorded already is not asked again, and an
-answer beyond the stop changes nothing. A method leaves when all its pairs are settled. The statistics:
-harness/engine/match.py and harness/stats/sequential.py.
+answer beyond the stop changes nothing. A method leaves when all its pairs are settled (engine/pair_races.py).
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.engine import runner
-from harness.engine.match import Match, Pair, Rules
+from harness.engine.pair_races import Pair, PairRaces, Rules
 from harness.engine.plan import Plan
 from harness.engine.progress import Progress, Quiet, Silent
 from harness.engine.runner import Job, RunResult
-from harness.engine.scoring import applies
+from harness.engine.scoring import scorer_applies
 from harness.errors import UserError
 from harness.parallel.signals import interrupt_on_signals
 from harness.stats.clusters import question_labels
@@ -74,13 +73,13 @@ class Outcome:
 
 
 class Standings(Progress):
-    """One line for all methods, with the pair that is nearest to its verdict."""
+    """One progress line for all methods. closest: the open pair that is nearest to its verdict, in words."""
 
-    standing = ""
+    closest = ""
 
     def line(self) -> str:
-        """The line of harness.engine.progress, and the standing."""
-        return " · ".join(filter(None, [super().line(), self.standing]))
+        """The line of harness.engine.progress, with the closest pair at its end."""
+        return " · ".join(filter(None, [super().line(), self.closest]))
 
     def _time(self) -> str:
         return f"at most {super()._time()}" if self._done < self._total else super()._time()
@@ -90,8 +89,8 @@ class QuietStandings(Standings, Quiet):
     """Prints notes, and no progress."""
 
 
-class _Tally(Silent):
-    """Notes the value and the costs of each record of one method, and passes it on to the line of the duel."""
+class _RaceScores(Silent):
+    """Keep score and cost of each record of one method by question id, and pass the record on to the duel's line."""
 
     def __init__(self, shown: Progress, score: str) -> None:
         super().__init__()
@@ -101,36 +100,37 @@ class _Tally(Silent):
         self.costs: dict[str, tuple[float, float]] = {}
 
     def seen(self, row: dict[str, Any]) -> None:
-        """A record that is on disk already."""
-        self._note(row)
+        """Keep a record of an earlier start."""
+        self._keep(row)
         self.shown.seen(row)
 
     def done(self, row: dict[str, Any]) -> None:
-        """A new record."""
-        self._note(row)
+        """Keep a new record."""
+        self._keep(row)
         self.shown.done(row)
 
-    def _note(self, row: dict[str, Any]) -> None:
+    def _keep(self, row: dict[str, Any]) -> None:
         value = 0.0 if row["error"] is not None else float(row["scores"].get(self.score, 0.0))
         if not 0.0 <= value <= 1.0:
             raise UserError(f"{self.score} is {value:g} for question '{row['question_id']}'; a duel needs 0 to 1")
         self.values[row["question_id"]] = value
-        self.costs[row["question_id"]] = _spent(row)
+        self.costs[row["question_id"]] = _tokens_and_seconds(row)
 
 
-def _spent(row: Mapping[str, Any]) -> tuple[float, float]:
-    """Tokens and seconds of a record or of an index."""
-    usage = row["usage"].values()
-    return sum(u["tokens_in"] + u["tokens_out"] for u in usage), sum(u.get("seconds", 0.0) for u in usage)
+def _tokens_and_seconds(row: Mapping[str, Any]) -> tuple[float, float]:
+    """Tokens and seconds of a record or of an index, over all phases."""
+    phases = row["usage"].values()
+    tokens = sum(phase["tokens_in"] + phase["tokens_out"] for phase in phases)
+    return tokens, sum(phase.get("seconds", 0.0) for phase in phases)
 
 
-def clusters_of(plan: Plan, score: str) -> tuple[list[list[Example]], int]:
+def question_clusters(plan: Plan, score: str) -> tuple[list[list[Example]], int]:
     """The questions of a plan that `score` judges, by cluster in random order; and how many it does not judge.
 
     Each cluster's place comes from the seed and its label, so neither another method nor a larger limit reorders them.
     """
     examples = plan.dataset.examples[: plan.config.limit]
-    judged = [e for e in examples if applies(score, e.gold)]
+    judged = [e for e in examples if scorer_applies(score, e.gold)]
     ids, documents = [e.question.id for e in judged], [e.question.document_ids for e in judged]
     by_label: dict[str, list[Example]] = {}
     for label, example in zip(question_labels(plan.config.dataset.format, ids, documents), judged, strict=True):
@@ -139,8 +139,8 @@ def clusters_of(plan: Plan, score: str) -> tuple[list[list[Example]], int]:
     return [by_label[label] for label in order], len(examples) - len(judged)
 
 
-def check(plans: Sequence[Plan], rules: Rules) -> str:
-    """The name of the score. Raises UserError for plans that cannot be in one duel."""
+def check_plans(plans: Sequence[Plan], rules: Rules) -> str:
+    """Return the name of the score that decides. Raises UserError for plans that cannot be in one duel."""
     first = plans[0].config
     if len({plan.config.dataset.name for plan in plans}) > 1:
         raise UserError("a duel is over one data set; name one with --dataset")
@@ -171,40 +171,40 @@ def duel(
     parallel: int = 1,
     retry_failed: bool = False,
 ) -> Outcome:
-    """Run the plans in step until every pair is settled or the questions are used up, and return the verdicts.
+    """Ask all plans the same questions in turn until every pair is settled or no question is left; return the verdicts.
 
     All plans are of one data set, with its questions in the same order. Each leaves a run folder below `out`, marked as
     stopped early where questions are left. Raises UserError for plans that cannot be compared, Interrupted on a signal
     (the same command goes on), and what runner.run raises.
     """
-    score = check(plans, rules)
-    clusters, left_out = clusters_of(plans[0], score)
+    score = check_plans(plans, rules)
+    clusters, left_out = question_clusters(plans[0], score)
     if not clusters:
         raise UserError(f"{score} judges none of the questions; choose another with --score")
     names = [plan.method_name for plan in plans]
-    match = Match(names, [len(each) for each in clusters], rules)
+    races = PairRaces(names, [len(each) for each in clusters], rules)
     progress.start(len(plans) * sum(map(len, clusters)), "")
     try:
         with interrupt_on_signals(), ExitStack() as stack:
-            tallies = {name: _Tally(progress, score) for name in names}
+            tallies = {name: _RaceScores(progress, score) for name in names}
             asking: dict[str, Any] = {"command": command, "retry_failed": retry_failed, "parallel": parallel}
             jobs: dict[str, Job] = {}
             for name, plan in zip(names, plans, strict=True):
-                jobs[name] = stack.enter_context(runner.opened(plan, out, progress=tallies[name], **asking))
-            _race(match, clusters, jobs, tallies, parallel, progress)
-            entrants = [_ended(name, jobs[name], tallies[name], clusters, match, score) for name in names]
+                jobs[name] = stack.enter_context(runner.opened_job(plan, out, progress=tallies[name], **asking))
+            _race(races, clusters, jobs, tallies, parallel, progress)
+            entrants = [_finish_entrant(name, jobs[name], tallies[name], clusters, races, score) for name in names]
     except KeyboardInterrupt as error:
         raise runner.Interrupted(Path(out), command) from error
     finally:
         progress.stop()
-    return Outcome(match.pairs, entrants, rules, score, left_out)
+    return Outcome(races.pairs, entrants, rules, score, left_out)
 
 
 def _race(
-    match: Match,
+    races: PairRaces,
     clusters: Sequence[list[Example]],
     jobs: Mapping[str, Job],
-    tallies: Mapping[str, _Tally],
+    tallies: Mapping[str, _RaceScores],
     parallel: int,
     progress: Standings,
 ) -> None:
@@ -214,36 +214,39 @@ def _race(
         batch.append(cluster)
         if sum(map(len, batch)) < parallel and number < len(clusters):
             continue
-        if not (active := match.active):
+        if not (active := races.active):
             return
         for name in active:
             jobs[name].ask([example for each in batch for example in each])
         for each in batch:
             ids = [example.question.id for example in each]
-            match.look({name: sum(tallies[name].values[q] for q in ids) for name in active}, len(ids))
-        progress.standing = match.standing
+            races.add_cluster({name: sum(tallies[name].values[q] for q in ids) for name in active}, len(ids))
+        progress.closest = races.closest
         batch = []
 
 
-def _ended(name: str, job: Job, tally: _Tally, clusters: Sequence[list[Example]], match: Match, score: str) -> Entrant:
-    """Close a method's run, with the reason where the duel left questions out."""
-    raced = [e.question.id for cluster in clusters[: match.entered[name]] for e in cluster]
-    of = len(job.examples)
+def _finish_entrant(
+    name: str, job: Job, tally: _RaceScores, clusters: Sequence[list[Example]], races: PairRaces, score: str
+) -> Entrant:
+    """Write a method's summary, and in it why the run ended early; return its part in the duel."""
+    raced = [e.question.id for cluster in clusters[: races.entered[name]] for e in cluster]
+    total = len(job.examples)
     early_stop = None
-    if len(tally.values) < of:
-        own = [pair.sentence for pair in match.pairs if name in (pair.a, pair.b)]
+    if len(tally.values) < total:
+        own = [pair.sentence for pair in races.pairs if name in (pair.a, pair.b)]
         before = read_json(job.store.folder / SUMMARY).get("stopped_early") or {}  # by another duel of this run
         early_stop = {
             "stopped_early": {
                 "by": "duel",
                 "questions": len(tally.values),
-                "of": of,
+                "of": total,
                 "seed": job.plan.config.seed,
-                **asdict(match.rules),
+                **asdict(races.rules),
                 "score": score,
                 "verdicts": list(dict.fromkeys([*before.get("verdicts", ()), *own])),
             }
         }
-    costs = [tally.costs[q] for q in raced] + [_spent(row) for row in job.store.documents() if row["status"] == "built"]
-    tokens, seconds = (sum(each[k] for each in costs) for k in (0, 1))
+    built = [row for row in job.store.documents() if row["status"] == "built"]
+    costs = [*(tally.costs[q] for q in raced), *map(_tokens_and_seconds, built)]
+    tokens, seconds = (sum(cost[k] for cost in costs) for k in (0, 1))
     return Entrant(name, job.finished(early_stop), len(raced), sum(map(len, clusters)), tokens, seconds)

@@ -68,11 +68,11 @@ class Cost:
         return Cost(self.tokens + times * other.tokens, total)
 
 
-_NOTHING = Cost(0.0, 0.0)
+_NO_COST = Cost(0.0, 0.0)
 
 
-class _Work:
-    """What a plan has still to do, given its stored records."""
+class _RemainingWork:
+    """What a plan has still to do. own: its run folder so far; asked: its questions; left: those without a record."""
 
     def __init__(self, plan: Plan, own: StoredRun | None, convention: str) -> None:
         self.plan, self.own, self.convention = plan, own, convention
@@ -89,13 +89,13 @@ class _Work:
 
     @cached_property
     def _keys(self) -> set[tuple[str, ...]]:
-        """One key an index: a document, or a question's documents joined; with the question where that counts."""
+        """A key for each index: the ids of its documents, with the question's id for an index of scope "question"."""
         scope, joined = self.plan.method.scope, self.plan.method.one_document
         keys: set[tuple[str, ...]] = set()
         for example in self.asked if scope != "none" else ():
             ids = example.question.document_ids
-            tail = (example.question.id,) if scope == "question" else ()
-            keys |= {(*ids, *tail)} if joined else {(document_id, *tail) for document_id in ids}
+            question_id = (example.question.id,) if scope == "question" else ()
+            keys |= {(*ids, *question_id)} if joined else {(document_id, *question_id) for document_id in ids}
         return keys
 
     def index_tokens(self) -> float:
@@ -108,8 +108,8 @@ class _Work:
         document = self.plan.dataset.documents.get(document_id)
         return 0.0 if document is None else text_tokens(document.text)
 
-    def text_of(self, example: Example) -> float:
-        """Tokens of what the method is given for a question."""
+    def tokens_shown(self, example: Example) -> float:
+        """Tokens of the texts that the method is given for a question: the documents, or their marked parts."""
         if self.plan.config.method.view == "evidence":
             texts = self.plan.dataset.documents
             return sum(text_tokens(texts[s.document_id].text[s.start : s.end]) for s in example.gold.supporting)
@@ -121,54 +121,52 @@ def forecast(plan: Plan, out: Path, convention: str = DEFAULT) -> Forecast:
 
     Reads stored runs; loads no model and changes nothing.
     """
-    own = _read(out / plan.folder)
+    own = _read_or_none(out / plan.folder)
     if not plan.dataset.examples:
         how = f"unknown: the rows are not here{'; questions: as published' if plan.questions else ''}"
         return Forecast(plan.method_name, plan.config.dataset.name, plan.questions, 0, None, None, how)
-    work = _Work(plan, own, convention)
-    names = (plan.method_name, plan.config.dataset.name, len(work.asked), work.done)
+    work = _RemainingWork(plan, own, convention)
+    head = (plan.method_name, plan.config.dataset.name, len(work.asked), work.done)
     if not work.left:
-        return Forecast(*names, 0.0, 0.0, "done: every question is stored")
-    for run in _alike(plan, out, own):
-        if (cost := _from(run, work)) is not None:
+        return Forecast(*head, 0.0, 0.0, "done: every question is stored")
+    for run in _comparable_runs(plan, out, own):
+        if (cost := _cost_from_run(run, work)) is not None:
             answered = sum(row["error"] is None for row in run.records)
-            return _told(names, cost, f"stored: means of {answered} question{'s'[: answered > 1]} of {run.path.name}")
-    declared = _declared(work)
-    if declared is not None:
-        return _told(names, declared, "declared: what the method says it reads")
-    return Forecast(*names, None, None, "unknown: no stored run with these settings; --limit 3 would give one")
-
-
-def _told(names: tuple[str, str, int, int], cost: Cost, source: str) -> Forecast:
-    return Forecast(*names, cost.tokens, None if cost.flops is None else cost.flops / 1e12, source)
+            how = f"stored: means of {answered} question{'s'[: answered > 1]} of {run.path.name}"
+            break
+    else:
+        cost, how = _declared_cost(work), "declared: what the method says it reads"
+    if cost is None:
+        return Forecast(*head, None, None, "unknown: no stored run with these settings; --limit 3 would give one")
+    return Forecast(*head, cost.tokens, None if cost.flops is None else cost.flops / 1e12, how)
 
 
 # --- from stored runs -------------------------------------------------------------------------------------------------
 
 
-def _read(folder: Path) -> StoredRun | None:
-    """A stored run, None if it is absent or damaged: a forecast is no reason to stop."""
+def _read_or_none(folder: Path) -> StoredRun | None:
+    """The run in a folder, None if it is absent or damaged: a forecast is no reason to stop."""
     try:
         return read_run(folder)
     except UserError:
         return None
 
 
-def _alike(plan: Plan, out: Path, own: StoredRun | None) -> Iterator[StoredRun]:
-    """The run's own folder, then runs of the same method, settings, models and kind of texts."""
+def _comparable_runs(plan: Plan, out: Path, own: StoredRun | None) -> Iterator[StoredRun]:
+    """The run's own folder, then runs of the same method on the same data set with equal `_cost_settings`."""
     if own is not None:
         yield own
     here = out / plan.folder
-    start = plan.folder.rpartition("/")[2].rpartition("--")[0]
+    name_without_hash = here.name.rpartition("--")[0]
     for folder in sorted(here.parent.glob("*")) if here.parent.is_dir() else ():
-        if folder == here or folder.name.rpartition("--")[0] != start:
+        if folder == here or folder.name.rpartition("--")[0] != name_without_hash:
             continue
-        run = _read(folder)
-        if run is not None and _settings(run.config) == _settings(plan.config.model_dump(mode="json")):
+        run = _read_or_none(folder)
+        if run is not None and _cost_settings(run.config) == _cost_settings(plan.config.model_dump(mode="json")):
             yield run
 
 
-def _settings(config: dict[str, Any]) -> tuple[Any, ...]:
+def _cost_settings(config: dict[str, Any]) -> tuple[Any, ...]:
     """The settings that a cost depends on."""
     dataset = config["dataset"]
     options = {k: v for k, v in (dataset.get("options") or {}).items() if k not in _NOT_THE_TEXTS}
@@ -179,7 +177,7 @@ def _settings(config: dict[str, Any]) -> tuple[Any, ...]:
     return (config["method"]["params"], config["method"].get("view"), *dataset_settings, *named)
 
 
-def _mean(usages: Sequence[dict[str, Any]], convention: str) -> Cost | None:
+def _mean_cost(usages: Sequence[dict[str, Any]], convention: str) -> Cost | None:
     """The mean cost of some questions or indexes; None if there is none."""
     phases = [phase for usage in usages for phase in usage.values()]
     if not usages:
@@ -190,36 +188,36 @@ def _mean(usages: Sequence[dict[str, Any]], convention: str) -> Cost | None:
     return Cost(tokens / len(usages), spent / len(usages) if counted else None)
 
 
-def _from(run: StoredRun, work: _Work) -> Cost | None:
+def _cost_from_run(run: StoredRun, work: _RemainingWork) -> Cost | None:
     """Cost of the open questions by the means of a stored run; None if it has no mean."""
-    question = _mean([row["usage"] for row in run.records if row["error"] is None], work.convention)
-    index = _mean([row["usage"] for row in run.documents if row["status"] != "failed"], work.convention)
+    question = _mean_cost([row["usage"] for row in run.records if row["error"] is None], work.convention)
+    index = _mean_cost([row["usage"] for row in run.documents if row["status"] != "failed"], work.convention)
     if question is None or (index is None and work.indexes):
         return None
-    return _NOTHING.plus(question, len(work.left)).plus(index or _NOTHING, work.indexes)
+    return _NO_COST.plus(question, len(work.left)).plus(index or _NO_COST, work.indexes)
 
 
 # --- from what a method declares --------------------------------------------------------------------------------------
 
 
 def text_tokens(text: str) -> float:
-    """Tokens of a text by its length."""
+    """Estimated tokens of a text: its UTF-8 bytes / BYTES_A_TOKEN."""
     return len(text.encode(errors="surrogatepass")) / BYTES_A_TOKEN
 
 
-def _declared(work: _Work) -> Cost | None:
+def _declared_cost(work: _RemainingWork) -> Cost | None:
     """Cost of the open questions by `Method.reads`; None if the method declares nothing."""
     plan = work.plan
     cap, window = plan.task.max_answer_tokens, int((plan.facts.get("reader") or {}).get("window") or 0)
     if plan.missing and not window:
         return None
     shapes = {role: shape_of_role(plan, role) for role in ("reader", "encoder", "reranker")}
-    total, embeds, convention = _NOTHING, False, work.convention
+    total, embeds, convention = _NO_COST, False, work.convention
     for example in work.left:
         frame = FRAME + 2 * text_tokens(plan.task.instruction) + text_tokens(example.question.text)
         frame += sum(text_tokens(option) for option in example.question.options or ())
         room = max(int(window - frame - cap), 0)
-        reading = plan.method.reads(round(work.text_of(example)), room)
+        reading = plan.method.reads(round(work.tokens_shown(example)), room)
         if reading is None:
             return None
         prompt, requests = round(frame + reading.shown / max(reading.requests, 1)), reading.requests
@@ -234,7 +232,7 @@ def _declared(work: _Work) -> Cost | None:
 
 
 def event_cost(kind: Kind, new: int, cached: int, shape: ModelShape | None, convention: str = DEFAULT) -> Cost:
-    """The cost of one call by the formulas; what an encoder's attention adds over its short texts is left out.
+    """The cost of one call of `new` tokens behind `cached` ones, by the formulas; without an encoder's attention.
 
     A prefill computes the logits of its last position, decoding those of every token.
     """

@@ -18,9 +18,11 @@ from harness.types import Document, Support
 
 
 @dataclass(frozen=True)
-class Found:
-    """scores [layers, heads]; questions that they are the mean of; left_out: those that could not be used; sizes: of
-    the model, by their names in config.json.
+class HeadScores:
+    """The result of `find_heads`.
+
+    scores [layers, heads]: means over `questions` questions; left_out: questions that could not be used; sizes: of the
+    model, by their names in config.json.
     """
 
     scores: np.ndarray
@@ -34,8 +36,8 @@ class Found:
         return [(int(a), int(b)) for a, b in zip(*np.unravel_index(order, self.scores.shape), strict=True)]
 
 
-def find_heads(plan: Plan, say: Callable[[str], None]) -> Found:
-    """Score all heads of the plan's reader. Raises UserError where no question of the plan can be used."""
+def find_heads(plan: Plan, say: Callable[[str], None]) -> HeadScores:
+    """Score all heads of the plan's reader; `say` prints progress. Raises UserError where no question can be used."""
     models = Models(plan)
     tools = EngineTools(models, Meter(), plan.task, plan.config.seed, lambda *_: None)
     total, used = np.zeros(()), 0
@@ -63,7 +65,7 @@ def find_heads(plan: Plan, say: Callable[[str], None]) -> Found:
         "num_attention_heads": shape.heads,
         "num_key_value_heads": shape.kv_heads,
     }  # fmt: skip
-    return Found(total / used, used, len(plan.dataset.examples) - used, sizes)
+    return HeadScores(total / used, used, len(plan.dataset.examples) - used, sizes)
 
 
 def _passages(documents: list[Document], supporting: tuple[Support, ...]) -> tuple[list[str], list[bool]]:

@@ -45,11 +45,11 @@ class Indexer:
         self._being_indexed: set[str] = set()  # ids of documents that a question in flight is indexing
         self._indexed: set[str] = set()  # ids of documents that were indexed, or failed; no question waits for them
 
-    def choose(self, examples: Iterable[Example]) -> int:
-        """The position of the question to answer next: the first whose documents no other question is indexing.
+    def choose_next(self, examples: Iterable[Example]) -> int:
+        """The position of the question to answer next: the first whose documents no other question is indexing, else 0.
 
-        So the indexes of several documents are built at the same time, also where many questions on one follow each
-        other. `documents_done` ends what this begins. 0 where all documents are being indexed.
+        So several documents are indexed at the same time, also where many questions on one follow each other. Marks the
+        question's documents as being indexed until `documents_done`.
         """
         if self._plan.method.scope != "document":
             return 0
@@ -62,14 +62,14 @@ class Indexer:
         return 0
 
     def documents_done(self, question: Question) -> None:
-        """The indexes of the question's documents are built, or could not be."""
+        """Mark the question's documents as indexed, or as failed to index."""
         with self._lock:
             self._being_indexed.difference_update(question.document_ids)
             self._indexed.update(question.document_ids)
 
     @property
     def problems(self) -> list[str]:
-        """A sentence about the indexes that could not be cached; [] if there are none."""
+        """One sentence about the indexes that could not be cached; [] if there are none."""
         count = len(self._uncached)
         what = "an index was" if count == 1 else f"{count} indexes were"
         return [f"{what} not cached: {self._uncached[0]}"] if count else []
@@ -83,11 +83,12 @@ class Indexer:
         for document in documents:
             key = index_key(self._plan, document, of_question)
             with self._building.hold(digest := key_digest(key)):
-                entry = self._entry(document, of_question, key, digest)
+                entry = self._load_or_build(document, of_question, key, digest)
             found.append(entry.value())
         return found
 
-    def _entry(self, document: Document, question: Question | None, key: dict[str, Any], digest: str) -> Entry:
+    def _load_or_build(self, document: Document, question: Question | None, key: dict[str, Any], digest: str) -> Entry:
+        """The index from memory, from the cache, or built now and cached. Raises Failed."""
         if digest in self._failed:  # the other questions of this document do not pay for the same failure again
             raise Failed(self._failed[digest])
         with self._lock:
@@ -98,9 +99,9 @@ class Indexer:
             if entry is None:
                 entry = self._build(document, question, key)
             # Before it is cached: a run killed in between would find its own index there, as if another had paid.
-            self._tell(document, question, digest, status, entry.usage)
+            self._record_status(document, question, digest, status, entry.usage)
             if status == "built":
-                self._keep(key, entry)
+                self._cache_entry(key, entry)
         with self._lock:
             self._recent[digest] = entry
             self._recent.move_to_end(digest)
@@ -109,6 +110,7 @@ class Indexer:
         return entry
 
     def _build(self, document: Document, question: Question | None, key: dict[str, Any]) -> Entry:
+        """Call the method's `index` and keep its cost; what it raises is remembered and raised as Failed."""
         plan, digest = self._plan, key_digest(key)
         meter = Meter("index", keeps_requests=plan.config.keep_prompts)
         scope = IndexScope(plan.method.index_roles, self._cache.parts(key))
@@ -125,13 +127,14 @@ class Indexer:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a method does wrong costs its questions, not the run
             self._failed[digest] = describe_failure(error)
-            self._tell(document, question, digest, "failed", meter.usage())
+            self._record_status(document, question, digest, "failed", meter.usage())
             raise Failed(self._failed[digest]) from None
         finally:
             self._store.keep_requests(request_rows(meter.requests, {"document_id": document.id, "key": digest}))
         return entry
 
-    def _keep(self, key: dict[str, Any], entry: Entry) -> None:
+    def _cache_entry(self, key: dict[str, Any], entry: Entry) -> None:
+        """Put an index into the cache; report once if the cache cannot be written."""
         try:
             self._cache.put(key, entry)
         except SaveError as error:
@@ -141,7 +144,7 @@ class Indexer:
                 self._progress.note(f"an index is not cached: {error}")
             self._uncached.append(str(error))
 
-    def _tell(
+    def _record_status(
         self, document: Document, question: Question | None, digest: str, status: str, usage: dict[str, Any]
     ) -> None:
         row: dict[str, Any] = {"document_id": document.id, "key": digest, "status": status, "usage": usage}
@@ -151,11 +154,11 @@ class Indexer:
             if scheduler := current():
                 scheduler.check()  # an interrupted run may have closed its folder
             self._store.add_document(row)
-            self._progress.budget.index(row)
+            self._progress.budget.spend_index(row)
 
 
 def index_key(plan: Plan, document: Document, question: Question | None) -> dict[str, Any]:
-    """Everything that changes the index of `document`; `question` for methods of scope "question" only.
+    """The cache key: everything that changes the index of `document`; question: for methods of scope "question" only.
 
     Raises ValueError when the method names a config field or role that it does not have.
     """

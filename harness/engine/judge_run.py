@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cost.usage import add_usage
-from harness.engine.manifest import now
+from harness.engine.manifest import utc_now
 from harness.engine.model_judge import FAILED, Case, Judge, Judgement
 from harness.engine.progress import Progress
 from harness.errors import CannotRun, HarnessError, QuestionError, UserError
@@ -33,13 +33,14 @@ from harness.storage.run_store import RunStore
 from harness.storage.summary import KEPT, summarise_with
 from harness.types import Example
 
-IN_A_ROW = 5
-"""So many requests that fail one after the other end the work: a server that is down would fail them all, slowly."""
+MAX_IN_A_ROW = 5
+"""Requests that may fail one after the other before the work ends: a server that is down would fail them all, slowly.
+"""
 
 
 @dataclass
 class Judged:
-    """Result of one call. judgements: by question; failures: question -> why it could not be judged; summary: new."""
+    """Result of `judge_run`, by question id: judgements, failures (why it could not be judged); the new summary."""
 
     judgements: dict[str, Judgement] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
@@ -86,7 +87,7 @@ def judge_run(
         rows = {row["question_id"]: row for row in store.records()}
         published = judge.published is not None
         cases = [_case(folder, row, examples, published) for row in rows.values() if has_answer(row)]
-        work = _Work(judge, progress, len(cases))
+        work = _JudgeWork(judge, progress, len(cases))
         try:
             work.judge(cases, parallel)
         except HarnessError as error:
@@ -97,7 +98,7 @@ def judge_run(
             if work.judged.replied or len(work.judged.judgements) == len(cases):
                 failed = (row["question_id"] for row in rows.values() if not has_answer(row))
                 work.judged.judgements |= {name: Judgement(name, FAILED) for name in failed}
-                _store(store, stored, rows, judge, work.judged)
+                _store_judgements(store, stored, rows, judge, work.judged)
     return work.judged
 
 
@@ -117,7 +118,7 @@ def _case(folder: Path, row: Mapping[str, Any], examples: Mapping[str, Example],
     return Case(name, str(asked), question.options, gold.answers, str(answer), str(prompt).partition("/")[2])
 
 
-class _Work:
+class _JudgeWork:
     """The cases of one run folder, judged one by one or several in flight."""
 
     def __init__(self, judge: Judge, progress: Progress, total: int) -> None:
@@ -127,17 +128,19 @@ class _Work:
         progress.start(total, judge.name)
 
     def judge(self, cases: list[Case], parallel: int) -> None:
-        left = []
+        """Judge all cases: first those that need no request, then the others, `parallel` at a time."""
+        open_cases = []
         for case in cases:
-            if known := self._judge.known(case):
-                self._finish((case, known))
+            if judgement := self._judge.without_request(case):
+                self._finish((case, judgement))
             else:
-                left.append(case)
-        if parallel == 1 or not left:
-            for case in left:
+                open_cases.append(case)
+        if parallel == 1 or not open_cases:
+            for case in open_cases:
                 self._finish(self._ask(case))
             return
-        in_flight(left, places_for([self._judge.model], parallel, self._progress.note), self._ask, self._finish)
+        places = places_for([self._judge.model], parallel, self._progress.note)
+        in_flight(open_cases, places, self._ask, self._finish)
 
     def _ask(self, case: Case) -> tuple[Case, Judgement | QuestionError]:
         try:
@@ -146,6 +149,7 @@ class _Work:
             return case, error
 
     def _finish(self, outcome: tuple[Case, Judgement | QuestionError]) -> None:
+        """Keep a judgement or a failure and show progress. Raises CannotRun after MAX_IN_A_ROW failures."""
         case, result = outcome
         if isinstance(result, Judgement):
             self._in_a_row = 0
@@ -156,11 +160,15 @@ class _Work:
         self._in_a_row += 1
         self.judged.failures[case.question_id] = str(result)
         self._progress.done({"error": {}, "scores": {}, "usage": {}})
-        if self._in_a_row == IN_A_ROW:
-            raise CannotRun(f"{IN_A_ROW} answers one after the other could not be judged; the last, because: {result}")
+        if self._in_a_row == MAX_IN_A_ROW:
+            raise CannotRun(
+                f"{MAX_IN_A_ROW} answers one after the other could not be judged; the last, because: {result}"
+            )
 
 
-def _store(store: RunStore, stored: StoredRun, rows: dict[str, dict[str, Any]], judge: Judge, judged: Judged) -> None:
+def _store_judgements(
+    store: RunStore, stored: StoredRun, rows: dict[str, dict[str, Any]], judge: Judge, judged: Judged
+) -> None:
     """Write the judge's description into the manifest, then the judgements into the records.
 
     After a kill between the two the same command writes the records, from the cache.
@@ -168,21 +176,23 @@ def _store(store: RunStore, stored: StoredRun, rows: dict[str, dict[str, Any]], 
     manifest = store.manifest()
     before = (manifest.get("judges") or {}).get(judge.name) or {}
     keep_texts = bool(stored.config["dataset"].get("keep_texts", True))
-    known = {}
+    records = []
     for name, row in rows.items():
         if name in judged.judgements:
-            known[name] = _with(row, judge.name, judged.judgements[name], keep_texts)
-        else:  # a mean over scores of two prompts or two models would be meaningless
-            known[name] = row if before.get("version") == judge.version else _without(row, judge.name)
-    described = _described(judge, judged)
+            row = _with_judgement(row, judge.name, judged.judgements[name], keep_texts)
+        elif before.get("version") != judge.version:  # a mean over two prompts or two models would be meaningless
+            row = _without_judgement(row, judge.name)
+        records.append(row)
+    described = _manifest_entry(judge, judged)
     store.write(MANIFEST, {**manifest, "judges": {**(manifest.get("judges") or {}), judge.name: described}})
-    store.replace(known.values())
-    numbers = summarise_with(stored.config, known.values(), store.documents())
+    store.replace(records)
+    numbers = summarise_with(stored.config, records, store.documents())
     judged.summary = {**{k: v for k, v in stored.summary.items() if k in KEPT}, **numbers}
     store.write(SUMMARY, judged.summary)
 
 
-def _with(row: dict[str, Any], name: str, judgement: Judgement, keep_texts: bool) -> dict[str, Any]:
+def _with_judgement(row: dict[str, Any], name: str, judgement: Judgement, keep_texts: bool) -> dict[str, Any]:
+    """The record with the score, verdict and flag of judge `name`; its reply only where texts may be kept."""
     notes, entry = dict(row.get("notes") or {}), {"verdict": judgement.verdict}
     if judgement.reply is not None and keep_texts:
         entry["reply"] = judgement.reply
@@ -193,16 +203,18 @@ def _with(row: dict[str, Any], name: str, judgement: Judgement, keep_texts: bool
     return {**row, "scores": {**row["scores"], name: judgement.score}, "notes": notes}
 
 
-def _without(row: dict[str, Any], name: str) -> dict[str, Any]:
-    def bare(held: Mapping[str, Any] | None) -> dict[str, Any]:
-        return {key: value for key, value in (held or {}).items() if key != name}
+def _without_judgement(row: dict[str, Any], name: str) -> dict[str, Any]:
+    """The record without the score, verdict and flag of judge `name`."""
+
+    def without(values: Mapping[str, Any] | None) -> dict[str, Any]:
+        return {key: value for key, value in (values or {}).items() if key != name}
 
     notes = row.get("notes") or {}
-    parts = {key: bare(notes[key]) for key in ("flags", JUDGES) if key in notes}
-    return {**row, "scores": bare(row["scores"]), "notes": {**notes, **parts}}
+    parts = {key: without(notes[key]) for key in ("flags", JUDGES) if key in notes}
+    return {**row, "scores": without(row["scores"]), "notes": {**notes, **parts}}
 
 
-def _described(judge: Judge, judged: Judged) -> dict[str, Any]:
+def _manifest_entry(judge: Judge, judged: Judged) -> dict[str, Any]:
     """The judge's part of the manifest."""
     verdicts = Counter(judgement.verdict for judgement in judged.judgements.values())
     return {
@@ -214,5 +226,5 @@ def _described(judge: Judge, judged: Judged) -> dict[str, Any]:
         **({"server": masked(judge.config.base_url)} if judge.config.base_url else {}),
         "verdicts": dict(sorted(verdicts.items())),
         "usage": judged.usage,
-        "finished": now(),
+        "finished": utc_now(),
     }

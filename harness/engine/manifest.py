@@ -33,7 +33,7 @@ from harness.config.schema import EncoderConfig
 from harness.cost.flops import ModelShape, shape_of
 from harness.embed.encoder_info import encoder_folder
 from harness.engine.plan import Plan
-from harness.engine.plan_models import served as served_sizes
+from harness.engine.plan_models import server_shapes as served_sizes
 from harness.errors import UserError
 from harness.llm.model_info import local_folder
 from harness.storage.paths import command_without_home, masked, sentence_without_home, without_home
@@ -48,15 +48,15 @@ safetensors scikit-learn scipy sentence-transformers spacy stanza tokenizers tor
 _FIXED = ("method", "hash", "dataset", "amounts", "first_prompts")  # parts of its identity, or known only later
 
 
-def now() -> str:
+def utc_now() -> str:
     """The time in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def git_state(root: Path) -> dict[str, Any] | None:
-    """Commit and dirty flag of the checkout whose top folder is `root`; None when it is not one.
+    """{"commit", "dirty"} of the checkout whose top folder is `root`; None where `root` is no top folder of one.
 
-    An installed package inside somebody else's checkout is not that checkout. The commit is None before the first.
+    The commit is None before the first.
     """
 
     def git(*words: str) -> str | None:
@@ -75,7 +75,7 @@ def git_state(root: Path) -> dict[str, Any] | None:
 
 @cache
 def _own_git_state() -> dict[str, Any] | None:
-    """This project's checkout as it was at the process's first run, which is nearest to the code that was imported."""
+    """This project's checkout at the process's first run, which is nearest to the code that was imported."""
     return git_state(Path(__file__).resolve().parents[2])
 
 
@@ -126,7 +126,7 @@ def _servers(plan: Plan) -> dict[str, Any]:
 
 
 def amounts_of(plan: Plan) -> dict[str, dict[str, Any]]:
-    """Field -> {"value", "note", ...} of each number that came from a run or is printed for the data set."""
+    """Field -> {"value", "note", ...} of each number that another run gave or the paper prints for the data set."""
     printed = {}
     for name in type(plan.method).takes:
         origin = plan.origins.get(f"method.params.{name}", "")
@@ -150,13 +150,15 @@ def shape_of_role(plan: Plan, role: str) -> ModelShape | None:
         return None
 
 
-def begun(before: dict[str, Any], described: dict[str, Any], command: list[str], parallel: int = 1) -> dict[str, Any]:
-    """The manifest at the start: a new one, or `before` with one more start.
+def with_start(
+    before: dict[str, Any], described: dict[str, Any], command: list[str], parallel: int = 1
+) -> dict[str, Any]:
+    """The manifest with one more start: `before`, or a new one of `described` where it has none.
 
     command: what was typed; parallel: questions in flight at most.
     """
     command = [masked(word) for word in command_without_home(command)]
-    start: dict[str, Any] = {"command": command, "started": now(), "finished": None, "state": "running"}
+    start: dict[str, Any] = {"command": command, "started": utc_now(), "finished": None, "state": "running"}
     start["parallel"] = parallel
     if "starts" not in before:  # the first start, or what a killed merge of an earlier version left
         return {"command": command, "started": start["started"], "finished": None, "starts": [start], **described}
@@ -176,17 +178,17 @@ def with_first_prompts(manifest: dict[str, Any], prompts: Mapping[str, dict[str,
     return {**manifest, "first_prompts": {**known, **new}, "gpu": gpu}
 
 
-def ended(manifest: dict[str, Any], state: str, mark: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The manifest at the end of this start; `state` is finished, interrupted or stopped, `mark` more keys of it."""
-    time = now()
-    last = {**manifest["starts"][-1], "finished": time, "state": state, **(mark or {})}
+def with_end(manifest: dict[str, Any], state: str, extra: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The manifest with its last start ended. state: finished, interrupted or stopped; extra: keys of that start."""
+    time = utc_now()
+    last = {**manifest["starts"][-1], "finished": time, "state": state, **(extra or {})}
     finished = time if state == "finished" else None
     return {**manifest, "finished": finished, "starts": [*manifest["starts"][:-1], last]}
 
 
 @cache
 def _packages() -> dict[str, str]:
-    """Read once a process: parsing the packages' metadata took a quarter of the time of a short run."""
+    """Version by package, read once a process: parsing the metadata took a quarter of the time of a short run."""
     packages = {"longdoc-harness": VERSION}
     for name in _PACKAGES.split():
         try:

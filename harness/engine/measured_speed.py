@@ -1,7 +1,7 @@
 """How long a forecast's tokens take on this hardware, by the speed of earlier runs on it.
 
-    known = measured(Path("results"))            one line a finished run: tokens, seconds, method, model, hardware
-    hours(plan, 2.1e6, known)                    (0.4, "1,420 tokens/s: pecan, 2 runs")
+    known = measured_runs(Path("results"))       one line a finished run: tokens, seconds, method, model, hardware
+    expected_hours(plan, 2.1e6, known)           (0.4, "1,420 tokens/s: pecan, 2 runs")
 
 Tokens a second are those of the calls themselves (usage.seconds), so loading a model and waiting for a lock count as
 nothing. The first of these that has a run: same method and data set, same method, same model.
@@ -25,7 +25,7 @@ from harness.storage.run_folder import MANIFEST, RUN, SUMMARY, read_json, run_ya
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredRun:
     """A stored run. tokens: read and written by all calls; seconds: their wall time."""
 
     method: str
@@ -36,19 +36,20 @@ class Measured:
     seconds: float
 
 
-def measured(out: Path) -> list[Measured]:
+def measured_runs(out: Path) -> list[MeasuredRun]:
     """The runs below `out` that have a summary and took time; damaged ones are left out."""
     runs = []
     for path in sorted(Path(out).rglob(RUN)):
         try:
-            if (run := _measured(path.parent)) is not None:
+            if (run := _measured_run(path.parent)) is not None:
                 runs.append(run)
         except (UserError, OSError, KeyError, TypeError, AttributeError):  # a forecast is no reason to stop
             continue
     return runs
 
 
-def _measured(folder: Path) -> Measured | None:
+def _measured_run(folder: Path) -> MeasuredRun | None:
+    """Tokens and seconds of a run, from its summary and manifest; None without these, or where it took no time."""
     summary, manifest = read_json(folder / SUMMARY), read_json(folder / MANIFEST)
     if not summary or not manifest:
         return None
@@ -63,7 +64,7 @@ def _measured(folder: Path) -> Measured | None:
         return None
     model = _model(config["model"]["name"], manifest.get("models") or {})
     names = config["method"]["name"], config["dataset"]["name"]
-    return Measured(*names, model, _hardware(manifest.get("gpu"), manifest["cpus"]), tokens, seconds)
+    return MeasuredRun(*names, model, _hardware(manifest.get("gpu"), manifest["cpus"]), tokens, seconds)
 
 
 def _model(name: str, identities: dict[str, Any]) -> str:
@@ -74,7 +75,7 @@ def _hardware(gpu: str | None, cpus: int | None) -> str:
     return gpu or f"{cpus} CPUs"
 
 
-def hardware(known: Sequence[Measured]) -> str:
+def own_hardware(known: Sequence[MeasuredRun]) -> str:
     """This machine as the manifests of its runs name it: its GPU, else how many CPUs it has."""
     cpu = _hardware(None, os.cpu_count())
     if "torch" not in sys.modules and any(run.hardware != cpu for run in known):
@@ -82,11 +83,11 @@ def hardware(known: Sequence[Measured]) -> str:
     return describe_gpu() or cpu
 
 
-def hours(plan: Plan, tokens: float | None, known: Sequence[Measured]) -> tuple[float | None, str]:
-    """Hours of one worker for `tokens` of the plan, and by which runs; None where no run says it."""
+def expected_hours(plan: Plan, tokens: float | None, known: Sequence[MeasuredRun]) -> tuple[float | None, str]:
+    """Hours of one worker for `tokens` of the plan (None: unknown), and in words by which runs, or why None."""
     if tokens is None:
         return None, "unknown"
-    here, model = hardware(known), _model(plan.config.model.name, plan.facts)
+    here, model = own_hardware(known), _model(plan.config.model.name, plan.facts)
     same = [run for run in known if (run.hardware, run.model) == (here, model)]
     method, dataset = plan.config.method.name, plan.config.dataset.name
     kinds = (
@@ -101,7 +102,7 @@ def hours(plan: Plan, tokens: float | None, known: Sequence[Measured]) -> tuple[
     return None, f"no run with {model.partition(' ')[0]} on {here}"
 
 
-def keep_actual(out: Path, row: str, folder: str, workers: int, expected: float, took: float) -> None:
+def append_actual(out: Path, row: str, folder: str, workers: int, expected: float, took: float) -> None:
     """Add a line to forecasts.jsonl in `out`: forecast and actual hours of a row; a failure to write is ignored."""
     line = {"row": row, "run": folder, "workers": workers, "forecast_hours": expected, "hours": took}
     with contextlib.suppress(OSError), open(out / "forecasts.jsonl", "a", encoding="utf-8") as file:

@@ -1,8 +1,8 @@
 """A language model that decides whether an answer is right, given the question and the gold answers.
 
-    judge = Judge("judge.endpoint", model_config, identity, PROMPT, VERSION, MAX_TOKENS, Replies(home() / "judge"))
+    judge = Judge("judge.endpoint", model_config, identity, PROMPT, VERSION, MAX_TOKENS, JudgeReplies(root))
     case = Case("q7", "Who built the mill?", None, ("Ann",), "It was Ann.")
-    judge.known(case) or judge.ask(case)
+    judge.without_request(case) or judge.ask(case)
         -> Judgement("q7", "yes", reply="Yes.", usage={"tokens_in": 180, ...}, cached=False)
 
 Decoding is greedy. A reply is kept under HARNESS_HOME by all that it depends on, so that none is paid for twice; the
@@ -56,7 +56,7 @@ PROMPT = Prompt(
 )
 
 YES, NO, UNCLEAR, EMPTY, FAILED, NO_GOLD = "yes", "no", "unclear", "empty answer", "failed question", "no gold answer"
-"""What a judgement may be. Only the first three ask the model; all but the first score 0."""
+"""The verdicts of a judgement. Only the first three are a model's; all but the first score 0."""
 
 _WORD = re.compile(r"\w+")
 
@@ -105,10 +105,10 @@ class Judgement:
         )
 
 
-def verdict_of(reply: str) -> str:
+def parse_verdict(reply: str) -> str:
     """YES or NO if the first or the last word of the reply is one and they do not contradict, else UNCLEAR.
 
-    >>> verdict_of("**Yes**, both name her."), verdict_of("They differ, so: no."), verdict_of("Perhaps.")
+    >>> parse_verdict("**Yes**, both name her."), parse_verdict("They differ, so: no."), parse_verdict("Perhaps.")
     ('yes', 'no', 'unclear')
     """
     words = _WORD.findall(reply.lower())
@@ -131,15 +131,15 @@ def read_prompt(path: str | None) -> tuple[Prompt, str]:
     return Prompt(PROMPT.name, text), f"file {file_hash(file)[:8]}"
 
 
-class Replies:
-    """Replies that were paid for, a JSON file each: <root>/<first 2>/<digest>.json. They hold no text of a data set."""
+class JudgeReplies:
+    """Cache of replies, a JSON file each: <root>/<first 2>/<digest>.json. They hold no text of a data set."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self._lock = threading.Lock()
 
     def get(self, key: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
-        """Reply and usage; None if there is no file or a damaged one: the model is then asked again."""
+        """Reply and usage stored under `key`; None if there is no file or a damaged one."""
         try:
             value = read_object(self._path(key))
             return str(value["reply"]), dict(value["usage"])
@@ -147,7 +147,7 @@ class Replies:
             return None
 
     def put(self, key: Mapping[str, Any], reply: str, usage: Mapping[str, Any]) -> None:
-        """Keep a reply; any thread may call it. Raises SaveError."""
+        """Store a reply; any thread may call it. Raises SaveError."""
         path = self._path(key)
         # A server may send half a character, which UTF-8 cannot hold.
         value = {"reply": reply.encode("utf-8", "replace").decode(), "usage": dict(usage)}
@@ -176,7 +176,7 @@ class Judge:
     prompt: Prompt
     prompt_version: str
     max_tokens: int
-    replies: Replies
+    replies: JudgeReplies
     published: PublishedPrompts | None = None
 
     @cached_property
@@ -190,23 +190,26 @@ class Judge:
         model = key_digest(dict(self.identity))[:8]
         return f"{self.prompt_version} ({self.max_tokens} tokens, model {model})"
 
-    def known(self, case: Case) -> Judgement | None:
+    def without_request(self, case: Case) -> Judgement | None:
         """The judgement of an answer if no request is needed for it, else None."""
         if not case.answer.strip():
             return Judgement(case.question_id, EMPTY)
         if not case.gold:
             return Judgement(case.question_id, NO_GOLD)
         kept = self.replies.get(self._key(case))
-        return None if kept is None else Judgement(case.question_id, self._verdict(kept[0]), *kept, cached=True)
+        if kept is None:
+            return None
+        reply, usage = kept
+        return Judgement(case.question_id, self._verdict(reply), reply, usage, cached=True)
 
     def ask(self, case: Case) -> Judgement:
-        """Ask the model about one answer, and keep its reply; any thread may call it.
+        """Ask the model about one answer, and store its reply; any thread may call it.
 
         Raises QuestionError if this answer cannot be judged, CannotRun if no answer can, and SaveError.
         """
         meter = Meter("answer")
         with self.model.session(meter, "judge") as session:
-            feed(session, self._pieces(case))
+            feed(session, self._fill_prompt(case))
             reply = session.write(self.max_tokens).text.strip()
         usage = meter.usage().get("answer", {})
         self.replies.put(self._key(case), reply, usage)
@@ -214,7 +217,7 @@ class Judge:
 
     def _verdict(self, reply: str) -> str:
         if self.published is None:
-            return verdict_of(reply)
+            return parse_verdict(reply)
         return YES if YES in reply.lower() else NO
 
     def _prompt(self, case: Case) -> Prompt:
@@ -234,7 +237,7 @@ class Judge:
             "answer": case.answer,
         }
 
-    def _pieces(self, case: Case) -> Pieces:
+    def _fill_prompt(self, case: Case) -> Pieces:
         options = (f"\n({chr(ord('A') + n)}) {option}" for n, option in enumerate(case.options or ()))
         answers = case.gold[0] if self.published else "\n".join(f"- {answer}" for answer in case.gold)
         return self._prompt(case).fill(
@@ -243,18 +246,18 @@ class Judge:
 
     def with_published(self, published: PublishedPrompts, max_tokens: int | None) -> Judge:
         """This judge with published prompts; max_tokens: of a reply, None = theirs."""
-        most = max_tokens or published.max_tokens
-        return replace(self, published=published, prompt_version=published.version, max_tokens=most)
+        tokens = max_tokens or published.max_tokens
+        return replace(self, published=published, prompt_version=published.version, max_tokens=tokens)
 
 
-def configured(
+def make_judge(
     model: str,
     sets: Mapping[str, Any],
     prompt: str | None = None,
     name: str | None = None,
     max_tokens: int | None = None,
 ) -> Judge:
-    """The judge with these settings, not loaded yet. sets: model.KEY -> value; prompt: a file. Raises UserError."""
+    """Make a judge without loading its model. sets: {"model.KEY": value}; prompt: a file. Raises UserError."""
     if foreign := [key for key in sets if key.partition(".")[0] != "model"]:
         raise UserError(f"--set {foreign[0]}: only settings of the model that judges can be set here (model.KEY=VALUE)")
     config = greedy(part("models", model=model, sets=dict(sets)), "a judge")
@@ -264,5 +267,5 @@ def configured(
         raise UserError(f"--name '{name}': use letters, digits, '.', '_' and '-'")
     text, version = read_prompt(prompt)
     label = "judge." + (name or re.sub(r"[^\w./-]+", "_", config.name))
-    replies = Replies(home() / "judge")
+    replies = JudgeReplies(home() / "judge")
     return Judge(label, config, facts.identity, text, version, max_tokens or MAX_TOKENS, replies)

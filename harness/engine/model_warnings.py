@@ -18,14 +18,14 @@ from harness.method import Method
 _WORLD = "pocket"  # the format of data sets that are drawn from the synthetic world
 
 
-def ticket(model: ModelConfig) -> str:
-    """The line before a run with an embedded model."""
+def embedded_notice(model: ModelConfig) -> str:
+    """The line printed before a run with an embedded model."""
     if model.backend == "random":
         return f"{model.name} answers, so its answers are noise; name a real model with --model"
     return f"{model.name} answers, the embedded default (trained on pocket/* only); name a real model with --model"
 
 
-def caveat(model: Mapping[str, Any], dataset: Mapping[str, Any]) -> str:
+def embedded_caveat(model: Mapping[str, Any], dataset: Mapping[str, Any]) -> str:
     """What an embedded model's numbers on a data set are worth; model, dataset: the values in run.yaml."""
     name = model["name"]
     if model.get("backend") == "random":
@@ -35,17 +35,17 @@ def caveat(model: Mapping[str, Any], dataset: Mapping[str, Any]) -> str:
     return f"{name} is trained on pocket/* only: on {dataset['name']} it shows plumbing, no method's quality"
 
 
-def small(model: Mapping[str, Any], runs: bool = False) -> str:
-    """What the numbers of a model that is marked as small are worth; `runs`: as the line before a run."""
-    if runs:
+def small_model_note(model: Mapping[str, Any], before_run: bool = False) -> str:
+    """What the numbers of a model that is marked as small are worth; before_run: the line printed before a run."""
+    if before_run:
         return f"{model['name']} answers, a small model and the default of real data sets; name another with --model"
     return f"{model['name']} is a small model: its numbers compare methods with each other, not with published ones"
 
 
-def untrained(models: Iterable[ModelConfig], method: Method, preset: str) -> list[str]:
-    """A warning for each embedded model with a card that was not trained on the method's skills as they are now.
+def untrained_warnings(models: Iterable[ModelConfig], method: Method, preset: str) -> list[str]:
+    """A warning for each embedded model with a card that was not trained on the method's current skills.
 
-    Also one for a method that does not declare its skills: a method that declares that it has none needs no training.
+    Also for a method that declares no skills at all; one that declares an empty list needs no training.
     """
     warnings = []
     for model in {m.name: m for m in models if m.embedded and m.package}.values():

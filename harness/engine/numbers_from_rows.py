@@ -1,8 +1,8 @@
 """Rows that take a number from another row of the same command (method.k=from:pecan): their order and their numbers.
 
-    plans, lost = arrange(plans, wanted)          each row behind the one it takes a number from
+    plans, lost = order_by_source(plans, wanted)       each row behind the one it takes a number from
     plan = with_numbers(plan, before, out)             the plan with its numbers, once that row has run
-    NumbersFromRows(out, note)                    the same for all rows of a command, as a hook (engine/rows_in_turn.py)
+    NumbersFromRows(out, note)                         the same for all rows of a command, as a hook
 
 A row takes its number from the row of the named preset on the same data set. Model and settings are the same,
 as both rows belong to one command. The numbers are means over the questions that this command asks.
@@ -25,65 +25,65 @@ if TYPE_CHECKING:
     from harness.engine.plan import Plan
 
 
-Key = tuple[str, str, frozenset[tuple[str, str]]]
+RowKey = tuple[str, str, frozenset[tuple[str, str]]]
 """Identifies a row of a command: preset and data set, as the user named them, and its point of a sweep."""
 
 
-def key(choices: Choices) -> Key:
+def row_key(choices: Choices) -> RowKey:
     """The key of a row."""
     point = frozenset((name, str(value)) for name, value in choices.point.items())
     return presets.fold(choices.method or ""), presets.fold(choices.dataset or ""), point
 
 
-def _sources(plan: Plan, rows: Iterable[Key]) -> dict[str, Key]:
-    """Field -> the row that its number comes from, of `rows` where it is there.
+def _sources(plan: Plan, rows: Iterable[RowKey]) -> dict[str, RowKey]:
+    """Field -> the key of the row that its number comes from, for each field that names a preset.
 
-    In a sweep that is the row at the same point; the row of a method that lacks a swept parameter stands for every
-    value of it. Raises UserError for a source that is neither row nor folder.
+    In a sweep that is the row of `rows` at the same point, or one of a method that lacks a swept parameter; a key that
+    no row has where there is none. Raises UserError for a source that is neither preset nor folder.
     """
     from harness.engine.numbers_from_runs import preset_of
 
     rows = list(rows)
-    found: dict[str, Key] = {}
+    found: dict[str, RowKey] = {}
     for name, text in plan.awaits.items():
         if (preset := preset_of(text)) is not None:
-            _, dataset, point = key(plan.choices)
+            _, dataset, point = row_key(plan.choices)
             wanted = presets.fold(preset), dataset, point
             found[name] = next((row for row in rows if row[:2] == wanted[:2] and row[2] <= point), wanted)
     return found
 
 
-def arrange(plans: Sequence[Plan], wanted: Sequence[Choices]) -> tuple[list[Plan], list[Lost]]:
-    """The plans in an order in which they can run, else as given; and the rows whose source cannot run.
+def order_by_source(plans: Sequence[Plan], wanted: Sequence[Choices]) -> tuple[list[Plan], list[Lost]]:
+    """Order the plans so that each stands behind its sources; also returns the rows whose source cannot run.
 
     wanted: all rows of the command. Raises UserError for a source that is not among them, a folder without
     a finished run, and rows in a circle.
     """
-    from harness.engine.numbers_from_runs import stored
+    from harness.engine.numbers_from_runs import finished_run
 
-    asked = {key(row) for row in wanted}
-    needed = {key(plan.choices): _sources(plan, asked) for plan in plans}
+    asked = {row_key(row) for row in wanted}
+    needed = {row_key(plan.choices): _sources(plan, asked) for plan in plans}
     for plan in plans:
-        own = needed[key(plan.choices)]
+        own = needed[row_key(plan.choices)]
         for name, text in plan.awaits.items():
             if name not in own:
-                stored(text)  # a folder that has no finished run is a mistake to report before anything runs
+                finished_run(text)  # a folder that has no finished run is a mistake to report before anything runs
             elif own[name] not in asked:
-                raise UserError(_missing(plan, name, own[name][0]))
+                raise UserError(_missing_source(plan, name, own[name][0]))
     left = list(plans)
     order: list[Plan] = []
     lost: list[Lost] = []
     while left:
-        waiting = {key(plan.choices) for plan in left}
-        ready = next((p for p in left if not waiting & {*needed[key(p.choices)].values()}), None)
+        waiting = {row_key(plan.choices) for plan in left}
+        ready = next((p for p in left if not waiting & {*needed[row_key(p.choices)].values()}), None)
         if ready is None:
             numbers = [f"method.{n}={text} of '{p.choices.method}'" for p in left for n, text in p.awaits.items()]
             raise UserError(
                 f"each of these numbers waits for another one: {', '.join(numbers)}; give one of them a value"
             )
         left.remove(ready)
-        placed = {key(plan.choices) for plan in order}
-        absent = [source[0] for source in needed[key(ready.choices)].values() if source not in placed]
+        placed = {row_key(plan.choices) for plan in order}
+        absent = [source[0] for source in needed[row_key(ready.choices)].values() if source not in placed]
         if absent:
             lost.append(Lost(ready.row_name, f"it takes a number from '{absent[0]}', which cannot run"))
         else:
@@ -91,7 +91,7 @@ def arrange(plans: Sequence[Plan], wanted: Sequence[Choices]) -> tuple[list[Plan
     return order, lost
 
 
-def _missing(plan: Plan, name: str, preset: str) -> str:
+def _missing_source(plan: Plan, name: str, preset: str) -> str:
     method = plan.config.method.name
     printed = f"{plan.choices.method or method}-printed"  # a name in tables may have an encoder behind it
     known = {presets.fold(each) for each in presets.names("methods")}
@@ -102,12 +102,12 @@ def _missing(plan: Plan, name: str, preset: str) -> str:
     )
 
 
-def with_numbers(plan: Plan, before: Mapping[Key, Plan], out: Path) -> Plan:
+def with_numbers(plan: Plan, before: Mapping[RowKey, Plan], out: Path) -> Plan:
     """`plan` with its numbers from the rows `before` it, whose runs are in `out`, and from the folders it names.
 
     Raises RowWaits for a row that has not run to its end, UserError for a run that has no such number.
     """
-    from harness.engine.numbers_from_runs import settle, stored
+    from harness.engine.numbers_from_runs import finished_run, plan_with_amounts
 
     if not plan.awaits:
         return plan
@@ -116,11 +116,11 @@ def with_numbers(plan: Plan, before: Mapping[Key, Plan], out: Path) -> Plan:
     for name, text in plan.awaits.items():
         if name in rows:
             source = before.get(rows[name])
-            runs[name] = (rows[name][0], _finished(name, rows[name][0], source, out))
+            runs[name] = (rows[name][0], _finished_run(name, rows[name][0], source, out))
         else:
-            run = stored(text)
+            run = finished_run(text)
             runs[name] = (str(run.config["method"]["name"]), run)
-    return settle(plan, runs)
+    return plan_with_amounts(plan, runs)
 
 
 class NumbersFromRows(Hook):
@@ -128,25 +128,25 @@ class NumbersFromRows(Hook):
 
     def __init__(self, out: Path, note: Callable[[str], None]) -> None:
         self._out, self._note = out, note
-        self._before: dict[Key, Plan] = {}  # the plans of the rows that had their turn
+        self._before: dict[RowKey, Plan] = {}  # the plans of the rows that had their turn
 
     def ready(self, plan: Plan) -> Plan:
-        """The plan with its numbers. Raises what `with_numbers` raises."""
-        made = with_numbers(plan, self._before, self._out)
-        for amount in made.amounts.values():
+        """The plan with its numbers, whose sources are printed. Raises what `with_numbers` raises."""
+        ready = with_numbers(plan, self._before, self._out)
+        for amount in ready.amounts.values():
             self._note(amount["note"])
-        for warning in dict.fromkeys(w for w in made.warnings if w not in plan.warnings):
+        for warning in dict.fromkeys(w for w in ready.warnings if w not in plan.warnings):
             self._note(f"warning: {warning}")
-        self._before[key(plan.choices)] = made
-        return made
+        self._before[row_key(plan.choices)] = ready
+        return ready
 
-    def chain(self, plan: Plan) -> list[Choices]:
-        """What another process plans to get `plan` with its numbers: the choices of their rows, then its own."""
+    def choices_with_sources(self, plan: Plan) -> list[Choices]:
+        """The choices of the rows that `plan` takes numbers from, then its own: all that another process needs."""
         rows = _sources(plan, self._before).values()
         return [*(self._before[row].choices for row in rows if row in self._before), plan.choices]
 
 
-def _finished(name: str, preset: str, source: Plan | None, out: Path) -> StoredRun:
+def _finished_run(name: str, preset: str, source: Plan | None, out: Path) -> StoredRun:
     """The run of a row, with the records of the questions that this command asks. Raises RowWaits."""
     waits = f"method.{name} comes from the row of '{preset}'"
     if source is None or source.awaits:

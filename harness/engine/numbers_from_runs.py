@@ -50,7 +50,7 @@ def preset_of(text: str) -> str | None:
     return None
 
 
-def stored(text: str) -> StoredRun:
+def finished_run(text: str) -> StoredRun:
     """The finished run whose folder "from:FOLDER" names. Raises UserError."""
     run = read_run(Path(text.removeprefix(FROM)).expanduser())
     if run.summary.get("state") != "finished":
@@ -58,8 +58,8 @@ def stored(text: str) -> StoredRun:
     return run
 
 
-def settle(plan: Plan, runs: Mapping[str, tuple[str, StoredRun]]) -> Plan:
-    """`plan` with the numbers it awaits; `runs`: field -> how the run is called, and the run.
+def plan_with_amounts(plan: Plan, runs: Mapping[str, tuple[str, StoredRun]]) -> Plan:
+    """`plan` with the numbers it awaits; runs: field -> (name of the run in notes, the run).
 
     Raises UserError for a run that has no such number, and what planning with the number raises.
     """
@@ -68,7 +68,7 @@ def settle(plan: Plan, runs: Mapping[str, tuple[str, StoredRun]]) -> Plan:
     made = plan_choices(replace(plan.choices, sets={**plan.choices.sets, **sets}))
     method = made.config.method.model_copy(update={"mark": plan.config.method.mark})  # numbers of a run do not mark it
     notes = {f"method.params.{name}": amount["note"] for name, amount in amounts.items()}
-    warnings = [sentence for name in amounts for sentence in _strange(made, name, runs[name][1])]
+    warnings = [sentence for name in amounts for sentence in _mismatch_warning(made, name, runs[name][1])]
     return replace(
         made,
         config=made.config.model_copy(update={"method": method}),
@@ -87,45 +87,45 @@ def _amount(plan: Plan, name: str, called: str, run: StoredRun) -> dict[str, Any
     where = f"mean of {count} question{'s'[: count > 1]} of {run.path.name}"
     where += f", {failed} failed and left out" if failed else ""
     if type(plan.method).takes[name] == "nodes":
-        mean, unit = sum(map(visited, rows)) / count, "nodes"
+        mean, unit = sum(map(visited_nodes, rows)) / count, "nodes"
         if mean == 0:
             raise UserError(f"method.{name} cannot come from {run.path}: its records name no visited nodes")
         value = max(1, math.floor(mean + 0.5))
         note = f"{name} = {value}, as many nodes as {called} visits ({mean:.2f}, {where})"
     else:
-        value, mean, unit = _pieces(plan, name, rows)
+        value, mean, unit = _pieces_of_equal_cost(plan, name, rows)
         note = f"{name} = {value}, the same {unit} as {called} ({mean:.4g} a question, {where})"
     of = {part: run.config[part]["name"] for part in ("dataset", "model")}
     source = {"source": called, "run": str(run.path), **of, "questions": count, "failed": failed}
     return {"value": value, "note": note, "mean": mean, "unit": unit, **source}
 
 
-def visited(record: Mapping[str, Any]) -> int:
+def visited_nodes(record: Mapping[str, Any]) -> int:
     """Nodes that the search of a record visited, the first ones included, up to its own stop."""
     return sum(step.get("node") is not None and step["action"] != _STUDY for step in record["steps"])
 
 
-def _strange(plan: Plan, name: str, run: StoredRun) -> list[str]:
+def _mismatch_warning(plan: Plan, name: str, run: StoredRun) -> list[str]:
     """A warning if data set or model of a run differ from those of the plan that takes a number from it."""
     own = {"data set": plan.config.dataset.name, "model": plan.config.model.name}
     other = {"data set": run.config["dataset"]["name"], "model": run.config["model"]["name"]}
-    odd = [f"{what} '{other[what]}', not '{own[what]}'" for what in own if own[what] != other[what]]
-    return [f"method.{name} comes from {run.path.name}, a run with {' and '.join(odd)}"] if odd else []
+    differing = [f"{what} '{other[what]}', not '{own[what]}'" for what in own if own[what] != other[what]]
+    return [f"method.{name} comes from {run.path.name}, a run with {' and '.join(differing)}"] if differing else []
 
 
 # --- as many pieces as cost the same ----------------------------------------------------------------------------------
 
 
-def nearest(cost: Callable[[int], float], target: float) -> int:
-    """The k >= 1 whose `cost`, which grows with k, is nearest to `target`; of two the smaller one."""
+def nearest_count(cost: Callable[[int], float], target: float) -> int:
+    """The k >= 1 whose increasing `cost` is nearest to `target`; of two equally near the smaller."""
     k = 1
     while cost(k) < target:
         k += 1
     return k - 1 if k > 1 and target - cost(k - 1) <= cost(k) - target else k
 
 
-def _pieces(plan: Plan, name: str, rows: Sequence[Mapping[str, Any]]) -> tuple[int, float, str]:
-    """The number of pieces, the mean cost it stands for, and the unit of that: "TFLOPs" or "tokens"."""
+def _pieces_of_equal_cost(plan: Plan, name: str, rows: Sequence[Mapping[str, Any]]) -> tuple[int, float, str]:
+    """The number of pieces that costs what the run's questions cost, that mean cost, and its unit."""
     piece = plan.method.piece_tokens()
     if piece is None:
         raise UserError(f"method.{name} does not fix what is shown with these settings; give it a number")
@@ -133,10 +133,10 @@ def _pieces(plan: Plan, name: str, rows: Sequence[Mapping[str, Any]]) -> tuple[i
     tokens = sum(usage.get("tokens_in", 0) + usage.get("tokens_out", 0) for usage in usages) / len(rows)
     flops = sum((usage.get("flops") or {}).get(DEFAULT, 0.0) for usage in usages) / len(rows)
     written = round(sum((row["usage"].get("answer") or {}).get("tokens_out", 0) for row in rows) / len(rows))
-    cost = _costs(plan, piece, written)
+    cost = _cost_by_pieces(plan, piece, written)
     if not any(usage.get("uncounted") for usage in usages) and cost(1).flops is not None:
-        return nearest(lambda k: cost(k).flops or 0.0, flops), flops / 1e12, "TFLOPs"
-    return nearest(lambda k: cost(k).tokens, tokens), tokens, "tokens"
+        return nearest_count(lambda k: cost(k).flops or 0.0, flops), flops / 1e12, "TFLOPs"
+    return nearest_count(lambda k: cost(k).tokens, tokens), tokens, "tokens"
 
 
 def cost_of(
@@ -152,10 +152,10 @@ def cost_of(
     return cost
 
 
-def _costs(plan: Plan, piece: int, written: int) -> Callable[[int], Cost]:
+def _cost_by_pieces(plan: Plan, piece: int, written: int) -> Callable[[int], Cost]:
     """The predicted mean cost of a question of the plan by the number of pieces."""
     questions = [example.question for example in plan.dataset.examples[: plan.config.limit]]
-    count, turn = _counting(plan)
+    count, turn = _token_counter(plan)
     prompt = turn + sum(count(plan.method.frame(question, plan.task)) for question in questions) / len(questions)
     embedded = None
     if "encoder" in plan.encoders:
@@ -164,8 +164,8 @@ def _costs(plan: Plan, piece: int, written: int) -> Callable[[int], Cost]:
     return cost_of(prompt, piece, written, shape_of_role(plan, "reader"), embedded)
 
 
-def _counting(plan: Plan) -> tuple[Callable[[str], float], int]:
-    """What counts tokens as the reader does, and the tokens of its chat template; an estimate without a tokenizer."""
+def _token_counter(plan: Plan) -> tuple[Callable[[str], float], int]:
+    """A function that counts the reader's tokens, and its chat template's tokens; estimates without a tokenizer."""
     from harness.llm.endpoint_tokens import ALLOWANCE, Tokens
 
     model = plan.models["reader"]

@@ -35,9 +35,9 @@ from harness.storage.hub import without_weights
 from harness.storage.paths import run_path
 
 FROM = "from:"
-"""Begins the value of a parameter that a run gives: from:PRESET or from:RUN_FOLDER.
+"""Begins the value of a parameter that another run gives (from:PRESET or from:RUN_FOLDER), such as the budget it spent.
 
-So a method gets the budget that another row spent. Until that row has run, the plan awaits the number and cannot run.
+Until that run is finished, the plan awaits the number and cannot run.
 """
 
 
@@ -94,17 +94,18 @@ def plan_choices(choices: Choices, elsewhere: bool = False) -> Plan:
     Raises ConfigError with every mistake (UserError for one).
     """
     with without_weights() if elsewhere else nullcontext():
-        return _planned(resolve(choices), elsewhere)
+        return _plan_resolved(resolve(choices), elsewhere)
 
 
-def _planned(r: Resolution, elsewhere: bool) -> Plan:
-    method = attempt(r.problems, _method, r) if "method" in r.parts else None
+def _plan_resolved(r: Resolution, elsewhere: bool) -> Plan:
+    """Check method, data set, models and encoders of resolved settings in turn, and make their plan."""
+    method = attempt(r.problems, _resolve_method, r) if "method" in r.parts else None
     if "dataset" in r.parts:
         _check_dataset(r)
     raise_all(r.problems)  # wrong names and keys, before anything is fetched or looked for
     assert method is not None  # no problems: it is there
     dataset = attempt(r.problems, load_asked, r)
-    absent = _pop_missing(r) if elsewhere else []  # of the data set, so that the models are checked too
+    absent = _pop_missing_here(r) if elsewhere else []  # of the data set, so that the models are checked too
     identities: dict[str, dict[str, Any]] = {}
     if dataset is not None:
         _check_rows(r, dataset)
@@ -113,25 +114,25 @@ def _planned(r: Resolution, elsewhere: bool) -> Plan:
     models = models_of(r, method, identities)
     encoders = encoders_of(r, method, identities)
     check_prompts(r, method, models)
-    absent += _pop_missing(r) if elsewhere else []  # of the models
+    absent += _pop_missing_here(r) if elsewhere else []  # of the models
     raise_all(r.problems)
     if dataset is None:  # the rows are not here: none, with the official number if it is the official split
         name = r.parts["dataset"].name
         own = all(r.origins.get(f"dataset.{key}") != "--set" for key in ("split", "subset", "hub"))
         rows = presets.official_questions(name) if own else 0
         dataset = Dataset(name, (), {}, "", "not on this machine", rows=rows)
-    made = _finish(r, method, dataset, models, encoders, identities)
-    return replace(made, choices=r.choices, missing=tuple(dict.fromkeys(problem.thing for problem in absent)))
+    plan = _make_plan(r, method, dataset, models, encoders, identities)
+    return replace(plan, choices=r.choices, missing=tuple(dict.fromkeys(problem.thing for problem in absent)))
 
 
-def _pop_missing(r: Resolution) -> list[Missing]:
+def _pop_missing_here(r: Resolution) -> list[Missing]:
     """Remove from `r.problems` what is only missing on this machine, and return it; the mistakes stay."""
     absent = [problem for problem in r.problems if isinstance(problem, Missing)]
     r.problems = [problem for problem in r.problems if problem not in absent]
     return absent
 
 
-def _finish(
+def _make_plan(
     r: Resolution,
     method: Method,
     dataset: Dataset,
@@ -139,11 +140,12 @@ def _finish(
     encoders: dict[str, EncoderConfig],
     identities: dict[str, dict[str, Any]],
 ) -> Plan:
+    """The plan of checked settings: the method's row name gets its mark, the run its hash."""
     choice: MethodChoice = r.parts["method"]
     label = mark(method, choice, dataset.name, r.origins)
     r.parts["method"] = choice.model_copy(update={"mark": label})
     config, task = r.config, answer_prefix.task(r.parts["dataset"])
-    awaits = awaited(type(method), choice.params)
+    awaits = awaited_params(type(method), choice.params)
     code = own_code(type(method), choice.params.values())
     inputs = _hash_inputs(config, method, dataset, task, identities)
     inputs["method"] |= {"code": code} if code else {}
@@ -189,7 +191,7 @@ def _hash_inputs(
 
 
 def make_method(r: Resolution) -> Method:
-    """Import the resolved method and check its parameters; a number that is to come from a run is 1 until then.
+    """Import the resolved method and check its parameters; a number that another run will give is 1 until then.
 
     Raises UserError for an implementation that cannot be imported, ConfigError for wrong parameters or prompts.
     """
@@ -197,27 +199,28 @@ def make_method(r: Resolution) -> Method:
     cls: type[Method] = registry.load(choice.implementation, Method)
     if lacking := sorted(cls.__abstractmethods__):
         raise UserError(f"the method '{choice.implementation}' has no {' and '.join(lacking)} (docs/extending.md)")
-    head = "method.params."
+    prefix = "method.params."
     tree = Tree()
-    tree.values = {**choice.params, **dict.fromkeys(awaited(cls, choice.params), 1)}
-    tree.origins = {k.removeprefix(head): v for k, v in r.origins.items() if k.startswith(head)}
-    tree.raw = {k.removeprefix(head): v for k, v in r.raw.items() if k.startswith(head)}
-    made = cls(build(cls.Config, tree, "method.params"))
-    known = {prompt.name: prompt for prompt in made.templates()}
-    found = (replacement_problem(choice.name, n, turns, known) for n, turns in made.config.prompts.items())
+    tree.values = {**choice.params, **dict.fromkeys(awaited_params(cls, choice.params), 1)}
+    tree.origins = {k.removeprefix(prefix): v for k, v in r.origins.items() if k.startswith(prefix)}
+    tree.raw = {k.removeprefix(prefix): v for k, v in r.raw.items() if k.startswith(prefix)}
+    method = cls(build(cls.Config, tree, "method.params"))
+    known = {prompt.name: prompt for prompt in method.templates()}
+    found = (replacement_problem(choice.name, n, turns, known) for n, turns in method.config.prompts.items())
     raise_all([UserError(problem) for problem in found if problem])
-    return made
+    return method
 
 
-def awaited(cls: type[Method], params: Mapping[str, Any]) -> dict[str, str]:
-    """The parameters whose number is to come from a run: {"max_nodes": "from:pecan"}."""
-    return {name: text for name in cls.takes if isinstance(text := params.get(name), str) and text.startswith(FROM)}
+def awaited_params(cls: type[Method], params: Mapping[str, Any]) -> dict[str, str]:
+    """The parameters whose number another run will give: {"max_nodes": "from:pecan"}."""
+    texts = {name: params[name] for name in cls.takes if isinstance(params.get(name), str)}
+    return {name: text for name, text in texts.items() if text.startswith(FROM)}
 
 
-def _method(r: Resolution) -> Method:
-    """The method; its parameters in `r` become all of them, defaults included. Raises as `make_method` does."""
+def _resolve_method(r: Resolution) -> Method:
+    """Make the method, and write its defaults into the parameters of `r`. Raises as `make_method` does."""
     method, choice = make_method(r), r.parts["method"]
-    params = method.config.model_dump(mode="json") | awaited(type(method), choice.params)
+    params = method.config.model_dump(mode="json") | awaited_params(type(method), choice.params)
     r.parts["method"] = choice.model_copy(update={"params": params})
     for leaf in flatten(params, "method.params"):
         r.origins.setdefault(leaf, "default")
@@ -228,6 +231,7 @@ def _method(r: Resolution) -> Method:
 
 
 def _check_dataset(r: Resolution) -> None:
+    """Add a problem for each scorer that cannot be used, and for prompts that must not be kept."""
     config: DatasetConfig = r.parts["dataset"]
     for sentence in scorers.problems(list(config.scorers)):
         r.add_problem(sentence)
@@ -236,6 +240,7 @@ def _check_dataset(r: Resolution) -> None:
 
 
 def _check_rows(r: Resolution, dataset: Dataset) -> None:
+    """Add problems and warnings about rows that are missing, or lack the marks that the method needs."""
     if not len(dataset):
         r.add_problem(f"the data set '{dataset.name}' has no questions ({dataset.source})")
         return

@@ -17,7 +17,7 @@ from harness.config.schema import SAMPLING, DatasetConfig, EncoderConfig, Method
 from harness.config.yaml_tree import Tree
 from harness.cost.flops import ModelShape
 from harness.embed import encoder_info
-from harness.engine.model_warnings import untrained
+from harness.engine.model_warnings import untrained_warnings
 from harness.errors import HarnessError, Missing, UserError, raise_all
 from harness.llm import model_info
 from harness.llm.adapters import furnished, other_prompts, without_prompts
@@ -38,12 +38,12 @@ def models_of(r: Resolution, method: Method, identities: dict[str, dict[str, Any
         key = canonical(config.model_dump(mode="json"))
         if key not in known:
             known[key] = facts = model_info.model_facts(config)
-            _report(r, facts)
+            _add_problems(r, facts)
             r.warnings += facts.warnings
         identities[role] = known[key].identity
-        _check_pair(r, method, role, known[key])
+        _check_needs(r, method, role, known[key])
     _check_sampling(r)
-    _check_cache(r, models)
+    _check_reply_cache(r, models)
     for path in parts:
         role = path.removeprefix("roles.")
         shared = r.origins.get(f"{path}.name", "").startswith(("suite ", "profile "))  # for those rows that use it
@@ -56,8 +56,8 @@ def models_of(r: Resolution, method: Method, identities: dict[str, dict[str, Any
     return models
 
 
-def _check_cache(r: Resolution, models: Mapping[str, ModelConfig]) -> None:
-    """Replies reveal the texts that they are about; a server says of its model no more than a name."""
+def _check_reply_cache(r: Resolution, models: Mapping[str, ModelConfig]) -> None:
+    """Check --cache replies: no texts that must not be kept, no scripted model; warn of a server's unknown weights."""
     if r.parts.get("cache") is None:
         return
     dataset: DatasetConfig | None = r.parts.get("dataset")
@@ -82,12 +82,11 @@ def _check_sampling(r: Resolution) -> None:
             r.add_problem(f"{path}.{name}: only the reader's replies are sampled or cut; set model.{name}")
 
 
-def _report(r: Resolution, facts: ModelFacts) -> None:
-    """Add what is wrong with a model or an encoder."""
+def _add_problems(r: Resolution, facts: ModelFacts) -> None:
+    """Add what is wrong with a model or an encoder; what is only absent here becomes Missing."""
     for sentence in facts.problems:
-        r.problems.append(
-            Missing(sentence, facts.absent[sentence]) if sentence in facts.absent else UserError(sentence)
-        )
+        absent = facts.absent.get(sentence)
+        r.problems.append(UserError(sentence) if absent is None else Missing(sentence, absent))
 
 
 def _check_compressor(r: Resolution, method: Method) -> None:
@@ -106,7 +105,7 @@ def _check_compressor(r: Resolution, method: Method) -> None:
 
 
 def _with_adapters(r: Resolution, method: Method, role: str, config: ModelConfig) -> ModelConfig:
-    """The role's model with the adapters that the method uses of those it comes with."""
+    """The role's model with those of its bundled adapters that the method uses; a missing needed one is a problem."""
     used = method.adapters().get(role, {}).values()
     config = furnished(config, [use.name for use in used])
     missing = list(dict.fromkeys(use.name for use in used if use.needed and use.name not in config.adapters))
@@ -124,7 +123,7 @@ def _with_adapters(r: Resolution, method: Method, role: str, config: ModelConfig
 
 
 def check_prompts(r: Resolution, method: Method, models: dict[str, ModelConfig]) -> None:
-    """Check that templates have a system turn where one is sent, and that models and adapters learnt these prompts."""
+    """Check that chat templates have the system turn that prompts use; warn of models not trained on these prompts."""
     if r.problems:
         return  # nothing is known of a model that cannot be used
     system = any(prompt.of(method.config).system for prompt in method.templates())
@@ -137,21 +136,21 @@ def check_prompts(r: Resolution, method: Method, models: dict[str, ModelConfig])
         r.problems += [UserError(sentence) for sentence in found if sentence]
         r.warnings += without_prompts(dict(used.values()))
     if not r.problems:
-        r.warnings += untrained(models.values(), method, r.parts["method"].name)
+        r.warnings += untrained_warnings(models.values(), method, r.parts["method"].name)
 
 
 _LOADED_ONLY = {"attention": "attention", "cache": "a cache that can be cut"}
-"""What no server gives."""
+"""Capability -> words, for those that no server gives."""
 
 
-def _check_pair(r: Resolution, method: Method, role: str, facts: Any) -> None:
-    """What a method needs of the model in a role against what the model can do, and its window."""
+def _check_needs(r: Resolution, method: Method, role: str, facts: Any) -> None:
+    """Add a problem where the model in a role lacks a capability or the window that the method needs."""
     if facts.problems:
         return  # nothing is known of a model that cannot be used
     name = r.parts["method"].name
     missing = sorted(method.needs[role] - facts.capabilities)
     if missing:
-        served = ", ".join(fitting(facts.capabilities)) or "none"
+        served = ", ".join(runnable_presets(facts.capabilities)) or "none"
         reasons = "".join(f": {facts.refusals[lacking]}" for lacking in missing if lacking in facts.refusals)
         inside = [words for name, words in _LOADED_ONLY.items() if name in missing]
         if inside and "served" in facts.identity:
@@ -188,11 +187,11 @@ def encoders_of(r: Resolution, method: Method, identities: dict[str, dict[str, A
                 r.add_problem(f"method '{parts['method'].name}' needs a reranker; name one: --set reranker=NAME")
             continue  # a missing encoder is reported by settings already
         facts = encoder_info.encoder_facts(config, role)
-        _report(r, facts)
+        _add_problems(r, facts)
         encoders[role], identities[role] = config, facts.identity
         if role == "encoder" and not facts.problems and (cut := encoder_info.chunk_warning(config, chunk)):
             r.warnings.append(cut)
-        _name_stand_in(r, role, config.name)
+        _mark_other_encoder(r, role, config.name)
     origins = r.origins
     for role in ("encoder", "reranker"):
         is_set = any(o == "--set" for path, o in origins.items() if path.startswith(role + "."))
@@ -201,7 +200,7 @@ def encoders_of(r: Resolution, method: Method, identities: dict[str, dict[str, A
     return encoders
 
 
-def _name_stand_in(r: Resolution, role: str, used: str) -> None:
+def _mark_other_encoder(r: Resolution, role: str, used: str) -> None:
     """Show an encoder that is not the preset's own in the row's name: "dragon[minilm]"."""
     choice: MethodChoice = r.parts["method"]
     own, suffix = getattr(choice, role, None), f"[{used}]"
@@ -209,16 +208,15 @@ def _name_stand_in(r: Resolution, role: str, used: str) -> None:
         r.parts["method"] = choice.model_copy(update={"name": choice.name + suffix})
 
 
-def served(models: Mapping[str, ModelConfig]) -> dict[str, ModelShape | None]:
-    """Role -> configured sizes of its model, for each of the models that is behind a server."""
+def server_shapes(models: Mapping[str, ModelConfig]) -> dict[str, ModelShape | None]:
+    """Role -> sizes of its model (None where unknown), of the models behind a server."""
     return {role: sizes(model) for role, model in models.items() if model.backend == "endpoint"}
 
 
-def fitting(capabilities: Collection[str]) -> list[str]:
-    """The first preset of every implementation whose roles need no more than `capabilities`, by name.
+def runnable_presets(capabilities: Collection[str]) -> list[str]:
+    """Names of presets that run on a model with `capabilities`: the first preset of each implementation, sorted.
 
-    Presets on the supporting passages alone are left out, those that need trained adapters, and those whose files,
-    parameters or code cannot be read.
+    Left out are presets on the supporting passages alone, those that need trained adapters, and unreadable ones.
     """
     by_implementation: dict[str, str] = {}
     for name in presets.names("methods"):

@@ -17,7 +17,7 @@ import time
 from typing import Any, TextIO
 
 from harness.cost.flops import DEFAULT
-from harness.cost.units import duration, short
+from harness.cost.units import duration, short_count
 from harness.engine.budget import Budget
 from harness.errors import LimitReached, erase_line, printable
 
@@ -34,14 +34,14 @@ class Progress:
     budget: of the command, at whose limits no further question is begun; by default one without limits.
     """
 
-    _followed = True  # whether the scores are printed behind the last line, which then leaves them out
+    _result_follows = True  # whether the scores are printed after the last line, which then leaves them out
 
     def __init__(self, stream: TextIO | None = None, name: str = "") -> None:
         """name: of the row, before the live line of a terminal; a log has it in a line of its own."""
         self._name = name
         self._stream = sys.stderr if stream is None else stream
         self._live = self._stream.isatty()
-        self._total = self._done = self._failed = self._fresh = self._tokens = 0
+        self._total = self._done = self._failed = self._done_now = self._tokens = 0
         self._flops = self._score = 0.0
         self._uncounted = False
         self._headline = ""
@@ -49,21 +49,21 @@ class Progress:
         self._drawn = self._begun
         self._tenth = -1
         self._part = ""
-        self._gone = False
+        self._closed = False
         self.budget = Budget({})
         self._lock = threading.RLock()
 
     def start(self, total: int, headline: str) -> None:
-        """A run over `total` questions begins; `headline` is the scorer whose running mean is shown."""
+        """Begin a run over `total` questions; headline: the scorer whose running mean is shown."""
         self._total, self._headline, self._begun = total, headline, time.monotonic()
         self._drawn = self._begun
 
     def more(self, count: int) -> None:
-        """Questions are added to those that `start` named."""
+        """Add `count` questions to the total."""
         self._total += count
 
     def seen(self, row: dict[str, Any]) -> None:
-        """A record that an earlier start of the same run left."""
+        """Count a record of an earlier start of the same run."""
         self.budget.spend(row["usage"])
         self._count(row)
 
@@ -73,15 +73,15 @@ class Progress:
             raise LimitReached(f"stopped at {self.budget.hit}: {left} of {self._total} questions are not answered yet")
 
     def done(self, row: dict[str, Any]) -> None:
-        """A question has just been recorded."""
+        """Count a record of this start, and draw."""
         with self._lock:
             self._count(row)
-            self._fresh += 1
+            self._done_now += 1
             self._part = ""
             self._draw()
 
     def part(self, done: int, total: int, what: str) -> None:
-        """A long step inside a question is at `done` of `total`."""
+        """Show that a long step inside a question is at `done` of `total`."""
         with self._lock:
             self._part = f"{what} {done}/{total}"
             if self._live:
@@ -96,27 +96,27 @@ class Progress:
             self._drawn = 0.0
 
     def stop(self) -> None:
-        """The run ends: the last state stays as a line of its own, where a question was asked."""
+        """End the run: the last state stays on the terminal as a line, where a question was asked."""
         if self._live:
-            self._write(self._named() + "\n" if self._fresh else "")
+            self._write(self._named_line() + "\n" if self._done_now else "")
 
     def line(self) -> str:
-        """The line of the module's docstring."""
+        """What is done and spent so far, in a line as in the module's docstring."""
         parts = [f"{self._done}/{self._total}"]
         if self._failed:
             parts.append(f"{self._failed} failed")
         flops = "FLOPs unknown" if self._uncounted else f"{self._flops / 1e12:.3g} TFLOPs"
-        parts += [f"{short(self._tokens)} tokens", flops]
-        result = self._followed and self._done >= self._total
+        parts += [f"{short_count(self._tokens)} tokens", flops]
+        result = self._result_follows and self._done >= self._total
         if self._headline and self._done and not result:
             parts.append(f"{self._headline} {100 * self._score / self._done:.1f}")
-        if self._fresh and (result or self._done < self._total):
+        if self._done_now and (result or self._done < self._total):
             parts.append(self._time())
         if self._part:
             parts.append(self._part)
         return " · ".join(parts)
 
-    def _named(self) -> str:
+    def _named_line(self) -> str:
         return f"{self._name} {self.line()}".lstrip()
 
     def _count(self, row: dict[str, Any]) -> None:
@@ -129,9 +129,9 @@ class Progress:
             self._uncounted |= bool(usage.get("uncounted"))
 
     def _time(self) -> str:
-        """What is left; at the end what the questions of this start took."""
+        """The time that is left; at the end the time that this start took."""
         passed, left = time.monotonic() - self._begun, self._total - self._done
-        return duration(passed) if left <= 0 else f"{duration(round(passed / self._fresh * left))} left"
+        return duration(passed) if left <= 0 else f"{duration(round(passed / self._done_now * left))} left"
 
     def _draw(self) -> None:
         if not self._live:
@@ -146,14 +146,14 @@ class Progress:
 
             self._drawn = now
             bar = tqdm.format_meter(self._done, max(self._total, 1), 0, ncols=_BAR, bar_format="{bar}")
-            self._write(f"{bar} {printable(self._named())}"[: shutil.get_terminal_size().columns - 1])
+            self._write(f"{bar} {printable(self._named_line())}"[: shutil.get_terminal_size().columns - 1])
 
     def _log(self) -> None:
         self._drawn = time.monotonic()
         self._write(self.line() + "\n")
 
     def _write(self, text: str) -> None:
-        if self._gone:
+        if self._closed:
             return
         try:
             if self._live:
@@ -161,13 +161,13 @@ class Progress:
             self._stream.write(printable(text))
             self._stream.flush()
         except (OSError, ValueError):
-            self._gone = True  # the terminal was closed: the run continues without output
+            self._closed = True  # the terminal was closed: the run continues without output
 
 
 class Notebook(Progress):
     """A widget below the cell, or a bar of text if ipywidgets is not installed."""
 
-    _followed = False
+    _result_follows = False
 
     def start(self, total: int, headline: str) -> None:
         """A run over `total` questions begins."""
@@ -191,8 +191,8 @@ class Notebook(Progress):
         self._widget.set_description_str(printable(self.line()))
 
 
-def suitable() -> Progress:
-    """A widget in a notebook, else a line on stderr."""
+def default_progress() -> Progress:
+    """The widget in a notebook, else the line on stderr."""
     return Notebook() if "ipykernel" in sys.modules else Progress()
 
 

@@ -2,7 +2,7 @@
 
 with_texts(row, example, documents)    -> the record with them, and its long texts by checksum
 without_texts(row)                     -> the record without any text of the data set (dataset.keep_texts=no)
-bring_up_to_date(store, dataset, keep) the same for all records of a run folder
+update_texts(store, dataset, keep)     the same for all records of a run folder
 gold_of(row)                           -> the gold answers of a record, to score it again without its data set
 
 They are added after the method has answered: a method sees no gold.
@@ -31,7 +31,7 @@ def with_texts(
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """The record with question, options, gold, lengths of the documents and texts of the spans that were shown.
 
-    Returns it with the long texts, which stand in texts.jsonl.gz, by checksum.
+    Returns it with pointers in place of long texts, and these texts (for texts.jsonl.gz) by checksum.
     """
     question = example.question
     out = {
@@ -81,11 +81,10 @@ def gold_of(row: Mapping[str, Any]) -> Gold | None:
     return Gold(tuple(gold["answers"]), marks, gold["extra"])
 
 
-def bring_up_to_date(store: RunStore, dataset: Dataset, keep: bool, note: Callable[[str], None]) -> None:
-    """Add the data set's texts that the records of a run folder lack, or remove them all, and report it.
+def update_texts(store: RunStore, dataset: Dataset, keep: bool, note: Callable[[str], None]) -> None:
+    """Add the data set's texts that records of a run folder lack, or with keep=False remove all; report to `note`.
 
-    Records of older versions hold none; `keep` is dataset.keep_texts. Questions that are not in `dataset` stay as they
-    are. Raises SaveError.
+    Records of older versions lack them. Questions that are not in `dataset` stay as they are. Raises SaveError.
     """
     examples = {example.question.id: example for example in dataset.examples}
     rows = {row["question_id"]: row for row in store.records()}

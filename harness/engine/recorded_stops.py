@@ -23,7 +23,7 @@ FLAGS = {"record_stops": "--record-stops", "record_t_p": "--record-t-p"}
 _STOPS, _T_P = "record_stops", "record_t_p"
 
 
-def with_fields(
+def with_stops(
     rows: Sequence[Choices], options: Mapping[str, float | None], note: Callable[[str], None]
 ) -> list[Choices]:
     """The rows with `options` set as --set would; a sentence to `note` for each that does not apply to some methods.
@@ -76,13 +76,13 @@ def methods_with(name: str) -> list[str]:
 
 
 def _accepts(row: Choices, settings: Mapping[str, float]) -> bool:
-    """Whether the row's method, which is right without them, is right with these values too."""
+    """Whether the row's method takes these settings; True for a row that is wrong without them, too."""
 
-    def right(sets: Mapping[str, Any]) -> bool:
+    def valid(sets: Mapping[str, Any]) -> bool:
         try:
             make_method(resolve_part("methods", replace(row, sets=sets)))
         except UserError:
             return False
         return True
 
-    return right({**row.sets, **settings}) or not right(row.sets)
+    return valid({**row.sets, **settings}) or not valid(row.sets)

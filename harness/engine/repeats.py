@@ -1,9 +1,4 @@
-"""Repeats of a row with several seeds (--repeat): those that would be equal are not run.
-
-    rows = without_equal(rows, 3, note)     greedy rows of methods that draw nothing are left with their first seed
-
-A repeat differs by its seed alone, so one that draws nothing answers as the first did.
-"""
+"""Leave out repeats (--repeat) that would answer as the row's first one: greedy rows of methods that draw nothing."""
 
 from __future__ import annotations
 
@@ -16,10 +11,10 @@ from harness.config.resolve import resolve_part
 from harness.errors import UserError
 
 
-def without_equal(rows: Sequence[Choices], repeat: int | None, note: Callable[[str], None]) -> list[Choices]:
-    """The rows of a command without repeats that would answer as their first one; a sentence about them to `note`.
+def distinct_repeats(rows: Sequence[Choices], repeat: int | None, note: Callable[[str], None]) -> list[Choices]:
+    """The rows without repeats that differ by a seed that changes nothing; a sentence about them goes to `note`.
 
-    repeat: seeds of each row, which are in the points of the rows; None leaves the rows as they are.
+    repeat: the number of seeds of each row, which are in the points of the rows; None leaves the rows as they are.
     """
     if repeat is None or repeat == 1:
         return list(rows)

@@ -1,8 +1,4 @@
-"""Score stored answers again, without a model: for `harness score`, and where a run resumes (resume.py).
-
-rejudge(rows, config.dataset, gold)     records with new scores
-rescore(folder, scorers=[...])          all records of a run folder, and its summary
-"""
+"""Score stored answers again, without a model: for `harness score`, and where a run resumes (resume.py)."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ from harness.config import registry
 from harness.config.schema import DatasetConfig
 from harness.config.validation import dataset_of_run
 from harness.datasets.base import Dataset
-from harness.engine.record_texts import bring_up_to_date, gold_of
+from harness.engine.record_texts import gold_of, update_texts
 from harness.engine.scoring import scored_record
 from harness.errors import ConfigError, DataError, UserError
 from harness.scorers import problems, version
@@ -30,10 +26,10 @@ from harness.storage.summary import KEPT, summarise_with
 from harness.types import Gold
 
 
-def rejudge(
+def rescored(
     rows: Iterable[dict[str, Any]], dataset: DatasetConfig, gold: Mapping[str, Gold] | None
 ) -> Iterator[dict[str, Any]]:
-    """Yield all records with new scores; gold: None for the gold answers of the records themselves.
+    """Yield the records with new scores. gold: by question id; None for the gold answers in the records themselves.
 
     Raises UserError for a question that the data set does not have any more.
     """
@@ -55,13 +51,13 @@ def rescore(
     was made with, and what a scorer raises; the folder is then as it was.
     """
     stored = read_run(folder, hold="nothing")
-    config = _config(stored, scorers, only, data)
+    config = _rescore_config(stored, scorers, only, data)
     recorded = data is None and bool(stored.records) and all(row.get("gold") is not None for row in stored.records)
     _check_code(folder, {"scorers": config.scorers} if recorded else config.model_dump())
     if wrong := problems(config.scorers):
         raise ConfigError(wrong)
     if recorded:
-        return _write(stored, config, None)
+        return _rescore_folder(stored, config, None)
     dataset, before = datasets.load(config, None), stored.manifest.get("dataset", {}).get("fingerprint")
     if before is None:
         raise UserError(f"{stored.path} has no manifest that says which rows it was made with; run it again")
@@ -70,7 +66,7 @@ def rescore(
             f"the rows of '{dataset.name}' are not those that {stored.path} was made with ({before[:12]} then, "
             f"{dataset.fingerprint[:12]} now); name the right file with --data"
         )
-    return _write(stored, config, dataset)
+    return _rescore_folder(stored, config, dataset)
 
 
 def _check_code(folder: Path, values: Mapping[str, Any]) -> None:
@@ -83,7 +79,7 @@ def _check_code(folder: Path, values: Mapping[str, Any]) -> None:
         )
 
 
-def _config(stored: StoredRun, scorers: Sequence[str], only: bool, data: str | None) -> DatasetConfig:
+def _rescore_config(stored: StoredRun, scorers: Sequence[str], only: bool, data: str | None) -> DatasetConfig:
     """The run's data set with the scorers that are computed here. Raises UserError where there is none."""
     config = dataset_of_run(stored.config, str(stored.path))
     own = [name for name in config.scorers if not name.startswith(LOGGED)]
@@ -93,7 +89,7 @@ def _config(stored: StoredRun, scorers: Sequence[str], only: bool, data: str | N
     return config.model_copy(update={"scorers": names, **({} if data is None else {"data": expanded(data)})})
 
 
-def _write(stored: StoredRun, config: DatasetConfig, dataset: Dataset | None) -> dict[str, Any]:
+def _rescore_folder(stored: StoredRun, config: DatasetConfig, dataset: Dataset | None) -> dict[str, Any]:
     """Score every record, then replace them all: if a record cannot be scored, the folder stays as it was.
 
     dataset: None if it was not read; else the records get the texts of it that they lack.
@@ -104,13 +100,13 @@ def _write(stored: StoredRun, config: DatasetConfig, dataset: Dataset | None) ->
 
     rows_of = (stored.manifest.get("dataset") or {}).get("fingerprint")
     with RunStore.open(RunPlace(stored.path), rows_of if dataset is None else dataset.fingerprint, note) as store:
-        store.replace(_scored_again(StreamedRecords(stored.path / RECORDS), config, dataset))
+        store.replace(_rescored(StreamedRecords(stored.path / RECORDS), config, dataset))
         before = {n: v for n, v in (stored.manifest.get("scorers") or {}).items() if n.startswith(LOGGED)}
         versions = {**{name: version(name) for name in config.scorers}, **before}
         numbers = summarise_with(stored.config, store.records(), store.documents(), unique=True)
         summary = {**{k: v for k, v in stored.summary.items() if k in KEPT}, **numbers}
         if dataset is not None:
-            bring_up_to_date(store, dataset, config.keep_texts, note)
+            update_texts(store, dataset, config.keep_texts, note)
         store.write(MANIFEST, {**store.manifest(), "scorers": versions})
         changed = {"scorers": list(versions), "data": config.data}
         store.describe({**stored.config, "dataset": {**stored.config["dataset"], **changed}}, stored.origins)
@@ -118,11 +114,11 @@ def _write(stored: StoredRun, config: DatasetConfig, dataset: Dataset | None) ->
     return summary
 
 
-def _scored_again(records: StreamedRecords, config: DatasetConfig, dataset: Dataset | None) -> Iterator[dict[str, Any]]:
-    """The records with new scores. Raises DataError for gold answers in records that cannot be used."""
+def _rescored(records: StreamedRecords, config: DatasetConfig, dataset: Dataset | None) -> Iterator[dict[str, Any]]:
+    """As `rescored`; dataset: None for gold answers of the records, which raise DataError if they cannot be used."""
     gold = None if dataset is None else {example.question.id: example.gold for example in dataset.examples}
     try:
-        yield from rejudge(records, config, gold)
+        yield from rescored(records, config, gold)
     except STOPS:
         raise
     except Exception as broken:

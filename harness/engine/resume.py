@@ -1,10 +1,6 @@
-"""What earlier starts of a run left in its folder, before a new start asks anything.
+"""What a new start of a run does with what earlier starts left in its folder, before it asks anything.
 
-refresh(store, plan, note)          all records scored again, if their scorers are not the plan's
-recover(store, plan, note)          the answers that a stopped run had not scored yet
-known(store, examples, ...)         the questions that need not be asked
-
-Name and version identify a scorer. A mean over records that two scorers wrote would be meaningless.
+Records of other scorers (name and version) are scored again: a mean over two scorers would be meaningless.
 """
 
 from __future__ import annotations
@@ -16,8 +12,8 @@ from typing import Any
 from harness import datasets, scorers
 from harness.engine.plan import Plan
 from harness.engine.progress import COUNTED, Progress
-from harness.engine.record_texts import bring_up_to_date
-from harness.engine.rescore import rejudge
+from harness.engine.record_texts import update_texts
+from harness.engine.rescore import rescored
 from harness.storage.failures import has_answer, lacks_only_scores
 from harness.storage.run_folder import MANIFEST
 from harness.storage.run_schema import JUDGES
@@ -25,49 +21,49 @@ from harness.storage.run_store import RunStore
 from harness.types import Example, Gold
 
 
-def refresh(store: RunStore, plan: Plan, note: Callable[[str], None], *, unscored_too: bool = False) -> None:
+def rescore_outdated(store: RunStore, plan: Plan, note: Callable[[str], None], *, unscored_too: bool = False) -> None:
     """Score all records again if names or versions of their scorers are not the plan's, and report it.
 
-    unscored_too: also if a scorer failed on an answer. Raises what `rejudge` raises, and SaveError.
+    unscored_too: also if a scorer failed on an answer. Raises what `rescored` raises, and SaveError.
     """
     now = {name: scorers.version(name) for name in plan.config.dataset.scorers}
     manifest = store.manifest()
     before: dict[str, str] = manifest.get("scorers") or {}
-    alike = before == now and all(_judged_by(row, now) for row in store.records())
+    alike = before == now and all(_scored_by(row, now) for row in store.records())
     if alike and not (unscored_too and any(lacks_only_scores(row["error"]) for row in store.records())):
         return
     rows = {row["question_id"]: row for row in store.records()}
     if rows:
-        store.replace(rejudge(rows.values(), plan.config.dataset, _gold(plan, rows)))
+        store.replace(rescored(rows.values(), plan.config.dataset, _gold_by_id(plan, rows)))
         if not alike:
-            note(f"the records were of {_named(before)}: {len(rows)} scored again by {_named(now)}")
+            note(f"the records were of {_versions_text(before)}: {len(rows)} scored again by {_versions_text(now)}")
     if manifest and before != now:
         store.write(MANIFEST, {**manifest, "scorers": now})
 
 
-def recover(store: RunStore, plan: Plan, note: Callable[[str], None]) -> None:
+def score_unscored(store: RunStore, plan: Plan, note: Callable[[str], None]) -> None:
     """Score and record the answers that a stopped run left, and bring the texts of all records up to date.
 
     Raises SaveError.
     """
     if left := store.unscored_answers():
-        gold = _gold(plan, {row["question_id"]: row for row in left})
-        for row in rejudge(left, plan.config.dataset, gold):
+        gold = _gold_by_id(plan, {row["question_id"]: row for row in left})
+        for row in rescored(left, plan.config.dataset, gold):
             store.append_record(row)
         note(f"answers of a run that was stopped, scored now: {len(left)}")
-    bring_up_to_date(store, plan.dataset, plan.config.dataset.keep_texts, note)
+    update_texts(store, plan.dataset, plan.config.dataset.keep_texts, note)
 
 
-def known(
+def answered_ids(
     store: RunStore,
     examples: Sequence[Example],
     starts: Sequence[Mapping[str, Any]],
     progress: Progress,
     retry_failed: bool,
 ) -> set[str]:
-    """Ids of the questions that are answered already; `progress` counts those of `examples`.
+    """Ids of the questions that need not be asked; `progress` counts those of `examples`.
 
-    starts: earlier ones, of the manifest; retry_failed: questions without an answer do not count.
+    starts: earlier ones, of the manifest; retry_failed: leave out the questions without an answer.
     """
     question_ids = {example.question.id for example in examples}
     # The last record of a question counts; only the counted keys of a record are held in memory.
@@ -88,15 +84,15 @@ def known(
     return rows.keys() - again
 
 
-def _judged_by(row: dict[str, Any], names: Mapping[str, str]) -> bool:
-    """Whether a record has the scores of `names` and else only judges'; what a scorer left out is flagged."""
+def _scored_by(row: dict[str, Any], names: Mapping[str, str]) -> bool:
+    """Whether a record has a score or a flag of each of `names`, and other scores by judges only."""
     notes = row.get("notes") or {}
     held = row["scores"].keys() - (notes.get(JUDGES) or {}).keys()
     flagged = notes.get("flags") or {}
     return held <= names.keys() and (row["error"] is not None or names.keys() <= held | flagged.keys())
 
 
-def _gold(plan: Plan, rows: Mapping[str, Any]) -> dict[str, Gold]:
+def _gold_by_id(plan: Plan, rows: Mapping[str, Any]) -> dict[str, Gold]:
     """Gold answers by question id; of the whole data set if the folder holds questions beyond the plan's --limit."""
     gold = {example.question.id: example.gold for example in plan.dataset.examples}
     if rows.keys() <= gold.keys():
@@ -104,5 +100,5 @@ def _gold(plan: Plan, rows: Mapping[str, Any]) -> dict[str, Gold]:
     return {example.question.id: example.gold for example in datasets.load(plan.config.dataset, None).examples}
 
 
-def _named(versions: Mapping[str, str]) -> str:
+def _versions_text(versions: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {version}" for name, version in versions.items()) or "scorers that are not recorded"

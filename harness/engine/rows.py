@@ -17,7 +17,7 @@ from harness.config import presets, registry, sweep
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.config.schema import DatasetConfig
-from harness.engine.numbers_from_rows import Key, arrange, key
+from harness.engine.numbers_from_rows import RowKey, order_by_source, row_key
 from harness.engine.rows_in_turn import Lost
 from harness.errors import ConfigError, UserError, raise_all
 
@@ -28,32 +28,34 @@ if TYPE_CHECKING:
 Swept = Mapping[str, Sequence[Any]]
 """The axes of a sweep: key -> values."""
 Note = Callable[[str], None]
-_ALIKE = 3  # rows that may share a sentence before it is said once for all of them
+_MAX_REPEATS = 3  # rows that may share a sentence before it is said once for all of them
 
 
 @dataclass
 class Planned:
-    """The rows that can be run, those that cannot and why, and the exit code so far."""
+    """The plans of the rows that can be run; lost: the others, with why; code: the exit code so far."""
 
     plans: list[Plan] = field(default_factory=list)
     lost: list[Lost] = field(default_factory=list)
     code: int = 0
 
 
-def rows(shared: Choices, methods: Sequence[str], datasets: Sequence[str], swept: Swept, note: Note) -> list[Choices]:
-    """Every method on every data set, by default those of the suite, at each point of the sweep.
+def command_rows(
+    shared: Choices, methods: Sequence[str], datasets: Sequence[str], swept: Swept, note: Note
+) -> list[Choices]:
+    """The rows of a command: every method on every data set, by default those of the suite, at each point of the sweep.
 
-    shared: what all rows have in common, with the suite; swept: beside what the suite sweeps; note: gets a sentence for
-    each method that lacks a swept parameter. Raises UserError.
+    shared: settings of all rows, with the suite; swept: axes beside those of the suite; note: gets a sentence for each
+    method that lacks a swept parameter. Raises UserError.
     """
     suite = shared.suite
-    _check_named(shared, datasets or (suite.datasets if suite else ()))
+    _check_dataset_settings(shared, datasets or (suite.datasets if suite else ()))
     if suite is not None and suite.parts:
-        return _of_parts(shared, methods, datasets, swept, note)
-    return _rows(shared, methods, datasets, swept, note)
+        return _rows_of_parts(shared, methods, datasets, swept, note)
+    return _cross(shared, methods, datasets, swept, note)
 
 
-def _rows(shared: Choices, methods: Sequence[str], datasets: Sequence[str], swept: Swept, note: Note) -> list[Choices]:
+def _cross(shared: Choices, methods: Sequence[str], datasets: Sequence[str], swept: Swept, note: Note) -> list[Choices]:
     suite = shared.suite
     axes = dict(swept)
     if suite is not None:
@@ -74,11 +76,12 @@ def _rows(shared: Choices, methods: Sequence[str], datasets: Sequence[str], swep
     return choices
 
 
-def _of_parts(
+def _rows_of_parts(
     shared: Choices, methods: Sequence[str], datasets: Sequence[str], swept: Swept, note: Note
 ) -> list[Choices]:
-    """The rows of a suite of several parts. A method or data set that is named and that a part has is run in the parts
-    that have it, any other one in all of them; a row that two parts would run alike is run once.
+    """The rows of a suite of several parts; a row that two parts would run alike is run once.
+
+    A named method or data set that some parts have is run in those parts, any other one in all parts.
     """
     suite = shared.suite
     assert suite is not None
@@ -86,45 +89,45 @@ def _of_parts(
     made: dict[str, Choices] = {}
     notes: dict[str, None] = {}
     for part in suite.parts:
-        kept_methods = _of_part(methods, part.methods, suite.methods)
-        kept_datasets = datasets or suite.datasets if several else _of_part(datasets, part.datasets, suite.datasets)
+        kept_methods = _in_part(methods, part.methods, suite.methods)
+        kept_datasets = datasets or suite.datasets if several else _in_part(datasets, part.datasets, suite.datasets)
         if not kept_methods or not kept_datasets:
             continue
-        for row in _rows(replace(shared, suite=part), kept_methods, kept_datasets, swept, notes.setdefault):
+        for row in _cross(replace(shared, suite=part), kept_methods, kept_datasets, swept, notes.setdefault):
             settings = (part.sets, part.params.get(str(row.method)), part.profile, part.limit)
             made.setdefault(repr((row.method, row.dataset, row.model, row.point, settings)), row)
     for line in notes:
         note(line)
     common = set.intersection(*(set(part.sets.items()) for part in suite.parts))
-    return _told_apart(made.values(), {name for name, _ in common})
+    return _with_distinct_points(made.values(), {name for name, _ in common})
 
 
-def _told_apart(rows: Iterable[Choices], common: Collection[str]) -> list[Choices]:
-    """The rows, those of two parts that are alike by name with the settings of their parts as points of a sweep.
+def _with_distinct_points(rows: Iterable[Choices], common: Collection[str]) -> list[Choices]:
+    """The rows; of rows that two parts name alike, the later one gets its part's settings as a point of a sweep.
 
-    common: keys that all parts set to the same value.
+    common: keys that all parts set to the same value, which distinguish no rows.
     """
-    taken: set[Key] = set()
+    taken: set[RowKey] = set()
     out = []
     for row in rows:
         for name, value in row.suite.sets.items() if row.suite else ():
             if name in common:
                 continue
-            if key(row) not in taken:
+            if row_key(row) not in taken:
                 break
             row = replace(row, point={**row.point, name: value})
-        taken.add(key(row))
+        taken.add(row_key(row))
         out.append(row)
     return out
 
 
-def _of_part(named: Sequence[str], own: Sequence[str], whole: Sequence[str]) -> list[str]:
-    """Of the named ones those of the part and those of no part; without a name, those of the part."""
+def _in_part(named: Sequence[str], own: Sequence[str], whole: Sequence[str]) -> list[str]:
+    """The names that a part runs: all its own where none is given, else the given ones that it or no part has."""
     part, suite = {presets.fold(name) for name in own}, {presets.fold(name) for name in whole}
     return [name for name in named or own if presets.fold(name) in part or presets.fold(name) not in suite]
 
 
-def _check_named(shared: Choices, datasets: Sequence[str]) -> None:
+def _check_dataset_settings(shared: Choices, datasets: Sequence[str]) -> None:
     """Raise UserError for a setting of a data set that is not run, --set datasets.NAME.KEY."""
     run = {presets.fold(name) for name in datasets}
     for setting in shared.sets:
@@ -134,7 +137,7 @@ def _check_named(shared: Choices, datasets: Sequence[str]) -> None:
 
 
 def with_seeds(shared: Choices, swept: Swept, repeat: int | None) -> tuple[Choices, Swept]:
-    """What rows share and what is swept, with `repeat` seeds from the chosen one on. Raises UserError."""
+    """`shared` and `swept` with an axis of `repeat` seeds, from the chosen seed on. Raises UserError."""
     if repeat is None:
         return shared, swept
     if "seed" in swept or "seed" in shared.sets:
@@ -152,10 +155,10 @@ def plan_all(choices: Sequence[Choices], note: Note, elsewhere: bool = False) ->
     from harness.engine.plan import plan_choices
 
     planned = Planned()
-    if sentences := _unfit(choices):
+    if sentences := _unfit_settings(choices):
         raise ConfigError(sentences)
     if len(choices) == 1:
-        planned.plans, _ = arrange([plan_choices(choices[0], elsewhere)], choices)
+        planned.plans, _ = order_by_source([plan_choices(choices[0], elsewhere)], choices)
         return planned
     raise_all([problem for row in choices for problem in resolve(row).problems])
     wrong: list[tuple[str, str]] = []
@@ -170,9 +173,9 @@ def plan_all(choices: Sequence[Choices], note: Note, elsewhere: bool = False) ->
             planned.lost.append(Lost(name, "; ".join(e.sentences)))
         except Exception as e:  # noqa: BLE001 - a bug in one method must not lose the others; exit code 1
             traceback.print_exc()
-            planned.lost.append(Lost(name, bug(e)))
+            planned.lost.append(Lost(name, bug_sentence(e)))
             planned.code = 1
-    planned.plans, waiting = arrange(planned.plans, choices)
+    planned.plans, waiting = order_by_source(planned.plans, choices)
     problems = _grouped([*wrong, *((lost.why, lost.row) for lost in waiting)])
     planned.lost += waiting
     missing = _grouped(absent, 1)  # one thing to get, however many rows lack it
@@ -185,7 +188,7 @@ def plan_all(choices: Sequence[Choices], note: Note, elsewhere: bool = False) ->
     return planned
 
 
-def _grouped(wrong: Sequence[tuple[str, str]], max_repeats: int = _ALIKE) -> list[str]:
+def _grouped(wrong: Sequence[tuple[str, str]], max_repeats: int = _MAX_REPEATS) -> list[str]:
     """Sentences with the names of their rows; one that more than `max_repeats` rows share is said once."""
     rows: dict[str, list[str]] = {}
     for sentence, name in wrong:
@@ -195,12 +198,12 @@ def _grouped(wrong: Sequence[tuple[str, str]], max_repeats: int = _ALIKE) -> lis
     return grouped + [f"{name}: {sentence}" for sentence, name in wrong if sentence not in alike]
 
 
-def _unfit(choices: Sequence[Choices]) -> list[str]:
-    """A sentence for the settings of the suite that chosen data sets do not have, with what to do; else nothing."""
+def _unfit_settings(choices: Sequence[Choices]) -> list[str]:
+    """One sentence about settings of the suite that chosen data sets do not have, with what to do; [] if all fit."""
     unfit: dict[str, dict[str, None]] = {}
     for row in choices:
         keys = [key for key in row.suite.sets if key.startswith("dataset.")] if row.suite and row.dataset else []
-        lacking = [key for key in keys if _is_of_another(key.split(".")[1], row)]
+        lacking = [key for key in keys if _belongs_to_other_formats(key.split(".")[1], row)]
         if lacking and resolve(row).problems:
             for key in lacking:
                 unfit.setdefault(key, {}).setdefault(str(row.dataset))
@@ -212,7 +215,7 @@ def _unfit(choices: Sequence[Choices]) -> list[str]:
     return [f"suite {name} sets {', '.join(unfit)}, which {has}; leave out: --unset {','.join(unfit)}"]
 
 
-def _is_of_another(key: str, row: Choices) -> bool:
+def _belongs_to_other_formats(key: str, row: Choices) -> bool:
     """Whether only data sets of another format than the row's have the key."""
     from harness.datasets import formats
 
@@ -227,6 +230,6 @@ def _is_of_another(key: str, row: Choices) -> bool:
     return any(key in registry.dataset_options(other) for other in formats())
 
 
-def bug(error: Exception) -> str:
+def bug_sentence(error: Exception) -> str:
     """Why a row did not run whose traceback was printed."""
     return f"a bug, see the traceback above ({type(error).__name__})"

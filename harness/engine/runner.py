@@ -2,7 +2,7 @@
 
     run(plan, out, command=[...], progress=Progress()) -> RunResult(folder, summary, failed, save_problems)
 
-    with opened(plan, out, ...) as job:     the same in pieces, for a run whose end depends on its answers
+    with opened_job(plan, out, ...) as job:     the same in pieces, for a run whose end depends on its answers
         job.ask(examples)
         job.finished(early_stop)
 
@@ -31,11 +31,11 @@ from harness.engine import resume
 from harness.engine.document_view import NO_EVIDENCE, View
 from harness.engine.indexing import Indexer
 from harness.engine.plan import Plan
-from harness.engine.plan_models import served
+from harness.engine.plan_models import server_shapes
 from harness.engine.progress import Progress
 from harness.engine.record_texts import with_texts, without_texts
 from harness.engine.scoring import scored_record
-from harness.engine.tools import EngineTools, Models, draws_watched
+from harness.engine.tools import EngineTools, Models, warn_of_global_draws
 from harness.errors import FirstFailure, HarnessError, SaveError, UserError
 from harness.parallel.in_flight import in_flight, places_for
 from harness.parallel.signals import interrupt_on_signals
@@ -75,12 +75,12 @@ class Interrupted(KeyboardInterrupt):
 
 
 @dataclass(frozen=True)
-class Asking:
+class AskOptions:
     """How questions are asked.
 
-    retry_failed: ask again the questions that are recorded as failed, and score again the answers that a scorer failed
-    on; parallel: questions in flight at once, which changes no prediction in float32; fail_fast: stop at the first
-    question that fails; place: called with the run's folder, gives its RunPlace (storage/run_place.py).
+    retry_failed: ask failed questions again, and score again the answers that a scorer failed on; parallel: questions
+    in flight at once, which changes no prediction in float32; fail_fast: stop at the first question that fails;
+    place: makes the RunPlace (storage/run_place.py) of the run's folder.
     """
 
     retry_failed: bool = False
@@ -97,7 +97,7 @@ def run(plan: Plan, out: Path, *, command: list[str], progress: Progress, **aski
     Raises UserError (RunLocked, DataError), SaveError, FirstFailure, and Interrupted on SIGINT, SIGTERM or SIGHUP.
     """
     try:
-        with interrupt_on_signals(), opened(plan, out, command=command, progress=progress, **asking) as job:
+        with interrupt_on_signals(), opened_job(plan, out, command=command, progress=progress, **asking) as job:
             job.ask(job.examples)
             return job.finished()
     except KeyboardInterrupt as error:
@@ -105,22 +105,22 @@ def run(plan: Plan, out: Path, *, command: list[str], progress: Progress, **aski
 
 
 @contextlib.contextmanager
-def opened(plan: Plan, out: Path, *, command: list[str], progress: Progress, **asking: Any) -> Iterator[Job]:
+def opened_job(plan: Plan, out: Path, *, command: list[str], progress: Progress, **asking: Any) -> Iterator[Job]:
     """Open the run folder of a plan, with nothing asked yet; arguments and errors are those of `run`.
 
-    The caller asks questions and ends with `finished`. What ends the block before is recorded as the run's state:
+    The caller asks questions and ends with `finished`. An exception before that is recorded as the run's state:
     "interrupted" for a KeyboardInterrupt, else "stopped".
     """
-    options = Asking(**asking)
+    options = AskOptions(**asking)
     if options.parallel < 1:
         raise UserError(f"--parallel {options.parallel}: at least one question must be in flight.")
     for name, text in plan.awaits.items():
         raise UserError(f"method.{name}={text} has no number yet; run the row that gives it first.")
     _check_ids(plan)
     with RunStore.open(options.place(Path(out) / plan.folder), plan.dataset.fingerprint, progress.note) as store:
-        resume.refresh(store, plan, progress.note, unscored_too=options.retry_failed)
+        resume.rescore_outdated(store, plan, progress.note, unscored_too=options.retry_failed)
         store.describe(plan.config.model_dump(mode="json"), plan.origins)
-        resume.recover(store, plan, progress.note)
+        resume.score_unscored(store, plan, progress.note)
         job = Job(plan, store, progress, command, options)
         with job.recorded_end():
             job.begin()
@@ -142,22 +142,24 @@ def _check_ids(plan: Plan) -> None:
 class Job:
     """One start of a run, from the first question to the summary. examples: what the plan asks, within its limit."""
 
-    def __init__(self, plan: Plan, store: RunStore, progress: Progress, command: list[str], asking: Asking) -> None:
+    def __init__(self, plan: Plan, store: RunStore, progress: Progress, command: list[str], asking: AskOptions) -> None:
         self.plan, self.store, self.progress, self.asking = plan, store, progress, asking
         self.models = Models(plan)
-        self.indexer = Indexer(plan, self.models, open_cache(progress.note, served(plan.models)), store, progress)
+        self.indexer = Indexer(
+            plan, self.models, open_cache(progress.note, server_shapes(plan.models)), store, progress
+        )
         asked = plan.dataset.examples[: plan.config.limit]
         self.examples = store.place.questions(asked)
         self.problems: list[str] = []
         self.recorded = 0  # by this start
         self._known: set[str] = set()  # questions that are answered, or asked by this start
         self._in_flight: int | None = None  # questions in flight, once the models are loaded
-        self.manifest = manifests.begun(store.manifest(), manifests.describe(plan), command, asking.parallel)
+        self.manifest = manifests.with_start(store.manifest(), manifests.describe(plan), command, asking.parallel)
         self.manifest |= store.place.manifest(len(asked))
 
     @contextlib.contextmanager
     def recorded_end(self) -> Iterator[None]:
-        """Record what ends the block before its time, with everything that was answered, and raise it again."""
+        """Where the block raises, write the summary of what was answered, with the run's state, and raise again."""
         try:
             yield
         except KeyboardInterrupt:
@@ -174,11 +176,11 @@ class Job:
             raise
 
     def begin(self) -> None:
-        """Write the manifest, and read which questions are answered already."""
+        """Write the manifest of this start, and read which questions are answered already."""
         self.store.write(MANIFEST, self.manifest)
         self.progress.start(len(self.examples), self.plan.config.dataset.scorers[0])
         starts = self.manifest["starts"][:-1]
-        self._known = resume.known(self.store, self.examples, starts, self.progress, self.asking.retry_failed)
+        self._known = resume.answered_ids(self.store, self.examples, starts, self.progress, self.asking.retry_failed)
         self.store.drop_requests({e.question.id for e in self.examples if e.question.id not in self._known})
 
     def ask(self, examples: Sequence[Example]) -> None:
@@ -190,14 +192,17 @@ class Job:
                 self._score_and_record(self._ask_one(example))
             return
         if self._in_flight is None:
-            self._in_flight = places_for(self.models.load(), self.asking.parallel, self.progress.note)
+            self._in_flight = places_for(self.models.load_all(), self.asking.parallel, self.progress.note)
         self.indexer.kept = max(self.indexer.kept, self._in_flight)
-        with draws_watched(self.progress.note, derived_seed(self.plan.config.seed, "in flight")):
-            in_flight(examples, self._in_flight, self._ask_one, self._score_and_record, self.indexer.choose)
+        with warn_of_global_draws(self.progress.note, derived_seed(self.plan.config.seed, "in flight")):
+            in_flight(examples, self._in_flight, self._ask_one, self._score_and_record, self.indexer.choose_next)
 
     def _ask_one(self, example: Example) -> tuple[Example, dict[str, Any]] | None:
-        """Run the method on a question, capture its exception, store the record without scores; None: not begun."""
-        if not self.progress.budget.left():
+        """Run the method on one question, capture its exception, and store the record without scores.
+
+        Returns the question with its record; None where the budget lets no further question begin.
+        """
+        if not self.progress.budget.may_continue():
             return None
         question = example.question
         meter = Meter("answer", keeps_requests=self.plan.config.keep_prompts)
@@ -237,11 +242,11 @@ class Job:
         return example, row
 
     def _answer(self, example: Example, meter: Meter, notes: dict[str, Any]) -> Answer:
-        """Index the documents and call the method. Raises what they raise, and TypeError for what is no Answer."""
+        """Index the documents and call the method; adds to the record's `notes`. Raises TypeError for no Answer."""
         plan, question = self.plan, example.question
         documents = [plan.dataset.documents[d] for d in question.document_ids]
         supporting = example.gold.supporting if plan.config.method.view == "evidence" else None
-        view = View.seen(documents, supporting, plan.method.one_document, notes)
+        view = View.for_method(documents, supporting, plan.method.one_document, notes)
         if plan.method.one_document or plan.config.method.view == "evidence":
             question = replace(question, document_ids=tuple(d.id for d in view.documents))
         try:
@@ -262,7 +267,7 @@ class Job:
         return replace(answer, stop_reason=notes["view"]) if notes.get("view") == NO_EVIDENCE else answer
 
     def _score_and_record(self, outcome: tuple[Example, dict[str, Any]] | None) -> None:
-        """Score an answer and append its record; None: the question was not begun."""
+        """Score the answer of `_ask_one` and append its record; nothing for None."""
         if outcome is None:
             return
         example, kept = outcome
@@ -280,7 +285,7 @@ class Job:
             raise FirstFailure(sentence, error.get("traceback", ""))
 
     def finished(self, early_stop: dict[str, Any] | None = None) -> RunResult:
-        """Write the summary and the end of this start; early_stop: keys for both, why the run ended before its end."""
+        """Write summary and manifest of the finished run; early_stop: keys for both that say why questions are left."""
         self.progress.check()
         summary = self._write_summary("finished", early_stop)
         cut = summary.get("texts_cut")
@@ -290,7 +295,7 @@ class Job:
         return RunResult(self.store.folder, summary, summary["n_failed"], problems, self.store.place.part)
 
     def _write_summary(self, state: str, early_stop: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Sort the records, write summary and manifest, with `early_stop`; a failure to save goes to `problems`."""
+        """Sort the records, then write and return the summary; a failure to save goes to `problems`."""
         self.progress.stop()
         config, examples = self.plan.config, self.plan.dataset.examples
         summary: dict[str, Any] = {}
@@ -300,7 +305,7 @@ class Job:
             numbers = summarise(self.store.records(), self.store.documents(), **chosen)
             summary = {"state": state, "n_asked": len(self.examples), **(early_stop or {}), **numbers}
             self.store.write(SUMMARY, summary, sync_folder=False)
-            self.manifest = manifests.ended(self.manifest, state, early_stop)
+            self.manifest = manifests.with_end(self.manifest, state, early_stop)
             self.store.write(MANIFEST, self.manifest)
         except SaveError as error:
             self.problems.append(str(error))

@@ -1,12 +1,12 @@
-"""The scores of one answer as a record holds them: a number by each of the data set's scorers, and what was odd.
+"""Score one answer by each of the data set's scorers, with notes about what was odd.
 
-verdict = judge(config.dataset, answer.text, answer.shown, gold)
+verdict = score_reply(config.dataset, answer.text, answer.shown, gold)
 verdict.scores    {"flashrag.acc": 1.0, ...}: a value that is no finite number counts 0 and is flagged
 verdict.notes     {"flags": {scorer: why}}           if a scorer flags the answer
                   {"answer_prefix": "found", "scored": "Mira"}, or {"answer_prefix": "missing"}: if one is required
                   {"counts": {scorer: [...]}}        if sums over all answers give a score of the corpus (BLEU)
 
-unanswered(config.dataset, gold)                     the same for a question without an answer: every score is 0
+unanswered_verdict(config.dataset, gold)             the same for a question without an answer: every score is 0
 scored_record(row, config.dataset, gold)             a record with the scores of its answer, or of none
 """
 
@@ -36,7 +36,7 @@ class Verdict:
     notes: dict[str, Any] = field(default_factory=dict)
 
 
-def judge(dataset: DatasetConfig, reply: str, shown: Sequence[Shown], gold: Gold) -> Verdict:
+def score_reply(dataset: DatasetConfig, reply: str, shown: Sequence[Shown], gold: Gold) -> Verdict:
     """Score a reply, or only the text after the answer prefix if the data set has one.
 
     Raises what harness.scorers.score_record raises.
@@ -56,31 +56,27 @@ def judge(dataset: DatasetConfig, reply: str, shown: Sequence[Shown], gold: Gold
     return Verdict(scores, {**notes, **({"flags": flags} if flags else {}), **_counts(sheet)})
 
 
-def unanswered(dataset: DatasetConfig, gold: Gold) -> Verdict:
-    """What a question without an answer is recorded with: 0 by every scorer that counts it, and empty counts.
-
-    The counts are those of an empty answer, so a corpus score takes it for an empty reply.
-    """
+def unanswered_verdict(dataset: DatasetConfig, gold: Gold) -> Verdict:
+    """The scores of a question without an answer: 0 by every scorer that applies, and the counts of an empty answer."""
     counting = [name for name in dataset.scorers if scorers.lookup(name).counts]
     try:
         sheet = scorers.score_record(counting, "", (), gold)
     except STOPS:
         raise
-    except Exception:  # noqa: BLE001 - as in `applies`
+    except Exception:  # noqa: BLE001 - as in `scorer_applies`
         sheet = scorers.ScoreSheet()
-    return Verdict({name: 0.0 for name in dataset.scorers if applies(name, gold)}, _counts(sheet))
+    return Verdict({name: 0.0 for name in dataset.scorers if scorer_applies(name, gold)}, _counts(sheet))
 
 
 def _counts(sheet: scorers.ScoreSheet) -> dict[str, Any]:
     return {COUNTS: sheet.counts} if sheet.counts else {}
 
 
-def applies(name: str, gold: Gold) -> bool:
-    """Whether scorer `name` counts a question with these gold answers, answered or not.
+def scorer_applies(name: str, gold: Gold) -> bool:
+    """Whether scorer `name` counts a question with these gold answers, answered or not: tried with an empty answer.
 
-    A group's scorer leaves out the questions of other groups, and evidence recall those without supporting marks;
-    each scores an empty answer to tell. A scorer that fails on the empty answer counts the question. Raises UnknownName
-    and CannotRun, as `judge` does.
+    A group's scorer leaves out the questions of other groups, and evidence recall those without supporting marks. A
+    scorer that fails on the empty answer counts the question. Raises UnknownName and CannotRun.
     """
     try:
         return name in scorers.score_record([name], "", (), gold).scores
@@ -91,41 +87,42 @@ def applies(name: str, gold: Gold) -> bool:
 
 
 def scored_record(row: dict[str, Any], dataset: DatasetConfig, gold: Gold) -> dict[str, Any]:
-    """The record with new scores and flags, without the error of a scorer that had failed on its answer.
+    """The record `row` with new scores and flags; the error of a scorer that had failed on its answer is cleared.
 
-    A question that was not answered scores 0. Where a scorer fails on a first scoring, the record gets its error; on
-    an answer that was scored before, the error is raised and nothing changes: its old scores are better than none.
+    A question that was not answered scores 0. A scorer that fails at the first scoring gives the record its error; on
+    an answer that was scored before, its error is raised, and the record keeps its old scores.
     """
     error = row["error"]
     if error is not None and not lacks_only_scores(error):
-        return _scored(row, unanswered(dataset, gold), error)
+        return _with_verdict(row, unanswered_verdict(dataset, gold), error)
     try:
-        verdict = judge(dataset, row["prediction"], [shown_of(s) for s in row["shown"]], gold)
+        verdict = score_reply(dataset, row["prediction"], [parse_shown(s) for s in row["shown"]], gold)
     except STOPS:
         raise
     except Exception as broken:
         if error is None:
             broken.add_note(f"scoring the answer to question '{row['question_id']}' again; no record was changed")
             raise
-        return _scored(row, unanswered(dataset, gold), {**describe_failure(broken), **SCORING})
-    return _scored(row, verdict, None)
+        return _with_verdict(row, unanswered_verdict(dataset, gold), {**describe_failure(broken), **SCORING})
+    return _with_verdict(row, verdict, None)
 
 
-def _scored(row: dict[str, Any], verdict: Verdict, error: dict[str, str] | None) -> dict[str, Any]:
-    """The record with the scores of `verdict`; those of models that judged the answer and of other tools stay."""
+def _with_verdict(row: dict[str, Any], verdict: Verdict, error: dict[str, str] | None) -> dict[str, Any]:
+    """The record with the scores of `verdict`; those by judging models and by other tools stay."""
     judges = row["notes"].get(JUDGES) or {}
-    kept_scores, kept_flags = (
-        {name: value for name, value in held.items() if name in judges or name.startswith(LOGGED)}
-        for held in (row["scores"], row["notes"].get("flags") or {})
-    )
+
+    def kept(values: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in values.items() if name in judges or name.startswith(LOGGED)}
+
+    kept_scores, kept_flags = kept(row["scores"]), kept(row["notes"].get("flags") or {})
     notes = {key: value for key, value in row["notes"].items() if key not in SCORING_NOTES} | verdict.notes
     if kept_flags:
         notes["flags"] = {**notes.get("flags", {}), **kept_flags}
     return {**row, "scores": {**verdict.scores, **kept_scores}, "error": error, "notes": notes}
 
 
-def shown_of(values: dict[str, Any]) -> Shown:
-    """A record's `shown` entry as scorers take it."""
-    sources = tuple((str(d), int(a), int(b)) for d, a, b in values.get("sources", ()))
-    known = {name: values[name] for name in ("kind", "document_id", "start", "end", "text") if name in values}
-    return Shown(**known, sources=sources)
+def parse_shown(values: dict[str, Any]) -> Shown:
+    """Parse an entry of a record's `shown`, JSON values, into a Shown."""
+    sources = tuple((str(d), int(start), int(end)) for d, start, end in values.get("sources", ()))
+    fields = {name: values[name] for name in ("kind", "document_id", "start", "end", "text") if name in values}
+    return Shown(**fields, sources=sources)

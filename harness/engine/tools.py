@@ -49,8 +49,11 @@ def seed_everything(seed: int) -> None:
 
 
 @contextlib.contextmanager
-def _draws_unchanged(seed: int) -> Iterator[None]:
-    """Leave the global generators as they were: a question must not depend on whether it was the one that loaded."""
+def _global_draws_restored(seed: int) -> Iterator[None]:
+    """Restore the global generators after the block, so that loading a model changes no later draw.
+
+    seed: for torch, where it is first imported inside.
+    """
     python, array = random.getstate(), np.random.get_state()
     before = sys.modules.get("torch")
     state = before.get_rng_state() if before else None
@@ -67,12 +70,12 @@ def _draws_unchanged(seed: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def draws_watched(note: Callable[[str], None], seed: int) -> Iterator[None]:
-    """Call `note` if code inside the block drew from the global generators, which the questions in flight share."""
+def warn_of_global_draws(note: Callable[[str], None], seed: int) -> Iterator[None]:
+    """Seed the global generators, which questions in flight share, and call `note` if the block drew from them."""
     seed_everything(seed)
-    before = _draw_states()
+    before = _generator_states()
     yield
-    after = _draw_states()
+    after = _generator_states()
     if changed := [name for name, state in before.items() if state != after[name]]:
         note(
             f"something drew from the global random generator of {' and '.join(changed)} while several questions were "
@@ -80,7 +83,7 @@ def draws_watched(note: Callable[[str], None], seed: int) -> Iterator[None]:
         )
 
 
-def _draw_states() -> dict[str, object]:
+def _generator_states() -> dict[str, object]:
     name, keys, *rest = np.random.get_state()
     states: dict[str, object] = {"Python": random.getstate(), "NumPy": (name, np.asarray(keys).tobytes(), *rest)}
     if torch := sys.modules.get("torch"):
@@ -98,12 +101,12 @@ class Models:
         self.seed = 0
 
     def reseed(self, *parts: str) -> None:
-        """Seed what follows by the run's seed and `parts` alone; nothing while several questions are in flight."""
+        """Seed the global generators by the run's seed and `parts`; not while several questions are in flight."""
         if current() is None:
             self.seed = derived_seed(self._plan.config.seed, *parts)
             seed_everything(self.seed)
 
-    def load(self) -> list[LanguageModel]:
+    def load_all(self) -> list[LanguageModel]:
         """Load every model of the plan now, each distinct one once. Raises CannotRun."""
         every = [self.model(role) for role in self._plan.models]
         return list({id(model): model for model in every}.values())
@@ -112,28 +115,28 @@ class Models:
         """The model of `role`. Raises LookupError for a role the method does not declare, CannotRun from loading."""
         config = self._plan.models.get(role)
         if config is None:
-            raise LookupError(_undeclared("needs", role, self._plan.models))
+            raise LookupError(_undeclared_role("needs", role, self._plan.models))
         key = config.model_dump_json()
         with self._loading.hold(key):
             if key not in self._loaded:
-                with _draws_unchanged(self.seed):
+                with _global_draws_restored(self.seed):
                     self._loaded[key] = load.load_model(config)
         return self._loaded[key]
 
     def task(self, task: Task, question: Question) -> Task:
-        """The task with the solved examples that are nearest to a question, where it has such."""
+        """The task with the solved examples nearest to the question appended to its instruction, where it has such."""
         shots = shots_of(self._plan.config.dataset) if task.shots else None
         more = "" if shots is None else shots.text(question)
         return task.model_copy(update={"instruction": task.instruction + more}) if more else task
 
     def replies(self, role: str) -> ReplyCache | None:
-        """Replies that earlier runs were given by the model of `role`, None unless they are asked for."""
+        """The cache of the replies of `role`'s model; None without --cache replies."""
         if self._plan.config.cache is None:
             return None
         return ReplyCache(cache_root(), self._plan.models[role].name, self.model(role).identity)
 
     def sampling(self, role: str, question: Question) -> Sampling | None:
-        """How the replies of `role` to a question are drawn, None for greedily; a setting of the reader."""
+        """How to draw the reader's replies to a question; None for other roles, and for greedy decoding."""
         config = self._plan.config
         if role != "reader" or not config.model.sampling:
             return None
@@ -141,22 +144,22 @@ class Models:
 
     def encoder(self, role: str, meter: Meter) -> Encoder:
         """The encoder of `role`, bound to `meter`. Raises as `model` does."""
-        with self._loading.hold("encoders"), _draws_unchanged(self.seed):
+        with self._loading.hold("encoders"), _global_draws_restored(self.seed):
             return load_encoder(self._encoder_config(role), meter, role)
 
     def reranker(self, role: str, meter: Meter) -> Reranker:
         """The reranker of `role`, bound to `meter`. Raises as `model` does."""
-        with self._loading.hold("encoders"), _draws_unchanged(self.seed):
+        with self._loading.hold("encoders"), _global_draws_restored(self.seed):
             return load_reranker(self._encoder_config(role), meter, role)
 
     def _encoder_config(self, role: str) -> EncoderConfig:
         config = self._plan.encoders.get(role)
         if config is None:
-            raise LookupError(_undeclared("encoders", role, self._plan.encoders))
+            raise LookupError(_undeclared_role("encoders", role, self._plan.encoders))
         return config
 
     def first_prompts(self) -> dict[str, dict[str, Any]]:
-        """Role -> the first prompt it sent its model ({"text", "ids"}), if the back end keeps it."""
+        """Role -> the first prompt sent to its model ({"text", "ids"}), where the back end keeps it."""
         by_role: dict[str, dict[str, Any]] = {}
         for role, config in self._plan.models.items():
             model = self._loaded.get(config.model_dump_json())
@@ -166,17 +169,17 @@ class Models:
         return by_role
 
 
-def _undeclared(attribute: str, role: str, known: Iterable[str]) -> str:
+def _undeclared_role(attribute: str, role: str, known: Iterable[str]) -> str:
     return f"the method asks for role '{role}', but its '{attribute}' declares only: {', '.join(known) or 'none'}"
 
 
 @dataclass(frozen=True)
 class IndexScope:
-    """What building an index may use: the roles that are part of its cache key, and its durable parts."""
+    """What building an index may use: the roles in its cache key, and the store of its finished parts."""
 
     roles: tuple[str, ...]
     parts: Parts
-    making: Claims = field(default_factory=Claims)
+    claims: Claims = field(default_factory=Claims)
 
 
 class EngineTools:
@@ -202,7 +205,7 @@ class EngineTools:
 
     @property
     def task(self) -> Task:
-        """What the data set asks of every method alike."""
+        """The data set's instruction and answer length; with solved examples while a question is set."""
         if self._task is None:
             raise LookupError("an index of scope 'document' cannot depend on the task; use scope 'question'")
         return self._task if self.question is None else self._models.task(self._task, self.question)
@@ -213,7 +216,7 @@ class EngineTools:
 
     def model(self, role: str = "reader") -> MeteredModel:
         """The language model of `role`, metered. Raises LookupError for an undeclared role."""
-        self._allow(role)
+        self._check_role(role)
         question = None if self._scope is not None else self.question  # all roles are greedy in an index
         sampling = None if question is None else self._models.sampling(role, question)
         replies = self._models.replies(role)
@@ -221,17 +224,18 @@ class EngineTools:
 
     def encoder(self, role: str = "encoder") -> Encoder:
         """The sentence encoder of `role`, metered. Raises LookupError for an undeclared role."""
-        self._allow(role)
+        self._check_role(role)
         return self._models.encoder(role, self.meter)
 
     def reranker(self, role: str = "reranker") -> Reranker:
         """The reranker of `role`, metered. Raises LookupError for an undeclared role."""
-        self._allow(role)
+        self._check_role(role)
         return self._models.reranker(role, self.meter)
 
-    def _allow(self, role: str) -> None:
+    def _check_role(self, role: str) -> None:
+        """Raise LookupError while an index is built for a role that its key does not cover."""
         if self._scope is not None and role not in self._scope.roles:
-            raise LookupError(_undeclared("index_roles", role, self._scope.roles))
+            raise LookupError(_undeclared_role("index_roles", role, self._scope.roles))
 
     def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]:
         """Apply `fn` to every item, order kept; in parallel if the run has free places, else one after the other.
@@ -251,8 +255,8 @@ class EngineTools:
         """
         if self._scope is None:
             raise LookupError("tools.keep stores parts of an index; it cannot be used while answering")
-        with self._scope.making.hold(key):
-            return self._scope.parts.keep(key, lambda: self._alone(key, fn), self.meter)
+        with self._scope.claims.hold(key):
+            return self._scope.parts.keep(key, lambda: self._with_own_draws(key, fn), self.meter)
 
     def share(self, name: str, role: str, needs: Mapping[str, Any], fn: Callable[[], Any]) -> Any:
         """Return fn(), or what an index of any method shared as `name` for equal `needs`; tuples come back as lists.
@@ -261,16 +265,16 @@ class EngineTools:
         """
         if self._scope is None:
             raise LookupError("tools.share stores parts of indexes; it cannot be used while answering")
-        self._allow(role)
+        self._check_role(role)
         shared = Shared(name, role, needs)
-        return self._scope.parts.share(shared, lambda: self._alone(f"share {name}", fn), self.meter)
+        return self._scope.parts.share(shared, lambda: self._with_own_draws(f"share {name}", fn), self.meter)
 
-    def _alone(self, key: str, fn: Callable[[], Any]) -> Any:
-        """Call fn with draws of its own: what follows must not depend on whether the part was kept or made."""
+    def _with_own_draws(self, key: str, fn: Callable[[], Any]) -> Any:
+        """Call fn with generators seeded by `key`, and restore them: a stored part must change no later draw."""
         if current() is not None:
             return fn()
         seed = derived_seed(self.seed, key)
-        with _draws_unchanged(seed):
+        with _global_draws_restored(seed):
             seed_everything(seed)
             return fn()
 

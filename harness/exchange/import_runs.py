@@ -24,7 +24,7 @@ from harness.config.resolve import part
 from harness.config.schema import ELSEWHERE, DatasetConfig, digest
 from harness.datasets import Dataset, load
 from harness.datasets.rows import made_id
-from harness.engine.manifest import now
+from harness.engine.manifest import utc_now
 from harness.engine.record_texts import with_texts
 from harness.engine.scoring import scored_record
 from harness.errors import ConfigError, UserError
@@ -120,7 +120,7 @@ def prepare(
         "scorers": {**{name: scorers.version(name) for name in computed}, **dict.fromkeys(logged, run.tool)},
         "packages": {"longdoc-harness": VERSION},
         "warnings": notes,
-        "imported": {"tool": run.tool, "files": files, "at": now(), "told": run.told, "left_out": lost},
+        "imported": {"tool": run.tool, "files": files, "at": utc_now(), "told": run.told, "left_out": lost},
     }
     return Imported(run, settings, manifest, records, lost)
 

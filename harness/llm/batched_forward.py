@@ -28,7 +28,7 @@ from typing import Any, Protocol
 import torch
 
 from harness.llm.capture import Capture, Pack, Part, WriteCapture, active, packed
-from harness.llm.graphs import Steps
+from harness.llm.cuda_graphs import Steps
 from harness.llm.kernels import Lengths, VarlenKernel
 from harness.llm.kv import Slot, packed_cache, rewind, slot_of
 from harness.llm.prefixes import Held, copy_shared, held_by_others

@@ -133,7 +133,7 @@ class Context(Session):
         """Tokens in the context, queued ones included."""
         return len(self.ids)
 
-    # -- replies of the cache (recall.py) ------------------------------------------------------------------------
+    # -- replies of the cache (kept_replies.py) ------------------------------------------------------------------------
 
     def _request(self) -> Any:
         """The tokens, and how many of them are booked: what the request costs depends on it."""

@@ -42,8 +42,8 @@ from harness.llm.endings import KNOWN, pattern, reply_end
 from harness.llm.endpoint_http import RetryPolicy, Server, Tries
 from harness.llm.endpoint_info import key_of, sizes, tokenizer_folder
 from harness.llm.endpoint_tokens import Tokens
+from harness.llm.kept_replies import recalled
 from harness.llm.model_facts import ModelFacts
-from harness.llm.recall import recalled
 from harness.llm.thinking import split_thinking
 from harness.models import Decoding, LanguageModel, Probe, Session, Span, Written
 

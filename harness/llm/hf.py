@@ -20,14 +20,14 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from harness.config.schema import ModelConfig, Thinking
 from harness.cost.flops import ModelShape, shape_of
-from harness.cost.free_memory import available, free_cores
+from harness.cost.free_memory import available_bytes, free_cores
 from harness.cost.meter import Meter
 from harness.errors import CannotRun
 from harness.llm import capture, families
 from harness.llm.adapters import adapter_folder, merge
 from harness.llm.batched_forward import THREADS, Ask, ForwardLane
+from harness.llm.cuda_graphs import Steps
 from harness.llm.endings import markers_of, pattern
-from harness.llm.graphs import Steps
 from harness.llm.kernels import VarlenKernel
 from harness.llm.kv import Arena
 from harness.llm.model_facts import ModelFacts
@@ -36,7 +36,7 @@ from harness.llm.session import HFSession
 from harness.llm.template import PLAIN, Pieces, cut_template, no_system
 from harness.llm.text import Text
 from harness.llm.tokenizer_files import place
-from harness.llm.trials import TOLERANCE, cache_problem, pack_problem, rows_hold
+from harness.llm.trial_passes import TOLERANCE, cache_problem, pack_problem, rows_hold
 from harness.models import LanguageModel
 from harness.parallel.scheduler import current
 from harness.storage.untrusted import read_plain
@@ -296,7 +296,7 @@ class HFModel(LanguageModel):
         return fit if fit is None or fit < 2 or self.device.type == "cuda" else fit - 1
 
     def _contexts_that_fit(self) -> int | None:
-        free = _free_on(self.device) if self.device.type == "cuda" else available()
+        free = _free_on(self.device) if self.device.type == "cuda" else available_bytes()
         return None if free is None else int(free * self._fraction / (self._token_size() * self._positions))
 
     def _token_size(self) -> int:

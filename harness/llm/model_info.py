@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.config import registry
 from harness.config.schema import ModelConfig
-from harness.cost.free_memory import available
+from harness.cost.free_memory import available_bytes
 from harness.errors import CannotRun, Missing
 from harness.llm import families, gguf, tokenizer_files
 from harness.llm.adapters import Base, adapter_folder, check
@@ -340,7 +340,7 @@ def memory_problem(config: ModelConfig, folder: str | Path, window: int, free: i
 
     free: bytes; None reads the main memory's. Bytes = weights (file sizes, scaled to dtype) + 2 L KV h x window.
     """
-    free = available() if free is None else free
+    free = available_bytes() if free is None else free
     settings = _read_json(Path(folder) / "config.json", config.name)
     if free is None or "num_hidden_layers" not in settings:
         return None

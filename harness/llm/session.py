@@ -30,9 +30,9 @@ from harness.llm.cache_limit import cut
 from harness.llm.capture import FeedCapture, HeadCapture, WriteCapture
 from harness.llm.context import Context, Loaded, PassCost
 from harness.llm.endings import reply_end
+from harness.llm.kept_replies import recalled
 from harness.llm.kv import kept_tail, rewind, slot_of
 from harness.llm.prefixes import block_names
-from harness.llm.recall import recalled
 from harness.llm.sampling import Sampler
 from harness.llm.thinking import begins_thinking
 from harness.models import CacheLimit, Decoding, Kept, Probe, Span, Written

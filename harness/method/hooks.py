@@ -68,7 +68,7 @@ class SceneOutcome:
 
 
 class Labelling(Protocol):
-    """The models that make labels.
+    """What a training task is given to label training data: teacher, model in training, and limits.
 
     task: the data set's instruction, which becomes part of the scenes; asked: a prompt in place of the method's, or "".
     """
@@ -84,10 +84,10 @@ class Labelling(Protocol):
         """The model that is trained, with the adapters of the tasks before."""
 
     def once(self, key: str, fn: Callable[[], T]) -> T:
-        """fn(), or its result if it was called for `key` lately; a key's calls never overlap."""
+        """Return fn(), or its result where it was called for `key` lately; calls for one key never overlap."""
 
     def most(self, tokens: int) -> int:
-        """The tokens that a long reply of the teacher may have, `tokens` or fewer: what a row holds and time allows."""
+        """The limit of a long reply of the teacher: `tokens`, or fewer where a training row or the time allows less."""
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Character range of every token of `text`, by the tokenizer of the model that is trained; no weights."""
@@ -183,11 +183,11 @@ class MethodHooks:
         return None
 
     def piece_tokens(self) -> int | None:
-        """Tokens of one of the "pieces" of `takes`; None if their number does not determine what is shown."""
+        """Tokens of a piece where a field `takes` "pieces"; None if their number does not determine what is shown."""
         return None
 
     def frame(self, question: Question, task: Task) -> str:
-        """The text of the prompt around those pieces."""
+        """The text of the prompt around the pieces of `piece_tokens`."""
         return ""
 
     def stop_rule(self) -> dict[str, Any]:
@@ -195,7 +195,7 @@ class MethodHooks:
         return {}
 
     def recorded_rule(self) -> dict[str, Any]:
-        """The strictest stopping rule up to which its searches record every stop (recording_fields)."""
+        """The strictest stopping rule up to which its searches record every stop; see `recording_fields`."""
         return self.stop_rule()
 
     def replay(self, steps: Sequence[Mapping[str, Any]], **rule: Any) -> int | None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.config.layers import Choices
-from harness.engine.numbers_from_rows import Key, key, with_numbers
+from harness.engine.numbers_from_rows import RowKey, row_key, with_numbers
 from harness.engine.plan import Plan, plan_choices
 from harness.engine.progress import Progress
 from harness.errors import FirstFailure, HarnessError, RunLocked, SaveError, UserError
@@ -156,10 +156,10 @@ def error_of(done: Done, worker: str) -> HarnessError:
 
 def plan_chain(chain: Sequence[Choices], out: Path) -> Plan:
     """The plan of the last row of `chain`, with the numbers that it takes from the runs of those before it."""
-    before: dict[Key, Plan] = {}
+    before: dict[RowKey, Plan] = {}
     plan: Plan | None = None
     for choices in chain:
         plan = with_numbers(plan_choices(choices), before, out)
-        before[key(choices)] = plan
+        before[row_key(choices)] = plan
     assert plan is not None  # a chain has the row itself
     return plan

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from harness.config.schema import ModelConfig
 from harness.cost.flops import shape_of
-from harness.cost.free_memory import available, resident
+from harness.cost.free_memory import available_bytes, resident_bytes
 from harness.errors import CannotRun
 from harness.llm import families
 from harness.llm.adapters import WEIGHTS
@@ -43,7 +43,7 @@ def fits(config: ModelConfig, settings: Settings, tasks: Iterable[str], device: 
 
     where = device_of(device)
     read = AutoConfig.from_pretrained(str(local_folder(config)[0]), trust_remote_code=config.trust_remote_code)
-    free = torch.cuda.mem_get_info(where)[0] if where.startswith("cuda") else available()
+    free = torch.cuda.mem_get_info(where)[0] if where.startswith("cuda") else available_bytes()
     for task in tasks:
         tied, squares = bool(getattr(read, "tie_word_embeddings", False)), not where.startswith("cuda")
         memory = estimate(shape_of(read), settings, task, tied, squares=squares)
@@ -85,7 +85,7 @@ class Base:
         facts = read_object(self.folder / "config.json")
         plain = families.capture_problem(facts, 0, config.trust_remote_code) is None  # causal, as the CPU kernels need
         self._fast = self.device == "cpu" and plain
-        self._libraries = resident() if self.device == "cpu" else 0
+        self._libraries = resident_bytes() if self.device == "cpu" else 0
         self.net = self._load_network(self.folder)
         self.loss = RowLoss(self.net)
         self.window = config.window or int(getattr(self.net.config, "max_position_embeddings", 0) or 0)

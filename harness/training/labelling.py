@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from harness.cost.meter import Meter
-from harness.cost.units import duration, short
+from harness.cost.units import duration, short_count
 from harness.cost.usage import usage_of
 from harness.errors import CannotRun, QuestionError, RequestFailed
 from harness.method import Task
@@ -154,7 +154,7 @@ class _Labeller:
             self.tell(
                 f"{self.task.name}: {self.total - left:,} of {self.total:,} labelled{empty}; "
                 f"{self.tokens / seconds:,.0f} tokens/s; left: {left:,} items, about "
-                f"{short(left * self.tokens / self.items)} tokens, {duration(left * seconds / self.items)}"
+                f"{short_count(left * self.tokens / self.items)} tokens, {duration(left * seconds / self.items)}"
             )
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.cost.free_memory import available
+from harness.cost.free_memory import available_bytes
 from harness.errors import CannotRun, ConfigError, UnknownName
 from harness.stats.rng import Dice
 from pocket.world import render_encyclopedia, render_paper, render_story
@@ -75,7 +75,7 @@ def check_memory(tokens: int, documents: int = 1) -> None:
     """Raise CannotRun with both numbers if the documents and their tokens do not fit into the free memory."""
     if tokens * documents < _LONG:
         return
-    needed, free = tokens * (_MAKING + _KEEPING * documents), available()
+    needed, free = tokens * (_MAKING + _KEEPING * documents), available_bytes()
     if free is not None and needed > free:
         texts = f"{documents:,} texts" if documents > 1 else "a text"
         raise CannotRun(

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness.engine.numbers_from_runs import visited
+from harness.engine.numbers_from_runs import visited_nodes
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
 from reports import facts
@@ -52,7 +52,7 @@ class Fit:
 
 def counts(run: StoredRun) -> list[int]:
     """Nodes retrieved for each answered question, the first ones included, up to the stop of the run itself."""
-    return [visited(record) for record in run.records if record["error"] is None]
+    return [visited_nodes(record) for record in run.records if record["error"] is None]
 
 
 def fit(values: Sequence[int], seed: int = 0, resamples: int = RESAMPLES) -> Fit | str:

@@ -22,7 +22,7 @@ from harness.config import registry
 from harness.config.schema import DatasetConfig
 from harness.config.validation import part_of_run
 from harness.cost.flops import DEFAULT
-from harness.engine.scoring import judge, shown_of
+from harness.engine.scoring import parse_shown, score_reply
 from harness.errors import UserError
 from harness.method import Method
 from harness.storage.run_folder import StoredRun
@@ -257,6 +257,6 @@ def score_answers(
     for (question, step), (answer, shown) in answers.items():
         if question not in rows.examples:
             raise UserError(f"question '{question}' of {run.path} is not in the data set any more")
-        seen = [shown_of(part) for part in shown]
-        scores[question, step] = judge(config, answer, seen, rows.examples[question].gold).scores.get(name)
+        seen = [parse_shown(part) for part in shown]
+        scores[question, step] = score_reply(config, answer, seen, rows.examples[question].gold).scores.get(name)
     return scores

@@ -79,7 +79,7 @@ def _model_reasons(value: Value, run: StoredRun, paper: Settings) -> Found:
     """Why the models of the run's roles are not those of the paper."""
     config = run.config
     if config["model"].get("embedded"):
-        return Found([f"model: {embedded.caveat(config['model'], config['dataset'])}"])
+        return Found([f"model: {embedded.embedded_caveat(config['model'], config['dataset'])}"])
     found = Found()
     for role, wanted in paper.models.items():
         used = (config.get("roles") or {}).get(role) or config["model"]

@@ -13,7 +13,7 @@ from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import Raw
 from harness.datasets import answer_prefix
 from harness.engine.plan import plan_choices
-from harness.engine.scoring import judge
+from harness.engine.scoring import score_reply
 from harness.errors import ConfigError
 from harness.scorers.base import ScoreSheet
 from harness.storage.run_folder import read_run
@@ -134,7 +134,7 @@ def test_a_stop_is_scored_as_the_run_scores_the_same_reply(name, value, result, 
     monkeypatch.setattr("reports.figures.replay.read_rows", lambda _, **_more: found)
     replies = [reply for reply, _ in REPLIES]
     scored = score_answers(run, {("q0", n): (r, []) for n, r in enumerate(replies)}, name, None)
-    wanted = [judge(dataset, reply, [], gold).scores.get(name) for reply in replies]
+    wanted = [score_reply(dataset, reply, [], gold).scores.get(name) for reply in replies]
     assert list(scored.values()) == wanted
     if value is not None:
         assert set(wanted) == {0.0}

@@ -11,7 +11,7 @@ import harness
 from harness.cli.main import main
 from harness.config.schema import SAMPLING, DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig
 from harness.cost.usage import usage_of
-from harness.engine.manifest import begun
+from harness.engine.manifest import with_start
 from harness.storage.run_folder import read_run
 from harness.storage.shown_texts import INLINE
 from harness.types import Gold, Record, Shown, Step, Support
@@ -126,7 +126,7 @@ def test_manifest(folder):
     assert documented("manifest") == set(manifest) | {"servers", "shapes", "amounts", "first_prompts", "imported"}
     assert documented("judges") == set(manifest["judges"]["judge.scripted"]) | {"server"}
     assert set(manifest["dataset"]) <= described("manifest")
-    changed = begun(manifest, {**manifest, "python": "another"}, ["harness"])["starts"][-1]
+    changed = with_start(manifest, {**manifest, "python": "another"}, ["harness"])["starts"][-1]
     assert set(changed) - {"changed"} == set(manifest["starts"][0])
     assert set(changed) <= described("manifest")
 

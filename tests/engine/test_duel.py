@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from harness.engine.duel import Standings, clusters_of
+from harness.engine.duel import Standings, question_clusters
 from harness.engine.duel import duel as run_duel
-from harness.engine.match import Match, Rules
+from harness.engine.pair_races import PairRaces, Rules
 from harness.engine.progress import Silent
 from harness.engine.rescore import rescore
 from harness.engine.runner import Interrupted
@@ -66,7 +66,7 @@ def test_it_stops_when_one_method_is_better(tmp_path):
     assert good.asked == bad.asked
     assert 0 < len(good.asked) < 40
     # whole documents, in the order of the seed
-    order = [[e.question.id for e in cluster] for cluster in clusters_of(plan("x", good, tiny()), SCORER)[0]]
+    order = [[e.question.id for e in cluster] for cluster in question_clusters(plan("x", good, tiny()), SCORER)[0]]
     assert good.asked == [q for cluster in order[: pair.race.clusters] for q in cluster]
     left, tokens, _ = outcome.entrants[0].saved
     assert left == 80 - len(good.asked) == 80 - outcome.entrants[0].questions
@@ -128,9 +128,9 @@ def test_a_method_leaves_when_all_its_pairs_are_settled(tmp_path):
 
 
 def test_a_pair_with_others_between_is_settled_by_them():
-    match = Match(["a", "b", "c"], [1] * 60, Rules())
+    match = PairRaces(["a", "b", "c"], [1] * 60, Rules())
     while match.active:
-        match.look({"a": 1.0, "b": 0.5, "c": 0.0}, 1)
+        match.add_cluster({"a": 1.0, "b": 0.5, "c": 0.0}, 1)
     assert [pair.better for pair in match.pairs] == ["a", "a", "b"]
     far = match.pairs[1]
     assert far.settled_by == "level"
@@ -160,7 +160,7 @@ def test_failed_questions_count_0(tmp_path):
 
 def test_the_order_depends_on_the_seed_alone():
     def order(**more):
-        clusters, _ = clusters_of(plan("x", Right(), tiny(), **more), SCORER)
+        clusters, _ = question_clusters(plan("x", Right(), tiny(), **more), SCORER)
         return [cluster[0].question.id for cluster in clusters]
 
     assert order() != order(seed=1)

@@ -8,7 +8,7 @@ import pytest
 
 from harness.cli.forecast_table import table
 from harness.engine.forecast import Forecast
-from harness.engine.measured_speed import hours, keep_actual, measured
+from harness.engine.measured_speed import append_actual, expected_hours, measured_runs
 from tests.engine.fakes import make_plan
 
 USAGE = {"tokens_in": 900, "tokens_out": 100, "seconds": 2.0}
@@ -28,20 +28,20 @@ def stored(out, name, method="words", dataset="tiny", **more):
 
 def test_the_nearest_runs_on_this_hardware_give_the_speed(tmp_path):
     plan = make_plan()
-    assert hours(plan, 1e6, measured(tmp_path)) == (None, f"no run with fake on {os.cpu_count()} CPUs")
+    assert expected_hours(plan, 1e6, measured_runs(tmp_path)) == (None, f"no run with fake on {os.cpu_count()} CPUs")
     stored(tmp_path, "other", method="lead", starts=[{"parallel": 2}])  # its calls overlapped: twice as fast
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / "run.yaml").write_text("[")
     stored(tmp_path, "elsewhere", gpu="H100", cpus=999)
-    known = measured(tmp_path)
-    time, why = hours(plan, 11000 / 21 * 2 * 3600, known)
+    known = measured_runs(tmp_path)
+    time, why = expected_hours(plan, 11000 / 21 * 2 * 3600, known)
     assert time == pytest.approx(1.0)
     assert why == "1,048 tokens/s: fake, 1 run"
     stored(tmp_path, "own")
-    time, why = hours(plan, 11000 / 21 * 3600, measured(tmp_path))
+    time, why = expected_hours(plan, 11000 / 21 * 3600, measured_runs(tmp_path))
     assert time == pytest.approx(1.0)
     assert why == "524 tokens/s: words on tiny, 1 run"
-    assert hours(plan, None, known) == (None, "unknown")
+    assert expected_hours(plan, None, known) == (None, "unknown")
 
 
 def test_hours_are_divided_among_workers_and_cost_money(tmp_path):
@@ -51,5 +51,5 @@ def test_hours_are_divided_among_workers_and_cost_money(tmp_path):
     assert "time of one worker, by earlier runs on this hardware (524 tokens/s: words, 1 run)" in text
     assert "unknown: no earlier run" in table("1 row", [replace(row, hours=None)], price=2.5)
     assert "worker" not in table("1 row", [replace(row, hours=None)])
-    keep_actual(tmp_path, "words on tiny", "f", 4, 2.0, 2.2)
+    append_actual(tmp_path, "words on tiny", "f", 4, 2.0, 2.2)
     assert json.loads((tmp_path / "forecasts.jsonl").read_text())["hours"] == 2.2

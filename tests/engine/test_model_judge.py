@@ -7,7 +7,7 @@ import pytest
 
 from harness.config.schema import ModelConfig
 from harness.engine.judge_prompts import published_for
-from harness.engine.model_judge import PROMPT, VERSION, Case, Judge, Replies, read_prompt, verdict_of
+from harness.engine.model_judge import PROMPT, VERSION, Case, Judge, JudgeReplies, parse_verdict, read_prompt
 from harness.errors import ModelOutputError, QuestionError, UserError
 from harness.llm.scripted import Rule, Script, ScriptedModel
 from harness.types import Example, Gold, Question
@@ -19,7 +19,7 @@ def make_judge(root, *replies, name="judge.a", **more):
     model = ScriptedModel(Script(replies=list(replies) or [Rule(reply="Yes")]))
     config = ModelConfig(name="a", backend="scripted")
     values = {"identity": {"name": "a"}, "prompt": PROMPT, "prompt_version": VERSION, "max_tokens": 8, **more}
-    judge = Judge(name, config, replies=Replies(root), **values)
+    judge = Judge(name, config, replies=JudgeReplies(root), **values)
     judge.model = model
     return judge
 
@@ -45,7 +45,7 @@ def asked(judge):
     ],
 )
 def test_how_a_reply_is_read(reply, verdict):
-    assert verdict_of(reply) == verdict
+    assert parse_verdict(reply) == verdict
 
 
 def test_the_prompt_has_not_changed_under_its_version():
@@ -66,12 +66,12 @@ def test_the_judge_sees_question_options_gold_answers_and_answer(tmp_path):
 def test_only_what_was_not_asked_before_is_asked(tmp_path):
     first = make_judge(tmp_path).ask(CASE)
     again = make_judge(tmp_path, name="judge.other name")
-    known = again.known(replace(CASE, question_id="the same question of another run"))
+    known = again.without_request(replace(CASE, question_id="the same question of another run"))
     assert (known.verdict, known.reply, known.usage, known.cached) == ("yes", "Yes", first.usage, True)
     changes = ({"question": "Who?"}, {"options": ("Ann",)}, {"gold": ("Ann",)}, {"answer": "Ann."})
-    assert all(again.known(replace(CASE, **change)) is None for change in changes)
+    assert all(again.without_request(replace(CASE, **change)) is None for change in changes)
     others = ({"identity": {"name": "b"}}, {"prompt_version": "2"}, {"max_tokens": 9})
-    assert all(make_judge(tmp_path, **other).known(CASE) is None for other in others)
+    assert all(make_judge(tmp_path, **other).without_request(CASE) is None for other in others)
 
 
 def test_a_damaged_reply_is_asked_for_again(tmp_path):
@@ -79,13 +79,13 @@ def test_a_damaged_reply_is_asked_for_again(tmp_path):
     (path,) = tmp_path.glob("*/*.json")
     for damage in ("{", "[]", '{"reply": "no"}', '{"reply": "no", "usage": 3}'):
         path.write_text(damage, encoding="utf-8")
-        assert make_judge(tmp_path).known(CASE) is None
+        assert make_judge(tmp_path).without_request(CASE) is None
 
 
 def test_an_answer_that_needs_no_model(tmp_path):
     judge = make_judge(tmp_path)
     for change in ({"answer": " \n"}, {"gold": ()}):
-        found = judge.known(replace(CASE, **change))
+        found = judge.without_request(replace(CASE, **change))
         assert (found.score, bool(found.flag), found.reply) == (0.0, True, None)
 
 
@@ -93,7 +93,7 @@ def test_a_reply_that_is_missing_is_not_kept(tmp_path):
     judge = make_judge(tmp_path, Rule(when="never", reply="yes"))
     with pytest.raises(ModelOutputError):
         judge.ask(CASE)
-    assert judge.known(CASE) is None
+    assert judge.without_request(CASE) is None
 
 
 def test_a_prompt_of_ones_own(tmp_path):

@@ -38,7 +38,7 @@ NOISE = "random-llama is a random model: its answers are noise"
     ids=["pocket", "random"],
 )
 def test_the_ticket(model, line):
-    assert embedded.ticket(ModelConfig(**model)) == line
+    assert embedded.embedded_notice(ModelConfig(**model)) == line
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_the_ticket(model, line):
     ],
 )
 def test_the_caveat_of_a_stored_run(model, dataset, sentence):
-    assert embedded.caveat(model, dict(zip(("name", "format"), dataset, strict=True))) == sentence
+    assert embedded.embedded_caveat(model, dict(zip(("name", "format"), dataset, strict=True))) == sentence
 
 
 # --- skills -----------------------------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ def model(weights, tmp_path, monkeypatch):
     ids=["none", "as trained", "changed", "new", "both"],
 )
 def test_what_the_card_does_not_vouch_for_is_one_warning(told, reason, model):
-    found = embedded.untrained([model, model], told, "mine")
+    found = embedded.untrained_warnings([model, model], told, "mine")
     if reason is None:
         assert found == []
         return
@@ -123,23 +123,25 @@ def test_what_the_card_does_not_vouch_for_is_one_warning(told, reason, model):
 
 def test_no_card_or_no_embedded_model_is_no_warning(model, tmp_path):
     new = method(skill("muse"))
-    assert embedded.untrained([model], new, "mine")
-    assert embedded.untrained([ModelConfig(**RANDOM), ModelConfig(name="m", source="org/m")], new, "mine") == []
+    assert embedded.untrained_warnings([model], new, "mine")
+    assert (
+        embedded.untrained_warnings([ModelConfig(**RANDOM), ModelConfig(name="m", source="org/m")], new, "mine") == []
+    )
     (tmp_path / "carrier" / "weights" / "card.json").unlink()
-    assert embedded.untrained([model], new, "mine") == []
+    assert embedded.untrained_warnings([model], new, "mine") == []
 
 
 def test_a_method_that_declares_no_skills_is_one_warning_with_an_embedded_model(model, tmp_path):
-    (warning,) = embedded.untrained([model, model], Echo(Echo.Config()), "lead")
+    (warning,) = embedded.untrained_warnings([model, model], Echo(Echo.Config()), "lead")
     assert warning == (
         "'lead' declares no skills, so nobody knows whether tiny was trained on what it asks, and it may understand "
         "none of it; return its prompts from skills() (harness/method/hooks.py), or name a real model with --model"
     )
     others = [ModelConfig(**RANDOM), ModelConfig(name="m", source="org/m")]
-    assert embedded.untrained(others, Echo(Echo.Config()), "lead") == []
-    assert embedded.untrained([model], method(), "lead") == [], "it says that it has none"
+    assert embedded.untrained_warnings(others, Echo(Echo.Config()), "lead") == []
+    assert embedded.untrained_warnings([model], method(), "lead") == [], "it says that it has none"
     (tmp_path / "carrier" / "weights" / "card.json").unlink()
-    assert embedded.untrained([model], Echo(Echo.Config()), "lead") == []
+    assert embedded.untrained_warnings([model], Echo(Echo.Config()), "lead") == []
 
 
 PRESET = "name: tiny\npackage: carrier\npackage_path: weights\nembedded: true\nwindow: 1024\n"

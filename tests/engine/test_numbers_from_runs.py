@@ -10,7 +10,7 @@ from harness.config.suites import read
 from harness.cost.flops import ModelShape
 from harness.engine.forecast import Cost
 from harness.engine.manifest import amounts_of, shape_of_role
-from harness.engine.numbers_from_runs import cost_of, nearest, settle, visited
+from harness.engine.numbers_from_runs import cost_of, nearest_count, plan_with_amounts, visited_nodes
 from harness.engine.plan import plan_choices
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
@@ -30,7 +30,7 @@ def test_the_rule_gives_the_printed_x_within_two_chunks(dataset):
 
     def k(piece):
         cost = cost_of(100, piece, 10, LLAMA)
-        return nearest(lambda k: cost(k).flops or 0.0, tflops * 1e12)
+        return nearest_count(lambda k: cost(k).flops or 0.0, tflops * 1e12)
 
     assert (k(300), k(100)) == RULE[dataset]
     assert chunks - 2 <= k(300) <= chunks
@@ -42,7 +42,7 @@ def test_the_rule_gives_the_printed_x_within_two_chunks(dataset):
     ("target", "k"), [(0.0, 1), (30.0, 2), (45.0, 3), (34.9, 2), (35.0, 2), (35.1, 3), (40.0, 3), (1000.0, 99)]
 )
 def test_the_nearest_number_and_of_two_the_smaller(target, k):
-    assert nearest(lambda k: 10.0 + 10.0 * k, target) == k
+    assert nearest_count(lambda k: 10.0 + 10.0 * k, target) == k
 
 
 def test_the_cost_of_k_pieces():
@@ -57,7 +57,7 @@ def test_the_cost_of_k_pieces():
 
 def test_steps_behind_the_stop_and_without_a_node_are_no_visits():
     steps = [("start", 0), ("visit", 3), ("start", None), ("study", 5), ("visit", 3)]
-    assert visited({"steps": [{"action": action, "node": node} for action, node in steps]}) == 3
+    assert visited_nodes({"steps": [{"action": action, "node": node} for action, node in steps]}) == 3
 
 
 # --- with a plan ------------------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def test_search_and_answer_count_and_a_study_or_a_failed_question_does_not():
     plan = planned("bm25-topx")
     assert plan.awaits == {"k": "from:pecan"}
     run = source(plan, (400, 600), 1.25e9)
-    made = settle(plan, {"k": ("pecan", run)})
+    made = plan_with_amounts(plan, {"k": ("pecan", run)})
     amount = made.amounts["k"]
     assert (amount["unit"], amount["mean"], amount["questions"], amount["failed"]) == ("TFLOPs", 0.0025, 2, 1)
     cost = cost_of(65, 100, 4, shape_of_role(made, "reader"))
@@ -103,7 +103,7 @@ def test_search_and_answer_count_and_a_study_or_a_failed_question_does_not():
 
 def test_tokens_where_the_flops_of_the_source_are_unknown():
     plan = planned("bm25-topx")
-    made = settle(plan, {"k": ("pecan", source(plan, (400, 600), 1e9, uncounted=1))})
+    made = plan_with_amounts(plan, {"k": ("pecan", source(plan, (400, 600), 1e9, uncounted=1))})
     amount = made.amounts["k"]
     # 504 tokens on average, of which the prompt takes about 65 and the answer 4: 4.35 chunks of 100.
     assert (amount["unit"], amount["mean"], amount["value"]) == ("tokens", 504, 4)
@@ -111,22 +111,22 @@ def test_tokens_where_the_flops_of_the_source_are_unknown():
 
 def test_raptors_nodes_have_a_rule_and_its_traversal_has_none():
     plan = planned("raptor-ct-topx")
-    made = settle(plan, {"top_k": ("pecan", source(plan, (400, 600), 1e9, uncounted=1))})
+    made = plan_with_amounts(plan, {"top_k": ("pecan", source(plan, (400, 600), 1e9, uncounted=1))})
     assert (made.config.method.params["top_k"], made.config.method.params["max_tokens"]) == (4, None)
     tree = planned("raptor-ct-topx", **{"method.retrieval": "traversal"})
     with pytest.raises(UserError, match="top_k does not fix what is shown"):
-        settle(tree, {"top_k": ("pecan", source(tree, (400, 600), 1e9))})
+        plan_with_amounts(tree, {"top_k": ("pecan", source(tree, (400, 600), 1e9))})
     assert isinstance(tree.method, Raptor)
 
 
 def test_a_run_that_visited_nothing_gives_no_number_of_nodes():
     plan = planned("pecan-no-progress-control")
     with pytest.raises(UserError, match="its records name no visited nodes"):
-        settle(plan, {"max_nodes": ("bm25", source(plan, (1, 1), 1.0))})
+        plan_with_amounts(plan, {"max_nodes": ("bm25", source(plan, (1, 1), 1.0))})
     run = source(plan, (1, 1), 1.0)
     failed = replace(run, records=run.records[2:])
     with pytest.raises(UserError, match="no question is answered there"):
-        settle(plan, {"max_nodes": ("bm25", failed)})
+        plan_with_amounts(plan, {"max_nodes": ("bm25", failed)})
 
 
 def test_printed_numbers_say_so():

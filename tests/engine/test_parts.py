@@ -267,12 +267,12 @@ def test_a_closed_terminal_is_tried_once_and_the_count_goes_on():
 
 def test_a_later_start_says_what_had_changed():
     described = manifest.describe(make_plan())
-    first = manifest.ended(manifest.begun({}, described, ["a"]), "interrupted")
+    first = manifest.with_end(manifest.with_start({}, described, ["a"]), "interrupted")
     assert first["finished"] is None
-    second = manifest.begun(first, {**described, "python": "9.9"}, ["b"])
+    second = manifest.with_start(first, {**described, "python": "9.9"}, ["b"])
     assert (second["command"], second["python"]) == (["a"], described["python"])
     assert [s.get("changed") for s in second["starts"]] == [None, {"python": "9.9"}]
-    assert manifest.ended(second, "finished")["finished"] is not None
+    assert manifest.with_end(second, "finished")["finished"] is not None
 
 
 def test_git_state_is_that_of_its_own_checkout_only(tmp_path):

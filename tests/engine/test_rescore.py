@@ -10,7 +10,7 @@ from harness.cli.run_result import failures
 from harness.config import registry
 from harness.engine.progress import Silent
 from harness.engine.rescore import rescore
-from harness.engine.scoring import unanswered
+from harness.engine.scoring import unanswered_verdict
 from harness.errors import DataError, UserError
 from harness.storage.run_folder import read_run
 from harness.types import Gold, Support
@@ -88,7 +88,7 @@ def test_a_failed_question_counts_in_its_own_groups_only(tmp_path, loaded):
 def test_which_scorers_count_a_failed_question(name, extra, counts):
     registry.trust(name)
     config = scored_by(make_plan(), name).config.dataset
-    assert unanswered(config, Gold(("a",), (), extra)).scores == ({name: 0.0} if counts else {})
+    assert unanswered_verdict(config, Gold(("a",), (), extra)).scores == ({name: 0.0} if counts else {})
 
 
 def fussy(prediction, references):

@@ -12,7 +12,7 @@ import torch
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.errors import CannotRun
-from harness.llm import batched_forward, trials
+from harness.llm import batched_forward, trial_passes
 from harness.llm.kv import Arena
 from harness.llm.load import load_model
 from harness.parallel.scheduler import Scheduler
@@ -91,7 +91,7 @@ def passes(monkeypatch):
         made.append([len(ask.ids) for ask in asks])
         return real(net, device, asks, *more)
 
-    for module in (batched_forward, trials):
+    for module in (batched_forward, trial_passes):
         monkeypatch.setattr(module, "together", spy)
     return made
 
@@ -248,7 +248,7 @@ def _refusing(given):
     [(lambda given: given, None), (_no_positions, "gave other logits"), (_refusing, r"failed \(TypeError\)")],
 )
 def test_a_trial_finds_out_what_cannot_be_packed(tiny, change, why):
-    found = trials.pack_problem(_Net(tiny.net, change), tiny.device, "float32", tiny.layers)
+    found = trial_passes.pack_problem(_Net(tiny.net, change), tiny.device, "float32", tiny.layers)
     if why is None:
         assert found is None
     else:
@@ -266,14 +266,14 @@ def test_a_trial_finds_out_what_cannot_be_packed(tiny, change, why):
 )
 def test_what_a_short_trial_cannot_see_is_refused_by_name(tiny, monkeypatch, name, value, why):
     monkeypatch.setattr(tiny.net.config, name, value, raising=False)
-    assert why in trials.pack_problem(tiny.net, tiny.device, "float32", tiny.layers)
+    assert why in trial_passes.pack_problem(tiny.net, tiny.device, "float32", tiny.layers)
 
 
 def test_a_trial_finds_a_cache_that_cannot_be_rolled_back(tiny, monkeypatch):
     asked = (tiny.net, tiny.device, "float32", tiny.layers)
-    assert trials.cache_problem(*asked) is None
-    monkeypatch.setattr(trials, "rewind", lambda _cache, _length: None)
-    assert "gave other logits than one pass" in trials.cache_problem(*asked)
+    assert trial_passes.cache_problem(*asked) is None
+    monkeypatch.setattr(trial_passes, "rewind", lambda _cache, _length: None)
+    assert "gave other logits than one pass" in trial_passes.cache_problem(*asked)
 
 
 def test_bfloat16_packs_too(tiny_folder, passes):

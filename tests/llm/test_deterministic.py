@@ -6,7 +6,7 @@ import torch
 
 from harness.cli.run_options import Execution
 from harness.config.schema import ModelConfig
-from harness.llm import batched_forward, trials
+from harness.llm import batched_forward, trial_passes
 from harness.llm.kv import Arena
 from harness.llm.load import load_model
 from harness.llm.model_info import model_facts
@@ -54,8 +54,8 @@ def test_a_trial_finds_rows_that_depend_on_their_pass(tiny, by_place):
             out.logits = out.logits + noise * 1e-4
             return out
 
-    assert trials.rows_hold(tiny.net, tiny.device, tiny.layers, ROWS)
-    assert not trials.rows_hold(Net(), tiny.device, tiny.layers, ROWS)
+    assert trial_passes.rows_hold(tiny.net, tiny.device, tiny.layers, ROWS)
+    assert not trial_passes.rows_hold(Net(), tiny.device, tiny.layers, ROWS)
 
 
 def test_a_pass_that_cannot_be_shared_runs_alone(tiny_folder, passes):

@@ -16,15 +16,15 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
-from harness.llm import capture, graphs
+from harness.llm import capture, cuda_graphs
 from harness.llm.attention_weights import block_weights, column_weights
 from harness.llm.batched_forward import Ask, ForwardLane, alone, together
 from harness.llm.capture import FeedCapture, WriteCapture
-from harness.llm.graphs import Steps
+from harness.llm.cuda_graphs import Steps
 from harness.llm.kernels import VarlenKernel, cpu_attention, one_row
 from harness.llm.kv import BLOCK, Arena, slot_of
 from harness.llm.load import load_model, unload
-from harness.llm.trials import pack_problem
+from harness.llm.trial_passes import pack_problem
 from harness.parallel.scheduler import Scheduler
 
 
@@ -194,7 +194,7 @@ def tapes(monkeypatch):
         return lambda: (tape.play(), out)[1]
 
     monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", varlen_attn)
-    monkeypatch.setattr(graphs, "recorded", recorded)
+    monkeypatch.setattr(cuda_graphs, "recorded", recorded)
     return made
 
 
@@ -297,7 +297,7 @@ def _differs(step):
 @pytest.mark.parametrize(("recorder", "why"), [(_waits, "RuntimeError"), (_differs, "other logits")])
 def test_where_recording_does_not_work_steps_run_as_they_did(tiny, fast, tapes, monkeypatch, recorder, why):
     tried = []
-    monkeypatch.setattr(graphs, "recorded", lambda step: (tried.append(1), recorder(step))[1])
+    monkeypatch.setattr(cuda_graphs, "recorded", lambda step: (tried.append(1), recorder(step))[1])
     lane, cache, own = ForwardLane(fast, None), fast.arena.cache(), Arena(tiny.layers).cache()
     lane.run([Ask([1, 2, 3], cache)])
     alone(tiny.net, tiny.device, Ask([1, 2, 3], own))
@@ -347,7 +347,7 @@ def test_passes_and_steps_as_torch_takes_them_on_another_device(tiny_folder, mon
     assert write.waiting() == 1
 
     outs = []
-    monkeypatch.setattr(graphs, "recorded", lambda step: (outs.append(step()), lambda: outs[0])[1])
+    monkeypatch.setattr(cuda_graphs, "recorded", lambda step: (outs.append(step()), lambda: outs[0])[1])
     steps = Steps(net, arena, kernel, 1000, 0.05)
     numbers, play = steps._record(4, [(0, 1, 3), (256, 2, 5), (512, 3, 4), (900, 0, 0)])
     assert numbers.device == device
@@ -355,4 +355,4 @@ def test_passes_and_steps_as_torch_takes_them_on_another_device(tiny_folder, mon
 
 
 def test_the_filling_has_a_place_for_every_missing_context():
-    assert graphs.MOST // 2 - 1 <= BLOCK
+    assert cuda_graphs.MOST // 2 - 1 <= BLOCK

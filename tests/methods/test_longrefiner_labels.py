@@ -11,7 +11,7 @@ from harness.config.schema import ModelConfig
 from harness.config.yaml_tree import Raw
 from harness.cost.meter import Meter
 from harness.engine.plan import plan_choices
-from harness.engine.plan_models import fitting
+from harness.engine.plan_models import runnable_presets
 from harness.errors import UserError
 from harness.llm.adapters import furnished
 from harness.llm.scripted import Script, ScriptedModel
@@ -287,7 +287,7 @@ def test_a_row_that_uses_no_adapters_runs_on_any_model(preset):
 
 
 def test_a_model_is_not_told_to_try_a_method_that_it_has_no_adapters_for():
-    found = [name for name in fitting(CAPABILITIES) if name.startswith("longrefiner")]
+    found = [name for name in runnable_presets(CAPABILITIES) if name.startswith("longrefiner")]
     assert found == ["longrefiner-no-adapters", "longrefiner-rival-bge"]
 
 

@@ -1,7 +1,7 @@
-"""Limits of a command: at one no further question is begun, and the same command with a higher one resumes.
+"""Cost limits of a command: once one is hit, no further question is begun; the same command with a higher one resumes.
 
-hooks.append(Limited(budget, plans, out, command, note))      rows are counted (budget.py), or not begun
-outlook(budget, plans, forecasts, out)                        which limit will be reached first, and where
+hooks.append(LimitHook(budget, plans, out, command, note))    rows are counted (budget.py), or not begun
+first_limit_hit(budget, plans, forecasts, out)                which limit will be reached first, and where
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from harness.engine.budget import Budget, option
+from harness.engine.budget import Budget, limit_option
 from harness.engine.forecast import Forecast
 from harness.engine.manifest import shape_of_role
 from harness.engine.plan import Plan
@@ -21,7 +21,7 @@ from harness.storage.paths import masked
 from harness.storage.run_folder import RECORDS, RUN
 
 
-class Limited(Hook):
+class LimitHook(Hook):
     """Count what the rows of a command have spent, begin none once a limit is hit, and say how to go on."""
 
     def __init__(
@@ -38,28 +38,31 @@ class Limited(Hook):
 
     def ready(self, plan: Plan) -> Plan:
         """Raise LimitReached for a row that has no folder yet, once a limit is hit."""
-        if not (self._out / plan.folder / RUN).exists() and not self._budget.left():
+        if not (self._out / plan.folder / RUN).exists() and not self._budget.may_continue():
             raise LimitReached(f"not begun, as {self._budget.hit} is reached")
         return plan
 
     def started(self, plan: Plan) -> None:
         """Count what earlier starts of the row spent."""
-        self._budget.open(self._out / plan.folder)
+        self._budget.open_row(self._out / plan.folder)
 
     def closed(self) -> int:
         """Say how the rows are resumed, where the limit left something out."""
         if self._budget.hit:
             self._note("what was answered is saved; the same command with a higher limit resumes:")
-            self._note(shlex.join(map(masked, self._budget.higher(self._command))))
+            self._note(shlex.join(map(masked, self._budget.command_with_higher_limit(self._command))))
         return 0
 
 
-def outlook(budget: Budget, plans: Sequence[Plan], rows: Sequence[Forecast], out: Path) -> str:
-    """Which limit the forecasts of the rows will hit first and where, in a sentence; what is unknown is said."""
+def first_limit_hit(budget: Budget, plans: Sequence[Plan], rows: Sequence[Forecast], out: Path) -> str:
+    """A sentence: which limit is reached first and in which row, by the forecasts `rows`; or what share each row needs.
+
+    What is spent already is counted from the run folders below `out`; limits without a forecast are named as unknown.
+    """
     stored, needed = Budget({}, budget.price), dict.fromkeys(budget.limits, 0.0)
     unknown: dict[str, None] = {}
     for plan, row in zip(plans, rows, strict=True):
-        stored.open(out / plan.folder)
+        stored.open_row(out / plan.folder)
         asked = {e.question.id for e in plan.dataset.examples[: plan.config.limit]}
         for record in read_lines(out / plan.folder / RECORDS, "question_id"):
             if record["question_id"] in asked:
@@ -79,9 +82,9 @@ def outlook(budget: Budget, plans: Sequence[Plan], rows: Sequence[Forecast], out
             share, name = min(hit)
             open_ = row.questions - row.done
             after = f"about {share * open_:.0f} of its {open_} questions to answer"
-            return f"{option(name, budget.limits[name])} will be reached first, in {plan.row_name} after {after}"
+            return f"{limit_option(name, budget.limits[name])} will be reached first, in {plan.row_name} after {after}"
     spent, known = stored.spent(), {name: most for name, most in budget.limits.items() if name not in unknown}
-    shares = {option(name, most): (spent[name] + needed[name]) / most for name, most in known.items()}
+    shares = {limit_option(name, most): (spent[name] + needed[name]) / most for name, most in known.items()}
     within = ", ".join(f"{100 * share:.0f} % of {limit}" for limit, share in shares.items())
     told = [f"the limits will not be reached: {within}"] if known else []
     told += [f"whether --max-{', --max-'.join(unknown)} will be reached is unknown"] if unknown else []

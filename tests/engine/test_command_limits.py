@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from harness.engine.budget import Budget
+from harness.engine.command_limits import LimitHook, first_limit_hit
 from harness.engine.forecast import Forecast
-from harness.engine.limits import Limited, outlook
 from harness.engine.progress import Silent
 from harness.errors import LimitReached, UserError
 from harness.storage.run_folder import read_run
@@ -20,7 +20,7 @@ QUESTIONS = 12
 def limited(out, plan, most, name="tokens", parallel=1):
     """One start of a run under a limit, as a command makes it."""
     budget, progress = Budget({name: most}), Silent()
-    hook = Limited(budget, [plan], out, ["harness", "run", f"--max-{name}", "1"], progress.note)
+    hook = LimitHook(budget, [plan], out, ["harness", "run", f"--max-{name}", "1"], progress.note)
     hook.ready(plan)
     hook.started(plan)
     progress.budget = budget
@@ -68,7 +68,7 @@ def test_a_row_is_not_begun_behind_the_limit(tmp_path):
     plan, budget = make_plan(), Budget({"tokens": 1})
     budget.spend({"answer": {"tokens_in": 1, "tokens_out": 0, "flops": {"all-params": 0}}})
     with pytest.raises(LimitReached, match="not begun, as --max-tokens 1 "):
-        Limited(budget, [plan], tmp_path, [], print).ready(plan)
+        LimitHook(budget, [plan], tmp_path, [], print).ready(plan)
     assert not list(tmp_path.iterdir())
 
 
@@ -77,18 +77,18 @@ def test_hours_of_earlier_starts_count(tmp_path):
     told = {"starts": [{"started": a, "finished": b} for a, b in starts]}
     (tmp_path / "manifest.json").write_text(json.dumps(told))
     budget = Budget({"hours": 1.0, "money": 100.0}, price=4.0)
-    budget.open(tmp_path)
+    budget.open_row(tmp_path)
     assert budget.spent()["hours"] == pytest.approx(1.5, abs=0.01)
     assert budget.spent()["money"] == pytest.approx(6.0, abs=0.05)
-    assert not budget.left()
+    assert not budget.may_continue()
     assert budget.hit.startswith("--max-hours 1 (1.5 h spent)")
 
 
 def test_this_command_counts_its_hours(monkeypatch):
     budget, now = Budget({"hours": 2.0}), time.monotonic()
-    assert budget.left()
+    assert budget.may_continue()
     monkeypatch.setattr(time, "monotonic", lambda: now + 7201)
-    assert not budget.left()
+    assert not budget.may_continue()
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_this_command_counts_its_hours(monkeypatch):
 def test_the_command_that_goes_on_has_a_higher_limit(words, higher):
     budget = Budget({"tokens": 10})
     budget.spend({"answer": {"tokens_in": 12, "tokens_out": 0, "flops": {"all-params": 0}}})
-    assert not budget.left()
-    assert budget.higher(words) == higher
+    assert not budget.may_continue()
+    assert budget.command_with_higher_limit(words) == higher
 
 
 ROW = Forecast("words", "tiny", 6, 0, tokens=600.0, tflops=3.0, how="", hours=2.0)
@@ -126,12 +126,12 @@ UNTIMED = replace(ROW, hours=None)
 )
 def test_the_forecast_says_which_limit_is_hit(limits, rows, said, tmp_path):
     plans = [make_plan(method=Plain(Plain.Config()))] * len(rows)
-    assert said in outlook(Budget(limits, price=1.0 + ("money" in limits) * 1.2), plans, rows, tmp_path)
+    assert said in first_limit_hit(Budget(limits, price=1.0 + ("money" in limits) * 1.2), plans, rows, tmp_path)
 
 
 def test_tflops_that_nobody_counts_are_no_limit(tmp_path):
     with pytest.raises(UserError, match="the FLOPs of the reader of words on tiny are not counted"):
-        Limited(Budget({"tflops": 1.0}), [make_plan()], tmp_path, [], print)
+        LimitHook(Budget({"tflops": 1.0}), [make_plan()], tmp_path, [], print)
 
 
 ROWS = ("--dataset", "pocket/musique", "--limit", "3", "--mlflow", "off", "--quiet", "--set", "dataset.tokens=300")

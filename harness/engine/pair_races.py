@@ -1,8 +1,8 @@
-"""The pairs of a duel: their races, when each is settled, and which method is shown to be better.
+"""A duel's pairs of methods: a sequential test for each, when it is settled, and which method is shown to be better.
 
-    match = Match(["pecan", "bm25", "garlic"], sizes, Rules(alpha=0.05))
-    match.look({"pecan": 2.0, "bm25": 1.0, "garlic": 0.5}, 2)         sums of scores over the next document's questions
-    match.active, match.pairs[0].sentence
+    races = PairRaces(["pecan", "bm25", "garlic"], sizes, Rules(alpha=0.05))
+    races.add_cluster({"pecan": 2.0, "bm25": 1.0, "garlic": 0.5}, 2)       sums of scores over 2 questions of a document
+    races.active, races.pairs[0].sentence
 
 The statistics: harness/stats/sequential.py.
 """
@@ -48,10 +48,10 @@ class Rules:
 
 @dataclass
 class Pair:
-    """Two methods and their race. better: the one that is shown to be better, if any.
+    """Two methods and the test of their difference. better: the one that is shown to be better, if any.
 
-    settled_by: None while it is open; "order": by other pairs (a above b above c); "all": by no rule, every question is
-    used.
+    settled_by: None while it is open; "level": by its own test; "order": by other pairs (a above b above c); "width":
+    its interval is narrow enough; "all": by no rule, every question is used.
     """
 
     a: str
@@ -93,8 +93,8 @@ class Pair:
         }
 
 
-class Match:
-    """All pairs of a duel. sizes: questions of each cluster; entered: clusters that each method was in the race for."""
+class PairRaces:
+    """All pairs of a duel. sizes: questions of each cluster; entered: how many clusters each method was scored on."""
 
     def __init__(self, names: Sequence[str], sizes: Sequence[int], rules: Rules) -> None:
         self.names, self.rules = names, rules
@@ -110,37 +110,39 @@ class Match:
         racing = {name for pair in self.pairs if pair.settled_by is None for name in (pair.a, pair.b)}
         return [name for name in self.names if name in racing]
 
-    def look(self, sums: Mapping[str, float], size: int) -> None:
-        """The sum of each active method's scores over the `size` questions of the next cluster."""
-        active = self.active  # a method may have left within this batch
-        for name in active:
+    def add_cluster(self, sums: Mapping[str, float], size: int) -> None:
+        """Update every open pair with the scores on the next cluster, and settle what its rules allow.
+
+        sums: method -> sum of its scores over the cluster's `size` questions, for each active method.
+        """
+        for name in self.active:  # a method may have left within this batch
             self.entered[name] += 1
         level = self.rules.alpha / len(self.pairs)
-        places = list(itertools.combinations(range(len(self.names)), 2))
-        for pair, (i, j) in zip(self.pairs, places, strict=True):
+        indices = list(itertools.combinations(range(len(self.names)), 2))
+        for pair, (i, j) in zip(self.pairs, indices, strict=True):
             if pair.settled_by is not None:
                 continue
             difference = sums[pair.a] - sums[pair.b]
             pair.race.add(min(max(difference, -size), size))  # sums of floats may pass the bound by a rounding error
             pair.interval = pair.race.interval(level)
             self._evidence[i, j], self._evidence[j, i] = pair.race.evidence
-        shown = extend_ranking(self._better, self._evidence, self.rules.alpha)
-        for pair, (i, j) in zip(self.pairs, places, strict=True):
+        by_own_evidence = set(extend_ranking(self._better, self._evidence, self.rules.alpha))
+        for pair, (i, j) in zip(self.pairs, indices, strict=True):
             low, high = pair.interval
             if pair.better is not None:
                 continue
             if self._better[i, j] or self._better[j, i]:  # a pair of a settled width may still get a verdict
                 pair.better = pair.a if self._better[i, j] else pair.b
-                pair.settled_by = "level" if {(i, j), (j, i)} & set(shown) else "order"
+                pair.settled_by = "level" if {(i, j), (j, i)} & by_own_evidence else "order"
             elif self.rules.width is not None and high - low <= self.rules.width + 1e-9:
                 pair.settled_by = "width"
             elif pair.race.complete:
                 pair.settled_by = "all"
 
     @property
-    def standing(self) -> str:
-        """The open pair with the smallest p, in words."""
-        still = [pair for pair in self.pairs if pair.settled_by is None] or self.pairs
-        pair = min(still, key=lambda one: one.race.p)
+    def closest(self) -> str:
+        """The open pair with the smallest p, in words; of all pairs where none is open."""
+        open_pairs = [pair for pair in self.pairs if pair.settled_by is None] or self.pairs
+        pair = min(open_pairs, key=lambda one: one.race.p)
         low, high = pair.interval
         return f"{pair.a} - {pair.b} {100 * (pair.race.mean or 0):+.1f} [{100 * low:.1f}, {100 * high:.1f}]"

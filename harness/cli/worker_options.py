@@ -26,7 +26,7 @@ _ENGINES = ("local", "ray", "slurm")
 
 
 @dataclass(frozen=True)
-class Scaling:
+class WorkerOptions:
     """How the work is divided."""
 
     shard: Annotated[
