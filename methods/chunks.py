@@ -3,7 +3,8 @@
 fixed_chunks      "abcdefgh", 3 tokens a chunk ──► spans (start, end) of characters that tile the text
 sentence_chunks   so many whole sentences a chunk          packed_chunks   whole sentences up to so many tokens
 word_chunks       so many words a chunk                    passage_chunks  the document's own paragraphs
-keep              the first, the last, or the first and the last tokens of a text
+kept_spans        (spans, tokens of the text): its first, its last, or its first and its last tokens
+shown_spans       spans of a document as what the reader saw
 
 Cutting a text where sentences end, by rule: no word list, no model.
 
