@@ -33,10 +33,6 @@ class Memory:
         a, b, text = self.edges[number]
         return f"{self.names[a]} ; {text} ; {self.names[b]}"
 
-    def standing_in(self, segment: int) -> list[str]:
-        """Names of the entities of a segment."""
-        return [name for name, where in zip(self.names, self.places, strict=True) if segment in where]
-
 
 @dataclass(frozen=True)
 class Walked:
@@ -109,7 +105,8 @@ def lines(memory: Memory, walk: Walked) -> list[str]:
     evidence, entities = [], []
     for k in walk.evident or ():
         read = f"read at step {walk.read[k]}" if k in walk.read else "never read"
-        evidence.append(f"segment {k}, {read}: {', '.join(memory.standing_in(k)) or 'no entity stands in it'}")
+        names = [name for name, places in zip(memory.names, memory.places, strict=True) if k in places]
+        evidence.append(f"segment {k}, {read}: {', '.join(names) or 'no entity stands in it'}")
     for e in walk.held:
         how = "in the question" if e in walk.asked else f"reached at step {walk.reached[e]}"
         where = memory.places[e]

@@ -21,11 +21,6 @@ _BLOCKS = frozenset({*_HEADINGS, *_TEXTS, "li", "ul", "ol", "table", "tr"})
 _SILENT = frozenset({"script", "style", "head"})
 
 
-def is_html(text: str) -> bool:
-    """Whether the text begins as a page or with HTML's own blocks."""
-    return _TAG.search(text[:_HEAD]) is not None
-
-
 class _Text(HTMLParser):
     """Collects the visible text of a page, a list of blocks."""
 
@@ -53,7 +48,7 @@ class _Text(HTMLParser):
 
 def page_text(text: str) -> str:
     """The text of a page, its blocks separated by blank lines; text that is no page is returned unchanged."""
-    if not is_html(text):
+    if _TAG.search(text[:_HEAD]) is None:
         return text
     reader = _Text()
     reader.feed(text)

@@ -51,10 +51,8 @@ def place(config: ModelConfig, folder: Path) -> Path:
         patterns = (*_OWN, *_BESIDE, *(("*.py",) if config.trust_remote_code else ()))
         names = [name for name in files if "/" not in name and _fits(name, patterns)]
         paths = [download(kind, named, commit, name) for name in names]
-        if not paths:
-            raise CannotRun(f"model.tokenizer: '{named}' has no tokenizer; name a folder or a model that has one")
-        where = paths[0].parent
-    if not any(_fits(path.name, _OWN) for path in where.iterdir()):
+        where = paths[0].parent if paths else where
+    if not where.is_dir() or not any(_fits(path.name, _OWN) for path in where.iterdir()):
         raise CannotRun(f"model.tokenizer: '{named}' has no tokenizer; name a folder or a model that has one")
     return where
 

@@ -200,7 +200,8 @@ class _Merge:
         """Find the line that wins for every question and document."""
         for file, part in enumerate(self.parts):
             for at, size, row in indexed_lines(self.folder / part_name(RECORDS, part), "question_id", notes):
-                rank, before = _rank(row), self.records.get(row["question_id"])
+                rank = 2 if row["error"] is None else int(has_answer(row))
+                before = self.records.get(row["question_id"])
                 # Of a file the last line counts, and of failures the last one.
                 if before is None or before[1] == file or rank > before[0] or rank == before[0] == 0:
                     self.records[row["question_id"]] = rank, file, at, size
@@ -276,10 +277,6 @@ class _Merge:
 
 
 _WORTH = {"failed": 0, "hit": 1, "built": 2}
-
-
-def _rank(row: dict[str, Any]) -> int:
-    return 2 if row["error"] is None else int(has_answer(row))
 
 
 def _key(row: dict[str, Any]) -> str:

@@ -77,11 +77,6 @@ def support_position(example: Example, rows: Rows) -> SupportPosition | None:
     return SupportPosition(tuple(sorted((begins[s.document_id] + (s.start + s.end) / 2) / whole for s in marked)))
 
 
-def part_names(parts: int) -> tuple[str, ...]:
-    """head, middle and tail; "1 of 4", "2 of 4", ... where there are not three."""
-    return ("head", "middle", "tail") if parts == 3 else tuple(f"{i + 1} of {parts}" for i in range(parts))
-
-
 def figure(
     runs: Sequence[StoredRun], *, score: str | None, parts: int, data: str | None, warn: Callable[[str], None]
 ) -> Figure:
@@ -206,7 +201,8 @@ def _part_columns(study: str, part: int, parts: int) -> dict[str, Any]:
     if part == parts:
         return {"part": APART, "from": None, "to": None}
     low, high = part / parts, (part + 1) / parts
-    name = part_names(parts)[part] if study == "where" else f"{100 * low:.0f}-{100 * high:.0f} %"
+    name = ("head", "middle", "tail")[part] if parts == 3 else f"{part + 1} of {parts}"
+    name = name if study == "where" else f"{100 * low:.0f}-{100 * high:.0f} %"
     return {"part": name, "from": low, "to": high}
 
 
