@@ -79,28 +79,30 @@ class UserError(HarnessError):
     """Something the user can fix: printed as one sentence, exit code 2."""
 
 
-def _fold(name: str) -> str:
+def fold(name: str) -> str:
+    """The form names are compared in."""
     return name.lower().replace("_", "-")
 
 
 def close_matches(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
     """Return up to `limit` names near `name`; case, "-" and "_" do not count as differences."""
-    by_fold = {_fold(k): k for k in known}
-    return [by_fold[f] for f in difflib.get_close_matches(_fold(name), by_fold, n=limit, cutoff=0.5)]
+    by_form = {fold(k): k for k in known}
+    return [by_form[f] for f in difflib.get_close_matches(fold(name), by_form, n=limit, cutoff=0.5)]
+
+
+def _known(name: str, known: Iterable[str], most: int | None = None) -> str:
+    """ " Did you mean 'x'?", or " Known: x, y." with at most `most` names; "" where there are none."""
+    names = sorted(known)
+    if near := close_matches(name, names):
+        return f" Did you mean {' or '.join(map(repr, near))}?"
+    return f" Known: {', '.join(names[:most])}{'.' if names == names[:most] else ', ...'}" if names else ""
 
 
 class UnknownName(UserError):
     """A look-up by name that found nothing; the message names the nearest known ones."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], see: str = "") -> None:
-        known = sorted(known)
-        near = close_matches(name, known)
-        text = f"unknown {kind} '{name}'."
-        if near:
-            text += f" Did you mean {' or '.join(repr(n) for n in near)}?"
-        elif known:
-            text += f" Known: {', '.join(known[:12])}{', ...' if len(known) > 12 else '.'}"
-        super().__init__(text + (f"  ({see})" if see else ""))
+        super().__init__(f"unknown {kind} '{name}'.{_known(name, known, 12)}" + (f"  ({see})" if see else ""))
 
 
 class ConfigError(UserError):
@@ -215,11 +217,7 @@ def importable() -> Iterator[None]:
 
 def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
     """ "unknown <what>." with close matches of `name`, or all that is known."""
-    known = sorted(known)
-    near = close_matches(name, known)
-    if near:
-        return UserError(f"unknown {what}. Did you mean {' or '.join(repr(n) for n in near)}?")
-    return UserError(f"unknown {what}. Known: {', '.join(known)}." if known else f"unknown {what}.")
+    return UserError(f"unknown {what}.{_known(name, known)}")
 
 
 def attempt(problems: list[HarnessError], function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:

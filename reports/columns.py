@@ -63,7 +63,8 @@ def pick_columns(frame: pd.DataFrame, columns: Sequence[str] | None = None, scor
     for name in columns:
         if name not in known:
             whole = [other for other in known if not other.endswith((".low", ".high"))]
-            raise UnknownName("column", name, whole, "--all prints every column")
+            see = "--all prints every column; harness score RUN --scorers NAME adds a score"
+            raise UnknownName("column", name, whole, see)
     wanted = dict.fromkeys([*_WHO, *settings(frame), *columns, *_KEPT])
     with_ends = [part for name in wanted for part in (name, f"{name}.low", f"{name}.high") if part in known]
     return frame[list(dict.fromkeys(with_ends))]

@@ -70,5 +70,5 @@ def entries(kind: str) -> dict[str, str]:
     if kind == "scorers":
         from harness import scorers
 
-        return {name: scorers.summary(name) for name in sorted(scorers.names())}
+        return {name: scorers.lookup(name).summary for name in sorted(scorers.names())}
     return presets.summaries(kind)

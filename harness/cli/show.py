@@ -96,7 +96,7 @@ def kind_of(name: str) -> str:
     if not kinds:
         if Path(name, "run.yaml").is_file():
             raise UserError(f"'{name}' is a run: its settings are in run.yaml there, its scores: harness report {name}")
-        raise UnknownName("name", name, {n for names in known.values() for n in names}, "harness list")
+        raise UnknownName("name", name, {n for names in known.values() for n in names}, presets.see())
     return kinds[0]
 
 
@@ -218,7 +218,7 @@ def _shown_scorer(name: str) -> Shown:
     known = next((n for n in scorers.names() if presets.fold(n) == presets.fold(name)), name)
     if ":" in known:
         registry.trust(known)  # the user named it
-    values = {"name": known, "summary": scorers.summary(known), "version": scorers.version(known)}
+    values = {"name": known, "summary": scorers.lookup(known).summary, "version": scorers.version(known)}
     if ":" in known:
         values["summary"] = (inspect.getdoc(registry.load(known)) or values["summary"]).partition("\n")[0]
     return Shown(values, dict.fromkeys(values, "harness.scorers"))

@@ -23,6 +23,7 @@ from typing import Any
 from harness.config.registry import ENV, GROUPS, additions, code_named, load, trust
 from harness.config.yaml_tree import read_yaml
 from harness.errors import ConfigError, UnknownName, UserError
+from harness.errors import fold as fold
 
 KINDS = ("methods", "datasets", "models", "encoders", "suites", "profiles")
 _TWIN = "pocket/"
@@ -37,11 +38,6 @@ _SINGULAR = {"methods": "method", "datasets": "data set"}
 def singular(kind: str) -> str:
     """ "methods" -> "method", as messages say it."""
     return _SINGULAR.get(kind, kind.rstrip("s"))
-
-
-def fold(name: str) -> str:
-    """The form names are compared in."""
-    return name.lower().replace("_", "-")
 
 
 @contextmanager
@@ -112,13 +108,16 @@ def names(kind: str) -> list[str]:
 def find(kind: str, name: str) -> str:
     """The registered spelling of `name`. Raises UnknownName with close matches."""
     known = names(kind)
-    if name in known:
-        return name
-    for candidate in known:
-        if fold(candidate) == fold(name):
-            return candidate
+    if alike := [candidate for candidate in known if fold(candidate) == fold(name)]:
+        return name if name in alike else alike[0]
     also = "; a folder or a hub id owner/name will do too" if kind in ("models", "encoders") else ""
-    raise UnknownName(singular(kind), name, known, f"harness list {kind}{also}")
+    raise UnknownName(singular(kind), name, known, see(f"harness list {kind}") + also)
+
+
+def see(listed: str = "harness list") -> str:
+    """Where names are listed and those of the user's own are looked for, as messages say it."""
+    folder = os.environ.get(ENV)
+    return f"{listed}; {ENV} is '{folder}'" if folder else f"{listed}; for your own set {ENV}=FOLDER"
 
 
 def _read_one(kind: str, name: str) -> tuple[str, dict[str, Any]]:

@@ -21,6 +21,7 @@ import functools
 import importlib
 import os
 import sys
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -176,8 +177,8 @@ def parameters(implementation: str) -> set[str]:
 def import_target(target: str) -> Any:
     """The attribute that "module:name" names; modules may lie in the folder HARNESS_CONFIGS.
 
-    Whether `target` may be imported is the caller's to check. Raises UserError for a module that does not exist,
-    CannotRun for a package that it needs, UnknownName for the name.
+    Whether `target` may be imported is the caller's to check. Raises UserError for a module that does not exist or that
+    raises, CannotRun for a package that it needs, UnknownName for the name.
     """
     if target in _objects:
         return _objects[target]
@@ -188,19 +189,31 @@ def import_target(target: str) -> Any:
         sys.path.append(os.path.abspath(own))
     try:
         module = importlib.import_module(module_name)
-    except ModuleNotFoundError as e:
-        missing = e.name or ""
-        if module_name == missing or module_name.startswith(missing + "."):
-            file = f"{module_name.partition('.')[0]}.py"
-            raise UserError(
-                f"no module '{module_name}' (named by '{target}'); put {file} into the folder {ENV}, or install its "
-                "package"
-            ) from e
-        raise CannotRun(f"'{target}' needs the package '{missing}'; install it with: pip install {missing}") from e
+    except Exception as e:
+        if (problem := _import_problem(target, module_name, e)) is None:
+            raise
+        raise problem from e
     if not hasattr(module, name):
         public = [n for n in vars(module) if not n.startswith("_")]
         raise UnknownName(f"name in module '{module_name}'", name, close_matches(name, public) or public)
     return getattr(module, name)
+
+
+def _import_problem(target: str, module: str, error: Exception) -> UserError | None:
+    """What to tell of an error that importing `target` raised; None for a bug of this project."""
+    missing = getattr(error, "name", None) or "" if isinstance(error, ModuleNotFoundError) else ""
+    if missing and f"{module}.".startswith(f"{missing}."):
+        file = f"{module.partition('.')[0]}.py"
+        return UserError(
+            f"no module '{module}' (named by '{target}'); put {file} into the folder {ENV}, or install its package"
+        )
+    if missing and "." not in missing:
+        return CannotRun(f"'{target}' needs the package '{missing}'; install it with: pip install {missing}")
+    if not trusted(target):
+        return None
+    bodies = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.name == "<module>"]
+    where = "".join(f"{frame.filename}, line {frame.lineno}: " for frame in bodies[-1:])
+    return UserError(f"'{target}' cannot be imported: {where}{type(error).__name__}: {error}")
 
 
 @functools.cache

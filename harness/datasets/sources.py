@@ -132,7 +132,8 @@ def _local_source(data: str, config: DatasetConfig, patterns: tuple[str, ...]) -
     if path.is_dir():
         return _folder_source(path, data, config, patterns)
     if not path.exists():
-        raise DataError(data, None, None, "no such file or folder; check --data, or dataset.data in the preset")
+        way_out = "check --data, a path from the current folder, or dataset.data in the preset"
+        raise DataError(data, None, None, f"no such file or folder; {way_out}")
     if kind_of(path) is None:
         known = ", ".join((*SUFFIXES, *ARCHIVES))
         raise DataError(data, None, None, f"not a data file by its name; known are {known}")
@@ -162,7 +163,7 @@ def _choose_files(
     shards_only: bool = False,
 ) -> list[str]:
     """The files of one split among `names`; a folder or archive of one subset need not name it."""
-    subset = config.subset if config.subset and names_subset(names, config.subset) else None
+    subset = config.subset if config.subset and _subset_files(names, config.subset) else None
     shards_only = shards_only and not patterns
     try:
         return choose(names, split=config.split, subset=subset, patterns=patterns, shards_only=shards_only)
@@ -193,11 +194,6 @@ def _subset_files(names: Iterable[str], subset: str) -> list[str]:
     names = list(names)
     exact = [n for n in names if subset in PurePosixPath(n).parts[:-1] or PurePosixPath(n).name.split(".")[0] == subset]
     return exact or [n for n in names if subset.lower() in _words(n)]
-
-
-def names_subset(names: Iterable[str], subset: str) -> bool:
-    """Whether any of the files belongs to `subset` by its path."""
-    return bool(_subset_files(names, subset))
 
 
 def _data_files(names: Iterable[str]) -> list[str]:

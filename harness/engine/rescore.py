@@ -13,7 +13,7 @@ from harness.config.schema import DatasetConfig
 from harness.config.validation import dataset_of_run
 from harness.datasets.base import Dataset
 from harness.engine.record_texts import gold_of, update_texts
-from harness.engine.scoring import scored_record
+from harness.engine.scoring import scored_record, silent_scorers
 from harness.errors import ConfigError, DataError, UserError
 from harness.scorers import problems, version
 from harness.storage.failures import STOPS
@@ -111,6 +111,8 @@ def _rescore_folder(stored: StoredRun, config: DatasetConfig, dataset: Dataset |
         changed = {"scorers": list(versions), "data": config.data}
         store.describe({**stored.config, "dataset": {**stored.config["dataset"], **changed}}, stored.origins)
         store.write(SUMMARY, summary)
+    for told in silent_scorers(config.scorers, summary):
+        note(told)
     return summary
 
 

@@ -34,7 +34,7 @@ from harness.engine.plan import Plan
 from harness.engine.plan_models import server_shapes
 from harness.engine.progress import Progress
 from harness.engine.record_texts import with_texts, without_texts
-from harness.engine.scoring import scored_record
+from harness.engine.scoring import scored_record, silent_scorers
 from harness.engine.tools import EngineTools, Models, warn_of_global_draws
 from harness.errors import FirstFailure, HarnessError, SaveError, UserError
 from harness.parallel.in_flight import in_flight, places_for
@@ -291,6 +291,8 @@ class Job:
         cut = summary.get("texts_cut")
         if cut and (warning := cut_warning(self.plan.encoders.values(), cut["texts"], cut["cut"])):
             self.progress.note(f"warning: {warning}")
+        for told in silent_scorers(self.plan.config.dataset.scorers, summary):
+            self.progress.note(told)
         problems = self.problems + self.indexer.problems + self.store.lost_texts()
         return RunResult(self.store.folder, summary, summary["n_failed"], problems, self.store.place.part)
 

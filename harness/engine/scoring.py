@@ -13,14 +13,15 @@ scored_record(row, config.dataset, gold)             a record with the scores of
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from harness import scorers
 from harness.config.schema import DatasetConfig
 from harness.datasets.answer_prefix import text_after
-from harness.storage.failures import SCORING, STOPS, describe_failure, lacks_only_scores
+from harness.errors import UserError
+from harness.storage.failures import SCORING, STOPS, describe_failure, lacks_only_scores, one_line
 from harness.storage.run_schema import COUNTS, JUDGES, LOGGED, MISSING, PREFIX
 from harness.types import Gold, Shown
 
@@ -100,8 +101,11 @@ def scored_record(row: dict[str, Any], dataset: DatasetConfig, gold: Gold) -> di
     except STOPS:
         raise
     except Exception as broken:
+        told = f"question '{row['question_id']}' could not be scored, and no record was changed"
+        if error is None and any(":" in name for name in dataset.scorers):
+            raise UserError(f"{told}: {one_line(describe_failure(broken))}") from broken
         if error is None:
-            broken.add_note(f"scoring the answer to question '{row['question_id']}' again; no record was changed")
+            broken.add_note(told)
             raise
         return _with_verdict(row, unanswered_verdict(dataset, gold), {**describe_failure(broken), **SCORING})
     return _with_verdict(row, verdict, None)
@@ -119,6 +123,12 @@ def _with_verdict(row: dict[str, Any], verdict: Verdict, error: dict[str, str] |
     if kept_flags:
         notes["flags"] = {**notes.get("flags", {}), **kept_flags}
     return {**row, "scores": {**verdict.scores, **kept_scores}, "error": error, "notes": notes}
+
+
+def silent_scorers(names: Sequence[str], summary: Mapping[str, Any]) -> list[str]:
+    """A warning for each scorer of the user's own that gave no question of a summary a score."""
+    silent = [name for name in names if ":" in name and name not in summary.get("scores", names)]
+    return [f"warning: no question has a score by {name}, as it returned None for each" for name in silent]
 
 
 def parse_shown(values: dict[str, Any]) -> Shown:

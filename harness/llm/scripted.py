@@ -245,7 +245,8 @@ def read_script(config: ModelConfig) -> Script:
         raise CannotRun(f"the script '{config.script}': {explain(e, Script, '', {})[0]}") from e
     except (OSError, yaml.YAMLError, ValueError) as e:
         told = getattr(e, "strerror", None) or str(e).splitlines()[0]
-        raise CannotRun(f"the script '{config.script}' cannot be used: {told}; check model.script") from e
+        way_out = "check model.script (with --set from the current folder)"
+        raise CannotRun(f"the script '{config.script}' cannot be used: {told}; {way_out}") from e
 
 
 def scripted_facts(config: ModelConfig) -> ModelFacts:

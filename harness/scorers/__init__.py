@@ -25,21 +25,18 @@ from harness.config.schema import digest
 from harness.errors import UnknownName, UserError
 from harness.scorers.base import TABLE, ScoreError, Scorer, ScoreSheet, distribution, install_line, installed
 from harness.storage.code_version import own_code
-from harness.types import Gold, Shown, Support
+from harness.types import Gold, Shown
 
 __all__ = [
     "ScoreError",
     "ScoreSheet",
     "corpus_score",
-    "evidence_recall",
     "extras",
     "lookup",
     "names",
-    "origin",
     "problems",
     "score",
     "score_record",
-    "summary",
     "version",
 ]
 
@@ -87,18 +84,8 @@ def lookup(name: str) -> Scorer:
             raise UserError(registry.refusal(name, "dataset.scorers"))
         return Scorer(name, name, f"the user's own {name}")
     if line is None:
-        raise UnknownName("scorer", name, names(), see="harness list scorers")
+        raise UnknownName("scorer", name, names(), see="harness list scorers; a function of your own: module:function")
     return line
-
-
-def summary(name: str) -> str:
-    """One line: what it measures."""
-    return lookup(name).summary
-
-
-def origin(name: str) -> str:
-    """Repository and file of the published code."""
-    return lookup(name).origin
 
 
 def version(name: str) -> str:
@@ -136,7 +123,7 @@ def problems(names: Iterable[str]) -> list[str]:
         try:
             line = lookup(name)
             if ":" in name:
-                registry.load(name)
+                _check_call(name)
         except UserError as error:
             sentences.append(str(error))
             continue
@@ -144,6 +131,16 @@ def problems(names: Iterable[str]) -> list[str]:
             sentences.append(f"scorer '{name}' does not judge a single answer; use it through harness.scorers.score")
         sentences += [f"scorer '{name}': {install_line(p)}" for p in line.packages if not installed(p)]
     return sentences
+
+
+def _check_call(name: str) -> None:
+    """Import the user's own scorer. Raises UserError for one that cannot be called as scorers are."""
+    function = registry.load(name)
+    try:
+        inspect.signature(function).bind("", [], **_keywords(function))
+    except (TypeError, ValueError) as error:
+        told = f"scorer '{name}' cannot be called ({error}); it takes the prediction and the references"
+        raise UserError(told) from None
 
 
 def _function(line: Scorer) -> Callable[..., Any]:
@@ -234,7 +231,11 @@ def _score_one(name: str, prediction: str, shown: Sequence[Shown], gold: Gold) -
         value = score(name, prediction, gold.extra["short_answers"], **given)
     else:
         value = score(name, prediction, gold.answers, **given)
-    return None if value is None else float(value)
+    try:
+        return None if value is None else float(value)
+    except (TypeError, ValueError):
+        told = f"scorer '{name}' returned {reprlib.repr(value)}; it should return a number, or None for no score"
+        raise TypeError(told) from None
 
 
 def score_record(names: Iterable[str], prediction: str, shown: Sequence[Shown], gold: Gold) -> ScoreSheet:
@@ -272,10 +273,3 @@ def corpus_score(name: str, totals: Sequence[float]) -> float:
     if total is None:
         raise UserError(f"scorer '{name}' has no counts that add up to a score of all answers")
     return float(total(totals))
-
-
-def evidence_recall(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
-    """Share of supporting passages at least half shown; None without marks. See harness.scorers.evidence."""
-    from harness.scorers.evidence import evidence_recall as recall
-
-    return recall(shown, supporting)

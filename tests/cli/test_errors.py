@@ -23,6 +23,7 @@ CASES = [
     (["run", *ECHO, "--seed", "-1"], ["seed=-1 (--seed)", "greater than or equal to 0"]),
     (["run"], ["2 mistakes", "name a method: --method NAME", "name a data set: --dataset NAME"]),
     (["run", "--method", "ecko", "--dataset", "pocket/musique"], ["unknown method 'ecko'. Did you mean 'echo'"]),
+    (["run", "--method", "mine", "--dataset", "pocket/musique"], ["harness list methods; HARNESS_CONFIGS is '/"]),
     (["run", "--method", "echo,ecko", "--dataset", "pocket/musique"], ["unknown method 'ecko'"]),
     (["run", "--method", "echo", "--dataset", "musiqe"], ["unknown data set 'musiqe'. Did you mean 'musique'"]),
     (["run", *ECHO, "--model", "lama-3.1"], ["unknown model 'lama-3.1'. Did you mean", "harness list models"]),
@@ -47,9 +48,13 @@ CASES = [
     (["run", *ECHO, "--set", "roles.reader=default"], ["the reader is set with --model"]),
     (["run", *ECHO, "--set", "encoder=minilmm"], ["unknown encoder 'minilmm'. Did you mean 'minilm'?"]),
     (["run", *ECHO, "--set", "dataset.scorers=[flashrag.emm]"], ["scorer 'flashrag.emm'. Did you mean 'flashrag.em'"]),
+    (
+        ["run", *ECHO, "--set", "dataset.scorers=[my.own]"],
+        ["scorer 'my.own'", "a function of your own: module:function"],
+    ),
     (["run", *ECHO, "--set", "dataset.scorers=[]"], ["dataset.scorers=[] (--set)", "at least 1 item"]),
     (["run", *ECHO, "--set", "dataset.format=musik"], ["unknown data set format 'musik'. Did you mean 'musique'?"]),
-    (["run", *MINE, "--data", "nowhere.jsonl"], ["nowhere.jsonl", "no such file"]),
+    (["run", *MINE, "--data", "nowhere.jsonl"], ["nowhere.jsonl: no such file", "from the current folder"]),
     (
         ["run", *MINE, "--data", "broken.jsonl"],
         ["error: broken.jsonl, line 1: broken JSON: ", "; mend or remove the row\n"],
@@ -72,7 +77,7 @@ CASES = [
     (["run", *ECHO, "--data", "rows.jsonl"], ["dataset.data: 'pocket/musique' is made up, not read; leave it out"]),
     (["list", "method_s"], ["unknown kind 'method_s'. Did you mean 'methods'"]),
     (["show"], ["name what to show"]),
-    (["show", "ecko"], ["unknown name 'ecko'. Did you mean 'echo'"]),
+    (["show", "ecko"], ["unknown name 'ecko'. Did you mean 'echo'", "HARNESS_CONFIGS is '/"]),
     (["show", "stored"], ["'stored' is a run", "harness report stored"]),
     (["show", "echo", "--kind", "methds"], ["unknown kind 'methds'. Did you mean 'methods'"]),
     (["show", "echo", "--diff", "ecko"], ["unknown method 'ecko'. Did you mean 'echo'"]),
@@ -83,6 +88,7 @@ CASES = [
     (["trace", "nowhere", "q"], ["there is no run folder 'nowhere'"]),
     (["track", "nowhere"], ["there is no run folder 'nowhere'"]),
     (["report", "nowhere"], ["there is no folder 'nowhere'"]),
+    (["report", "results/echo*"], ["nothing matches the pattern (or it is quoted): 'results/echo*'"]),
     (["trace"], ["Missing argument 'RUN'"]),
 ]
 
@@ -120,11 +126,37 @@ def test_harness_configs_that_is_no_folder(cli):
     assert "HARNESS_CONFIGS names '/nowhere', which is no folder" in done.stderr
 
 
+def test_a_name_of_ones_own_without_harness_configs(here, monkeypatch):
+    monkeypatch.delenv("HARNESS_CONFIGS")
+    done = here("show", "echo", "--kind", "methods")
+    assert (done.returncode, "(harness list methods; for your own set HARNESS_CONFIGS=FOLDER)" in done.stderr) == (
+        2,
+        True,
+    )
+
+
+CODE = {
+    "no_name.py": "import json\nfrom harness.method import Methd\n",
+    "no_module.py": "from harness.metod import Method\n",
+    "no_syntax.py": "class Thing\n    pass\n",
+    "no_helper.py": "import divides_by_zero\n",
+    "divides_by_zero.py": "def half():\n    return 1 / 0\n\n\nHALF = half()\n",
+}
 WRONG = [
     ("implementation: nowhere.at_all:Thing\n", ["no module 'nowhere.at_all'"]),
     ("implementation: tests.cli.fakes:Ecko\n", ["unknown name in module 'tests.cli.fakes' 'Ecko'", "'Echo'"]),
     ("implementation: tests.cli.fakes:NotAMethod\n", ["is not a subclass of harness.method.Method"]),
     ("implementation: Echo\n", ["'Echo' is neither a registered name nor of the form module:name"]),
+    ("implementation: no_name:Thing\n", ["no_name.py, line 2: ImportError: cannot import name 'Methd'"]),
+    (
+        "implementation: no_module:Thing\n",
+        ["no_module.py, line 1: ModuleNotFoundError: No module named 'harness.metod'"],
+    ),
+    (
+        "implementation: no_syntax:Thing\n",
+        ["'no_syntax:Thing' cannot be imported: SyntaxError", "(no_syntax.py, line 1)"],
+    ),
+    ("implementation: no_helper:Thing\n", ["divides_by_zero.py, line 5: ZeroDivisionError: division by zero"]),
     ("implementation: tests.cli.fakes:Echo\nparam: {k: 1}\n", ["'method.param'", "Did you mean 'params'"]),
     ("extends: mine\n", ["extends itself"]),
     ("extends: ecko\n", ["unknown method 'ecko'"]),
@@ -136,6 +168,8 @@ WRONG = [
 
 def test_validate_finds_what_is_wrong_in_each_preset(here, configs):
     (configs / "methods" / "buggy.yaml").unlink()  # a bug is no mistake of the configuration
+    for name, text in CODE.items():
+        (configs / name).write_text(text)
     for number, (text, _) in enumerate(WRONG):
         (configs / "methods" / f"wrong{number}.yaml").write_text(text.replace("mine", f"wrong{number}"))
     done = here("validate")

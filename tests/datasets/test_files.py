@@ -205,7 +205,11 @@ CONFIGS = [
     ({"data": "x.jsonl", "options": {"file": "a"}}, ConfigError, "unknown key 'file'; did you mean 'files'?"),
     ({"data": "x.jsonl", "options": {"files": 3}}, ConfigError, "should be a file name or pattern"),
     ({"data": "x.jsonl", "options": {"files": "a"}}, ConfigError, "this is one file"),
-    ({"data": "no/where.jsonl"}, DataError, "no/where.jsonl: no such file or folder; check --data, or dataset.data"),
+    (
+        {"data": "no/where.jsonl"},
+        DataError,
+        "no/where.jsonl: no such file or folder; check --data, a path from the current folder, or",
+    ),
     ({"data": "x.jsonl", "revision": "main"}, ConfigError, "only rows from the hub have one"),
     ({"data": "package:no_such_package/x.jsonl"}, CannotRun, "there is no package 'no_such_package'"),
     ({"data": "package:harness/x.jsonl"}, CannotRun, "has no such file"),

@@ -1,5 +1,6 @@
 """Scores of one folder come from one set of scorers: failed questions, other scorers on resume, scorers that break."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -201,3 +202,43 @@ def test_a_failing_score_leaves_the_folder_as_it_was(tmp_path, loaded, monkeypat
     with pytest.raises(IndexError):
         go(scored_by(plan, "flashrag.em"), tmp_path)
     assert files(folder) == before
+
+
+def wordy(prediction, references):
+    return "good"
+
+
+def divides(prediction, references):
+    return 1 / 0
+
+
+def silent(prediction, references):
+    """Says nothing about any question."""
+
+
+@pytest.mark.parametrize(
+    ("scorer", "told"),
+    [
+        ("wordy", "TypeError: scorer 'tests.engine.test_rescore:wordy' returned 'good'; it should return a number"),
+        ("divides", "ZeroDivisionError: division by zero (tests/engine/test_rescore.py:"),
+    ],
+)
+def test_a_scorer_of_the_users_own_that_breaks_is_told_in_one_sentence(scorer, told, tmp_path):
+    registry.trust(name := f"{__name__}:{scorer}")
+    folder = go(plain(), tmp_path).folder
+    before = files(folder)
+    with pytest.raises(UserError, match=re.escape(told)) as caught:
+        rescore(folder, scorers=[name])
+    assert str(caught.value).startswith("question 'q0' could not be scored, and no record was changed: ")
+    assert files(folder) == before
+    assert f"the first, 'q0': {told}" in failures(go(scored_by(plain(), name), tmp_path / "new"), "", debug=False)
+
+
+def test_a_scorer_that_scores_no_question_is_told(tmp_path, capsys):
+    registry.trust(name := f"{__name__}:silent")
+    progress = Silent()
+    folder = go(scored_by(plain(), SCORER, name), tmp_path, progress=progress).folder
+    told = f"warning: no question has a score by {name}, as it returned None for each"
+    assert progress.notes == [told]
+    rescore(folder)
+    assert capsys.readouterr().err == told + "\n"

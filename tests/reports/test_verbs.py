@@ -53,6 +53,7 @@ class TestCompare:
             (["--reference", "peacn"], "unknown reference 'peacn'. Did you mean 'pecan'"),
             (["--score", "f1"], "unknown score 'f1'"),
             (["--columns", "ratios"], "unknown column 'ratios'. Did you mean 'ratio'"),
+            (["--columns", "mine:own"], "harness score RUN --scorers NAME adds a score"),
             (["--columns", ","], "--columns names no column"),
             (["--columns", "n", "--all"], "give either --columns or --all"),
             (["--format", "latx"], "unknown format 'latx'. Did you mean 'latex'"),

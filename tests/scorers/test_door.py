@@ -47,7 +47,7 @@ def test_every_file_that_registers_scorers_is_known():
         name for name, text in files.items() if re.search("^(scorer = published|from .* import scorer as)", text, re.M)
     }
     assert registering - {"base"} == set(scorers._FILES)
-    assert all(scorers.summary(name) for name in scorers.names())
+    assert all(scorers.lookup(name).summary for name in scorers.names())
 
 
 def test_the_first_slice_has_no_problems():
@@ -62,9 +62,12 @@ def test_the_first_slice_has_no_problems():
         ("longbench.scorer", "does not judge a single answer"),
         ("hotpotqa.sp_f1", "does not judge a single answer"),
         ("triviaqa.normalize_answer", "does not judge a single answer"),
+        (f"{__name__}:one_argument", "(too many positional arguments); it takes the prediction and the references"),
+        (f"{__name__}:FIRST_SLICE", "is not a callable object); it takes the prediction and the references"),
     ],
 )
 def test_problems_are_one_sentence_each(name, part):
+    registry.trust(name)
     (problem,) = scorers.problems([name])
     assert name in problem
     assert part in problem
@@ -180,6 +183,15 @@ def shout(prediction, references, *, mark="!"):
     return float(any(prediction == reference + mark for reference in references))
 
 
+def one_argument(prediction):
+    return 1.0
+
+
+def test_an_own_scorer_may_have_extra_inputs():
+    registry.trust(f"{__name__}:shout")
+    assert scorers.problems([f"{__name__}:shout"]) == []
+
+
 def test_an_installed_package_can_add_a_scorer(monkeypatch):
     monkeypatch.setattr(registry, "additions", lambda group: {"theirs.shout": f"{__name__}:shout"})
     assert "theirs.shout" in scorers.names()
@@ -202,7 +214,7 @@ import sys
 from harness import scorers
 assert scorers.problems({FIRST_SLICE!r}) == []
 assert len(scorers.names()) > 60
-[scorers.summary(name) for name in scorers.names()]
+[scorers.lookup(name).summary for name in scorers.names()]
 print([name for name in {heavy.split()!r} if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

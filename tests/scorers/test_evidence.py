@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.scorers import ScoreError, evidence_recall, score
+from harness.scorers import ScoreError, score
+from harness.scorers.evidence import evidence_recall
 from harness.types import Shown, Support
 
 
