@@ -22,7 +22,7 @@ from harness.config.schema import DatasetConfig, canonical
 from harness.config.validation import explain
 from harness.datasets import hotpotqa, musique, twowiki
 from harness.datasets.base import Dataset
-from harness.datasets.placing import PLACED, Placement, PlacementOptions, arranged, placement
+from harness.datasets.placing import PLACED, Placement, PlaceOptions, placement, rearrange
 from harness.datasets.rows import Row, assemble
 from harness.errors import ConfigError, close_matches
 from harness.types import Document, Example
@@ -33,7 +33,7 @@ _PARSERS = {"musique": musique.parse_row, "hotpotqa": hotpotqa.parse_row, "2wiki
 _FILES = ("data", "hub", "subset", "revision")
 
 
-class Options(PlacementOptions):
+class Options(PlaceOptions):
     """The options of a made-up data set."""
 
     kind: str = Field(description="the data set whose kind of text and question is made")
@@ -74,7 +74,7 @@ def _checked_options(config: DatasetConfig) -> tuple[Options, world.Purpose]:
 
 def _placement_problems(options: Options) -> list[str]:
     """Problems of `place` and `distance`; `pocket.world` reports an unknown kind."""
-    fields = [name for name in PlacementOptions.model_fields if getattr(options, name) is not None]
+    fields = [name for name in PlaceOptions.model_fields if getattr(options, name) is not None]
     if fields and options.kind in world.KINDS and options.kind not in PLACED:
         why = f"the paragraphs of a text of kind '{options.kind}' stand in an order of their own"
         return [f"dataset.{name}: {why}; use {', '.join(PLACED)}" for name in fields]
@@ -96,7 +96,7 @@ def _samples(
         if options.kind in _PARSERS:
             row = _PARSERS[options.kind](dict(made.rows[0]))
             assert isinstance(row, Row)  # the world makes no row to leave out
-            example, document = assemble(row if where is None else arranged(row, where))
+            example, document = assemble(row if where is None else rearrange(row, where))
             yield [example], [document]
         else:
             yield list(made.examples), list(made.documents)

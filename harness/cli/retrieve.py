@@ -61,7 +61,7 @@ def retrieve(
     that of its best passage. Indexes are kept, and the same command resumes one that was interrupted. Right answers are
     used for the printed recall only.
     """
-    from harness.datasets.retrieved import questions
+    from harness.datasets.retrieved import load_questions
     from harness.retrieval.retrieval_run import Request, check_packages
     from harness.retrieval.retrieval_run import retrieve as run
 
@@ -76,7 +76,7 @@ def retrieve(
     place = Path(index).expanduser() if index else home() / "retrieval" / f"{_plain(path.name)}-{mark}"
     name = f"{_plain(config.name)}-{_plain(Path(retriever).name)}.jsonl"
     target = Path(out).expanduser() if out else Path("retrieved") / name
-    rows = questions(config, limit)
+    rows = load_questions(config, limit)
     source = {"name": config.name, "split": config.split, "data": Path(data).name if data else config.hub}
 
     def work() -> int:

@@ -1,8 +1,8 @@
 """A phrase before the final answer, and an example of a reply, if a data set configures them; both off by default.
 
-task(dataset)                                      the task of a method: the instruction, the phrase, the example
-final("Two towns. So the final answer is: Mira", "So the final answer is:")   "Mira"   scorers see this
-final("Mira", "So the final answer is:")                                      None     scored whole, and counted
+task(dataset)                the task of a method: the instruction, the phrase, the example
+text_after("Two towns. So the final answer is: Mira", "So the final answer is:")   "Mira"   scorers see this
+text_after("Mira", "So the final answer is:")                                      None     scored whole, and counted
 
 dataset.answer_prefix is the phrase, dataset.demonstration the example. LongRefiner has both in its short-answer prompt
 (LongRefiner, appendix D, prompt C.1) and scores what stands behind the phrase's last occurrence, stripped. The record

@@ -67,7 +67,7 @@ def members(archive: Path) -> list[str]:
 
 @contextmanager
 def opened(source: Path | Member) -> Iterator[_Stream]:
-    """The bytes of a file or of an archive's member, unzipped if it is named .gz. Raises DataError."""
+    """Open a file or an archive's member as a stream of bytes, unzipped if it is named .gz. Raises DataError."""
     name = source.name
     try:
         if isinstance(source, Member):
@@ -94,9 +94,9 @@ def _in_zip(source: Member) -> Iterator[_Stream]:
     with (
         open(source.archive, "rb", opener=regular_only) as packed,
         zipfile.ZipFile(packed) as archive,
-        archive.open(_readable(archive, source)) as inner,
+        archive.open(_checked_entry(archive, source)) as inner,
     ):
-        yield ratio_checked(_unzipped(inner, source.name), packed, str(source))
+        yield ratio_checked(_unzip_by_name(inner, source.name), packed, str(source))
 
 
 @contextmanager
@@ -106,7 +106,7 @@ def _in_tar(source: Member) -> Iterator[_Stream]:
         inner = archive.extractfile(entry) if entry is not None else None
         if inner is None:
             raise KeyError(f"there is no file {source.name} in it")
-        stream = _unzipped(inner, source.name)
+        stream = _unzip_by_name(inner, source.name)
         yield stream if stream is inner else ratio_checked(stream, inner, str(source))
 
 
@@ -121,11 +121,11 @@ def _tar(archive: Path) -> Iterator[tarfile.TarFile]:
             yield tar
 
 
-def _unzipped(inner: _Stream, name: str) -> _Stream:
+def _unzip_by_name(inner: _Stream, name: str) -> _Stream:
     return cast("_Stream", gzip.GzipFile(fileobj=inner)) if name.lower().endswith(".gz") else inner
 
 
-def _readable(archive: zipfile.ZipFile, member: Member) -> zipfile.ZipInfo:
+def _checked_entry(archive: zipfile.ZipFile, member: Member) -> zipfile.ZipInfo:
     """The directory entry of a member. Raises DataError for one with a password, or packed by a rare method."""
     entry = archive.getinfo(member.name)
     if entry.flag_bits & 1:

@@ -67,7 +67,7 @@ class Broken:
     problem: str
 
 
-def kind_of(path: Path | Member) -> str | None:
+def file_kind(path: Path | Member) -> str | None:
     """ "parquet", "table" or "json" by the file's name (the content distinguishes JSON's forms), None for others."""
     name = path.name.lower()
     if not name.endswith(SUFFIXES):
@@ -75,7 +75,7 @@ def kind_of(path: Path | Member) -> str | None:
     return {".parquet": "parquet", ".tsv": "table"}.get(PurePosixPath(name).suffix, "json")
 
 
-def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     row = dict(pairs)
     if len(row) < len(pairs):
         key = Counter(key for key, _ in pairs).most_common(1)[0][0]
@@ -83,11 +83,11 @@ def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return row
 
 
-def _not_a_number(text: str) -> NoReturn:
+def _refuse_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is not a JSON value")
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_without_repeated_keys, parse_constant=_not_a_number)
+_DECODER = json.JSONDecoder(object_pairs_hook=_refuse_repeated_keys, parse_constant=_refuse_constant)
 
 
 def _json_problem(error: Exception) -> str:
@@ -99,13 +99,13 @@ def _json_problem(error: Exception) -> str:
 
 
 def _checked_depth(value: Any, brackets: int) -> Any:
-    """`value`, whose text has so many opening brackets. Raises RecursionError where it is nested too deeply."""
+    """`take`, whose text has so many opening brackets. Raises RecursionError where it is nested too deeply."""
     if too_deep(value, brackets):
         raise RecursionError
     return value
 
 
-def _object(value: Any) -> dict[str, Any] | Broken:
+def _as_row(value: Any) -> dict[str, Any] | Broken:
     return value if isinstance(value, dict) else Broken(f"a row should be a JSON object, is {type_name(value)}")
 
 
@@ -113,7 +113,7 @@ def parse_line(line: bytes) -> dict[str, Any] | Broken:
     """The row of one line of JSON lines."""
     try:
         value = _DECODER.decode(line.decode("utf-8"))
-        return _object(_checked_depth(value, line.count(b"[") + line.count(b"{")))
+        return _as_row(_checked_depth(value, line.count(b"[") + line.count(b"{")))
     except UnicodeDecodeError as error:
         return Broken(f"not UTF-8 at byte {error.start + 1} of the line ({error.reason}); save the file as UTF-8")
     except (ValueError, RecursionError) as error:
@@ -129,7 +129,7 @@ def _read_lines(name: str, stream: _Stream) -> _Rows:
 
 
 class _JsonText:
-    """A JSON list or object whose text is held whole, while its entries are parsed one by one."""
+    """Parses the entries of a JSON list or object one by one. inside: begin after its first bracket."""
 
     def __init__(self, name: str, stream: _Stream, *, inside: bool = True) -> None:
         self.name = name
@@ -150,17 +150,17 @@ class _JsonText:
     def _fail(self, at: int, problem: str) -> DataError:
         return DataError(self.name, self.text.count("\n", 0, at) + 1, None, f"broken JSON: {problem}")
 
-    def mark(self) -> str:
-        """The character that comes next."""
+    def next_character(self) -> str:
+        """The next character, "" at the end."""
         return self.text[self.at : self.at + 1]
 
-    def step(self, expected: str, problem: str) -> None:
-        """Consume the character `expected`."""
-        if self.mark() != expected:
+    def expect(self, expected: str, problem: str) -> None:
+        """Consume the character `expected`, else raise DataError with `problem`."""
+        if self.next_character() != expected:
             raise self._fail(self.at, problem)
         self.at = self._skip_space(self.at + 1)
 
-    def value(self, number: int) -> Any:
+    def take(self, number: int) -> Any:
         """Take the next value, which belongs to row `number`."""
         try:
             value, end = _DECODER.raw_decode(self.text, self.at)
@@ -173,8 +173,8 @@ class _JsonText:
         self.at = self._skip_space(self.at)
         return value
 
-    def end(self, noun: str) -> None:
-        """Nothing may follow."""
+    def expect_end(self, noun: str) -> None:
+        """Raise DataError where text follows."""
         if self.at < len(self.text):
             raise self._fail(self.at, f"text after the end of the {noun}")
 
@@ -183,29 +183,29 @@ def _read_list_or_object(name: str, stream: _Stream, keyed: bool) -> _Rows:
     """The entries of a JSON list or, if `keyed`, of an object {id: row, ...}, each with its key as "id"."""
     whole = _JsonText(name, stream)
     last, number = "}" if keyed else "]", 0
-    more = whole.mark() != last
+    more = whole.next_character() != last
     while more:
         number += 1
-        yield RowPlace(name, row=number), _next_keyed_row(whole, number) if keyed else _object(whole.value(number))
-        if more := whole.mark() != last:
-            whole.step(",", f"',' or '{last}' expected after row {number}")
-    whole.step(last, f"'{last}' expected")
-    whole.end("object" if keyed else "list")
+        yield RowPlace(name, row=number), _next_keyed_row(whole, number) if keyed else _as_row(whole.take(number))
+        if more := whole.next_character() != last:
+            whole.expect(",", f"',' or '{last}' expected after row {number}")
+    whole.expect(last, f"'{last}' expected")
+    whole.expect_end("object" if keyed else "list")
 
 
 def _next_keyed_row(whole: _JsonText, number: int) -> dict[str, Any] | Broken:
     """One `key: row` of an object."""
-    key = whole.value(number)
+    key = whole.take(number)
     if not isinstance(key, str):
         raise RowPlace(whole.name, row=number).error(None, f"broken JSON: the key of a row is {type_name(key)}")
-    whole.step(":", f"':' expected after the key of row {number}")
-    row = _object(whole.value(number))
+    whole.expect(":", f"':' expected after the key of row {number}")
+    row = _as_row(whole.take(number))
     if isinstance(row, Broken):
         return row
     return {**row, "id": key} if row.get("id", key) == key else Broken(f"its key is '{key}' and its 'id' another")
 
 
-def _first_key(head: bytes) -> str | None:
+def _first_key_in(head: bytes) -> str | None:
     """The first key of an object that starts with `head`; None if `head` is too short for it."""
     text = head.decode("utf-8", errors="replace")[1:].lstrip(_SPACE)
     try:
@@ -256,21 +256,21 @@ def json_value(source: Path | Member) -> Any:
     """The one JSON value that a file holds. Raises DataError."""
     with opened(source) as stream:
         text = _JsonText(str(source) if isinstance(source, Member) else source.name, stream, inside=False)
-        value = text.value(1)
-        text.end("value")
+        value = text.take(1)
+        text.expect_end("value")
         return value
 
 
 def first_key(source: Path | Member) -> str | None:
     """The first key of a JSON file that starts with an object; None for any other file. Raises DataError."""
-    if kind_of(source) != "json":
+    if file_kind(source) != "json":
         return None
     with opened(source) as stream:
         head = stream.read(_PEEK).removeprefix(codecs.BOM_UTF8).lstrip()
-    return _first_key(head) if head.startswith(b"{") else None
+    return _first_key_in(head) if head.startswith(b"{") else None
 
 
-def digest_of(source: Path | Member) -> bytes:
+def content_digest(source: Path | Member) -> bytes:
     """sha256 of the (unzipped) bytes of a file, read in pieces. Raises DataError."""
     whole = hashlib.sha256()
     with opened(source) as stream:
@@ -286,23 +286,23 @@ def read_rows(source: Path | Member, row_keys: Collection[str] = ()) -> _Rows:
     object {id: row, ...}. A file {"data": [row, ...]}, with a version or a name before it, holds that list. Raises
     DataError for a file that cannot be read on: not the format its name says, not UTF-8, broken list.
     """
-    if kind_of(source) == "parquet":
+    if file_kind(source) == "parquet":
         if isinstance(source, Member):
             raise DataError(str(source), None, None, "parquet inside an archive is not read; unpack it")
         yield from _read_parquet(source)
         return
     name = str(source) if isinstance(source, Member) else source.name
     with opened(source) as stream:
-        if kind_of(source) == "table":
+        if file_kind(source) == "table":
             yield from _read_table(name, stream)
             return
         head = stream.read(_PEEK).removeprefix(codecs.BOM_UTF8).lstrip()
         stream.seek(0)
         if _WRAPPED.match(head):
             yield from (
-                (RowPlace(name, row=n), _object(row)) for n, row in enumerate(json_value(source)["data"], start=1)
+                (RowPlace(name, row=n), _as_row(row)) for n, row in enumerate(json_value(source)["data"], start=1)
             )
             return
-        keyed = bool(row_keys) and head.startswith(b"{") and _first_key(head) not in (None, *row_keys)
+        keyed = bool(row_keys) and head.startswith(b"{") and _first_key_in(head) not in (None, *row_keys)
         listed = head.startswith(b"[")
         yield from _read_list_or_object(name, stream, keyed) if listed or keyed else _read_lines(name, stream)

@@ -20,8 +20,8 @@ from pydantic.fields import FieldInfo
 from harness.config import registry
 from harness.config.schema import DatasetConfig
 from harness.config.validation import explain
-from harness.datasets.placing import LOOKED_UP, PLACED, LookUpOptions, Placement, PlacementOptions, arranged, placed
-from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, assemble, line_of
+from harness.datasets.placing import LOOKED_UP, PLACED, LookUpOptions, Placement, PlaceOptions, rearrange, split_options
+from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, assemble, canonical_line
 from harness.datasets.sources import FileOptions
 from harness.errors import ConfigError, UnknownName, UserError
 from harness.storage.failures import describe_failure, one_line
@@ -38,10 +38,8 @@ def option_fields(name: str) -> dict[str, FieldInfo]:
     """The fields of `dataset.options` for a format, with types, defaults and descriptions."""
     if (loader := loader_of(name)) is not None:
         return dict(loader.Options.model_fields)
-    placing = (
-        PlacementOptions.model_fields if name in PLACED else LookUpOptions.model_fields if name == LOOKED_UP else {}
-    )
-    return {**FileOptions.model_fields, **placing}
+    placing = {**dict.fromkeys(PLACED, PlaceOptions), LOOKED_UP: LookUpOptions}.get(name)
+    return {**FileOptions.model_fields, **(placing.model_fields if placing else {})}
 
 
 def option_names(name: str) -> list[str]:
@@ -50,7 +48,7 @@ def option_names(name: str) -> list[str]:
 
 
 def documents_given(name: str) -> str:
-    """How a format is given the retrieved documents of its questions; "" where rows have their own document."""
+    """Help on how to give a format its retrieved documents; "" for a format whose rows have their own document."""
     return str(getattr(loader_of(name), "GIVEN", ""))
 
 
@@ -73,19 +71,19 @@ def _row_parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:
     if not callable(parser):
         raise ConfigError([f"dataset.format: '{name}' is not a function"])
     if name not in known:
-        return partial(_row_by_users_parser, parser, name), ()
+        return partial(_run_users_parser, parser, name), ()
     settings = {"subset": config.subset, "question": config.options.get("question")}
     taken = inspect.signature(parser).parameters.keys() & settings
     parser = partial(parser, **{key: settings[key] for key in taken})
     return parser, tuple(getattr(importlib.import_module(module), "ROW_KEYS", ()))
 
 
-def _row_by_users_parser(parser: RowParser, name: str, raw: dict[str, Any]) -> Row | Skip | Group | Retrieved:
-    """A row by the user's own parser. Raises RowError, with the parser's line, for whatever the parser raises."""
+def _run_users_parser(parser: RowParser, name: str, raw: dict[str, Any]) -> Row | Skip | Group | Retrieved:
+    """Parse a row by the user's own parser. Raises RowError, with the parser's line, for whatever that raises."""
     try:
         row = parser(raw)
         if isinstance(row, Row):
-            line_of(assemble(row))  # values of other types show here
+            canonical_line(assemble(row))  # values of other types show here
     except (RowError, UserError):
         raise
     except Exception as error:
@@ -97,23 +95,24 @@ def _row_by_users_parser(parser: RowParser, name: str, raw: dict[str, Any]) -> R
 
 
 def parser_of(config: DatasetConfig) -> tuple[DatasetConfig, RowParser, tuple[str, ...], Placement | None]:
-    """The parser of rows, their keys where a file is one object {id: row, ...}, and where supporting paragraphs stand.
+    """Return (config, parser, row keys, placement): how to parse the rows of `config`.
 
-    The config is without the options that say so. Raises ConfigError, UnknownName.
+    The config lacks the options of the placement (None: no move). Row keys are those by which a file that is one
+    object {id: row, ...} is told from a row. Raises ConfigError, UnknownName.
     """
     parser, row_keys = _row_parser(config)
     if config.format not in (*PLACED, LOOKED_UP):
         return config, parser, row_keys, None
     try:
-        where, rest = placed(config.options)
+        where, rest = split_options(config.options)
     except ValidationError as error:
-        raise ConfigError(explain(error, PlacementOptions, "dataset", {})) from None
+        raise ConfigError(explain(error, PlaceOptions, "dataset", {})) from None
     if config.format == LOOKED_UP:
-        from harness.datasets.longbench import marked_parser
+        from harness.datasets.longbench import support_parser
 
         support = rest.get("support")
         rest = {k: v for k, v in rest.items() if k not in ("support", "question")}
-        parser = parser if where is None else marked_parser(config, support, where)
+        parser = parser if where is None else support_parser(config, support, where)
     elif where is not None:
         parser = partial(_parse_and_place, parser, where)
     return config.model_copy(update={"options": rest}), parser, row_keys, where
@@ -121,4 +120,4 @@ def parser_of(config: DatasetConfig) -> tuple[DatasetConfig, RowParser, tuple[st
 
 def _parse_and_place(parser: RowParser, where: Placement, raw: dict[str, Any]) -> Row | Skip | Group | Retrieved:
     row = parser(raw)
-    return arranged(row, where) if isinstance(row, Row) else row
+    return rearrange(row, where) if isinstance(row, Row) else row

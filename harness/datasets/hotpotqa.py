@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import ConfigDict, StrictInt, StrictStr
 
-from harness.datasets.rows import Row, RowError, StrictRow, gold_answers, made_id, records
+from harness.datasets.rows import Row, RowError, StrictRow, gold_answers, made_id, records_from_columns
 
 
 class _HotpotRow(StrictRow):
@@ -33,7 +33,7 @@ class _HotpotRow(StrictRow):
 
 def _pairs(raw: dict[str, Any], name: str, second: str) -> Any:
     """The pairs of a column-wise or object-wise field, [[title, second], ...]; official rows have them already."""
-    value = records(raw[name], name)
+    value = records_from_columns(raw[name], name)
     if not isinstance(value, list):
         return value
     pairs = []

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.datasets.longbench_v2 import LETTERS, of_four
+from harness.datasets.longbench_v2 import LETTERS, four_options
 from harness.datasets.rows import Group, RowError, StrictRow, made_id
 from harness.types import Document, Example, Gold, Question
 
@@ -46,4 +46,4 @@ def parse_row(raw: dict[str, Any], *, subset: str | None = None) -> Group:
     if len(answers) > 1 and answers[1:] != [LETTERS[options.index(answers[0])]]:
         raise RowError("answer", "should be one of the options, with nothing or its letter behind it")
     label = options.index(answers[0]) if options else 0
-    return Group(document, (of_four(key, row.input, options, label, document),))
+    return Group(document, (four_options(key, row.input, options, label, document),))

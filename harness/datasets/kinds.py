@@ -52,7 +52,7 @@ def count_kinds(examples: Iterable[Example]) -> Counter[tuple[str, str]]:
 
 
 def first_rows_warning(dataset: Dataset, limit: int) -> str | None:
-    """A sentence where the first `limit` questions of a data set have other shares of a kind than all; else None."""
+    """A warning if the first `limit` questions have other shares of a kind than all questions; else None."""
     total, first = dataset.rows, len(dataset.examples)
     if not total or first >= total:
         return None
@@ -68,10 +68,10 @@ def first_rows_warning(dataset: Dataset, limit: int) -> str | None:
 
 
 def _p_value(found: Sequence[int], of_all: Sequence[int]) -> float:
-    """How many of as large random draws from all questions have shares as far from those of all: a p-value.
+    """The p-value of a sample's counts by kind (`found`) against random samples from all questions (`of_all`).
 
-    found, of_all: questions by kind. How far is the likelihood ratio G = sum of o ln(o / e) over the kinds, observed
-    and expected; draws without replacement, always the same ones, as the table of chi-square fails for few questions.
+    The statistic is the likelihood ratio G = sum of o ln(o / e) over the kinds, observed and expected. Samples are
+    drawn without replacement from a fixed seed, as the table of chi-square fails for few questions.
     """
     import numpy as np
 
@@ -116,7 +116,7 @@ def random_sample(dataset: Dataset, form: str, number: int, seed: int) -> Datase
 
 
 def _balanced_order(units: Sequence[list[int]], examples: Sequence[Example]) -> list[list[int]]:
-    """The units, each time that one of the next few first that brings the shares of kinds nearest to those of all."""
+    """Order the units so that the shares of kinds stay near those of all: greedy among the next _AHEAD units."""
     left = [(unit, count_kinds(examples[place] for place in unit)) for unit in units]
     total = sum((kinds_ for _, kinds_ in left), Counter[tuple[str, str]]())
     number = sum(map(len, units))

@@ -36,7 +36,7 @@ def load_once(config: DatasetConfig, limit: int | None) -> Dataset:
 
     own = registry.import_target(config.format) if ":" in config.format and registry.trusted(config.format) else None
     code = own_code(own) if callable(own) else {}
-    key = canonical([config.model_dump(mode="json"), limit, _files(config), code])
+    key = canonical([config.model_dump(mode="json"), limit, _file_states(config), code])
     if key not in _loaded:
         try:
             _loaded[key] = load(config, limit)
@@ -73,7 +73,7 @@ def load_asked(r: Resolution) -> Dataset:
     return dataset
 
 
-def _files(config: DatasetConfig) -> list[tuple[str, int, int]]:
+def _file_states(config: DatasetConfig) -> list[tuple[str, int, int]]:
     """Path, time of the last change in ns and size of every local file that the rows are read from."""
     places = [Path(str(place)).absolute() for place in (config.data, config.options.get("documents")) if place]
     try:

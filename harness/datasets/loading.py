@@ -19,14 +19,14 @@ from harness.datasets.base import Dataset
 from harness.datasets.files import Broken, RowPlace, read_rows
 from harness.datasets.formats import RowParser, loader_of, option_names, parser_of
 from harness.datasets.kinds import count_kinds
-from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, assemble, line_of
-from harness.datasets.sources import find
+from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, assemble, canonical_line
+from harness.datasets.sources import find_source
 from harness.errors import ConfigError, DataError
 from harness.types import Document, Example
 
 
 class Checker:
-    """Counts, ids and the hash of the rows seen so far; the first bad row is kept, the others are counted."""
+    """Checks rows one after another: keeps counts, ids, the hash of all and the first bad row."""
 
     def __init__(self, parser: RowParser) -> None:
         self.parser = parser
@@ -35,7 +35,7 @@ class Checker:
         self.skipped: Counter[str] = Counter()
         self.rows = self.bad = 0
         self.kinds: Counter[tuple[str, str]] = Counter()
-        self.first: tuple[RowPlace, RowError] | None = None  # bad row
+        self.first_error: tuple[RowPlace, RowError] | None = None  # bad row
         self._documents: dict[str, bytes] = {}
 
     def check(self, place: RowPlace, raw: dict[str, Any] | Broken) -> Group | Retrieved | None:
@@ -45,8 +45,8 @@ class Checker:
             return self._check(place, raw)
         except RowError as error:
             self.bad += 1
-            if self.first is None:
-                self.first = place, error
+            if self.first_error is None:
+                self.first_error = place, error
             return None
 
     def _check(self, place: RowPlace, raw: dict[str, Any] | Broken) -> Group | Retrieved | None:
@@ -59,34 +59,34 @@ class Checker:
             return None
         if isinstance(row, Row):
             example, document = assemble(row)
-            self._note_id(place, "id", row.id, line_of([example, document]))
+            self._add_to_hash(place, "id", row.id, canonical_line([example, document]))
             return Group(document, (example,))
         for document in row.documents:  # one that several rows hold counts once, and must be the same in all of them
-            digest = hashlib.sha256(line_of(document)).digest()
+            digest = hashlib.sha256(canonical_line(document)).digest()
             if self._documents.setdefault(document.id, digest) != digest:
                 raise RowError(None, f"the document '{document.id}' has another text in an earlier row")
             self.hash.update(digest)
         for example in row.examples:
-            self._note_id(place, "question id", example.question.id, line_of(example))
+            self._add_to_hash(place, "question id", example.question.id, canonical_line(example))
         return row
 
-    def _note_id(self, place: RowPlace, field: str, key: str, line: bytes) -> None:
-        """Count the row to the hash. Raises RowError where another row has the id."""
+    def _add_to_hash(self, place: RowPlace, field: str, key: str, line: bytes) -> None:
+        """Add a row to the hash. Raises RowError where another row has the id."""
         earlier = self.places.get(key)
         if earlier is not None:
             raise RowError(field, f"'{key}' is also the id of the row at {earlier}; ids must differ")
         self.places[key] = place
         self.hash.update(line + b"\n")
 
-    def finish(self, name: str) -> None:
-        """Raise the errors that prevent using the rows."""
-        if self.first is not None:
+    def raise_errors(self, name: str) -> None:
+        """Raise DataError for the first bad row, or where no row can be used. name: of the source."""
+        if self.first_error is not None:
             more = self.bad - 1
             tail = f" (and {more} more bad row{'s' if more > 1 else ''})" if more else ""
             advice = "mend or remove the row"
             if more and self.bad == self.rows:
                 advice = "no row can be used: see that --data is a file of the data set that --dataset names"
-            place, error = self.first
+            place, error = self.first_error
             raise place.error(error.field, f"{error.problem}{tail}; {advice}")
         if not self.rows:
             raise DataError(name, None, None, "the file has no rows")
@@ -115,9 +115,10 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     known = option_names(config.format)
     config, parser, row_keys, where = parser_of(config)
     checker = Checker(parser)
-    source = find(config, known)
-    examples, documents = collect(checker, (row for file in source.files for row in read_rows(file, row_keys)), limit)
-    checker.finish(source.name)
+    source = find_source(config, known)
+    rows = (row for file in source.files for row in read_rows(file, row_keys))
+    examples, documents = check_rows(checker, rows, limit)
+    checker.raise_errors(source.name)
     return Dataset(
         name=config.name,
         examples=tuple(examples),
@@ -131,17 +132,17 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     )
 
 
-def collect(
+def check_rows(
     checker: Checker, rows: Iterable[tuple[RowPlace, dict[str, Any] | Broken]], limit: int | None
 ) -> tuple[list[Example], dict[str, Document]]:
-    """Check all rows; the first `limit` questions (None: all) and their documents by id."""
+    """Check all rows; return the first `limit` questions (None: all) and their documents by id."""
     examples: list[Example] = []
     documents: dict[str, Document] = {}
     for place, raw in rows:
         used = checker.check(place, raw)
         checker.kinds.update(count_kinds(used.examples if used is not None else ()))
         room = None if limit is None else limit - len(examples)
-        if used is not None and checker.first is None and used.examples[:room]:
+        if used is not None and checker.first_error is None and used.examples[:room]:
             examples += used.examples[:room]
             for document in used.documents:
                 documents.setdefault(document.id, document)

@@ -32,9 +32,9 @@ from harness.config import presets
 from harness.config.schema import DatasetConfig
 from harness.datasets import hotpotqa, musique
 from harness.datasets.files import Broken, read_rows
-from harness.datasets.placing import Placement, arranged
+from harness.datasets.placing import Placement, rearrange
 from harness.datasets.rows import Group, Row, RowError, Skip, StrictRow
-from harness.datasets.sources import find
+from harness.datasets.sources import find_source
 from harness.errors import ConfigError
 from harness.types import Document, Example, Gold, Question
 
@@ -87,8 +87,8 @@ def parse_row(raw: dict[str, Any], *, subset: str | None = None, question: str |
     return Group(document, (Example(Question(row.id, asked, (document.id,)), gold),))
 
 
-def marked_parser(config: DatasetConfig, support: str | None, where: Placement) -> Callable[[dict[str, Any]], Any]:
-    """The parser of LongBench rows with their supporting passages moved.
+def support_parser(config: DatasetConfig, support: str | None, where: Placement) -> Callable[[dict[str, Any]], Any]:
+    """A parser of LongBench rows that marks their supporting passages and moves them to `where`.
 
     support: a preset, or a file or folder, with the original rows. Raises ConfigError without one, and what reading
     them raises.
@@ -98,24 +98,24 @@ def marked_parser(config: DatasetConfig, support: str | None, where: Placement) 
         raise ConfigError(
             [f"dataset.place, dataset.distance: '{config.name}' marks no supporting passages; {sentence}"]
         )
-    originals = dict(_originals(support))
+    originals = dict(_read_originals(support))
 
     def parse(raw: dict[str, Any]) -> Row | Skip:
         group = parse_row(raw, subset=config.subset)
         row = _row_with_support(group, originals)
-        return row if isinstance(row, Skip) else _with_passage_headings(arranged(row, where))
+        return row if isinstance(row, Skip) else _with_passage_headings(rearrange(row, where))
 
     return parse
 
 
-def _originals(support: str) -> Iterator[tuple[str, Row]]:
-    """(question, row) of the original rows."""
+def _read_originals(support: str) -> Iterator[tuple[str, Row]]:
+    """Yield (normalised question, row) of the original data set, a preset or a file or folder."""
     if Path(support).expanduser().exists():
         config = DatasetConfig(name=support, format="-", data=support, **_REST)
     else:
         merged = {key: value for _, values in presets.read("datasets", support) for key, value in values.items()}
         config = DatasetConfig.model_validate({"name": support, **merged})
-    for file in find(config).files:
+    for file in find_source(config).files:
         for place, raw in read_rows(file):
             if isinstance(raw, Broken):
                 raise place.error(None, raw.problem)

@@ -32,7 +32,7 @@ class _Row(StrictRow):
     context: str
 
 
-def of_four(key: str, asked: str, options: Sequence[str], label: int, document: Document, **extra: Any) -> Example:
+def four_options(key: str, asked: str, options: Sequence[str], label: int, document: Document, **extra: Any) -> Example:
     """A question with four options. label: place of the right one, from 0. Raises RowError."""
     if len(options) != len(LETTERS):
         raise RowError("options", f"should be 4 options, are {len(options)}")
@@ -59,4 +59,5 @@ def parse_row(raw: dict[str, Any]) -> Group:
             raise RowError(name, f"should be {', '.join(values[:-1])} or {values[-1]}, is '{value}'")
     document = Document(made_id("longbench-v2", row.context), row.context)
     more = {"level": row.difficulty, "type": row.domain, "sub_domain": row.sub_domain, "length_class": row.length}
-    return Group(document, (of_four(row.id, row.question, row.options, LETTERS.index(row.answer), document, **more),))
+    right = LETTERS.index(row.answer)
+    return Group(document, (four_options(row.id, row.question, row.options, right, document, **more),))

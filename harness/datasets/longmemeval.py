@@ -61,8 +61,8 @@ def _checked_row(raw: dict[str, Any]) -> _Row:
     return row
 
 
-def _session(date: str, turns: list[_Turn]) -> tuple[str, list[tuple[int, int]]]:
-    """The text of a session, and where in it the turns with evidence stand."""
+def _session_text(date: str, turns: list[_Turn]) -> tuple[str, list[tuple[int, int]]]:
+    """The text of a session, and the spans in it of the turns with evidence."""
     text, marked = f"Session Date: {date}\nSession Content:\n", []
     for turn in turns:
         text += "\n\n"
@@ -81,7 +81,7 @@ def parse_row(raw: dict[str, Any]) -> Group:
     """
     row = _checked_row(raw)
     dated = sorted(zip(row.haystack_dates, row.haystack_sessions, strict=True), key=lambda pair: pair[0])
-    sessions = [_session(date, turns) for date, turns in dated]
+    sessions = [_session_text(date, turns) for date, turns in dated]
     declined = "_abs" in row.question_id
     example, document = assemble(
         Row(

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from harness.datasets.rows import Row, RowError, Skip, StrictRow, gold_answers, records
+from harness.datasets.rows import Row, RowError, Skip, StrictRow, gold_answers, records_from_columns
 
 UNANSWERABLE = "unanswerable (answerable is false)"
 
@@ -61,7 +61,7 @@ def parse_row(raw: dict[str, Any]) -> Row | Skip:
     Raises RowError naming the field. Rows with `answerable` false (MuSiQue-Full) are left out.
     """
     nested: dict[str, Any] = {
-        key: records(raw[key], key) for key in ("paragraphs", "question_decomposition") if key in raw
+        key: records_from_columns(raw[key], key) for key in ("paragraphs", "question_decomposition") if key in raw
     }
     row = _MusiqueRow.read({**raw, **nested})
     if not row.answerable:

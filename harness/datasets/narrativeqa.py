@@ -29,9 +29,9 @@ from typing import Any
 from harness.config.schema import DatasetConfig, canonical
 from harness.datasets.archives import Member, members, opened
 from harness.datasets.base import Dataset
-from harness.datasets.files import Broken, RowPlace, digest_of, read_rows
-from harness.datasets.rows import RowError, StrictRow, gold_answers, line_of, records
-from harness.datasets.sources import PACKAGE, FileOptions, Source, find, patterns_of
+from harness.datasets.files import Broken, RowPlace, content_digest, read_rows
+from harness.datasets.rows import RowError, StrictRow, canonical_line, gold_answers, records_from_columns
+from harness.datasets.sources import PACKAGE, FileOptions, Source, file_patterns, find_source
 from harness.datasets.stories import STORIES, Stories, stories_in
 from harness.errors import ConfigError, DataError
 from harness.storage.hub import DATASETS, download, resolve
@@ -39,15 +39,15 @@ from harness.types import Document, Example, Gold, Question
 
 TABLES = "narrativeqa-master.zip"
 _SETS = {"validation": "valid", "valid": "valid", "dev": "valid", "train": "train", "test": "test"}
-_NEEDED = {
+_COLUMNS = {
     "qaps.csv": ("document_id", "set", "question", "answer1", "answer2"),
     "documents.csv": ("document_id", "set"),
 }
 
 
 @dataclass
-class Collected:
-    """Questions and stories so far."""
+class _Collected:
+    """Questions and stories that were read so far."""
 
     limit: int | None
     examples: list[Example] = field(default_factory=list)
@@ -59,36 +59,35 @@ class Collected:
         return self.limit is not None and len(self.examples) >= self.limit
 
     def add(self, document: Document, question: str, answers: tuple[str, ...], extra: dict[str, Any]) -> None:
-        """Take a question. Raises RowError for text that cannot be used, and for a second text of the same story."""
-        line_of([question, answers, extra])
-        made = f"{document.id[:12]}-{hashlib.sha256(question.encode()).hexdigest()[:8]}"
-        self.ids[made] += 1
-        if self.ids[made] > 1:
-            made += f"-{self.ids[made]}"
+        """Add a question with its story. Raises RowError for unusable text, and another text of the same story."""
+        canonical_line([question, answers, extra])
+        question_id = f"{document.id[:12]}-{hashlib.sha256(question.encode()).hexdigest()[:8]}"
+        self.ids[question_id] += 1
+        if self.ids[question_id] > 1:
+            question_id += f"-{self.ids[question_id]}"
         if document.id not in self.documents:
-            line_of([document.id, document.title, document.text])
+            canonical_line([document.id, document.title, document.text])
             self.documents[document.id] = document
         kept = self.documents[document.id]
         if kept.text != document.text:
             raise RowError("document.text", f"the story '{document.id}' has another text in an earlier row")
-        self.examples.append(Example(Question(made, question, (kept.id,)), Gold(answers, extra=extra)))
+        self.examples.append(Example(Question(question_id, question, (kept.id,)), Gold(answers, extra=extra)))
 
     def dataset(self, config: DatasetConfig, fingerprint: str, source: str, revision: str | None) -> Dataset:
         """The questions and stories as a data set."""
         return Dataset(config.name, tuple(self.examples), self.documents, fingerprint, source, revision)
 
 
-class Options(FileOptions):
-    """Those of every data set that is read from files."""
+Options = FileOptions
 
 
 def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
-    """The first `limit` questions of a split (None: all) with their stories.
+    """Load the first `limit` questions of a split (None: all) with their stories.
 
     Every question of the split is checked, and every story or row that is read. Raises as harness.datasets.load.
     """
-    patterns = patterns_of(config, tuple(Options.model_fields))
-    folder = _folder(config)
+    patterns = file_patterns(config, tuple(Options.model_fields))
+    folder = _official_folder(config)
     if folder is not None and not patterns:
         if config.revision is not None:
             raise ConfigError(["dataset.revision: only rows from the hub have one; leave it out with --data"])
@@ -97,14 +96,14 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         commit, files = resolve(DATASETS, config.hub, config.revision)
         tables = [n for n in files if PurePosixPath(n).name == TABLES]
         names = (tables[0], str(PurePosixPath(tables[0]).with_name(STORIES))) if tables else ()
-        if set(names).issubset(files) and names:
+        if names and set(names).issubset(files):
             first, _ = (download(DATASETS, config.hub, commit, name) for name in names)
             return _load_official(first.parent, config, limit, f"{config.hub} ({', '.join(names)})", commit)
-    return _load_rows(find(config), config, limit)
+    return _load_rows(find_source(config), config, limit)
 
 
-def _folder(config: DatasetConfig) -> Path | None:
-    """The folder of official files that config.data names, itself or by its qaps.csv; None for rows."""
+def _official_folder(config: DatasetConfig) -> Path | None:
+    """The folder of official files that config.data names, itself or by its qaps.csv; None: it names rows."""
     if config.data is None or config.data.startswith(PACKAGE):
         return None
     path = Path(config.data).expanduser()
@@ -114,17 +113,17 @@ def _folder(config: DatasetConfig) -> Path | None:
 
 
 def _load_official(folder: Path, config: DatasetConfig, limit: int | None, source: str, commit: str | None) -> Dataset:
-    """The first `limit` questions of a folder of the published files; every row of the split is checked."""
+    """Load the first `limit` questions from the published files; every row of the split is checked."""
     split_name = _SETS.get(config.split.lower(), config.split)
-    kinds = {row["document_id"]: row for _, row in _table(folder, "documents.csv") if row["set"] == split_name}
+    kinds = {row["document_id"]: row for _, row in _read_table(folder, "documents.csv") if row["set"] == split_name}
     stories = stories_in(folder)
-    examples, hashed = Collected(limit), hashlib.sha256(b"narrativeqa 1\n")
+    examples, hashed = _Collected(limit), hashlib.sha256(b"narrativeqa 1\n")
     order: dict[str, None] = {}
-    for place, row in _table(folder, "qaps.csv"):
+    for place, row in _read_table(folder, "qaps.csv"):
         if row["set"] != split_name:
             continue
         try:
-            answers = _checked_answers(row, kinds)
+            answers = _answers_of(row, kinds)
             document_id = row["document_id"]
             order[document_id] = None
             hashed.update(canonical([document_id, row["question"], answers]).encode() + b"\n")
@@ -142,8 +141,8 @@ def _load_official(folder: Path, config: DatasetConfig, limit: int | None, sourc
     return examples.dataset(config, hashed.hexdigest(), source, commit)
 
 
-def _checked_answers(row: dict[str, str], known: dict[str, dict[str, str]]) -> tuple[str, ...]:
-    """The answers of a checked row of qaps.csv."""
+def _answers_of(row: dict[str, str], known: dict[str, dict[str, str]]) -> tuple[str, ...]:
+    """Check a row of qaps.csv against documents.csv (`known`, by id) and return its answers. Raises RowError."""
     if row["document_id"] not in known:
         raise RowError("document_id", f"'{row['document_id']}' is not a document of this set in documents.csv")
     if not row["question"].strip():
@@ -164,8 +163,8 @@ def _story_document(document_id: str, about: dict[str, str], stories: Stories, f
     return Document(document_id, text, about.get("wiki_title") or "")
 
 
-def _table(folder: Path, name: str) -> Iterator[tuple[RowPlace, dict[str, str]]]:
-    """The rows of a table with their lines. Raises DataError for a table that is none or lacks a column."""
+def _read_table(folder: Path, name: str) -> Iterator[tuple[RowPlace, dict[str, str]]]:
+    """Yield the rows of a CSV table with their place. Raises DataError for a damaged table or a missing column."""
     source: Path | Member = folder / name
     if not (folder / name).is_file():
         listed = members(folder / TABLES) if (folder / TABLES).is_file() else []
@@ -177,11 +176,11 @@ def _table(folder: Path, name: str) -> Iterator[tuple[RowPlace, dict[str, str]]]
         try:
             reader = csv.DictReader(io.TextIOWrapper(stream, encoding="utf-8-sig", newline=""))
             columns = reader.fieldnames or ()
-            if lacking := [c for c in _NEEDED[name] if c not in columns]:
+            if lacking := [c for c in _COLUMNS[name] if c not in columns]:
                 raise DataError(name, 1, None, f"has no column '{lacking[0]}' (it has {', '.join(columns) or 'none'})")
             for row in reader:
                 place = RowPlace(name, line=reader.line_num)
-                if missing := [c for c in _NEEDED[name] if row[c] is None]:
+                if missing := [c for c in _COLUMNS[name] if row[c] is None]:
                     raise place.error(missing[0], "is missing: the row has too few columns")
                 yield place, row
         except UnicodeDecodeError as error:
@@ -210,11 +209,11 @@ class _Row(StrictRow):
     answers: list[_Text]
 
 
-def _add_checked(raw: dict[str, Any] | Broken, stories: Collected) -> None:
-    """Check a row and add it."""
+def _parse_and_add(raw: dict[str, Any] | Broken, stories: _Collected) -> None:
+    """Parse a row and add its question to `stories`. Raises RowError for a bad row."""
     if isinstance(raw, Broken):
         raise RowError(None, raw.problem)
-    row = _Row.read({**raw, "answers": records(raw["answers"], "answers")} if "answers" in raw else raw)
+    row = _Row.read({**raw, "answers": records_from_columns(raw["answers"], "answers")} if "answers" in raw else raw)
     story = row.document
     for name, value in (("document.id", story.id), ("document.text", story.text), ("question.text", row.question.text)):
         if not value or value.isspace():
@@ -228,21 +227,21 @@ def _add_checked(raw: dict[str, Any] | Broken, stories: Collected) -> None:
 
 
 def _load_rows(source: Source, config: DatasetConfig, limit: int | None) -> Dataset:
-    """The first `limit` questions of row files (None: all). Raises DataError, and CannotRun where files are fetched.
+    """Load the first `limit` questions of row files (None: all). Raises DataError, and CannotRun for fetched files.
 
     The fingerprint is that of the files' bytes or, on the hub, of their names at the commit.
     """
-    stories, hashed = Collected(limit), hashlib.sha256(b"narrativeqa rows 1\n")
+    stories, hashed = _Collected(limit), hashlib.sha256(b"narrativeqa rows 1\n")
     if source.revision is not None:
         hashed.update(f"{source.name} {source.revision}".encode())
     rows = 0
     for file in source.files:
         if source.revision is None:
-            hashed.update(digest_of(file))
+            hashed.update(content_digest(file))
         for place, raw in () if stories.full() else read_rows(file):
             rows += 1
             try:
-                _add_checked(raw, stories)
+                _parse_and_add(raw, stories)
             except RowError as error:
                 raise place.error(error.field, f"{error.problem}; mend or remove the row") from None
             if stories.full():

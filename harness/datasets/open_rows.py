@@ -40,7 +40,7 @@ class OpenRow:
     extra: dict[str, Any] = field(default_factory=dict)
 
 
-def _text(raw: Mapping[str, Any], key: str, at: str = "") -> str:
+def _string(raw: Mapping[str, Any], key: str, at: str = "") -> str:
     """A string of the row that is not blank."""
     value = raw.get(key)
     if not isinstance(value, str):
@@ -51,7 +51,7 @@ def _text(raw: Mapping[str, Any], key: str, at: str = "") -> str:
     return value
 
 
-def _texts(value: Any, name: str) -> list[str]:
+def _strings(value: Any, name: str) -> list[str]:
     """A list of strings; one string is a list of one, and JSON of a list in a string is that list."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
@@ -67,7 +67,7 @@ def _texts(value: Any, name: str) -> list[str]:
     return value
 
 
-def _answers(texts: list[str], name: str) -> tuple[str, ...]:
+def _clean_answers(texts: list[str], name: str) -> tuple[str, ...]:
     """The answers without blanks and repeats."""
     texts = [text for text in texts if text.strip()]
     if not texts:
@@ -75,7 +75,7 @@ def _answers(texts: list[str], name: str) -> tuple[str, ...]:
     return gold_answers(texts[0], texts[1:])
 
 
-def _id(raw: Mapping[str, Any], question: str, *keys: str) -> str:
+def _row_id(raw: Mapping[str, Any], question: str, *keys: str) -> str:
     """The first id that the row has, "_id" after `keys`, else one made of the question."""
     for key in (*keys, "_id"):
         value = raw.get(key)
@@ -101,47 +101,47 @@ def _short_answers(pairs: Any, name: str) -> dict[str, Any]:
     """{"short_answers": a list for each sub-question} of ASQA's question-answer pairs, {} where there are none."""
     texts = []
     for at, pair in enumerate(_objects(pairs if pairs is not None else [], name)):
-        answers = _texts(pair.get("short_answers"), f"{name}[{at}].short_answers")
+        answers = _strings(pair.get("short_answers"), f"{name}[{at}].short_answers")
         if kept := [answer for answer in answers if answer.strip()]:
             texts.append(kept)
     return {"short_answers": texts} if texts else {}
 
 
 def _flashrag_row(raw: dict[str, Any]) -> OpenRow:
-    question = _text(raw, "question")
-    answers = _answers(_texts(raw["golden_answers"], "golden_answers"), "golden_answers")
+    question = _string(raw, "question")
+    answers = _clean_answers(_strings(raw["golden_answers"], "golden_answers"), "golden_answers")
     metadata = raw.get("metadata")
     if metadata is not None and not isinstance(metadata, dict):
         raise RowError("metadata", f"should be an object, is {type_name(metadata)}")
     extra = _short_answers((metadata or {}).get("qa_pairs"), "metadata.qa_pairs")
-    return OpenRow(_id(raw, question, "id"), question, answers, extra)
+    return OpenRow(_row_id(raw, question, "id"), question, answers, extra)
 
 
 def _asqa_row(raw: dict[str, Any]) -> OpenRow:
-    question = _text(raw, "ambiguous_question")
+    question = _string(raw, "ambiguous_question")
     annotations = _objects(raw.get("annotations"), "annotations")
-    long = [_text(entry, "long_answer", f"annotations[{at}].") for at, entry in enumerate(annotations)]
+    long = [_string(entry, "long_answer", f"annotations[{at}].") for at, entry in enumerate(annotations)]
     extra = _short_answers(raw.get("qa_pairs"), "qa_pairs")
-    return OpenRow(_id(raw, question, "id", "sample_id"), question, _answers(long, "annotations"), extra)
+    return OpenRow(_row_id(raw, question, "id", "sample_id"), question, _clean_answers(long, "annotations"), extra)
 
 
 def _popqa_row(raw: dict[str, Any]) -> OpenRow:
-    question = _text(raw, "question")
-    answers = _answers(_texts(raw["possible_answers"], "possible_answers"), "possible_answers")
+    question = _string(raw, "question")
+    answers = _clean_answers(_strings(raw["possible_answers"], "possible_answers"), "possible_answers")
     extra = {"type": raw["prop"]} if isinstance(raw.get("prop"), str) else {}
-    return OpenRow(_id(raw, question, "id"), question, answers, extra)
+    return OpenRow(_row_id(raw, question, "id"), question, answers, extra)
 
 
 def _kilt_row(raw: dict[str, Any]) -> OpenRow:
-    question = _text(raw, "input")
+    question = _string(raw, "input")
     output = _objects(raw.get("output"), "output")
-    texts = [_text(o, "answer", f"output[{at}].") for at, o in enumerate(output) if o.get("answer") is not None]
-    return OpenRow(_id(raw, question, "id"), question.strip(), _answers(texts, "output"))
+    texts = [_string(o, "answer", f"output[{at}].") for at, o in enumerate(output) if o.get("answer") is not None]
+    return OpenRow(_row_id(raw, question, "id"), question.strip(), _clean_answers(texts, "output"))
 
 
 def _trivia_row(raw: dict[str, Any]) -> OpenRow:
     official = "Question" in raw
-    question = _text(raw, "Question" if official else "question")
+    question = _string(raw, "Question" if official else "question")
     name = "Answer" if official else "answer"
     answer = raw.get(name)
     if not isinstance(answer, dict):
@@ -149,23 +149,23 @@ def _trivia_row(raw: dict[str, Any]) -> OpenRow:
         raise RowError(name, hidden if answer is None else f"should be an object, is {type_name(answer)}")
     keys = ("Value", "Aliases", "HumanAnswers")
     value, aliases, human = keys if official else tuple(key.lower() for key in keys)
-    texts = [_text(answer, value, f"{name}.")]
+    texts = [_string(answer, value, f"{name}.")]
     for key in (aliases, human):
-        texts += _texts(answer.get(key) or [], f"{name}.{key}")
-    return OpenRow(_id(raw, question, "QuestionId", "question_id"), question, _answers(texts, name))
+        texts += _strings(answer.get(key) or [], f"{name}.{key}")
+    return OpenRow(_row_id(raw, question, "QuestionId", "question_id"), question, _clean_answers(texts, name))
 
 
 def _plain_row(raw: dict[str, Any]) -> OpenRow:
     """NQ-open, DPR and ALCE: a question, and answers under one of two names."""
-    question = _text(raw, "question")
+    question = _string(raw, "question")
     name = "answers" if "answers" in raw else "answer"
     if name not in raw:
         raise RowError(
             "answer", "is missing (it may also be called answers, golden_answers, possible_answers or output)"
         )
-    answers = _answers(_texts(raw[name], name), name)
+    answers = _clean_answers(_strings(raw[name], name), name)
     extra = _short_answers(raw.get("qa_pairs"), "qa_pairs")
-    return OpenRow(_id(raw, question, "id", "sample_id", "question_id"), question, answers, extra)
+    return OpenRow(_row_id(raw, question, "id", "sample_id", "question_id"), question, answers, extra)
 
 
 _FORMS: tuple[tuple[str, Callable[[dict[str, Any]], OpenRow]], ...] = (

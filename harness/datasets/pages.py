@@ -1,7 +1,7 @@
-"""Pages as they are published, to text.
+"""Extract the text of pages as they are published: HTML, and Wikipedia in KILT's form.
 
     page_text("<p>One <i>two</i>.</p><p>Three &amp; four</p>")   -> "One two.\\n\\nThree & four"
-    wiki(["Email\\n", "Section::::Use.:Early.", "One."], "Email")   -> "=== Early ===\\nOne."
+    wiki_text(["Email\\n", "Section::::Use.:Early.", "One."], "Email")   -> "=== Early ===\\nOne."
 
 HTML loses its tags, a paragraph becomes a block, and entities are resolved; a text without such tags is returned as it
 is: "a < b" is no HTML. KILT's Wikipedia pages are lists of paragraphs, headings and list items among them.
@@ -22,7 +22,7 @@ _SILENT = frozenset({"script", "style", "head"})
 
 
 class _Text(HTMLParser):
-    """Collects the visible text of a page, a list of blocks."""
+    """Collects the visible text of an HTML page as a list of blocks, each a list of its pieces."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -31,23 +31,23 @@ class _Text(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.silent += tag in _SILENT
-        self._cut(tag)
+        self._start_block(tag)
 
     def handle_endtag(self, tag: str) -> None:
         self.silent -= tag in _SILENT and self.silent > 0
-        self._cut(tag)
+        self._start_block(tag)
 
     def handle_data(self, data: str) -> None:
         if not self.silent:
             self.blocks[-1].append(data)
 
-    def _cut(self, tag: str) -> None:
+    def _start_block(self, tag: str) -> None:
         if tag in _BLOCKS and self.blocks[-1]:
             self.blocks.append([])
 
 
 def page_text(text: str) -> str:
-    """The text of a page, its blocks separated by blank lines; text that is no page is returned unchanged."""
+    """The visible text of an HTML page, its blocks separated by blank lines; other text is returned unchanged."""
     if _TAG.search(text[:_HEAD]) is None:
         return text
     reader = _Text()
@@ -57,8 +57,8 @@ def page_text(text: str) -> str:
     return "\n\n".join(block for block in blocks if block)
 
 
-def wiki(paragraphs: Sequence[str], title: str) -> str:
-    """The text of a KILT page, a paragraph a line, without its first one where that repeats the title.
+def wiki_text(paragraphs: Sequence[str], title: str) -> str:
+    """The text of a KILT page, one paragraph a line; a first paragraph that repeats the title is left out.
 
     "Section::::Career.:Early years." is the heading of a subsection and becomes "=== Early years ===", a list item
     "BULLET::::- x" becomes "- x".
@@ -66,10 +66,10 @@ def wiki(paragraphs: Sequence[str], title: str) -> str:
     lines = [" ".join(paragraph.split()) for paragraph in paragraphs]
     if lines and lines[0] == " ".join(title.split()):
         lines = lines[1:]
-    return "\n".join(_wiki_line(line) for line in lines if line)
+    return "\n".join(_wiki_line_text(line) for line in lines if line)
 
 
-def _wiki_line(line: str) -> str:
+def _wiki_line_text(line: str) -> str:
     kind, mark, text = line.partition("::::")
     if mark and kind == "Section":
         *above, heading = text.removesuffix(".").split(".:")

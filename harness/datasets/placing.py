@@ -28,7 +28,7 @@ PLACED = ("2wikimultihopqa", "hotpotqa", "musique")  # formats, and kinds of poc
 LOOKED_UP = "longbench"  # the format whose supporting passages are in the original data sets (longbench.py)
 
 
-class PlacementOptions(BaseModel):
+class PlaceOptions(BaseModel):
     """`dataset.options` that move the supporting paragraphs; both None: the paragraphs keep their places."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -45,7 +45,7 @@ class PlacementOptions(BaseModel):
     )
 
 
-class LookUpOptions(PlacementOptions):
+class LookUpOptions(PlaceOptions):
     """The options of LongBench's data sets: to move supporting paragraphs, and for rows that ask nothing."""
 
     support: str | None = Field(
@@ -66,36 +66,36 @@ class Placement:
         return f"support at the {self.place}" + (f", {self.distance:g} of the text apart" if self.distance else "")
 
 
-def placement(options: PlacementOptions) -> Placement | None:
-    """The placement of the options, or None."""
+def placement(options: PlaceOptions) -> Placement | None:
+    """The placement that the options ask for, None if both are None."""
     if options.place is None and options.distance is None:
         return None
     return Placement(options.place or "middle", options.distance or 0.0)
 
 
-def placed(options: Mapping[str, Any]) -> tuple[Placement | None, dict[str, Any]]:
-    """The placement of a data set's options, and the other options. Raises pydantic's ValidationError."""
-    values = {key: value for key, value in options.items() if key in PlacementOptions.model_fields}
+def split_options(options: Mapping[str, Any]) -> tuple[Placement | None, dict[str, Any]]:
+    """Split dataset.options into a placement (None: no move) and the others. Raises pydantic's ValidationError."""
+    values = {key: value for key, value in options.items() if key in PlaceOptions.model_fields}
     rest = {key: value for key, value in options.items() if key not in values}
-    return placement(PlacementOptions.model_validate(values)), rest
+    return placement(PlaceOptions.model_validate(values)), rest
 
 
-def arranged(row: Row, placement: Placement) -> Row:
-    """The row with its supporting paragraphs there; extra stays, and its numbers count the paragraphs as they were."""
+def rearrange(row: Row, placement: Placement) -> Row:
+    """The row with its supporting paragraphs moved; paragraph numbers in `extra` still count the original order."""
     sizes = [sum(map(len, part)) + all(part) + len(SEPARATOR) for part in row.paragraphs]
-    order = _order(sizes, sorted(set(row.supporting)), placement)
+    order = _new_order(sizes, sorted(set(row.supporting)), placement)
     at = {old: new for new, old in enumerate(order)}
     return replace(
         row, paragraphs=tuple(row.paragraphs[old] for old in order), supporting=tuple(at[old] for old in row.supporting)
     )
 
 
-def _order(sizes: Sequence[int], needed: Sequence[int], placement: Placement) -> list[int]:
-    """Positions in their new order. sizes: characters of each paragraph."""
+def _new_order(sizes: Sequence[int], needed: Sequence[int], placement: Placement) -> list[int]:
+    """The old positions of all paragraphs in their new order. sizes: characters of each; needed: supporting ones."""
     if not needed:
         return [*range(len(sizes))]
     others = [at for at in range(len(sizes)) if at not in set(needed)]
-    before, inside = _split([sizes[at] for at in others], [sizes[at] for at in needed], placement)
+    before, inside = _best_split([sizes[at] for at in others], [sizes[at] for at in needed], placement)
     between, gaps = others[before : before + inside], len(needed) - 1
     order = others[:before]
     for number, at in enumerate(needed):
@@ -105,8 +105,11 @@ def _order(sizes: Sequence[int], needed: Sequence[int], placement: Placement) ->
     return order + others[before + inside :]
 
 
-def _split(others: Sequence[int], needed: Sequence[int], placement: Placement) -> tuple[int, int]:
-    """How many of the other paragraphs stand before the first supporting one, and how many between it and the last."""
+def _best_split(others: Sequence[int], needed: Sequence[int], placement: Placement) -> tuple[int, int]:
+    """How many other paragraphs to put before the first supporting one, and how many between it and the last.
+
+    others, needed: characters of each paragraph that is not supporting and that is.
+    """
     ends = [0, *accumulate(others)]
     whole, own = ends[-1] + sum(needed), sum(needed)
     apart = own - (needed[0] + needed[-1]) / 2  # from centre to centre with nothing in between
@@ -118,19 +121,19 @@ def _split(others: Sequence[int], needed: Sequence[int], placement: Placement) -
         centre = ends[before] + (needed[0] + apart + span) / 2
         return abs(span - between) + (abs(centre - whole / 2) if placement.place == "middle" else 0.0)
 
-    return min(_choices(ends, between, placement.place), key=misplacement)
+    return min(_candidate_splits(ends, between, placement.place), key=misplacement)
 
 
-def _choices(ends: Sequence[int], between: float, place: str) -> Iterator[tuple[int, int]]:
-    """(before, inside) that may be the best; ends[i]: characters of the first i other paragraphs."""
+def _candidate_splits(ends: Sequence[int], between: float, place: str) -> Iterator[tuple[int, int]]:
+    """Yield the (before, inside) to compare; ends[i]: characters of the first i other paragraphs."""
     last = len(ends) - 1
     for before in range(last + 1):
         if place == "head" and before:
             return
         if place == "tail":
-            at = [last]
+            stops = [last]
         else:
             near = bisect_left(ends, ends[before] + between, before)
-            at = [end for end in (near - 1, near) if before <= end <= last]
-        for end in at:
+            stops = [end for end in (near - 1, near) if before <= end <= last]
+        for end in stops:
             yield before, end - before

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.datasets.rows import SEPARATOR, Group, RowError, StrictRow, records
+from harness.datasets.rows import SEPARATOR, Group, RowError, StrictRow, records_from_columns
 from harness.types import Document, Example, Gold, Passage, Question, Support
 
 ROW_KEYS = ("id", "title", "abstract", "full_text", "qas", "figures_and_tables")
@@ -56,29 +56,27 @@ class _Paper(StrictRow):
     qas: list[_Question]
 
 
-def _checked(raw: dict[str, Any]) -> _Paper:
-    """A paper whose lists may be stored in columns. Raises RowError."""
-    nested: dict[str, Any] = {key: records(raw[key], key) for key in ("full_text", "qas") if key in raw}
+def _parse_paper(raw: dict[str, Any]) -> _Paper:
+    """Parse a paper whose lists may be stored in columns. Raises RowError."""
+    nested: dict[str, Any] = {key: records_from_columns(raw[key], key) for key in ("full_text", "qas") if key in raw}
     if isinstance(nested.get("qas"), list):
-        nested["qas"] = [
-            {**q, "answers": records(q["answers"], f"qas[{n}].answers")}
-            if isinstance(q, dict) and "answers" in q
-            else q
-            for n, q in enumerate(nested["qas"])
-        ]
+        nested["qas"] = questions = [*nested["qas"]]
+        for n, q in enumerate(questions):
+            if isinstance(q, dict) and "answers" in q:
+                questions[n] = {**q, "answers": records_from_columns(q["answers"], f"qas[{n}].answers")}
     return _Paper.read({**raw, **nested})
 
 
-class _Text:
-    """A paper's text under construction, with the position of each of its pieces."""
+class _TextBuilder:
+    """Builds a paper's text from passages and remembers the span of each paragraph."""
 
     def __init__(self) -> None:
         self.pieces: list[str] = []
         self.passages: list[Passage] = []
-        self.places: dict[str, tuple[int, int]] = {}
+        self.spans_by_paragraph: dict[str, tuple[int, int]] = {}
         self.at = 0
 
-    def passage(self, title: str, parts: list[str]) -> None:
+    def add_passage(self, title: str, parts: list[str]) -> None:
         """Add the parts that are not blank, a line each, as one passage."""
         parts = [part for part in parts if part.strip()]
         if not parts:
@@ -89,25 +87,25 @@ class _Text:
         start = self.at
         for part in parts:
             # Where the same text comes twice, evidence means the first.
-            self.places.setdefault(_spaced(part), (self.at, self.at + len(part)))
+            self.spans_by_paragraph.setdefault(_normalise_space(part), (self.at, self.at + len(part)))
             self.at += len(part) + 1  # and the line break
         self.at -= 1
         self.pieces.append("\n".join(parts))
         self.passages.append(Passage(title, start, self.at))
 
     def find(self, text: str) -> tuple[int, int] | None:
-        """The span of a paragraph, or else of a part of one."""
-        if (place := self.places.get(_spaced(text))) is not None:
-            return place
+        """The span of a paragraph, or of a part of one; None if the text is not there."""
+        if (span := self.spans_by_paragraph.get(_normalise_space(text))) is not None:
+            return span
         at = "".join(self.pieces).find(text)
         return None if at < 0 else (at, at + len(text))
 
 
-def _spaced(text: str) -> str:
+def _normalise_space(text: str) -> str:
     return " ".join(text.split())
 
 
-def _answer(answer: _Answer, field: str) -> tuple[str, str]:
+def _answer_and_kind(answer: _Answer, field: str) -> tuple[str, str]:
     """Text and kind of one annotator's answer, the kinds named as by the official evaluator."""
     if answer.unanswerable:
         return "Unanswerable", "none"
@@ -120,22 +118,22 @@ def _answer(answer: _Answer, field: str) -> tuple[str, str]:
     return ("Yes" if answer.yes_no else "No"), "boolean"
 
 
-def _evidence(question: _Question, paper_id: str, text: _Text) -> tuple[tuple[Support, ...], dict[str, int]]:
+def _evidence(question: _Question, paper_id: str, text: _TextBuilder) -> tuple[tuple[Support, ...], dict[str, int]]:
     """The evidence of all annotators as spans, and counts of evidence that is a float or not in the text."""
     spans: set[tuple[int, int]] = set()
     left = {"evidence_floats": 0, "evidence_not_found": 0}
-    named = (e for a in question.answers if not a.answer.unanswerable for e in a.answer.evidence if e.strip())
-    for evidence in dict.fromkeys(named):
+    cited = (e for a in question.answers if not a.answer.unanswerable for e in a.answer.evidence if e.strip())
+    for evidence in dict.fromkeys(cited):
         if evidence.startswith(FLOAT):
             left["evidence_floats"] += 1
-        elif (place := text.find(evidence)) is not None:
-            spans.add(place)
+        elif (span := text.find(evidence)) is not None:
+            spans.add(span)
         else:
             left["evidence_not_found"] += 1
     return tuple(Support(paper_id, *span) for span in sorted(spans)), {k: n for k, n in left.items() if n}
 
 
-def _example(question: _Question, number: int, paper_id: str, text: _Text) -> Example:
+def _example(question: _Question, number: int, paper_id: str, text: _TextBuilder) -> Example:
     """A question with the answers and the evidence of all annotators. Raises RowError."""
     where = f"qas[{number}]"
     for name, value in (("question_id", question.question_id), ("question", question.question)):
@@ -143,7 +141,7 @@ def _example(question: _Question, number: int, paper_id: str, text: _Text) -> Ex
             raise RowError(f"{where}.{name}", "is empty")
     if not question.answers:
         raise RowError(f"{where}.answers", "the question has no answer")
-    given = [_answer(a.answer, f"{where}.answers[{n}].answer") for n, a in enumerate(question.answers)]
+    given = [_answer_and_kind(a.answer, f"{where}.answers[{n}].answer") for n, a in enumerate(question.answers)]
     if blank := [n for n, (answer, _) in enumerate(given) if not answer.strip()]:
         raise RowError(f"{where}.answers[{blank[0]}].answer", "is blank")
     supporting, left = _evidence(question, paper_id, text)
@@ -157,17 +155,17 @@ def parse_row(raw: dict[str, Any]) -> Group:
     """One paper with all its questions. Gold.extra: `types` (one an annotator: extractive, abstractive, boolean, none),
     evidence_floats and evidence_not_found where there are any. Raises RowError naming the field.
     """
-    paper = _checked(raw)
+    paper = _parse_paper(raw)
     if not paper.id.strip():
         raise RowError("id", "is empty")
-    text = _Text()
-    text.passage(paper.title, [paper.title, paper.abstract])
+    text = _TextBuilder()
+    text.add_passage(paper.title, [paper.title, paper.abstract])
     for section in paper.full_text:
         name = section.section_name or ""
         paragraphs = [p for p in section.paragraphs if p.strip()] or [""]
-        text.passage(name, [name, paragraphs[0]])
+        text.add_passage(name, [name, paragraphs[0]])
         for paragraph in paragraphs[1:]:
-            text.passage(name, [paragraph])
+            text.add_passage(name, [paragraph])
     if not text.pieces:
         raise RowError(None, "the document is empty: title, abstract and sections have no text")
     document = Document(paper.id, "".join(text.pieces), paper.title, tuple(text.passages))

@@ -71,17 +71,17 @@ def _example(row: _Question, where: str, document: Document) -> Example:
     return Example(question, Gold((options[label - 1],), extra=extra))
 
 
-def _document(head: str, article: str, title: str) -> Document:
+def _article_document(head: str, article: str, title: str) -> Document:
     text = page_text(article)
     if not text.strip():
         raise RowError("article", "is empty")
     return Document(made_id(head, text, 8), text, title)
 
 
-def _single(raw: dict[str, Any]) -> Group:
+def _parse_hub_row(raw: dict[str, Any]) -> Group:
     """A row of the hub copy: a question and its article."""
     row = _Single.read(raw)
-    document = _document("quality", row.article, "")
+    document = _article_document("quality", row.article, "")
     options = row.options
     if row.answer is None:
         raise RowError("answer", HIDDEN)
@@ -100,9 +100,9 @@ def _single(raw: dict[str, Any]) -> Group:
 def parse_row(raw: dict[str, Any]) -> Group:
     """One QuALITY row: an article with questions, or the hub copy's single question. Raises RowError with the field."""
     if "questions" not in raw and "question" in raw:
-        return _single(raw)
+        return _parse_hub_row(raw)
     row = _Article.read(raw)
     if not row.article_id.strip():
         raise RowError("article_id", "is empty")
-    document = _document(row.article_id, row.article, row.title or "")
+    document = _article_document(row.article_id, row.article, row.title or "")
     return Group(document, tuple(_example(q, f"questions[{n}]", document) for n, q in enumerate(row.questions)))

@@ -21,11 +21,11 @@ from harness.config.validation import explain
 from harness.datasets.archives import Member
 from harness.datasets.base import Dataset
 from harness.datasets.files import Broken, RowPlace, first_key, json_value, read_rows
-from harness.datasets.loading import Checker, collect
+from harness.datasets.loading import Checker, check_rows
 from harness.datasets.open_rows import OpenRow, parse_question
-from harness.datasets.row_documents import Store, found_in, open_store
+from harness.datasets.row_documents import Store, documents_in_row, open_store
 from harness.datasets.rows import Retrieved, RowError, Skip
-from harness.datasets.sources import FileOptions, find
+from harness.datasets.sources import FileOptions, find_source
 from harness.errors import CannotRun, ConfigError, DataError
 from harness.types import Document, Example, Gold, Question, Support
 
@@ -65,17 +65,17 @@ KILT's Wikipedia: dataset.documents=[RETRIEVED,PAGES]. PAGES is kilt_knowledgeso
 
 
 @dataclasses.dataclass
-class _Parser:
-    """A row with its documents, checked."""
+class _RowParser:
+    """Parses a question and its documents. top: documents to keep (None: all); bare: questions without documents."""
 
     store: Store | None
     top: int | None
     bare: bool = False
 
     def __call__(self, raw: dict[str, Any]) -> Retrieved | Skip:
-        """The question of a row with its best documents; Skip where it has none."""
+        """The question of a row with its best documents; Skip for a row without documents. Raises RowError."""
         row = parse_question(raw)
-        entries = found_in(raw) if self.store is None else self.store.find(raw, row.id, row.question)
+        entries = documents_in_row(raw) if self.store is None else self.store.find(raw, row.id, row.question)
         if not entries and not self.bare:
             return Skip(NONE)
         kept: dict[str, tuple[Document, bool]] = {}
@@ -95,39 +95,39 @@ def _checked_options(config: DatasetConfig) -> Options:
         raise ConfigError(explain(error, Options, "dataset", {})) from None
 
 
-def _rows(file: Path | Member, split: str) -> Iterator[tuple[RowPlace, dict[str, Any] | Broken]]:
-    """The rows of a file; those inside TriviaQA's {"Data": [..]} and ASQA's {"dev": {id: row}} too."""
+def _read_file(file: Path | Member, split: str) -> Iterator[tuple[RowPlace, dict[str, Any] | Broken]]:
+    """Yield the rows of a file with their places, also from TriviaQA's {"Data": [..]} and ASQA's {"dev": {id: row}}."""
     known = {name for names in _SPLITS.values() for name in names}
     head, name = first_key(file), str(file) if isinstance(file, Member) else file.name
     if head == _LIST or head in ("Domain", "Split", "Version", "VerifiedEval"):
         listed = json_value(file).get(_LIST)
         if not isinstance(listed, list):
             raise DataError(name, None, _LIST, "should be the list of questions")
-        yield from ((RowPlace(name, row=n), _object(row)) for n, row in enumerate(listed, start=1))
+        yield from ((RowPlace(name, row=n), _as_row(row)) for n, row in enumerate(listed, start=1))
     elif head in known:
-        yield from _rows_of_split(json_value(file), name, split)
+        yield from _read_split(json_value(file), name, split)
     else:
         yield from read_rows(file)
 
 
-def _rows_of_split(value: dict[str, Any], name: str, split: str) -> Iterator[tuple[RowPlace, dict[str, Any] | Broken]]:
-    """The rows of one split of {"dev": {id: row}}, each with its id."""
+def _read_split(value: dict[str, Any], name: str, split: str) -> Iterator[tuple[RowPlace, dict[str, Any] | Broken]]:
+    """Yield the rows of one split of {"dev": {id: row}}, each with its id."""
     key_of_split = next((n for n in _SPLITS.get(split.lower(), (split,)) if n in value), None)
     if key_of_split is None:
         raise DataError(name, None, None, f"has no split '{split}' among {', '.join(value)}; set dataset.split")
     if not isinstance(value[key_of_split], dict):
         raise DataError(name, None, key_of_split, "should be an object {id: row}")
     for number, (key, row) in enumerate(value[key_of_split].items(), start=1):
-        values = _object(row)
+        values = _as_row(row)
         yield RowPlace(name, row=number), values if isinstance(values, Broken) else {"id": key, **values}
 
 
-def _object(value: Any) -> dict[str, Any] | Broken:
+def _as_row(value: Any) -> dict[str, Any] | Broken:
     return value if isinstance(value, dict) else Broken("a row should be a JSON object")
 
 
 def _evidence_folder(config: DatasetConfig) -> str | None:
-    """The pages beside TriviaQA's own files: evidence/wikipedia of the folder that holds qa/wikipedia-dev.json."""
+    """TriviaQA's folder evidence/wikipedia if config.data is its qa/wikipedia-dev.json beside it; else None."""
     path = Path(config.data or "").expanduser()
     if path.parent.name != "qa" or "wikipedia" not in path.name or path.suffix != ".json":
         return None
@@ -135,17 +135,17 @@ def _evidence_folder(config: DatasetConfig) -> str | None:
     return str(pages) if pages.is_dir() else None
 
 
-def questions(config: DatasetConfig, limit: int | None = None) -> list[OpenRow]:
-    """The first `limit` questions (None: all) for a retriever; documents that rows bring are not read.
+def load_questions(config: DatasetConfig, limit: int | None = None) -> list[OpenRow]:
+    """Load the first `limit` questions (None: all) for a retriever; documents in the rows are not read.
 
     Raises ConfigError, DataError and CannotRun as harness.datasets.load.
     """
     options = _checked_options(config)
     if options.documents or options.top:
         raise ConfigError(["dataset.documents and dataset.top: leave them out to retrieve documents"])
-    source = find(config, tuple(Options.model_fields))
+    source = find_source(config, tuple(Options.model_fields))
     kept: list[OpenRow] = []
-    for place, raw in (row for file in source.files for row in _rows(file, config.split)):
+    for place, raw in (row for file in source.files for row in _read_file(file, config.split)):
         if limit is not None and len(kept) >= limit:
             break
         if isinstance(raw, Broken):
@@ -160,23 +160,23 @@ def questions(config: DatasetConfig, limit: int | None = None) -> list[OpenRow]:
 
 
 def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
-    """The first `limit` questions that have documents (None: all), with these; every row is checked.
+    """Load the first `limit` questions that have documents (None: all) with these; every row is checked.
 
     Raises as harness.datasets.load; CannotRun where the hub's rows bring no documents and none are named.
     """
     options = _checked_options(config)
-    source = find(config, tuple(Options.model_fields))
+    source = find_source(config, tuple(Options.model_fields))
     documents_at = options.documents or _evidence_folder(config)
     store = open_store(documents_at) if documents_at else None
-    checker = Checker(_Parser(store, options.top, options.documents == ()))
+    checker = Checker(_RowParser(store, options.top, options.documents == ()))
     rows: Iterable[tuple[RowPlace, dict[str, Any] | Broken]] = (
-        row for file in source.files for row in _rows(file, config.split)
+        row for file in source.files for row in _read_file(file, config.split)
     )
     if store is not None and store.sources:
         rows = list(rows)
-        store.gather(row for _, row in rows)
-    examples, documents = collect(checker, rows, limit)
-    if checker.first is None and checker.skipped[NONE] and not checker.places:
+        store.read_pages(row for _, row in rows)
+    examples, documents = check_rows(checker, rows, limit)
+    if checker.first_error is None and checker.skipped[NONE] and not checker.places:
         if store is not None and store.sources and not store.by_question:
             sentence = f"none of the {checker.rows} questions names retrieved pages of {store.name}; {_PAGES}"
             raise DataError(source.name, None, None, sentence)
@@ -189,7 +189,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
             if config.data is None
             else DataError(source.name, None, None, sentence)
         )
-    checker.finish(source.name)
+    checker.raise_errors(source.name)
     return Dataset(
         name=config.name,
         examples=tuple(examples),

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.datasets.archives import opened
-from harness.datasets.files import Broken, RowPlace, first_key, json_value, kind_of, parse_line, read_rows
-from harness.datasets.pages import wiki
-from harness.datasets.rows import RowError, line_of, made_id, records, type_name
+from harness.datasets.files import Broken, RowPlace, file_kind, first_key, json_value, parse_line, read_rows
+from harness.datasets.pages import wiki_text
+from harness.datasets.rows import RowError, canonical_line, made_id, records_from_columns, type_name
 from harness.errors import DataError
 from harness.storage.untrusted import read_plain
 from harness.types import Document, Passage
@@ -32,18 +32,18 @@ from harness.types import Document, Passage
 LISTS = ("ctxs", "docs", "paragraphs", "documents", "retrieval_result")
 _IDS = ("id", "docid", "doc_id", "pid", "passage_id", "wikipedia_id")
 _MARKS = ("isgold", "is_supporting")
-_ASKED = ("id", "_id", "question", "query", "input")
+_QUESTION_KEYS = ("id", "_id", "question", "query", "input")
 _TEXTS = ("contents", "text", "wiki_context")
 _PAGE_IDS = ("wikipedia_id", "id", "docid", "doc_id")
 _PAGE_KEYS = ("_id", "kilt_id", "wikipedia_id", "wikipedia_title")
-_NAMED = re.compile(rb'"wikipedia_id":\s*"?(\d+)')
-_ROW_KEYS = (*_ASKED, "Filename", "text", "output", "answer", "answers", "golden_answers", "sample_id")
+_PAGE_ID = re.compile(rb'"wikipedia_id":\s*"?(\d+)')
+_ROW_KEYS = (*_QUESTION_KEYS, "Filename", "text", "output", "answer", "answers", "golden_answers", "sample_id")
 
 Entry = tuple[Document, bool]
 
 
-def _entry(value: Any, name: str) -> Entry:
-    """A document, and whether it is marked as holding the evidence."""
+def _parse_entry(value: Any, name: str) -> Entry:
+    """Parse an entry to a document and whether it is marked as evidence. Raises RowError, naming the entry `name`."""
     if isinstance(value, str):
         value = {"contents": value}
     if not isinstance(value, dict):
@@ -56,7 +56,7 @@ def _entry(value: Any, name: str) -> Entry:
     if isinstance(text, dict):  # the hub's copy of KILT's pages
         text = text.get("paragraph")
     if isinstance(text, list) and isinstance(title, str) and all(isinstance(part, str) for part in text):
-        text = wiki(text, title)
+        text = wiki_text(text, title)
     for field_name, part in (("title", title), (key, text)):
         if not isinstance(part, str):
             raise RowError(f"{name}.{field_name}", f"should be a string, is {type_name(part)}")
@@ -71,25 +71,25 @@ def _entry(value: Any, name: str) -> Entry:
     return document, any(value.get(mark) is True for mark in _MARKS)
 
 
-def _entries(value: Any, name: str) -> list[Entry]:
-    value = records(value, name)
+def _parse_entries(value: Any, name: str) -> list[Entry]:
+    value = records_from_columns(value, name)
     if not isinstance(value, list):
         raise RowError(name, f"should be a list, is {type_name(value)}")
-    return [_entry(entry, f"{name}[{at}]") for at, entry in enumerate(value)]
+    return [_parse_entry(entry, f"{name}[{at}]") for at, entry in enumerate(value)]
 
 
-def found_in(raw: Mapping[str, Any]) -> list[Entry] | None:
-    """The documents a row brings itself, best first; None where it has no field for them. Raises RowError."""
+def documents_in_row(raw: Mapping[str, Any]) -> list[Entry] | None:
+    """The documents in a row, best first; None where it has no field for them. Raises RowError."""
     for name in LISTS:
         if raw.get(name) is not None:
-            return _entries(raw[name], name)
+            return _parse_entries(raw[name], name)
     output = raw.get("output")
     if isinstance(output, dict) and output.get("retrieval_result") is not None:
-        return _entries(output["retrieval_result"], "output.retrieval_result")
-    pages = records(raw["entity_pages"], "entity_pages") if raw.get("entity_pages") is not None else []
+        return _parse_entries(output["retrieval_result"], "output.retrieval_result")
+    pages = records_from_columns(raw["entity_pages"], "entity_pages") if raw.get("entity_pages") is not None else []
     if isinstance(pages, list) and any(isinstance(p, dict) and p.get("wiki_context") for p in pages):
         kept = [p for p in pages if isinstance(p, dict) and p.get("wiki_context")]
-        return _entries(kept, "entity_pages")
+        return _parse_entries(kept, "entity_pages")
     return None
 
 
@@ -97,7 +97,7 @@ def found_in(raw: Mapping[str, Any]) -> list[Entry] | None:
 class Store:
     """Documents kept apart from the questions: by question or id, by file name or page id, or as texts in a folder.
 
-    sources: files of pages, of which `gather` reads those that are named by id into `articles`.
+    sources: files of pages, of which `read_pages` reads those that are named by id into `articles`.
     """
 
     name: str
@@ -107,34 +107,34 @@ class Store:
     sources: list[Path] = field(default_factory=list)
     articles: dict[str, Any] = field(default_factory=dict)
 
-    def gather(self, rows: Iterable[Any]) -> None:
-        """Read the pages that the retrieved entries name by id: those kept here, else those of `rows`."""
+    def read_pages(self, rows: Iterable[Any]) -> None:
+        """Read the pages whose ids the entries of this store (if it has none: of `rows`) name into `articles`."""
         lists = self.by_question.values() or [_document_list(row) for row in rows if isinstance(row, Mapping)]
         pages = {page for listed in lists if isinstance(listed, list) for entry in listed if (page := _page_id(entry))}
         for path in self.sources:
-            for place, row in _rows_of_pages(path, pages):
+            for place, row in _read_page_rows(path, pages):
                 if isinstance(row, Broken):
                     raise place.error(None, row.problem)
                 if str(row.get("wikipedia_id")) in pages:
                     self.articles[str(row["wikipedia_id"])] = row
 
-    def _with_pages(self, listed: Any, name: str) -> list[Entry]:
-        """The entries of a list, pages in the place of their ids."""
+    def _entries_with_pages(self, listed: Any, name: str) -> list[Entry]:
+        """Parse the entries of a list, with page ids replaced by their pages."""
         if not self.sources or not isinstance(listed, list):
-            return _entries(listed, name)
+            return _parse_entries(listed, name)
         for at, entry in enumerate(listed):
             if (page := _page_id(entry)) and page not in self.articles:
                 raise RowError(f"{name}[{at}]", f"the page {page} is not in {self.name}")
-        return _entries([self.articles.get(_page_id(entry), entry) for entry in listed], name)
+        return _parse_entries([self.articles.get(_page_id(entry), entry) for entry in listed], name)
 
     def find(self, raw: Mapping[str, Any], *keys: str) -> list[Entry] | None:
         """The documents of a question by one of its keys, or those that its row names. Raises RowError."""
         for key in keys:
-            if (given := self.by_question.get(_folded(key))) is not None:
-                return self._with_pages(given, f"{self.name}: documents of '{key}'")
+            if (given := self.by_question.get(_normalise_space(key))) is not None:
+                return self._entries_with_pages(given, f"{self.name}: documents of '{key}'")
         if self.sources and not self.by_question:
             listed = _document_list(raw)
-            return None if listed is None else self._with_pages(listed, "the retrieved documents")
+            return None if listed is None else self._entries_with_pages(listed, "the retrieved documents")
         named = raw.get("EntityPages")
         if not isinstance(named, list):
             return None
@@ -147,7 +147,7 @@ class Store:
             text = self._page_text(file)
             if text is not None:
                 title = title if isinstance(title, str) else ""
-                documents.append(_entry({"title": title, "text": text, "id": Path(file).stem}, where))
+                documents.append(_parse_entry({"title": title, "text": text, "id": Path(file).stem}, where))
         return documents or None
 
     def _page_text(self, file: str) -> str | None:
@@ -161,34 +161,34 @@ class Store:
             raise RowError("EntityPages", f"the page {file} cannot be read ({error})") from None
 
 
-def _folded(key: str) -> str:
+def _normalise_space(key: str) -> str:
     return " ".join(key.split())
 
 
 def _page_id(entry: Any) -> str:
-    """The page that an entry without a text names; "" for one with a text."""
+    """The page id of an entry without a text; "" for one with a text."""
     if not isinstance(entry, Mapping) or any(entry.get(key) is not None for key in _TEXTS):
         return ""
     return next((str(entry[k]) for k in _PAGE_IDS if isinstance(entry.get(k), (str, int)) and str(entry[k])), "")
 
 
-def _is_pages(path: Path) -> bool:
+def _holds_pages(path: Path) -> bool:
     """Whether a file holds pages of KILT's knowledge source, by its first row."""
-    if kind_of(path) == "json" and first_key(path) not in _PAGE_KEYS:
+    if file_kind(path) == "json" and first_key(path) not in _PAGE_KEYS:
         return False
     row = next((row for _, row in read_rows(path)), None)
     return isinstance(row, dict) and "wikipedia_title" in row and isinstance(row.get("text"), (list, dict))
 
 
-def _rows_of_pages(path: Path, pages: Iterable[str]) -> Iterator[tuple[RowPlace, dict[str, Any] | Broken]]:
+def _read_page_rows(path: Path, pages: Iterable[str]) -> Iterator[tuple[RowPlace, dict[str, Any] | Broken]]:
     """Rows of a file of pages; JSON lines without one of `pages` are not parsed: the file has 35 GiB."""
-    if kind_of(path) != "json":
+    if file_kind(path) != "json":
         yield from read_rows(path)
         return
     ids = {page.encode() for page in pages}
     with opened(path) as stream:
         for number, line in enumerate(stream, start=1):
-            if not ids.isdisjoint(_NAMED.findall(line)):
+            if not ids.isdisjoint(_PAGE_ID.findall(line)):
                 yield RowPlace(path.name, line=number), parse_line(line.strip())
 
 
@@ -216,23 +216,23 @@ def _open_one(place: str) -> Store:
     path = Path(place).expanduser()
     if path.is_dir():
         return Store(path.name, folder=path)
-    if not path.is_file() or kind_of(path) is None:
+    if not path.is_file() or file_kind(path) is None:
         why = "no such file or folder" if not path.exists() else "not a data file by its name (.json, .jsonl, .parquet)"
         raise DataError(place, None, None, f"{why}; dataset.documents names the retrieved documents")
-    if _is_pages(path):
+    if _holds_pages(path):
         return Store(path.name, sources=[path])
     store = Store(path.name)
     lines = path.name.lower().endswith((".jsonl", ".jsonl.gz"))
     if not lines and first_key(path) not in (None, *_ROW_KEYS, *LISTS):
         for question, documents in json_value(path).items():
-            store.by_question[_folded(question)] = documents
+            store.by_question[_normalise_space(question)] = documents
         return store
     _fill_store(store, path)
     return store
 
 
 def _fill_store(store: Store, path: Path) -> None:
-    """Rows of documents, by question or by file name."""
+    """Read a file's rows into the store: document lists by question, or pages by file name."""
     for place, row in read_rows(path):
         if isinstance(row, Broken):
             raise place.error(None, row.problem)
@@ -242,12 +242,12 @@ def _fill_store(store: Store, path: Path) -> None:
             store.pages[row["Filename"]] = row["text"]
             continue
         listed = _document_list(row) or _provenance(row)
-        keys = [row[k] for k in _ASKED if isinstance(row.get(k), (str, int))]
+        keys = [row[k] for k in _QUESTION_KEYS if isinstance(row.get(k), (str, int))]
         if listed is None or not keys:
             raise place.error(None, f"a row needs an id or a question, and one of {', '.join(LISTS)}")
-        line_of(listed)
+        canonical_line(listed)
         for key in keys:
-            store.by_question[_folded(str(key))] = listed
+            store.by_question[_normalise_space(str(key))] = listed
     if not store.by_question and not store.pages:
         raise DataError(store.name, None, None, "the file has no rows")
 

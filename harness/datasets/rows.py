@@ -58,9 +58,8 @@ class StrictRow(BaseModel):
             path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
         if first["type"] == "missing":
             raise RowError(path or None, "is missing")
-        wanted = _WANTED.get(first["type"])
-        told = f"should be {wanted}, is " if wanted else f"{first['msg']} (is "
-        raise RowError(path or None, told + type_name(first["input"]) + ("" if wanted else ")"))
+        found, wanted = type_name(first["input"]), _WANTED.get(first["type"])
+        raise RowError(path or None, f"should be {wanted}, is {found}" if wanted else f"{first['msg']} (is {found})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +122,10 @@ def gold_answers(answer: str | None, aliases: Sequence[str] = ()) -> tuple[str, 
     return tuple(dict.fromkeys(a for a in (answer, *aliases) if a.strip()))
 
 
-def records(value: Any, name: str) -> Any:
-    """A column-wise list of records, {"title": [..], "text": [..]}, turned into a list of objects.
+def records_from_columns(value: Any, name: str) -> Any:
+    """Turn columns, {"title": [..], "text": [..]}, into a list of objects; any other value is returned as it is.
 
-    Hugging Face stores nested lists either way; anything that is not such a table is returned as it is, for the row
-    model to judge. Raises RowError where the columns differ in length.
+    Hugging Face stores nested lists either way. Raises RowError where the columns differ in length.
     """
     if not isinstance(value, Mapping) or not value or not all(isinstance(v, list) for v in value.values()):
         return value
@@ -151,8 +149,8 @@ def type_name(value: Any) -> str:
     return "an object" if isinstance(value, Mapping) else "a list" if isinstance(value, (list, tuple)) else "not JSON"
 
 
-def line_of(value: Any) -> bytes:
-    """Canonical JSON. Raises RowError for text that can be neither hashed, stored nor shown to a model."""
+def canonical_line(value: Any) -> bytes:
+    """Canonical JSON as bytes. Raises RowError for a lone surrogate, which can be neither hashed nor stored."""
     try:
         return canonical(value).encode()
     except UnicodeEncodeError as error:

@@ -33,7 +33,7 @@ _known: dict[str, Shots] = {}
 
 
 def folded(text: str) -> str:
-    """The form in which questions are compared: lower case, letters and digits alone."""
+    """Lower-case words without punctuation: the form in which questions are compared."""
     return " ".join(re.findall(r"\w+", text.lower()))
 
 
@@ -55,7 +55,7 @@ class Shots:
         self._nearest: dict[str, list[Example]] = {}  # by question: a method asks for its task several times
 
     def text(self, question: Question | None = None) -> str:
-        """The examples for a question as text; "" where they depend on the question, and none is given."""
+        """The examples for a question as text; "" without a question if they are chosen by similarity to it."""
         shown = self._pool
         if self._index is not None:
             if question is None:
@@ -69,7 +69,7 @@ class Shots:
 
 
 def shots_of(config: DatasetConfig) -> Shots | None:
-    """The examples that a data set is configured with, loaded once in a process.
+    """The solved examples that `config` asks for, None without dataset.shots; loaded once in a process.
 
     Raises UserError for settings that do not fit and where too few rows are left, and as harness.datasets.load does.
     """
@@ -85,7 +85,7 @@ def shots_of(config: DatasetConfig) -> Shots | None:
 
 
 def _training_rows(config: DatasetConfig) -> list[Example]:
-    """Training rows that are not asked."""
+    """Load training rows, without those that the run asks (same id or question). Raises UserError for too few."""
     from harness.datasets.load_once import load_once
 
     if config.shots_ids and len(config.shots_ids) != config.shots:

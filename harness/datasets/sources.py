@@ -1,7 +1,7 @@
 """Where the rows of a config are: a file, a folder, an archive, a package's data, the hub; and which files are meant.
 
-find(config) ─► Source(files, name="dev.jsonl", revision=None)     a file of the hub is fetched when its turn comes
-choose(["dev.jsonl", "train.jsonl", "README.md"], split="validation") ─► ["dev.jsonl"]     never a guess between two
+find_source(config) ─► Source(files, name="dev.jsonl", revision=None)   a file of the hub is fetched when its turn comes
+choose_files(["dev.jsonl", "train.jsonl", "README.md"], split="validation") ─► ["dev.jsonl"]   never a guess between two
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from harness.config.schema import DatasetConfig
 from harness.datasets.archives import ARCHIVES, Member, is_archive, members
-from harness.datasets.files import SUFFIXES, kind_of
+from harness.datasets.files import SUFFIXES, file_kind
 from harness.errors import CannotRun, ConfigError, DataError, close_matches
 from harness.storage.hub import DATASETS, download, resolve
 from harness.storage.paths import inside
@@ -25,7 +25,7 @@ from harness.storage.untrusted import package_folder
 
 PACKAGE = "package:"
 # How file names say a split; the same words Hugging Face `datasets` looks for.
-_WORDS = {
+_SPLIT_WORDS = {
     "validation": ("validation", "valid", "dev", "val"),
     "train": ("train", "training"),
     "test": ("test", "testing"),
@@ -64,7 +64,7 @@ class Source:
     revision: str | None = None
 
 
-def patterns_of(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> tuple[str, ...]:
+def file_patterns(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> tuple[str, ...]:
     """options.files as patterns. Raises ConfigError for that and for options that are not `known`."""
     problems = []
     for key in config.options:
@@ -80,12 +80,12 @@ def patterns_of(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> tuple[
     return tuple(patterns)
 
 
-def find(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> Source:
+def find_source(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> Source:
     """The files that hold the rows of `config`; known: the options that its format has.
 
     Raises ConfigError for a config that says nothing or two things, DataError for a local place, CannotRun for others.
     """
-    patterns = patterns_of(config, known)
+    patterns = file_patterns(config, known)
     if config.data is not None:
         if config.revision is not None:
             raise ConfigError(["dataset.revision: only rows from the hub have one; leave it out with --data"])
@@ -96,13 +96,12 @@ def find(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> Source:
         raise ConfigError([f"dataset '{config.name}': neither dataset.hub nor dataset.data says where the rows are"])
     commit, listed = resolve(DATASETS, config.hub, config.revision)
     try:
-        names = choose(listed, split=config.split, subset=config.subset, patterns=patterns, shards_only=not patterns)
-    except Ambiguous as error:
-        place, hint = (
-            f"{config.hub.partition('@')[0]}' at {commit[:12]}",
-            "dataset.options.files takes file names or patterns",
+        names = choose_files(
+            listed, split=config.split, subset=config.subset, patterns=patterns, shards_only=not patterns
         )
-        raise CannotRun(f"the data set '{place} {error} ({hint})") from None
+    except Ambiguous as error:
+        place = f"the data set '{config.hub.partition('@')[0]}' at {commit[:12]}"
+        raise CannotRun(f"{place} {error} (dataset.options.files takes file names or patterns)") from None
     paths = (download(DATASETS, config.hub, commit, name) for name in names)
     source = f"{config.hub} ({', '.join(names)})"
     if not is_archive(names[0]):
@@ -134,7 +133,7 @@ def _local_source(data: str, config: DatasetConfig, patterns: tuple[str, ...]) -
     if not path.exists():
         way_out = "check --data, a path from the current folder, or dataset.data in the preset"
         raise DataError(data, None, None, f"no such file or folder; {way_out}")
-    if kind_of(path) is None:
+    if file_kind(path) is None:
         known = ", ".join((*SUFFIXES, *ARCHIVES))
         raise DataError(data, None, None, f"not a data file by its name; known are {known}")
     return Source((path,), path.name)
@@ -147,13 +146,13 @@ def _folder_source(folder: Path, data: str, config: DatasetConfig, patterns: tup
     if not has_data(names):
         walked = (Path(root, name) for root, _, files in os.walk(folder) for name in files if has_data([name]))
         below = [path.relative_to(folder).as_posix() for path in walked]
-    chosen = _choose_files(below or names, config, patterns, data, "folder", shards_only=bool(below))
+    chosen = _choose_local_files(below or names, config, patterns, data, "folder", shards_only=bool(below))
     if is_archive(chosen[0]):
         return Source(_members_of_split(folder / chosen[0], config, patterns), chosen[0])
     return Source(tuple(folder / name for name in chosen), ", ".join(chosen))
 
 
-def _choose_files(
+def _choose_local_files(
     names: Sequence[str],
     config: DatasetConfig,
     patterns: tuple[str, ...],
@@ -166,7 +165,7 @@ def _choose_files(
     subset = config.subset if config.subset and _subset_files(names, config.subset) else None
     shards_only = shards_only and not patterns
     try:
-        return choose(names, split=config.split, subset=subset, patterns=patterns, shards_only=shards_only)
+        return choose_files(names, split=config.split, subset=subset, patterns=patterns, shards_only=shards_only)
     except Ambiguous as error:
         hint = " (--set dataset.files=NAME)" if "name one of them" in str(error) else ""
         raise DataError(place, None, None, f"the {noun} {error}{hint}") from None
@@ -174,7 +173,7 @@ def _choose_files(
 
 def _members_of_split(archive: Path, config: DatasetConfig, patterns: tuple[str, ...]) -> list[Member]:
     names = [name for name in members(archive) if not is_archive(name)]
-    chosen = _choose_files(names, config, patterns, archive.name, "archive", shards_only=True)
+    chosen = _choose_local_files(names, config, patterns, archive.name, "archive", shards_only=True)
     return [Member(archive, name) for name in chosen]
 
 
@@ -182,18 +181,18 @@ class Ambiguous(Exception):
     """No file, or several that are not parts of one: the message goes into a sentence after the place's name."""
 
 
-def _words(path: str) -> set[str]:
+def _words_in_path(path: str) -> set[str]:
     return set(re.split(r"[^a-z0-9]+", path.lower()))
 
 
 def _subset_files(names: Iterable[str], subset: str) -> list[str]:
-    """Files in a folder or with a stem of that name; only where there is none, those with the word in their path.
+    """Files whose folder or stem is `subset`; if there are none, those with the word in their path.
 
     So "qasper" means qasper.jsonl or qasper/test.parquet, and neither qasper_e.jsonl nor qasper_e/test.parquet.
     """
     names = list(names)
     exact = [n for n in names if subset in PurePosixPath(n).parts[:-1] or PurePosixPath(n).name.split(".")[0] == subset]
-    return exact or [n for n in names if subset.lower() in _words(n)]
+    return exact or [n for n in names if subset.lower() in _words_in_path(n)]
 
 
 def _data_files(names: Iterable[str]) -> list[str]:
@@ -209,15 +208,15 @@ def has_data(names: Iterable[str]) -> bool:
 
 
 def _names_split(path: str, split: str) -> bool | None:
-    """Does the path name this split? None: it names no split at all."""
-    words = _words(path)
-    synonyms = _WORDS.get(split.lower(), (split.lower(),))
+    """Whether the path names this split; None if it names no split."""
+    words = _words_in_path(path)
+    synonyms = _SPLIT_WORDS.get(split.lower(), (split.lower(),))
     if words.intersection(synonyms):
         return True
-    return False if words.intersection(w for group in _WORDS.values() for w in group) else None
+    return False if words.intersection(w for group in _SPLIT_WORDS.values() for w in group) else None
 
 
-def _names_text(paths: Iterable[str], limit: int = 8) -> str:
+def _list_some(paths: Iterable[str], limit: int = 8) -> str:
     paths = sorted(paths)
     return ", ".join(paths[:limit]) + (f" and {len(paths) - limit} more" if len(paths) > limit else "")
 
@@ -229,12 +228,12 @@ def _split_files(paths: list[str], split: str) -> list[str]:
         paths = [path for path, answer in named.items() if answer]
         if not paths:
             hint = "name a file, or set dataset.split"
-            raise Ambiguous(f"has no file for split '{split}' among {_names_text(named)}; {hint}")
+            raise Ambiguous(f"has no file for split '{split}' among {_list_some(named)}; {hint}")
     twins = {path.replace(_STRIPPED, "") for path in paths if _STRIPPED in path}
     return [path for path in paths if path not in twins]
 
 
-def choose(
+def choose_files(
     names: Iterable[str],
     *,
     split: str,
@@ -252,30 +251,26 @@ def choose(
     names = [n for n in names if not any(part.startswith(".") for part in PurePosixPath(n).parts)]
     data = _data_files(names)
     if not data:
-        among = f" among {_names_text(names)}" if names else ""
+        among = f" among {_list_some(names)}" if names else ""
         raise Ambiguous(f"has no data file ({', '.join(SUFFIXES)} are looked for){among}")
     if all(is_archive(n) for n in data):
         if len(data) > 1:
-            raise Ambiguous(f"has several archives ({_names_text(data)}); name one of them")
+            raise Ambiguous(f"has several archives ({_list_some(data)}); name one of them")
         return data  # which of its members are meant is another choice
     if patterns:
-        chosen = [
-            n
-            for n in data
-            if any(fnmatch(name, pattern) for pattern in patterns for name in (n, PurePosixPath(n).name))
-        ]
+        chosen = [n for n in data if any(fnmatch(n, p) or fnmatch(PurePosixPath(n).name, p) for p in patterns)]
         if not chosen:
-            raise Ambiguous(f"has no file that matches {' or '.join(patterns)} among {_names_text(data)}")
+            raise Ambiguous(f"has no file that matches {' or '.join(patterns)} among {_list_some(data)}")
     else:
         chosen = data
         if subset is not None:
             chosen = _subset_files(data, subset)
             if not chosen:
                 hint = "set dataset.subset, or null where there is only one"
-                raise Ambiguous(f"has no file of subset '{subset}' among {_names_text(data)}; {hint}")
+                raise Ambiguous(f"has no file of subset '{subset}' among {_list_some(data)}; {hint}")
         chosen = _split_files(chosen, split)
     if len({next(s for s in _BY_LENGTH if n.lower().endswith(s)) for n in chosen}) > 1:
-        raise Ambiguous(f"has files of several formats ({_names_text(chosen)}); name one of them")
+        raise Ambiguous(f"has files of several formats ({_list_some(chosen)}); name one of them")
     if shards_only and len({_SHARD.sub("", n) for n in chosen}) > 1:
-        raise Ambiguous(f"has several files for split '{split}' ({_names_text(chosen)}); name one of them")
+        raise Ambiguous(f"has several files for split '{split}' ({_list_some(chosen)}); name one of them")
     return sorted(chosen)

@@ -40,7 +40,7 @@ class Stories(Protocol):
         """A digest that identifies these texts; "-" stands for a missing one. No text is kept or decoded."""
 
 
-def decoded(data: bytes, name: str = "a story") -> str:
+def decode_story(data: bytes, name: str = "a story") -> str:
     """A story's bytes as text; see the module's docstring. Raises DataError, naming `name`, for bad gzip data."""
     if data.startswith(b"\x1f\x8b"):
         data = gunzipped(data, name)  # as some servers send them
@@ -55,16 +55,16 @@ class _Folder:
     """One file a story."""
 
     def __init__(self, folder: Path) -> None:
-        self._places = (folder, folder / "tmp")
+        self._folders = (folder, folder / "tmp")
 
     def _path(self, document_id: str) -> Path | None:
         name = document_id + SUFFIX
-        return next((path for place in self._places if (path := inside(place, name)).is_file()), None)
+        return next((path for place in self._folders if (path := inside(place, name)).is_file()), None)
 
     def read(self, document_id: str) -> str | None:
         path = self._path(document_id)
         try:
-            return None if path is None else decoded(read_plain(path), path.name)
+            return None if path is None else decode_story(read_plain(path), path.name)
         except (OSError, ValueError) as error:
             raise DataError(document_id + SUFFIX, None, None, f"cannot be read ({error})") from None
 
@@ -99,7 +99,7 @@ class _Archive:
             return None
         member = Member(self._path, entry.filename)
         with opened(member) as stream:
-            return decoded(stream.read(), str(member))
+            return decode_story(stream.read(), str(member))
 
     def digest(self, document_ids: Iterable[str]) -> str:
         """The hash of size and checksum of these stories, without reading them."""

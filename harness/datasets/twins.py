@@ -37,7 +37,7 @@ VERSION = 1
 ENTITIES = "entities"
 TOKEN = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+|[^\W\d_]+")
 
-_SHORT = 4  # words of an answer that is a name rather than a sentence
+_MAX_NAME_WORDS = 4  # words of an answer that is a name rather than a sentence
 
 
 # Words that stay: titles, what a name may have of common words, answers that are no names.
@@ -96,13 +96,13 @@ def contained(answer: str, text: str) -> bool:
 
 
 class _World:
-    """Documents that are read together, their twins, and what stands for each of their names."""
+    """Documents that are read together, with their twins and the replacement of each of their names."""
 
     def __init__(self, documents: Sequence[Document], tool: Recogniser, seed: int) -> None:
         self.documents, self.tool, self.seed = documents, tool, seed
         self.vocabulary = {w for document in documents for w in _words(document.text)}
-        small = {w for document in documents for w in _small(document.text)}
-        names = {w for document in documents for w in _names(document, tool)} - small
+        small = {w for document in documents for w in _lower_case_words(document.text)}
+        names = {w for document in documents for w in _name_words(document, tool)} - small
         self.names = _replacement_words(names, self.vocabulary, seed)
         self._swap = _Swap(self.names, seed)
 
@@ -113,26 +113,27 @@ class _World:
 
     @cached_property
     def ids(self) -> dict[str, str]:
-        """Id -> that of the twin."""
+        """A document's id -> its twin's id."""
         return {old.id: new.id for old, new in zip(self.documents, self.twins, strict=True)}
 
     @cached_property
     def _offset_maps(self) -> dict[str, Callable[[int, bool], int]]:
-        return {document.id: self._swap.places(document.text) for document in self.documents}
+        return {document.id: self._swap.offset_map(document.text) for document in self.documents}
 
     def twin_of(self, mark: Support) -> Support:
-        """The supporting part in the twin that `mark` is in the original."""
-        place = self._offset_maps[mark.document_id]
-        return Support(self.ids[mark.document_id], place(mark.start, False), place(mark.end, True))
+        """The span in the twin of a supporting span in the original."""
+        offset = self._offset_maps[mark.document_id]
+        return Support(self.ids[mark.document_id], offset(mark.start, False), offset(mark.end, True))
 
     def swap_for(self, question: Question, gold: Gold) -> _Swap:
-        """What is replaced in a question's texts: the documents' names, and names that only they have."""
-        answers = [*gold.answers, *_all_strings(gold.extra)]
+        """The replacements for a question's texts: those of its documents, and of names that only the texts have."""
+        answers = [*gold.answers, *_strings_in(gold.extra)]
         texts = [question.text, *(question.options or ()), *answers]
         words = {w for text in texts for w in _words(text)}
-        small = {w for text in texts for w in _small(text)}
-        named = {w for t in texts for name in self.tool.names(t) if not _opens_text(name, t) for w in _title(name)}
-        short = {w for text in answers if len(list(_words(text))) <= _SHORT for w in _title(text)}
+        small = {w for text in texts for w in _lower_case_words(text)}
+        names = (name for t in texts for name in self.tool.names(t) if not _is_first_word(name, t))
+        named = {w for name in names for w in _swappable(name)}
+        short = {w for text in answers if len(list(_words(text))) <= _MAX_NAME_WORDS for w in _swappable(text)}
         fresh = (named | short) - small - self.vocabulary
         # A word that happens to be what stands for a name would put that name where it was not.
         fresh |= words & set(self.names.values())
@@ -140,17 +141,17 @@ class _World:
         return _Swap({**self.names, **more}, self.seed)
 
 
-def _names(document: Document, tool: Recogniser) -> Iterator[str]:
-    """Words of the names of a document; a word that only ever opens a sentence proves nothing."""
+def _name_words(document: Document, tool: Recogniser) -> Iterator[str]:
+    """Yield the words of a document's names; one that only ever opens a sentence counts in longer names or titles."""
     inside = {m.group().casefold() for m in TOKEN.finditer(document.text) if not opens(document.text, m.start())}
     titles = {w for title in (document.title, *(p.title for p in document.passages)) for w in _words(title)}
     for name in tool.names(document.text):
-        words = list(_title(name))
+        words = list(_swappable(name))
         several = len(list(_words(name))) > 1
         yield from (word for word in words if several or word in inside or word in titles)
 
 
-def _opens_text(name: str, text: str) -> bool:
+def _is_first_word(name: str, text: str) -> bool:
     """Whether a name of one word is the first word of the text: "Name a member of ..."."""
     return len(list(_words(name))) == 1 and text.lstrip("\"'“‘( ").startswith(name)
 
@@ -159,45 +160,45 @@ def _words(text: str) -> Iterator[str]:
     return (m.group().casefold() for m in TOKEN.finditer(text) if not m.group()[0].isdigit())
 
 
-def _small(text: str) -> Iterator[str]:
+def _lower_case_words(text: str) -> Iterator[str]:
     return (m.group().casefold() for m in TOKEN.finditer(text) if m.group().islower())
 
 
-def _title(name: str) -> Iterator[str]:
-    """The words of a name that may be replaced."""
+def _swappable(name: str) -> Iterator[str]:
+    """Yield the words of a name that may be replaced, in lower case: capitalised, and not in the list of kept words."""
     for match in TOKEN.finditer(name):
         word = match.group()
         if word[0].isupper() and len(word) > 1 and word.casefold() not in _KEPT:
             yield word.casefold()
 
 
-def _all_strings(value: Any) -> Iterator[str]:
-    """All texts inside a JSON value, without keys."""
+def _strings_in(value: Any) -> Iterator[str]:
+    """Yield all strings inside a JSON value, keys left out."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for inner in value.values():
-            yield from _all_strings(inner)
+            yield from _strings_in(inner)
     elif isinstance(value, list | tuple):
         for inner in value:
-            yield from _all_strings(inner)
+            yield from _strings_in(inner)
 
 
 def _replacement_words(words: Iterable[str], avoid: set[str], seed: int) -> dict[str, str]:
-    """Word -> what stands for it: no two alike, none in `avoid`."""
+    """Map each word to a made-up one: no two alike, none in `avoid`."""
     given: dict[str, str] = {}
     taken = avoid | _KEPT
     for word in sorted(words):
         number = 0
-        while (made := _made_up(word, seed, number)) in taken:
+        while (made := _pseudoword(word, seed, number)) in taken:
             number += 1
         given[word] = made
         taken.add(made)
     return given
 
 
-def _made_up(word: str, seed: int, number: int) -> str:
-    """A word that can be pronounced, about as long as `word`."""
+def _pseudoword(word: str, seed: int, number: int) -> str:
+    """A made-up word that can be pronounced, about as long as `word`; number: of the attempt."""
     value = int.from_bytes(hashlib.sha256(f"{seed} {number} {word}".encode()).digest())
     parts: list[str] = []
     for _ in range(2 if len(word) < 8 else 3):
@@ -215,13 +216,13 @@ class _Swap:
     seed: int
 
     def text(self, text: str) -> str:
-        """The text with everything replaced."""
+        """The text with names and numbers replaced."""
         return TOKEN.sub(lambda match: self.token(match.group()), text)
 
     def token(self, token: str) -> str:
-        """What stands for a word or a number."""
+        """The replacement of a word or number, in the same case; itself if it is kept."""
         if token[0].isdigit():
-            return _other_number(token, self.seed)
+            return _replace_number(token, self.seed)
         made = self.names.get(token.casefold())
         if made is None:
             return token
@@ -237,29 +238,29 @@ class _Swap:
             return {key: self.value(inner) for key, inner in value.items()}
         return [self.value(inner) for inner in value] if isinstance(value, list | tuple) else value
 
-    def places(self, text: str) -> Callable[[int, bool], int]:
-        """A function from a place in `text` to that in its twin; inside a word: its start, or its end for an end."""
-        starts, ends, moved = [0], [0], [0]
+    def offset_map(self, text: str) -> Callable[[int, bool], int]:
+        """A function (offset in `text`, is it an end?) -> offset in the twin; inside a word: its start, or end."""
+        starts, ends, shifts = [0], [0], [0]
         for match in TOKEN.finditer(text):
             made = self.token(match.group())
             if len(made) != len(match.group()):
                 starts.append(match.start())
                 ends.append(match.end())
-                moved.append(moved[-1] + len(made) - len(match.group()))
+                shifts.append(shifts[-1] + len(made) - len(match.group()))
 
-        def place(at: int, end: bool) -> int:
+        def new_offset(at: int, end: bool) -> int:
             found = bisect_right(starts, at) - 1
             if starts[found] < at < ends[found]:
-                return ends[found] + moved[found] if end else starts[found] + moved[found - 1]
+                return ends[found] + shifts[found] if end else starts[found] + shifts[found - 1]
             if at == starts[found] and found:
                 found -= 1
-            return at + moved[found]
+            return at + shifts[found]
 
-        return place
+        return new_offset
 
 
-def _other_number(token: str, seed: int) -> str:
-    """Another number; no two become one, because each range is turned within itself."""
+def _replace_number(token: str, seed: int) -> str:
+    """Another number of the same size; no two become one, as each range is rotated within itself."""
     value = int(token.replace(",", ""))
     if token.startswith("0") or value <= 31:
         return token
@@ -277,9 +278,9 @@ def _other_number(token: str, seed: int) -> str:
 
 
 def _twin_document(document: Document, swap: _Swap, retrieved: bool) -> Document:
-    """The document with everything replaced; a retrieved one is named by its new text too."""
-    place, text = swap.places(document.text), swap.text(document.text)
-    passages = tuple(Passage(swap.text(p.title), place(p.start, False), place(p.end, True)) for p in document.passages)
+    """The document with names and numbers replaced; a retrieved one gets a hash of its new text in its id."""
+    moved, text = swap.offset_map(document.text), swap.text(document.text)
+    passages = tuple(Passage(swap.text(p.title), moved(p.start, False), moved(p.end, True)) for p in document.passages)
     name = document.id
     if retrieved:
         name = f"{name}~{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:8]}"
@@ -287,7 +288,7 @@ def _twin_document(document: Document, swap: _Swap, retrieved: bool) -> Document
 
 
 def _twin_example(example: Example, world: _World) -> Example:
-    """The question, its answers and marks with everything replaced as in the documents' twins."""
+    """The question and gold with names, numbers and spans replaced as in the documents' twins."""
     question, gold = example.question, example.gold
     swap = world.swap_for(question, gold)
     options = None if question.options is None else tuple(map(swap.text, question.options))

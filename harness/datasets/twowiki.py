@@ -13,12 +13,12 @@ from dataclasses import replace
 from typing import Any
 
 from harness.datasets import hotpotqa
-from harness.datasets.rows import Row, RowError, records
+from harness.datasets.rows import Row, RowError, records_from_columns
 
 
-def _spaced(context: Any) -> Any:
-    """The paragraphs with a space before every sentence but the first; what is no paragraph is left for the check."""
-    paragraphs = records(context, "context")
+def _with_sentence_spaces(context: Any) -> Any:
+    """Put a space before every sentence but a paragraph's first; malformed entries are left for the row's check."""
+    paragraphs = records_from_columns(context, "context")
     if not isinstance(paragraphs, list):
         return paragraphs
     pairs = []
@@ -30,7 +30,7 @@ def _spaced(context: Any) -> Any:
     return pairs
 
 
-def _triples(value: Any) -> list[list[str]]:
+def _checked_triples(value: Any) -> list[list[str]]:
     if value is None:
         return []
     fine = isinstance(value, list) and all(isinstance(t, list) and len(t) == 3 for t in value)
@@ -41,6 +41,6 @@ def _triples(value: Any) -> list[list[str]]:
 
 def parse_row(raw: dict[str, Any]) -> Row:
     """One 2WikiMultihopQA row; Gold.extra as for HotpotQA, and `evidences`. Raises RowError naming the field."""
-    evidences = _triples(raw.get("evidences"))
-    row = hotpotqa.parse_row({**raw, "context": _spaced(raw["context"])} if "context" in raw else raw)
+    evidences = _checked_triples(raw.get("evidences"))
+    row = hotpotqa.parse_row({**raw, "context": _with_sentence_spaces(raw["context"])} if "context" in raw else raw)
     return replace(row, extra={**row.extra, "evidences": evidences})

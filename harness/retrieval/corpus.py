@@ -18,7 +18,7 @@ from typing import Any
 
 from harness.datasets.archives import opened
 from harness.datasets.files import Broken, RowPlace, parse_line
-from harness.datasets.pages import wiki
+from harness.datasets.pages import wiki_text
 from harness.datasets.rows import type_name
 from harness.errors import DataError
 from harness.storage.limits import numbered_lines
@@ -133,4 +133,4 @@ def _kilt_page(row: Mapping[str, Any], place: RowPlace) -> Page:
     text = text.get("paragraph") if isinstance(text, dict) else text  # the hub's copy
     if not isinstance(text, list) or not all(isinstance(part, str) for part in text):
         raise place.error("text", "should be a list of paragraphs")
-    return Page(number, f"page {number}", title, wiki(text, title))
+    return Page(number, f"page {number}", title, wiki_text(text, title))

@@ -17,7 +17,7 @@ from typing import Any
 from harness.config.schema import digest
 from harness.datasets.archives import opened
 from harness.datasets.files import Broken, parse_line
-from harness.datasets.pages import wiki
+from harness.datasets.pages import wiki_text
 from harness.errors import DataError
 from harness.storage.files import json_line, read_lines, write_atomic
 from harness.training.data import HEAD, begun
@@ -63,7 +63,8 @@ def extract(path: Path, titles: Collection[str], out: Path, tell: Callable[[str]
 def _page_of(row: dict[str, Any]) -> dict[str, str]:
     title, text = str(row["wikipedia_title"]), row.get("text") or []
     paragraphs = text.get("paragraph", []) if isinstance(text, dict) else text  # the hub's copy, or KILT's file
-    return {"id": str(row.get("wikipedia_id", title)), "title": title, "text": f"{title}\n{wiki(paragraphs, title)}"}
+    text = f"{title}\n{wiki_text(paragraphs, title)}"
+    return {"id": str(row.get("wikipedia_id", title)), "title": title, "text": text}
 
 
 def pages(out: Path) -> dict[str, Document]:

@@ -26,7 +26,7 @@ from harness.config.schema import DatasetConfig
 from harness.datasets.archives import is_archive
 from harness.datasets.files import first_key
 from harness.datasets.loading import load
-from harness.datasets.retrieved import questions
+from harness.datasets.retrieved import load_questions
 from harness.datasets.shots import COUNTER, folded
 from harness.errors import DataError, HarnessError, UserError
 from harness.types import Document, Example
@@ -90,7 +90,7 @@ def refuse_evaluation(ids: Iterable[str], name: str, source: str) -> None:
 def _asked(config: DatasetConfig) -> list[tuple[str, str]]:
     """Ids and texts of evaluation questions; a file that is not in the preset's format may be in FlashRAG's."""
     if config.format == "retrieved":  # its questions alone: they come without documents here
-        return [(row.id, row.question) for row in questions(config.model_copy(update={"options": {}}))]
+        return [(row.id, row.question) for row in load_questions(config.model_copy(update={"options": {}}))]
     try:
         return [(e.question.id, e.question.text) for e in load(config).examples]
     except DataError:

@@ -148,7 +148,7 @@ def test_a_text_holds_an_answer_exactly_where_it_did(text, question, answers, se
 
 @given(st.lists(st.integers(0, 3000) | st.integers(28, 105), min_size=2, max_size=9, unique=True), st.integers(0, 40))
 def test_no_two_numbers_become_one_and_years_keep_their_distance(values, seed):
-    made = {value: int(twins._other_number(str(value), seed)) for value in values}
+    made = {value: int(twins._replace_number(str(value), seed)) for value in values}
     assert len(set(made.values())) == len(values)
     years = sorted(value for value in values if 1060 <= value < 2100)
     assert all(made[b] - made[a] == b - a for a, b in pairwise(years))
@@ -157,7 +157,7 @@ def test_no_two_numbers_become_one_and_years_keep_their_distance(values, seed):
 def test_what_stands_for_a_name_is_no_word_of_the_texts(monkeypatch):
     """With so few made-up words that some are in the texts: those are left out, or replaced themselves."""
     words = ("mill", "she", "dok", "rin", "lut", "pag")
-    monkeypatch.setattr(twins, "_made_up", lambda word, seed, number: words[number])
+    monkeypatch.setattr(twins, "_pseudoword", lambda word, seed, number: words[number])
     made = twin(_dataset(_row(DEAN, "Is dok the mill?", ("Velmark", "dok"))), "entities:rules", 0)
     text, (velmark, dok) = made.documents["q1"].text, made.examples[0].gold.answers
     assert velmark not in ("Mill", "She")
@@ -168,7 +168,7 @@ def test_what_stands_for_a_name_is_no_word_of_the_texts(monkeypatch):
 
 def test_a_mark_inside_a_word_covers_the_whole_word():
     swap = twins._Swap({"ada": "kelsor"}, 0)
-    place = swap.places("So Ada Ada.")
+    place = swap.offset_map("So Ada Ada.")
     assert swap.text("So Ada Ada.") == "So Kelsor Kelsor."
     assert [place(4, end=False), place(5, end=True), place(8, end=False), place(9, end=True)] == [3, 9, 10, 16]
 

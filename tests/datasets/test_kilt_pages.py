@@ -8,7 +8,7 @@ import pytest
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.datasets import load
-from harness.datasets.pages import wiki
+from harness.datasets.pages import wiki_text
 from harness.errors import DataError
 from methods.longrefiner.pages import of_page
 from tests.datasets.support import config, parquet, write_lines
@@ -53,12 +53,12 @@ def _texts(data):
     ],
 )
 def test_paragraphs_headings_and_items(paragraphs, text):
-    assert wiki(paragraphs, "Mill") == text
+    assert wiki_text(paragraphs, "Mill") == text
 
 
 def test_longrefiner_reads_the_headings_of_such_a_page():
     long = "word " * 30
-    text = wiki([long, "Section::::A.", long, "Section::::A.:B.", long], "y")
+    text = wiki_text([long, "Section::::A.", long, "Section::::A.:B.", long], "y")
     found = of_page(text, lambda told: [(0, len(told))])
     assert found is not None
     assert [part.title for part in found.outline.children] == ["", "A"]

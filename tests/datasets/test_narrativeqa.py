@@ -93,13 +93,13 @@ def test_fingerprint_sees_stories_beyond_the_limit(tmp_path, form, monkeypatch):
 def test_limit_decodes_no_story_too_many(tmp_path, form, monkeypatch):
     path = FORMS[form](tmp_path / "nqa")
     seen = []
-    plain = stories.decoded
+    plain = stories.decode_story
 
     def spy(data, name):
         seen.append(data)
         return plain(data, name)
 
-    monkeypatch.setattr(stories, "decoded", spy)
+    monkeypatch.setattr(stories, "decode_story", spy)
     _load(path, 2)
     assert len(seen) == 1
     _load(path, 3)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness.config.schema import DatasetConfig
 from harness.datasets import load, option_names
-from harness.datasets.placing import PLACED, Placement, PlacementOptions, arranged, placed, placement
+from harness.datasets.placing import PLACED, Placement, PlaceOptions, placement, rearrange, split_options
 from harness.datasets.rows import Row, assemble
 from harness.errors import ConfigError
 from pocket.world.sample import KINDS, sample
@@ -51,7 +51,7 @@ def order(found):
     ],
 )
 def test_orders_by_hand(names, supporting, where, distance, wanted):
-    found = arranged(row(names, supporting), Placement(where, distance))
+    found = rearrange(row(names, supporting), Placement(where, distance))
     assert order(found) == wanted
     assert [found.paragraphs[at][0] for at in found.supporting] == [names[at] for at in supporting]
     assert found.extra == {"supporting_paragraphs": list(supporting)}, "its numbers are those of the row"
@@ -59,7 +59,7 @@ def test_orders_by_hand(names, supporting, where, distance, wanted):
 
 def test_characters_count_and_not_paragraphs():
     paragraphs = (("S", "s"), ("a", "x" * 95), ("b", "x"), ("c", "x"), ("d", "x"))  # 5 characters, 99, and three of 5
-    found = arranged(Row("q", "?", paragraphs, ("a",), (0,)), Placement("middle"))
+    found = rearrange(Row("q", "?", paragraphs, ("a",), (0,)), Placement("middle"))
     assert order(found) == "aSbcd"  # its centre is at 101.5 of 119 characters there, and at 2.5 before the long one
 
 
@@ -71,13 +71,13 @@ def test_only_the_order_changes(sizes, data, where, distance):
     supporting = data.draw(st.lists(st.integers(0, len(sizes) - 1), unique=True, max_size=4))
     paragraphs = tuple((f"t{n}", "x" * size) for n, size in enumerate(sizes))
     before = Row("q", "?", paragraphs, ("a",), tuple(supporting))
-    after = arranged(before, Placement(where, distance))
+    after = rearrange(before, Placement(where, distance))
     assert Counter(after.paragraphs) == Counter(before.paragraphs)
     assert [after.paragraphs[at] for at in after.supporting] == [paragraphs[at] for at in supporting]
     for chosen in (set(supporting), set(range(len(sizes))) - set(supporting)):
         kept = [p for p in after.paragraphs if p in {paragraphs[at] for at in chosen}]
         assert kept == [paragraphs[at] for at in sorted(chosen)], "each group keeps its order"
-    assert arranged(after, Placement(where, distance)).paragraphs == after.paragraphs
+    assert rearrange(after, Placement(where, distance)).paragraphs == after.paragraphs
     if supporting and where == "head":
         assert min(after.supporting) == 0
     if supporting and where == "tail":
@@ -85,10 +85,10 @@ def test_only_the_order_changes(sizes, data, where, distance):
 
 
 def test_what_the_options_ask_for():
-    assert placement(PlacementOptions()) is None
-    assert placement(PlacementOptions(distance=0)) == Placement("middle", 0.0)
-    assert placement(PlacementOptions(place="head")) == Placement("head")
-    assert placed({"tokens": 3, "place": "tail", "distance": 1}) == (Placement("tail", 1.0), {"tokens": 3})
+    assert placement(PlaceOptions()) is None
+    assert placement(PlaceOptions(distance=0)) == Placement("middle", 0.0)
+    assert placement(PlaceOptions(place="head")) == Placement("head")
+    assert split_options({"tokens": 3, "place": "tail", "distance": 1}) == (Placement("tail", 1.0), {"tokens": 3})
     assert str(Placement("head")) == "support at the head"
     assert str(Placement("middle", 0.5)) == "support at the middle, 0.5 of the text apart"
 
@@ -204,6 +204,6 @@ def test_formats_without_paragraphs_in_any_order_have_no_place(tmp_path):
 
 def test_a_million_characters_are_placed_at_once():
     many = Row("q", "?", tuple((f"t{n}", "x" * 46) for n in range(20000)), ("a",), (3, 9000, 19999))
-    _, document = assemble(arranged(many, Placement("middle", 0.5)))
+    _, document = assemble(rearrange(many, Placement("middle", 0.5)))
     marks = [document.text.index(f"t{n}\n") / len(document.text) for n in (3, 9000, 19999)]
     assert marks == pytest.approx([0.25, 0.5, 0.75], abs=0.01)

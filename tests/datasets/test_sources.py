@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.datasets.sources import Ambiguous, choose
+from harness.datasets.sources import Ambiguous, choose_files
 
 HOTPOT = [
     "README.md",
@@ -40,7 +40,7 @@ GOOD = [
 
 @pytest.mark.parametrize(("names", "wanted", "files"), GOOD)
 def test_chosen(names, wanted, files):
-    assert choose(names, shards_only="patterns" not in wanted, **wanted) == files
+    assert choose_files(names, shards_only="patterns" not in wanted, **wanted) == files
 
 
 BAD = [
@@ -58,5 +58,5 @@ BAD = [
 @pytest.mark.parametrize(("names", "wanted", "message"), BAD)
 def test_refused(names, wanted, message):
     with pytest.raises(Ambiguous) as caught:
-        choose(names, shards_only=True, **wanted)
+        choose_files(names, shards_only=True, **wanted)
     assert message in str(caught.value)

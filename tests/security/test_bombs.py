@@ -17,7 +17,7 @@ import pytest
 
 from harness.config.yaml_tree import read_yaml
 from harness.datasets.archives import Member, members, opened
-from harness.datasets.files import digest_of, json_value, read_rows
+from harness.datasets.files import content_digest, json_value, read_rows
 from harness.datasets.stories import stories_in
 from harness.errors import CannotRun, ConfigError, DataError, UserError
 from harness.llm import template
@@ -87,9 +87,9 @@ def _unpacking(at):
         "a list of 1 GiB": lambda: rows(written(at / "b.json.gz", spaces)),
         "a million blank lines": lambda: rows(written(at / "c.jsonl.gz", blank)),
         "one value of 1 GiB": lambda: json_value(written(at / "d.json.gz", spaces)),
-        "its digest": lambda: digest_of(written(at / "e.jsonl.gz", ZEROS)),
+        "its digest": lambda: content_digest(written(at / "e.jsonl.gz", ZEROS)),
         "a zip member": lambda: member(large, "r.jsonl"),
-        "the digest of a zip member": lambda: digest_of(Member(large, "r.jsonl")),
+        "the digest of a zip member": lambda: content_digest(Member(large, "r.jsonl")),
         "gzip in a zip": lambda: member(nested, "r.jsonl.gz"),
         "a tar member": lambda: member(tarred(at / "m.tgz", "r.jsonl", b"[" + b" " * (40 << 20)), "r.jsonl"),
         "the names of a tar archive": lambda: members(tarred(at / "n.tgz", "r.jsonl", b" " * (40 << 20))),
