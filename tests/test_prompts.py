@@ -22,7 +22,7 @@ from harness.llm.scripted import Rule
 from harness.method import Method
 from harness.method.hooks import Scene
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
-from harness.training.settings import Settings, read
+from harness.training.settings import Settings, read_settings
 from harness.training.teacher import Teacher
 from harness.types import Document, Question
 from pocket.card import EMBEDDED
@@ -270,7 +270,7 @@ def test_a_transcription_has_the_words_that_the_paper_prints(preset: str, paper:
     (_, values) = presets.read("methods", preset)[-1]
     texts = list(values["params"]["prompts"].values())
     if paper == "002":
-        tasks = read(Settings, "longrefiner", "paper", ("analysis", "structuring", "selection"), {}).tasks
+        tasks = read_settings(Settings, "longrefiner", "paper", ("analysis", "structuring", "selection"), {}).tasks
         texts += [task.asked for task in tasks.values()]
     lines = [line for text in texts for line in text.splitlines()]
     pieces = [

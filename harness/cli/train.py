@@ -51,7 +51,7 @@ def train(
     folder --data.
     """
     from harness.storage.files import check_writable, save_error
-    from harness.training.exam import rows_of
+    from harness.training.exam import table_rows
 
     folder, reader = Path(out), method == _READER
     training, params, use = _reader(options, folder) if reader else _course(method, options, folder)
@@ -76,7 +76,7 @@ def train(
     if options.json:
         print(json_.dumps({"adapters": str(folder / "adapters"), "measures": [asdict(one) for one in measures]}))
     else:
-        print(f"{columns(rows_of(measures))}\n{folder / 'adapters' / 'CARD.md'}")
+        print(f"{columns(table_rows(measures))}\n{folder / 'adapters' / 'CARD.md'}")
     if not reader:
         say(use)
     return 0
@@ -107,7 +107,7 @@ def _course(name: str, options: TrainOptions, out: Path) -> tuple[Course, dict[s
     tasks = [task for name, task in offered.items() if not chosen or name in chosen]
     profile = options.profile or ("pocket" if base.embedded else "paper")
     own = Path(options.config) if options.config is not None else None
-    settings = read.read(read.Settings, _family(preset), profile, list(offered), given[""], own)
+    settings = read.read_settings(read.Settings, _family(preset), profile, list(offered), given[""], own)
     labelled = None
     if options.teacher is not None:
         teacher = greedy(part("models", model=options.teacher, sets=given["teacher"]), "a teacher")
@@ -229,7 +229,7 @@ def _reader(options: TrainOptions, out: Path) -> tuple[ReaderTraining, dict[str,
     from harness.config.resolve import part
     from harness.llm.model_info import model_facts
     from harness.training.reader import ReaderSettings, ReaderTraining
-    from harness.training.settings import read
+    from harness.training.settings import read_settings
 
     if options.data is None:
         raise UserError("name the folder with the training rows: --data DIR (files such as hotpot_train.json)")
@@ -242,7 +242,7 @@ def _reader(options: TrainOptions, out: Path) -> tuple[ReaderTraining, dict[str,
     of_model = {key: value for key, value in sets.items() if key.startswith("model.")}
     rest = {key: value for key, value in sets.items() if key not in of_model}
     own = Path(options.config) if options.config is not None else None
-    settings = read(ReaderSettings, _READER, options.profile or _READER_PROFILE, [_READER], rest, own)
+    settings = read_settings(ReaderSettings, _READER, options.profile or _READER_PROFILE, [_READER], rest, own)
     base = part("models", model=options.model, sets=of_model)
     if problems := model_facts(base).problems:
         raise UserError(problems[0])

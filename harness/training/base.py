@@ -29,29 +29,29 @@ from harness.llm.model_info import local_folder
 from harness.llm.tokenizer_files import place
 from harness.storage.untrusted import read_object
 from harness.training import cpu_kernels
-from harness.training.loop import device_of
-from harness.training.memory_estimate import Need, estimate, memory_problem
+from harness.training.loop import resolve_device
+from harness.training.memory_estimate import MemoryNeed, estimate_memory, memory_problem
 from harness.training.row_loss import RowLoss
 from harness.training.settings import Settings
 from harness.training.teacher import Teacher
 from harness.training.token_rows import Row
 
 
-def fits(config: ModelConfig, settings: Settings, tasks: Iterable[str], device: str = "auto") -> None:
-    """Raise CannotRun if training a task takes more memory than is free. Loads nothing."""
+def check_memory(config: ModelConfig, settings: Settings, tasks: Iterable[str], device: str = "auto") -> None:
+    """Raise CannotRun if training a task takes more memory than is free. The model is not loaded."""
     from transformers import AutoConfig
 
-    where = device_of(device)
+    where = resolve_device(device)
     read = AutoConfig.from_pretrained(str(local_folder(config)[0]), trust_remote_code=config.trust_remote_code)
     free = torch.cuda.mem_get_info(where)[0] if where.startswith("cuda") else available_bytes()
     for task in tasks:
         tied, squares = bool(getattr(read, "tie_word_embeddings", False)), not where.startswith("cuda")
-        memory = estimate(shape_of(read), settings, task, tied, squares=squares)
+        memory = estimate_memory(shape_of(read), settings, task, tied, squares=squares)
         if sentence := memory_problem(config.name, task, memory, free, config.memory_fraction):
             raise CannotRun(sentence)
 
 
-def teacher_of(config: ModelConfig, window: int) -> Teacher:
+def load_teacher(config: ModelConfig, window: int) -> Teacher:
     """A Teacher with a model's tokenizer and chat template; its weights are not loaded.
 
     Raises CannotRun where there is no chat template, or another one is set.
@@ -80,7 +80,7 @@ class Base:
         import peft  # noqa: F401 - it and transformers are in memory when that is measured
         import transformers  # noqa: F401
 
-        self.config, self.settings, self.device = config, settings, device_of(device)
+        self.config, self.settings, self.device = config, settings, resolve_device(device)
         self.folder, self.where = local_folder(config)
         facts = read_object(self.folder / "config.json")
         plain = families.capture_problem(facts, 0, config.trust_remote_code) is None  # causal, as the CPU kernels need
@@ -94,7 +94,7 @@ class Base:
         linear = (name for name, module in self.net.named_modules() if isinstance(module, torch.nn.Linear))
         head = next(n for n, module in self.net.named_modules() if module is self.net.get_output_embeddings())
         self._linear = sorted({name.rpartition(".")[2] for name in linear if name != head})
-        self._check()
+        self._check_logits()
 
     def _load_network(self, folder: Path) -> Any:
         import transformers
@@ -123,24 +123,25 @@ class Base:
             enable({"use_reentrant": False})
         return net.to(self.device).train()  # recomputing is for training mode only; there is no dropout to switch on
 
-    def _check(self) -> None:
+    def _check_logits(self) -> None:
         """Check that logits are the head's product with the last hidden states; some models scale or cap them."""
         ids = torch.arange(5, device=self.device)[None]
         with torch.no_grad():
             whole = self.net(input_ids=ids, use_cache=False).logits.float()
             head = self.net.get_output_embeddings()
-            parts = torch.nn.functional.linear(self.loss.hidden(ids), head.weight, head.bias).float()
+            parts = torch.nn.functional.linear(self.loss.hidden_states(ids), head.weight, head.bias).float()
         if not torch.allclose(whole, parts, atol=1e-2, rtol=1e-2):
             raise CannotRun(
                 f"'{self.config.name}' scales or caps the logits of its head, which this training does not support; "
                 "train another base"
             )
 
-    def memory(self, task: str, rows: Sequence[Row]) -> Need:
+    def memory(self, task: str, rows: Sequence[Row]) -> MemoryNeed:
         """The memory of the process while it trains `task` on `rows`; on a GPU, the GPU's."""
         tied = bool(getattr(self.net.config, "tie_word_embeddings", False))
         longest, targets = max(len(row.ids) for row in rows), max(len(row.targets) for row in rows)
-        memory = estimate(shape_of(self.net.config), self.settings, task, tied, longest, targets, squares=self._fast)
+        shape = shape_of(self.net.config)
+        memory = estimate_memory(shape, self.settings, task, tied, longest, targets, squares=self._fast)
         return replace(memory, libraries=self._libraries)
 
     def add(self, name: str, rank: int, alpha: float, seed: int) -> None:

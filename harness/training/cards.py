@@ -1,6 +1,6 @@
 """Model cards of adapters: card.json beside each, and CARD.md for all of them.
 
-    write(folder, method, base, ...)                      after training
+    write_card(folder, method, base, ...)                      after training
     write_measures(out, exam, measures)                   adds the measures, and writes CARD.md
 
 The card names the base weights, so that harness/llm/adapters.py can refuse the adapter for others; `prompts` has a hash
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.llm.adapters import CARD
 from harness.storage.home import read_lock, write_json
-from harness.training.exam import Measure, from_json, rows_of
+from harness.training.exam import Measure, measures_from_json, table_rows
 
 if TYPE_CHECKING:
     from harness.training.base import Base
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _COURSE = ("seed", "rows", "left_out", "steps", "tokens", "minutes", "hardware")
 
 
-def write(
+def write_card(
     folder: Path, method: str, base: Base, prompts: dict[str, str], job: Job, progress: Progress, **trained: Any
 ) -> None:
     """Write an adapter's card, and keep the measures of the same training.
@@ -74,6 +74,7 @@ def write_measures(out: Path, exam: dict[str, Any], measures: Sequence[Measure])
 
 def _cards_page(cards: dict[str, dict[str, Any]]) -> str:
     any_card = next(iter(cards.values()))
+    measures = measures_from_json([row for card in cards.values() for row in card["measures"]["rows"]])
     exams = [card["measures"]["exam"] for card in cards.values()]
     scenes = dict.fromkeys(f"{exam['scenes']} scenes a task, {exam['source']}" for exam in exams)
     page = [
@@ -81,7 +82,7 @@ def _cards_page(cards: dict[str, dict[str, Any]]) -> str:
         "",
         f"Percent [95 % interval] over {' or '.join(scenes)}; they were not trained on.",
         "",
-        markdown_table(rows_of([row for card in cards.values() for row in from_json(card["measures"]["rows"])])),
+        markdown_table(table_rows(measures)),
     ]
     training = [("task", "rank", *(name.replace("_", " ") for name in _COURSE))]
     for task, card in cards.items():
@@ -109,8 +110,8 @@ def markdown_table(rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "/") for cell in line) + " |" for line in lines) + "\n"
 
 
-def courses(folder: Path) -> list[dict[str, Any]]:
-    """The courses of training that an adapter has had, the first one first; none where it has no card."""
+def training_history(folder: Path) -> list[dict[str, Any]]:
+    """How an adapter was trained, the first training first: seed, rows, steps ...; [] where it has no card."""
     trained = read_lock(folder / CARD).get("trained", {})
     own = {name: trained[name] for name in _COURSE if name in trained}
     return [*trained.get("before", []), *([own] if own else [])]

@@ -29,12 +29,12 @@ from harness.parallel.in_flight import places_for
 from harness.prompts import Prompt
 from harness.storage.file_hash import file_hash
 from harness.training import cards, data, exam, kilt_pages
-from harness.training.base import Base, fits, teacher_of
+from harness.training.base import Base, check_memory, load_teacher
 from harness.training.data import Item
-from harness.training.labelling import Models, write_labels
-from harness.training.question_sets import Merged, QuestionSet, gather
+from harness.training.labelling import LabelModels, write_labels
+from harness.training.question_sets import QuestionSet, TrainingQuestions, load_questions_apart
 from harness.training.settings import Settings
-from harness.training.token_rows import rows
+from harness.training.token_rows import rows_of_scenes
 from harness.training.trainer import Job, identity, train
 
 _WORLD = Task(instruction="Answer the question as concisely as you can.", max_answer_tokens=32)
@@ -74,19 +74,19 @@ class Course:
 
     def __post_init__(self) -> None:
         self._net: Base | None = None
-        self._merged: Merged | None = None
+        self._merged: TrainingQuestions | None = None
 
     def run(self, tell: Callable[[str], None], stop: threading.Event, last_step: int | None) -> bool:
         """Train all adapters that are not trained yet; return whether all are.
 
         Raises UserError, CannotRun, SaveError.
         """
-        fits(self.base, self.settings, [task.name for task in self.tasks], self.device)
+        check_memory(self.base, self.settings, [task.name for task in self.tasks], self.device)
         before = 0
         for task in self.tasks:
             self._make_data(task, tell, stop)
             by_label = self.labels is not None
-            scenes = self.scenes(task)[0] if by_label else data.scenes_of(self.file(task), _WORLD)[0]
+            scenes = self.scenes(task)[0] if by_label else data.read_scenes(self.data_file(task), _WORLD)[0]
             job = self._job(task, scenes, before, last_step)
             for number, name in enumerate(task.classes):
                 share = sum(scene.verdicts[0] == (number == 0) for scene in scenes) / len(scenes)
@@ -102,7 +102,7 @@ class Course:
                 return False
             made_of = f"{self.labels.teacher.name} over {self.labels.names}" if self.labels else "the synthetic world"
             folder, prompts = self.folder(task), self.prompts(task)
-            cards.write(folder, self.method_name, self.base_model(), prompts, job, progress, data=made_of)
+            cards.write_card(folder, self.method_name, self.base_model(), prompts, job, progress, data=made_of)
             before += job.steps
         self.unload()
         return True
@@ -111,7 +111,7 @@ class Course:
         """The folder of a task's adapter."""
         return self.out / "adapters" / task.name
 
-    def file(self, task: TrainingTask) -> Path:
+    def data_file(self, task: TrainingTask) -> Path:
         """The file with a task's data."""
         return self.out / "data" / f"{task.name}.jsonl"
 
@@ -135,7 +135,7 @@ class Course:
 
     def _make_data(self, task: TrainingTask, tell: Callable[[str], None], stop: threading.Event | None = None) -> None:
         """Write a task's data: scenes of the synthetic world, or labels of the teacher."""
-        path, own = self.file(task), self.settings.tasks[task.name]
+        path, own = self.data_file(task), self.settings.tasks[task.name]
         if self.labels is None:
             data.write_world(path, task, self.settings.recipes(task.name, task.skill.name), own.scenes, self.seed)
             return
@@ -148,31 +148,31 @@ class Course:
             "source": f"labels of {self.labels.teacher.name} over {self.labels.names}",
             "rows": ", ".join(f"{name} {start}" for name, start in merged.digests.items()),
             "questions": own.scenes,
-            "asked": digest(self.asked(task) or task.asked)[:16],
+            "asked": digest(self.label_prompt(task) or task.asked)[:16],
             "after": [hash_files(self.out / "adapters" / name)[:16] for name in task.after],
         }
         if self.labels.pages is not None and task.per == "document":
             about["pages"] = self.labels.pages.name
         every, labelling = self.items(task, tell), self.labelling(task)
-        write_labels(path, task, every, about, labelling, tell, lambda: self.places(tell), stop)
+        write_labels(path, task, every, about, labelling, tell, lambda: self.count_in_flight(tell), stop)
         self.unload()
 
-    def places(self, tell: Callable[[str], None]) -> int:
-        """Items that are labelled at a time: fewer where the contexts of a local teacher do not fit into memory."""
+    def count_in_flight(self, tell: Callable[[str], None]) -> int:
+        """How many items to label at once: fewer where the contexts of a local teacher do not fit into memory."""
         assert self.labels is not None  # called with labels only
         local = self.labels.teacher.backend == "hf" and self.labels.parallel > 1
         return places_for([load_model(self.labels.teacher)] if local else [], self.labels.parallel, tell)
 
-    def _questions(self, tell: Callable[[str], None]) -> Merged:
+    def _questions(self, tell: Callable[[str], None]) -> TrainingQuestions:
         """The merged training questions, loaded once for all tasks."""
         assert self.labels is not None  # called with labels only
         if self._merged is None:
             count = max(self.settings.tasks[task.name].scenes for task in self.tasks)
-            self._merged = gather(self.labels.sets, count, tell)
+            self._merged = load_questions_apart(self.labels.sets, count, tell)
         return self._merged
 
     def items(self, task: TrainingTask, tell: Callable[[str], None]) -> list[Item]:
-        """What a task's labels are made of; KILT's page in the place of a document of its title, if pages are given."""
+        """The items to label for a task; with `pages` each document is replaced by KILT's page of its title."""
         merged = self._questions(tell)
         items = list(merged.items(task.per, self.settings.tasks[task.name].scenes))
         if task.per == "question" or self.labels is None or self.labels.pages is None:
@@ -188,22 +188,22 @@ class Course:
             tell(told)
         out = self.out / "data" / "pages.jsonl"
         kilt_pages.extract(self.labels.pages, [d.title for _, _, documents in items for d in documents], out, tell)
-        by_title = kilt_pages.pages(out)
-        return [(key, None, [by_title.get(kilt_pages.folded(d.title), d) for d in ds]) for key, _, ds in items]
+        by_title = kilt_pages.read_pages(out)
+        return [(key, None, [by_title.get(kilt_pages.fold_title(d.title), d) for d in ds]) for key, _, ds in items]
 
-    def labelling(self, task: TrainingTask) -> Models:
+    def labelling(self, task: TrainingTask) -> LabelModels:
         """The models that label `task`, the base with the adapters that its labels need."""
         assert self.labels is not None  # called with labels only
         teacher = self.labels.teacher
         after = [other for other in self.method.training() if other.name in task.after]
-        tokens = teacher_of(self.base, self.settings.tasks[task.name].length)
+        tokens = load_teacher(self.base, self.settings.tasks[task.name].length)
         length, seconds = self.settings.tasks[task.name].length, self.settings.label_seconds
-        asked = self.asked(task)
+        asked = self.label_prompt(task)
         load = (lambda: load_model(teacher), lambda: self.with_adapters(after))
-        return Models(self.scene_task(), *load, tokens.offsets, length, seconds, asked)
+        return LabelModels(self.scene_task(), *load, tokens.offsets, length, seconds, asked)
 
-    def asked(self, task: TrainingTask) -> str:
-        """What the teacher is asked in place of the method's prompt, or "". Raises UserError for other placeholders."""
+    def label_prompt(self, task: TrainingTask) -> str:
+        """The user's prompt for labels, "" for the method's own. Raises UserError for an unknown placeholder."""
         own, places = self.settings.tasks[task.name].asked, Prompt("labels", task.asked).places()
         if unknown := [place for place in Prompt("labels", own).places() if place not in places]:
             told = ", ".join(f"{{{place}}}" for place in dict.fromkeys(places))
@@ -216,7 +216,7 @@ class Course:
 
     def scenes(self, task: TrainingTask) -> tuple[list[Scene], list[Scene]]:
         """(training scenes, evaluation scenes). Of labelled data the last share `held` is for evaluation."""
-        scenes, _ = data.scenes_of(self.file(task), self.scene_task())
+        scenes, _ = data.read_scenes(self.data_file(task), self.scene_task())
         if self.labels is None:
             recipes = self.settings.recipes(task.name, task.skill.name)
             return scenes, exam.evaluation_scenes(task, recipes, self.settings.exam, self.seed)
@@ -225,25 +225,25 @@ class Course:
             before = f", or adapter '{task.after[0]}' needs more training: it comes before" if task.after else ""
             raise UserError(
                 f"the labels of '{task.name}' make {len(scenes)} scenes, and training needs two at least; "
-                f"{self.file(task)} has them. The teacher's replies could not be read{before}"
+                f"{self.data_file(task)} has them. The teacher's replies could not be read{before}"
             )
         return scenes[: len(scenes) - held], scenes[len(scenes) - held :][: self.settings.exam]
 
     def _job(self, task: TrainingTask, scenes: Sequence[Scene], before: int, last_step: int | None) -> Job:
         """The training of a task on these scenes. Raises UserError where none fits the length of a row."""
         own, base = self.settings.tasks[task.name], self.base_model()
-        teacher = teacher_of(self.base, max(own.length, base.window))
-        token_rows = rows(task.skill, scenes, teacher, own.length, self.settings.overlong)
+        teacher = load_teacher(self.base, max(own.length, base.window))
+        token_rows = rows_of_scenes(task.skill, scenes, teacher, own.length, self.settings.overlong)
         if not token_rows.rows:
             raise UserError(f"no row of '{task.name}' has {own.length} tokens or fewer; raise --set {task.name}.length")
-        data = file_hash(self.file(task))
+        data = file_hash(self.data_file(task))
         about = identity(base, self.settings, task.name, self.seed, data=data, prompts=self.prompts(task))
         return Job(task.name, self.out, token_rows, self.settings, self.seed, about, before, last_step)
 
     def prompts(self, task: TrainingTask) -> dict[str, str]:
         """Name -> hash of each prompt that `task` learns; of all prompts if the method has no prompt of that name."""
-        every = prompt_digests(self.method.prompts())
-        return {name: found for name, found in every.items() if name.removesuffix(", system") == task.name} or every
+        digests = prompt_digests(self.method.prompts())
+        return {name: d for name, d in digests.items() if name.removesuffix(", system") == task.name} or digests
 
     def examine(self, tell: Callable[[str], None]) -> list[exam.Measure]:
         """Measure the base without and with every adapter, and write the cards. Raises UserError, CannotRun."""

@@ -1,7 +1,7 @@
 """Training scenes in a file of JSON lines, made once and kept.
 
     write_world(path, task, recipes, count, seed)            scenes of the synthetic world, with the right replies
-    scenes_of(path, task)                                    those, or what a teacher labelled (labelling.py)
+    read_scenes(path, task)                                    those, or what a teacher labelled (labelling.py)
 
     {"id": "text 0", "scenes": [{"question": "...", "options": null, "texts": [], "replies": [], "verdicts": [true]}]}
 
@@ -37,7 +37,7 @@ HEAD = "about"
 _TRIES = 50  # texts without a scene that are drawn in a row before a recipe is given up
 
 
-def to_json(scene: Scene) -> dict[str, Any]:
+def scene_to_json(scene: Scene) -> dict[str, Any]:
     """A scene as JSON values."""
     return {
         "question": scene.question.text,
@@ -48,7 +48,7 @@ def to_json(scene: Scene) -> dict[str, Any]:
     }
 
 
-def from_json(values: dict[str, Any], task: Task) -> Scene:
+def scene_from_json(values: dict[str, Any], task: Task) -> Scene:
     """The scene of `to_json`. Raises UserError where a key is missing."""
     try:
         options = values["options"]
@@ -72,16 +72,16 @@ class Recipe(Protocol):
 
 def recipe_model() -> type[BaseModel]:
     """The pydantic model of a `Recipe`."""
-    model: type[BaseModel] = _world().Recipe
+    model: type[BaseModel] = _world_module().Recipe
     return model
 
 
-def scenes(recipe: Recipe, kind: str, dice: Dice, purpose: Purpose = "training") -> Iterator[Scene]:
-    """The scenes of one text that `dice` draws. Raises UnknownName for an unknown kind of scene."""
-    yield from _world().stage(recipe, kind, dice, purpose)
+def draw_scenes(recipe: Recipe, kind: str, dice: Dice, purpose: Purpose = "training") -> Iterator[Scene]:
+    """Draw one text with `dice` and yield its scenes. Raises UnknownName for an unknown kind of scene."""
+    yield from _world_module().stage(recipe, kind, dice, purpose)
 
 
-def _world() -> Any:
+def _world_module() -> Any:
     return importlib.import_module(registry.shipped("scenes")["world"])
 
 
@@ -95,7 +95,7 @@ def world_scenes(
     number = idle = 0
     while True:
         dice = Dice("adapters", purpose, seed, task.name, number)
-        of_text = list(scenes(dice.weighted([(r, r.weight) for r in recipes]), task.skill.scene, dice, purpose))
+        of_text = list(draw_scenes(dice.weighted([(r, r.weight) for r in recipes]), task.skill.scene, dice, purpose))
         if of_text:
             yield number, of_text
         idle = 0 if of_text else idle + 1
@@ -108,12 +108,12 @@ def write_world(path: Path, task: TrainingTask, recipes: Sequence[Recipe], count
     """Write `count` scenes of training texts to `path`, unless it has them. Raises UserError, SaveError."""
     identity = digest([recipe.model_dump(mode="json") for recipe in recipes])[:16]
     about = {"source": "the synthetic world", "seed": seed, "scenes": count, "recipes": identity}
-    if begun(path, about):
+    if is_made_from(path, about):
         return
     lines, made = [json_line({"id": HEAD, **about})], 0
     for number, of_text in world_scenes(task, recipes, seed, "training"):
         kept = of_text[: count - made]
-        lines.append(json_line({"id": f"text {number}", "scenes": [to_json(scene) for scene in kept]}))
+        lines.append(json_line({"id": f"text {number}", "scenes": [scene_to_json(scene) for scene in kept]}))
         made += len(kept)
         if made == count:
             break
@@ -121,8 +121,8 @@ def write_world(path: Path, task: TrainingTask, recipes: Sequence[Recipe], count
     write_atomic(path, b"".join(lines))
 
 
-def begun(path: Path, about: dict[str, Any]) -> bool:
-    """Whether the file exists. Raises UserError where it was made from other data."""
+def is_made_from(path: Path, about: dict[str, Any]) -> bool:
+    """Whether the file exists and was made from `about`. Raises UserError if it was made from other data."""
     first = next(iter(read_lines(path, "id", [])), None) if path.exists() else None
     if first is None:
         return False
@@ -136,9 +136,9 @@ def begun(path: Path, about: dict[str, Any]) -> bool:
     return True
 
 
-def scenes_of(path: Path, task: Task) -> tuple[list[Scene], int]:
-    """The scenes of a file in the order of items, and the number of items without any. Raises UserError, DataError."""
+def read_scenes(path: Path, task: Task) -> tuple[list[Scene], int]:
+    """Read a file's scenes in the order of items; the second value counts items without one. Raises UserError."""
     lines = [line for line in read_lines(path, "id", []) if line["id"] != HEAD]
     lines.sort(key=lambda line: line.get("n", 0))
     rows = [cast("list[dict[str, Any]]", line.get("scenes", [])) for line in lines]
-    return [from_json(row, task) for of_item in rows for row in of_item], sum(not of_item for of_item in rows)
+    return [scene_from_json(row, task) for of_item in rows for row in of_item], sum(not of_item for of_item in rows)

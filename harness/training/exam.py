@@ -112,10 +112,7 @@ class Part:
 def examine(
     part: Part, models: Sequence[tuple[LanguageModel, str | None]], tell: Callable[[str], None]
 ) -> list[Measure]:
-    """Every measure of the part by the first model and by the second, each with its adapter, if it is switched on.
-
-    Raises what the models raise.
-    """
+    """Measure a part with two (model, adapter or None), before and after training. Raises what the models raise."""
     found, failed = [], set[int]()
     for model, adapter in models:
         outcomes = [record_scene(model, part.skill, scene, adapter) for scene in part.scenes]
@@ -148,11 +145,11 @@ def task_part(task: TrainingTask, scenes: Sequence[Scene]) -> Part:
 def evaluation_scenes(task: TrainingTask, recipes: Sequence[Recipe], count: int, seed: int) -> list[Scene]:
     """A scene of each of `count` evaluation texts."""
     texts = islice(world_scenes(task, recipes, seed, "evaluation"), count)
-    return [one_of(scenes, Dice("exam", seed, number)) for number, (_, scenes) in enumerate(texts)]
+    return [pick_scene(scenes, Dice("exam", seed, number)) for number, (_, scenes) in enumerate(texts)]
 
 
-def one_of(scenes: Sequence[Scene], dice: Dice) -> Scene:
-    """The text's first scene; of two in which the question alone tells Yes from No, either, so that both are asked."""
+def pick_scene(scenes: Sequence[Scene], dice: Dice) -> Scene:
+    """A text's first scene; either of the first two where they differ in question and verdict alone."""
     paired = len({scene.texts for scene in scenes[:2]}) < len({scene.verdicts for scene in scenes[:2]})
     return dice.pick(scenes[:2]) if paired else scenes[0]
 
@@ -220,7 +217,7 @@ class _RecordedSession:
         return scores
 
 
-def rows_of(measures: Sequence[Measure]) -> Iterator[tuple[str, ...]]:
+def table_rows(measures: Sequence[Measure]) -> Iterator[tuple[str, ...]]:
     """The rows of a table, the header first: task, measure, before, after, floor, scenes."""
     yield "task", "measure", "base alone", "with its adapter", "floor", "scenes"
     for measure in measures:
@@ -229,6 +226,6 @@ def rows_of(measures: Sequence[Measure]) -> Iterator[tuple[str, ...]]:
         yield measure.task, measure.name, before.text(), after.text(), floor, str(after.n)
 
 
-def from_json(rows: Sequence[dict[str, Any]]) -> list[Measure]:
+def measures_from_json(rows: Sequence[dict[str, Any]]) -> list[Measure]:
     """The measures of a card."""
     return [Measure(**{**row, "before": Value(**row["before"]), "after": Value(**row["after"])}) for row in rows]

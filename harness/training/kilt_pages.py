@@ -1,7 +1,7 @@
 """KILT's Wikipedia pages by title: their section headings label the structuring task.
 
     extract(Path("kilt_knowledgesource.json"), titles, Path("out/data/pages.jsonl"), tell)
-    pages(Path("out/data/pages.jsonl"))                {"Paul Simon": Document(...), ...}
+    read_pages(Path("out/data/pages.jsonl"))                {"Paul Simon": Document(...), ...}
 
 The file has 35 GiB, a page a line. It is read once; the wanted pages are kept in a file of their own.
 """
@@ -20,14 +20,14 @@ from harness.datasets.files import Broken, parse_line
 from harness.datasets.pages import wiki_text
 from harness.errors import DataError
 from harness.storage.files import json_line, read_lines, write_atomic
-from harness.training.data import HEAD, begun
+from harness.training.data import HEAD, is_made_from
 from harness.types import Document
 
 _TITLE = re.compile(rb'"wikipedia_title":\s*("(?:[^"\\]|\\.)*")')
 _EVERY = 500_000  # lines between two reports
 
 
-def folded(title: str) -> str:
+def fold_title(title: str) -> str:
     """The form in which titles are compared: without quotes around them, single spaces."""
     return " ".join(title.split()).strip('"')
 
@@ -37,20 +37,20 @@ def extract(path: Path, titles: Collection[str], out: Path, tell: Callable[[str]
 
     Raises DataError for a file without pages, UserError where `out` was made from other titles, SaveError.
     """
-    wanted = {folded(title) for title in titles if title.strip()}
+    wanted = {fold_title(title) for title in titles if title.strip()}
     about = {"source": path.name, "bytes": path.stat().st_size, "titles": digest(sorted(wanted))[:16]}
-    if begun(out, about):
+    if is_made_from(out, about):
         return
     lines, known = [json_line({"id": HEAD, **about})], 0
     with opened(path) as stream:
         for number, line in enumerate(stream, start=1):
             match = _TITLE.search(line)
             known += match is not None
-            if match is not None and folded(json.loads(match[1])) in wanted:
+            if match is not None and fold_title(json.loads(match[1])) in wanted:
                 row = parse_line(line.strip())
                 if isinstance(row, Broken):
                     raise DataError(path.name, number, None, row.problem)
-                lines.append(json_line(_page_of(row)))
+                lines.append(json_line(_parse_page(row)))
             if number % _EVERY == 0:
                 tell(f"pages: {number:,} read, {len(lines) - 1:,} of {len(wanted):,} titles have one")
     if not known:
@@ -60,14 +60,14 @@ def extract(path: Path, titles: Collection[str], out: Path, tell: Callable[[str]
     tell(f"pages: {len(lines) - 1:,} of {len(wanted):,} titles have a page with KILT's headings")
 
 
-def _page_of(row: dict[str, Any]) -> dict[str, str]:
+def _parse_page(row: dict[str, Any]) -> dict[str, str]:
     title, text = str(row["wikipedia_title"]), row.get("text") or []
     paragraphs = text.get("paragraph", []) if isinstance(text, dict) else text  # the hub's copy, or KILT's file
     text = f"{title}\n{wiki_text(paragraphs, title)}"
     return {"id": str(row.get("wikipedia_id", title)), "title": title, "text": text}
 
 
-def pages(out: Path) -> dict[str, Document]:
+def read_pages(out: Path) -> dict[str, Document]:
     """The pages of a file that `extract` wrote, by folded title."""
     rows = (row for row in read_lines(out, "id") if row["id"] != HEAD)
-    return {folded(row["title"]): Document(row["id"], row["text"], row["title"]) for row in rows}
+    return {fold_title(row["title"]): Document(row["id"], row["text"], row["title"]) for row in rows}

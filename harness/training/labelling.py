@@ -1,6 +1,6 @@
 """Let a teacher label items, many at a time; each becomes a line of a file at once, so that a killed labelling resumes.
 
-Models(task, load_teacher, load_base, offsets)        the teacher, and the base with the adapters trained before
+LabelModels(task, load_teacher, load_base, offsets)        the teacher, and the base with the adapters trained before
 write_labels(path, task, items, about, labelling, tell, lambda: 16, stop)
 
     {"id": "nq/train_0", "n": 0, "read": 212, "written": 9, "scenes": [...]}      n: place in the order of items
@@ -31,7 +31,7 @@ from harness.models import LanguageModel, MeteredModel
 from harness.parallel.in_flight import in_flight
 from harness.parallel.scheduler import Claims
 from harness.storage.files import append_line, cut_torn_line, json_line, read_lines, write_atomic
-from harness.training.data import HEAD, Item, begun, to_json
+from harness.training.data import HEAD, Item, is_made_from, scene_to_json
 
 T = TypeVar("T")
 _SHORT, _WRITTEN = 128, 24  # words of the prompt and tokens of the reply with which the speed is measured
@@ -53,14 +53,14 @@ def write_labels(
     places: Callable[[], int] = lambda: 1,
     stop: threading.Event | None = None,
 ) -> None:
-    """Label the items that `path` lacks, `places()` at a time, which is called if there are any.
+    """Label the items that `path` lacks, places() at a time, and append a line for each.
 
     An item that the teacher cannot label (a document longer than its window) gets a line with the reason. One whose
     request failed gets none, and is asked again by the next call. Raises UserError where the file was made from other
     data, CannotRun for requests that failed, SaveError, KeyboardInterrupt after `stop` was set.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    if not begun(path, about):
+    if not is_made_from(path, about):
         write_atomic(path, json_line({"id": HEAD, **about}))
     cut_torn_line(path, "id")
     done = {line["id"] for line in read_lines(path, "id")}
@@ -70,24 +70,22 @@ def write_labels(
     try:
         if left:
             tell(f"{task.name}: labelling {len(left):,} items")
-        desk = _Labeller(fd, path, task, labelling, tell, len(every), len(left), stop)
+        writer = _LabelWriter(fd, path, task, labelling, tell, len(every), len(left), stop)
         if left and (count := places()) > 1:
-            in_flight(left, count, desk.ask, desk.finish)
+            in_flight(left, count, writer.ask, writer.finish)
         else:
             for item in left:
-                desk.finish(desk.ask(item))
+                writer.finish(writer.ask(item))
     finally:
         os.close(fd)
-    if desk.failed:
-        raise CannotRun(
-            f"{len(desk.failed)} requests about '{task.name}' failed; the last: {desk.failed[-1]}. The same command "
-            "asks them again"
-        )
+    if writer.failed:
+        told = f"{len(writer.failed)} requests about '{task.name}' failed; the last: {writer.failed[-1]}"
+        raise CannotRun(f"{told}. The same command asks them again")
 
 
 @dataclass
-class _Labeller:
-    """Asks for labels, in any thread, and writes them, in one.
+class _LabelWriter:
+    """Asks the teacher for labels (any thread) and writes them (one thread).
 
     total, left: items, and those that the file lacks; items, tokens: what was labelled since this process began, and
     what all models read and wrote for that.
@@ -111,7 +109,7 @@ class _Labeller:
     _told: float = 0.0
 
     def ask(self, numbered: tuple[int, Item]) -> dict[str, Any] | RequestFailed:
-        """The line of an item."""
+        """Let the teacher label an item; returns the item's line, or its failed request."""
         n, (key, question, documents) = numbered
         line: dict[str, Any] = {"id": key, "n": n}
         (branch,) = self.labelling.meter.fork(1)
@@ -124,10 +122,10 @@ class _Labeller:
                 scenes, line["left_out"] = (), str(error)
         usage = usage_of(branch.events, {}).values()
         line |= {name: sum(u[key] for u in usage) for name, key in (("read", "tokens_in"), ("written", "tokens_out"))}
-        return line | {"scenes": [to_json(scene) for scene in scenes]}
+        return line | {"scenes": [scene_to_json(scene) for scene in scenes]}
 
     def finish(self, line: dict[str, Any] | RequestFailed) -> None:
-        """Write a line, and report now and then."""
+        """Write a line or count a failed request. Raises CannotRun after IN_A_ROW failures, KeyboardInterrupt."""
         if isinstance(line, RequestFailed):
             self.failed.append(str(line))
             self._in_a_row += 1
@@ -159,7 +157,7 @@ class _Labeller:
 
 
 @dataclass
-class Models:
+class LabelModels:
     """Implements harness.method.Labelling; a model is loaded at its first use. Thread-safe.
 
     length, seconds: what a long reply may take, see `most`; asked: a prompt in place of the method's, or "".
@@ -186,7 +184,7 @@ class Models:
         return MeteredModel(self.once("model refiner", self.load_base), self.meter, "refiner")
 
     def once(self, key: str, fn: Callable[[], T]) -> T:
-        """fn(), or its result if it is among the last _KEPT; a key's calls never overlap."""
+        """fn(), cached by key for the last _KEPT keys (LRU); calls for one key never overlap."""
         with self._claims.hold(key):
             with self._lock:
                 if key in self._results:
@@ -201,11 +199,11 @@ class Models:
             return result
 
     def most(self, tokens: int) -> int:
-        """`tokens`, or as many as a row of the training holds and the teacher writes in the time that a reply has."""
+        """`tokens`, limited by the length of a training row and by what the teacher writes in `seconds`."""
         return max(1, min(tokens, self.length, int(self.seconds * self.once("speed", self._speed))))
 
     def _speed(self) -> float:
-        """Tokens that the teacher writes in a second; it is asked for one token, then for more."""
+        """Measure the teacher's tokens per second: the time for _WRITTEN tokens less that for one."""
         teacher, text, seconds, written = self.teacher(), "word " * _SHORT, 0.0, 1
         for max_tokens in (1, 1, _WRITTEN):  # the first request also loads the model
             before, began = seconds, time.perf_counter()

@@ -23,10 +23,10 @@ from harness.errors import UserError
 from harness.method import Task
 from harness.method.hooks import Scene, Skill
 from harness.stats.rng import Dice
-from harness.training.data import Recipe, scenes
+from harness.training.data import Recipe, draw_scenes
 from harness.training.real_rows import RealRow, RowQuestion
 from harness.training.teacher import Teacher
-from harness.training.token_rows import Tree, grow
+from harness.training.token_rows import Tree, build_trees
 from harness.types import Question
 
 _FULL = 0.5  # share of searches that are shown every gold passage
@@ -53,8 +53,8 @@ def is_open(question: str) -> bool:
 
 @dataclass(frozen=True)
 class Mixture:
-    """datasets: data set -> weight among the real rows; real: kind of lesson -> weight; world: recipes of the synthetic
-    world, each with its weight beside those of `real`; length: most tokens of a row.
+    """Weights of the training examples. datasets: data set -> weight among the real rows; real: kind of lesson ->
+    weight; world: recipes of the synthetic world, weighted beside `real`; length: most tokens of a row.
     """
 
     datasets: Mapping[str, float]
@@ -82,11 +82,11 @@ def lesson_trees(
             skill, lesson = skills[SKILLS[kind]], _lesson_of_kind(kind, orders[kind], rows, dice)
         else:
             skill = skills[kind.skill]
-            lesson = list(scenes(kind, skill.scene, dice))
+            lesson = list(draw_scenes(kind, skill.scene, dice))
         transcripts = [teacher.play(skill, scene) for scene in lesson]
         if transcripts and len(transcripts[0].ids) + 64 * (len(transcripts) - 1) > mixture.length:
             del transcripts[1:]  # counting 64 tokens for each branch
-        trees = [tree for tree in grow(transcripts) if len(tree) <= mixture.length]
+        trees = [tree for tree in build_trees(transcripts) if len(tree) <= mixture.length]
         idle = 0 if trees else idle + 1
         if idle > _TRIES:
             raise UserError(f"no lesson fits into rows of {mixture.length} tokens; raise the length")
@@ -107,9 +107,11 @@ def _row_order(rows: Sequence[RealRow], kind: str, weights: Mapping[str, float],
 
 
 def _lesson_of_kind(kind: str, order: Iterator[int], rows: Sequence[RealRow], dice: Dice) -> list[Scene]:
-    """A lesson of that kind, from the next row that allows one; [] where row after row allows none."""
-    tried = (KINDS[kind](rows[next(order)], rows, dice) for _ in range(_TRIES))
-    return next(filter(None, tried), [])
+    """A lesson of that kind from the next row that allows one; [] after _TRIES rows that do not."""
+    for _ in range(_TRIES):
+        if lesson := KINDS[kind](rows[next(order)], rows, dice):
+            return lesson
+    return []
 
 
 def _pick_question(row: RealRow, dice: Dice) -> RowQuestion:
@@ -118,13 +120,13 @@ def _pick_question(row: RealRow, dice: Dice) -> RowQuestion:
 
 
 def _draw(row: RealRow, needs: Sequence[int], beside: int, dice: Dice, *, full: bool = True) -> list[int]:
-    """Numbers of the passages `needs` (not `full`: without one of them) and of `beside` others, shuffled."""
+    """Draw passage numbers, shuffled: `needs` (not `full`: without one of them) and `beside` others."""
     missing = None if full else dice.pick(needs)
     others = [i for i in range(len(row.passages)) if i not in needs]
     return dice.shuffled([*(i for i in needs if i != missing), *dice.shuffled(others)[: beside + (not full)]])
 
 
-def _text(row: RealRow, shown: Sequence[int]) -> str:
+def _join(row: RealRow, shown: Sequence[int]) -> str:
     return "\n\n".join(row.passages[i] for i in shown)
 
 
@@ -139,7 +141,7 @@ def _answer_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene
     shown = _draw(row, first.needs, dice.pick(_FEW), dice) if first.needs else _draw(row, (), 4, dice)
     others = [a for a in row.questions if a != first and a.needs and set(a.needs) <= {*shown}]
     every = [first, *dice.shuffled(others)[:_SHARED]]
-    return [_scene(question, [_text(row, shown)], row.task) for question in every]
+    return [_scene(question, [_join(row, shown)], row.task) for question in every]
 
 
 def _probe_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
@@ -157,7 +159,7 @@ def _probe_scene_of(row: RealRow, question: RowQuestion, full: bool, dice: Dice)
 
 def answer_scene(row: RealRow, beside: int, dice: Dice) -> Scene:
     """The row's own question with its gold passages among `beside` others."""
-    return _scene(row.questions[0], [_text(row, _draw(row, row.questions[0].needs, beside, dice))], row.task)
+    return _scene(row.questions[0], [_join(row, _draw(row, row.questions[0].needs, beside, dice))], row.task)
 
 
 def probe_scene(row: RealRow, full: bool, dice: Dice) -> Scene:
@@ -174,17 +176,13 @@ def _choice_lesson(row: RealRow, rows: Sequence[RealRow], dice: Dice) -> list[Sc
     wrong: list[str] = [a.answer for a in row.questions if a.answer != question.answer and dice.chance(0.5)]
     for _ in range(_TRIES):
         other = dice.pick(dice.pick(rows).questions).answer
-        if (
-            len({*wrong}) < 3
-            and other[:1].isdigit() == kind
-            and other not in (question.answer, *wrong)
-            and len(other) < 80
-        ):
+        alike = other[:1].isdigit() == kind and len(other) < 80
+        if len({*wrong}) < 3 and alike and other not in (question.answer, *wrong):
             wrong.append(other)
     if len(wrong) < 3:
         return []
     options = tuple(dice.shuffled([question.answer, *wrong[:3]]))
-    scene = _scene(question, [_text(row, _draw(row, question.needs, dice.pick(_FEW[:6]), dice))], _task("quality"))
+    scene = _scene(question, [_join(row, _draw(row, question.needs, dice.pick(_FEW[:6]), dice))], _task("quality"))
     return [replace(scene, question=replace(scene.question, options=options))]
 
 
@@ -196,7 +194,7 @@ def _unanswerable_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list
     full, beside = dice.chance(_FULL), dice.pick(_FEW[:6])
     shown = _draw(row, question.needs, beside, dice, full=full)
     complete = {*question.needs} <= {*shown}
-    return [_scene(question, [_text(row, shown)], _task("qasper"), None if complete else "Unanswerable")]
+    return [_scene(question, [_join(row, shown)], _task("qasper"), None if complete else "Unanswerable")]
 
 
 def _breadth_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:

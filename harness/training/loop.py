@@ -40,7 +40,7 @@ B = TypeVar("B")
 _MOMENTS = {"mean": "exp_avg", "square": "exp_avg_sq"}  # our names of AdamW's
 
 
-def device_of(name: str) -> str:
+def resolve_device(name: str) -> str:
     """Resolve "auto" to the GPU, if there is one, else the CPU. Raises CannotRun for a GPU that is not there."""
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
@@ -111,8 +111,8 @@ def load_checkpoint(folder: Path, about: dict[str, Any]) -> Checkpoint | None:
     return Checkpoint(progress, tensors, theirs)
 
 
-def cut_log(path: Path, step: int, task: str | None = None) -> None:
-    """Remove an incomplete last line and those of steps that will be repeated, of `task` alone by their "task_step".
+def truncate_log(path: Path, step: int, task: str | None = None) -> None:
+    """Remove an incomplete last line and lines after `step` from a log; of several tasks only those of `task`.
 
     The file is replaced atomically. Raises OSError, SaveError.
     """
@@ -164,13 +164,13 @@ class Loop(abc.ABC, Generic[B]):
 
     @abc.abstractmethod
     def _log(self, loss: float) -> None:
-        """Report; `loss` is the mean since the last report."""
+        """Write a line of the log; `loss` is the mean since the last line."""
 
     def _after_step(self) -> None:
         """Called when a step is counted and reported."""
 
     def restore(self, state: Checkpoint | None) -> None:
-        """Continue from a checkpoint, if there is one; the log goes on where that ended."""
+        """Load weights and moments of a checkpoint, if there is one, and cut the log to its step."""
         if state is not None:
             self.progress = state.progress
             for name, weight in self.weights.items():
@@ -180,9 +180,9 @@ class Loop(abc.ABC, Generic[B]):
                 moments = {theirs: state.tensors[f"{ours}.{name}"] for ours, theirs in _MOMENTS.items()}
                 self.optimizer.state[weight] = {"step": torch.tensor(float(state.progress.step), device=where)}
                 self.optimizer.state[weight] |= {name: value.to(weight.device) for name, value in moments.items()}
-        cut_log(self._file, self.progress.step, self._task)
+        truncate_log(self._file, self.progress.step, self._task)
 
-    def note(self, line: Mapping[str, Any]) -> None:
+    def log_line(self, line: Mapping[str, Any]) -> None:
         """Add a line to the log. Raises OSError."""
         with self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
@@ -215,7 +215,7 @@ class Loop(abc.ABC, Generic[B]):
         if p.step != self._saved:
             self.save()
 
-    def _descend(self, losses: Iterable[Tensor], rate: float, clip: float = 1.0) -> float:
+    def _update(self, losses: Iterable[Tensor], rate: float, clip: float = 1.0) -> float:
         """Take one step of the optimizer on the sum of `losses`, its gradient clipped to norm `clip`; return the sum.
 
         Raises CannotRun for a sum or gradient that is not finite, before the weights change.

@@ -1,6 +1,6 @@
 """Estimate the memory that training takes, before anything is loaded.
 
-estimate(shape, settings, "structuring")   Need(weights=6.2e9, adapters=0.5e9, activations=21e9)
+estimate_memory(shape, settings, "structuring")   MemoryNeed(weights=6.2e9, adapters=0.5e9, activations=21e9)
 memory_problem(...)                        a sentence if that is more than is free, else None
 """
 
@@ -20,7 +20,7 @@ _STATE = 16  # bytes of an adapter's parameter: itself, its gradient and Adam's 
 
 
 @dataclass(frozen=True)
-class Need:
+class MemoryNeed:
     """Memory in bytes; libraries: what the process holds before the model is loaded, 0 on a GPU or where not asked."""
 
     weights: float
@@ -41,7 +41,7 @@ def adapter_parameters(shape: ModelShape, rank: int) -> int:
     return shape.layers * rank * (attention + (3 if shape.gated else 2) * (shape.width + shape.mlp))
 
 
-def estimate(
+def estimate_memory(
     shape: ModelShape,
     settings: Settings,
     task: str,
@@ -49,7 +49,7 @@ def estimate(
     longest: int | None = None,
     targets: int | None = None,
     squares: bool = False,
-) -> Need:
+) -> MemoryNeed:
     """The memory that training `task` takes on rows of at most `longest` tokens (None: as many as its settings allow).
 
     targets: of such a row, None: every token; squares: attention weights are kept, as the CPU kernels do and a fused
@@ -70,14 +70,14 @@ def estimate(
     kept = shape.layers * shape.width + layer if settings.checkpointing else shape.layers * layer
     logits = (3 * 4 + 2 * size) * min(TARGETS, tokens if targets is None else own.batch * targets) * shape.vocab
     embedding = shape.vocab * shape.width * (1 if tied else 2)
-    return Need(
+    return MemoryNeed(
         weights=size * (shape.linear + embedding),
         adapters=_STATE * adapter_parameters(shape, own.rank),
         activations=size * tokens * kept + logits,
     )
 
 
-def memory_problem(name: str, task: str, memory: Need, free: int | None, fraction: float) -> str | None:
+def memory_problem(name: str, task: str, memory: MemoryNeed, free: int | None, fraction: float) -> str | None:
     """A sentence if `memory` is more than `fraction` of the free bytes; None if it fits or `free` is unknown."""
     if free is None or memory.total <= free * fraction:
         return None

@@ -1,6 +1,6 @@
 """Training questions of several data sets, merged, with every evaluation question kept out.
 
-    merged = gather([QuestionSet(training, evaluation), ...], max_rows=10_000, tell)
+    merged = load_questions_apart([QuestionSet(training, evaluation), ...], max_rows=10_000, tell)
     for key, question, documents in merged.items("question", 10_000): ...
 
 Evaluation questions are refused in four ways: a split or file that is not a training one by its name raises an error,
@@ -87,8 +87,8 @@ def refuse_evaluation(ids: Iterable[str], name: str, source: str) -> None:
             )
 
 
-def _asked(config: DatasetConfig) -> list[tuple[str, str]]:
-    """Ids and texts of evaluation questions; a file that is not in the preset's format may be in FlashRAG's."""
+def _evaluation_questions(config: DatasetConfig) -> list[tuple[str, str]]:
+    """Load (id, text) of evaluation questions; a file that is not in the preset's format may be in FlashRAG's."""
     if config.format == "retrieved":  # its questions alone: they come without documents here
         return [(row.id, row.question) for row in load_questions(config.model_copy(update={"options": {}}))]
     try:
@@ -97,12 +97,12 @@ def _asked(config: DatasetConfig) -> list[tuple[str, str]]:
         if config.data is None:
             raise
         with contextlib.suppress(HarnessError):
-            return _asked(config.model_copy(update={"format": "retrieved"}))
+            return _evaluation_questions(config.model_copy(update={"format": "retrieved"}))
         raise
 
 
 @dataclass(frozen=True)
-class Merged:
+class TrainingQuestions:
     """Training questions by data set; documents: by data set and id; digests: the first 16 digits of fingerprints."""
 
     examples: Mapping[str, Sequence[Example]]
@@ -115,7 +115,7 @@ class Merged:
         Per "document": those questions' documents, each text once.
         """
         seen: set[str] = set()
-        for name, example in self._in_turn(max_rows):
+        for name, example in self._round_robin(max_rows):
             question = example.question
             documents = [self.documents[name][i] for i in question.document_ids]
             if per == "question":
@@ -126,13 +126,13 @@ class Merged:
                     seen.add(document.text)
                     yield f"{name}/{document.id}", None, [document]
 
-    def _in_turn(self, max_rows: int) -> Iterator[tuple[str, Example]]:
+    def _round_robin(self, max_rows: int) -> Iterator[tuple[str, Example]]:
         sets = [[(name, example) for example in examples[:max_rows]] for name, examples in self.examples.items()]
         for row in itertools.zip_longest(*sets):
             yield from (pair for pair in row if pair is not None)
 
 
-def gather(sets: Sequence[QuestionSet], max_rows: int, tell: Callable[[str], None]) -> Merged:
+def load_questions_apart(sets: Sequence[QuestionSet], max_rows: int, tell: Callable[[str], None]) -> TrainingQuestions:
     """Load the first `max_rows` questions of each set, without evaluation questions.
 
     Raises UserError for a set that is not a training split by its name, or that consists of evaluation questions to
@@ -148,7 +148,7 @@ def gather(sets: Sequence[QuestionSet], max_rows: int, tell: Callable[[str], Non
         check_training(one.training)
         dataset = load_once(one.training, max_rows)
         refuse_evaluation((example.question.id for example in dataset.examples), name, dataset.source)
-        apart = [pair for config in one.evaluation for pair in _asked(config)]
+        apart = [pair for config in one.evaluation for pair in _evaluation_questions(config)]
         ids, texts = {key for key, _ in apart if not COUNTER.fullmatch(key)}, {folded(text) for _, text in apart}
         examples[name] = [
             example
@@ -170,4 +170,4 @@ def gather(sets: Sequence[QuestionSet], max_rows: int, tell: Callable[[str], Non
                 f"warning: {name}: there are no evaluation questions to compare with; name them with --exclude FILE, "
                 "so that none of them is trained on"
             )
-    return Merged(examples, documents, digests)
+    return TrainingQuestions(examples, documents, digests)

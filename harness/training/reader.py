@@ -29,13 +29,13 @@ from harness.method.hooks import Scene, SceneOutcome, Skill
 from harness.scorers.longbench import qa_f1_score
 from harness.stats.rng import Dice
 from harness.training import cards
-from harness.training.base import Base, fits, teacher_of
-from harness.training.data import Recipe, scenes
+from harness.training.base import Base, check_memory, load_teacher
+from harness.training.data import Recipe, draw_scenes
 from harness.training.exam import Measure, Part, Value, examine
 from harness.training.lessons import KINDS, SKILLS, Mixture, answer_scene, lesson_trees, probe_scene
-from harness.training.real_rows import RealRow, check_apart, rows_of
+from harness.training.real_rows import RealRow, check_apart, load_rows
 from harness.training.settings import Settings
-from harness.training.skills import declared, owners, prompts
+from harness.training.skills import declared_skills, prompts_by_name, skill_owners
 from harness.training.token_rows import Rows
 from harness.training.trainer import Job, identity, train
 
@@ -78,7 +78,7 @@ class ReaderTraining:
 
     def run(self, tell: Callable[[str], None], stop: threading.Event, last_step: int | None) -> bool:
         """Train to the end, to `last_step` or until `stop` is set; return whether it ended. Raises as `train` does."""
-        fits(self.base, self.settings, [NAME], self.device)
+        check_memory(self.base, self.settings, [NAME], self.device)
         rows = self.rows()
         base = Base(self.base, self.settings, self.device)
         data, skills = self._token_rows(base, rows)
@@ -87,13 +87,13 @@ class ReaderTraining:
         start = None if self.settings.start is None else Path(self.settings.start)
         from_adapter: dict[str, Any] = {} if start is None else {"start": hash_files(start)[:16]}
         ids = sorted(row.id for row in rows)
-        about = identity(base, self.settings, NAME, self.seed, data=ids, prompts=prompts(), **from_adapter)
+        about = identity(base, self.settings, NAME, self.seed, data=ids, prompts=prompts_by_name(), **from_adapter)
         job = Job(NAME, self.out, data, self.settings, self.seed, about, 0, last_step, start, partial=True)
         progress = train(base, job, tell, stop)
         if stop.is_set():
             return progress.step >= job.steps
         methods: Counter[str] = Counter()
-        for skill, owner in owners().items():
+        for skill, owner in skill_owners().items():
             methods[owner] += skills[skill]
         trained = {
             "data": dict(Counter(row.dataset for row in rows)),
@@ -102,8 +102,8 @@ class ReaderTraining:
             "licences": _licences(self.settings.sources),
         }
         if start is not None:  # the adapter that was continued, and how it was trained
-            trained |= {**from_adapter, "before": cards.courses(start)}
-        cards.write(self.folder, NAME, base, prompt_digests(prompts()), job, progress, **trained)
+            trained |= {**from_adapter, "before": cards.training_history(start)}
+        cards.write_card(self.folder, NAME, base, prompt_digests(prompts_by_name()), job, progress, **trained)
         return progress.step >= job.steps
 
     def examine(self, tell: Callable[[str], None]) -> list[Measure]:
@@ -116,12 +116,12 @@ class ReaderTraining:
         if not (self.folder / WEIGHTS).is_file():
             raise UserError(f"there is no adapter in {self.folder}; train it first")
         sources = {name: s.measured for name, s in self.settings.sources.items() if s.measured}
-        others = rows_of(sources, self.data, training=False)
+        others = load_rows(sources, self.data, training=False)
         check_apart(self.rows(), others)
         models = load_model(self.base), load_model(self.base.model_copy(update={"adapter": str(self.folder)}))
         count = self.settings.exam, self.settings.exam_world
         measures: list[Measure] = []
-        for part in parts(others, self._recipes(), declared(), *count, self.seed):
+        for part in exam_parts(others, self._recipes(), declared_skills(), *count, self.seed):
             measures += examine(part, [(model, None) for model in models], tell)
         about = {"scenes": self.settings.exam, "seed": self.seed, "source": "rows of other splits"}
         cards.write_measures(self.out, about, measures)
@@ -134,7 +134,7 @@ class ReaderTraining:
 
     def rows(self) -> list[RealRow]:
         """The training rows. Raises UserError, DataError."""
-        return rows_of({name: s.files for name, s in self.settings.sources.items()}, self.data, training=True)
+        return load_rows({name: s.files for name, s in self.settings.sources.items()}, self.data, training=True)
 
     def _recipes(self) -> list[Recipe]:
         return self.settings.recipes(NAME, "answer") if self.settings.tasks[NAME].recipes else []
@@ -143,7 +143,8 @@ class ReaderTraining:
         own = self.settings.tasks[NAME]
         weights = {name: s.weight for name, s in self.settings.sources.items()}
         mixture = Mixture(weights, self.settings.real, self._recipes(), own.length)
-        trees = lesson_trees(rows, mixture, declared(), teacher_of(self.base, max(own.length, base.window)), self.seed)
+        teacher = load_teacher(self.base, max(own.length, base.window))
+        trees = lesson_trees(rows, mixture, declared_skills(), teacher, self.seed)
         taken = list(itertools.islice(trees, own.scenes))
         return Rows([tree.row() for _, tree in taken]), Counter(skill for skill, _ in taken)
 
@@ -154,7 +155,7 @@ def _licences(datasets: Iterable[str]) -> dict[str, str]:
     return {**licences, "the made-up world": "as this project"}
 
 
-def parts(
+def exam_parts(
     rows: Sequence[RealRow],
     recipes: Sequence[Recipe],
     skills: Mapping[str, Skill],
@@ -162,7 +163,7 @@ def parts(
     world: int,
     seed: int,
 ) -> Iterator[Part]:
-    """What the adapter is examined on, in order: rows of other splits, and unseen texts of the synthetic world.
+    """Yield the parts of the adapter's exam: rows of other splits, then unseen texts of the synthetic world.
 
     For each data set: token F1 with the gold passages alone and with four others, the area under the ROC curve of
     P(Yes) between searches with all gold passages and searches that lack one, and the other kinds of lessons.py. For
@@ -174,7 +175,7 @@ def parts(
     for name in dict.fromkeys(recipe.skill for recipe in recipes):
         recipe = next(r for r in recipes if r.skill == name)
         made = list(itertools.islice(_world_scenes(recipe, skills[name], world, seed), world))
-        yield _exam_part(
+        yield _scored_part(
             f"made-up world: {name}", "accuracy" if made and made[0].verdicts else "token F1", skills[name], made
         )
 
@@ -182,11 +183,11 @@ def parts(
 def _dataset_parts(
     dataset: str, rows: Sequence[RealRow], skills: Mapping[str, Skill], questions: int, seed: int
 ) -> Iterator[Part]:
-    """What is examined on a data set: short answers, probes of P(Yes), choices and unanswerable questions."""
+    """Yield a data set's parts of the exam: short answers, probes of P(Yes), choices, unanswerable questions."""
     usable = [row for row in Dice("exam", seed, dataset).shuffled(rows) if row.questions[0].needs][:questions]
     for beside, text in ((0, "gold passages"), (_BESIDE, f"gold passages and {_BESIDE} others")):
         answers = [answer_scene(row, beside, Dice("exam", row.id, beside)) for row in usable]
-        yield _exam_part(dataset, f"token F1, {text}", skills["answer"], answers)
+        yield _scored_part(dataset, f"token F1, {text}", skills["answer"], answers)
     several = [row for row in usable if len(row.questions[0].needs) > 1]
     pairs = [probe_scene(row, full, Dice("exam", row.id, "probe")) for row in several for full in (True, False)]
     if pairs:
@@ -194,16 +195,16 @@ def _dataset_parts(
         yield Part("reader", skills[SKILLS["probe"]], pairs, lambda _, told: {name: _probe_auc(told)}, 0.5)
     for kind in ("choose", "unanswerable"):
         made = (KINDS[kind](row, rows, Dice("exam", row.id, kind)) for row in usable)
-        yield _exam_part(dataset, f"token F1, {kind}", skills[SKILLS[kind]], [of_row[0] for of_row in made if of_row])
+        yield _scored_part(dataset, f"token F1, {kind}", skills[SKILLS[kind]], [of_row[0] for of_row in made if of_row])
 
 
 def _world_scenes(recipe: Recipe, skill: Skill, count: int, seed: int) -> Iterator[Scene]:
     for number in range(20 * count):
-        made = list(scenes(recipe, skill.scene, Dice("exam", seed, skill.name, number), "evaluation"))
+        made = list(draw_scenes(recipe, skill.scene, Dice("exam", seed, skill.name, number), "evaluation"))
         yield from made[:1]
 
 
-def _exam_part(about: str, name: str, skill: Skill, made: Sequence[Scene]) -> Part:
+def _scored_part(about: str, name: str, skill: Skill, made: Sequence[Scene]) -> Part:
     def measure(played: Sequence[Scene], outcomes: Sequence[SceneOutcome]) -> dict[str, Value]:
         return {f"{about}: {name}": Value.of([_scene_score(*pair) for pair in zip(played, outcomes, strict=True)])}
 
@@ -211,7 +212,7 @@ def _exam_part(about: str, name: str, skill: Skill, made: Sequence[Scene]) -> Pa
 
 
 def _probe_auc(outcomes: Sequence[SceneOutcome]) -> Value:
-    """By the last probe of each; scenes come in pairs (full, lacking) of one row."""
+    """AUC of each scene's last probe; scenes come in pairs (full, lacking) of one row."""
     probes = [(n // 2, outcome.p_first[-1], n % 2 == 0) for n, outcome in enumerate(outcomes)]
     return replace(Value.area(probes), n=len(probes) // 2)
 

@@ -1,6 +1,6 @@
 """Training rows of real data sets: questions with their gold passages and other passages.
 
-    rows = rows_of({"hotpotqa": "hotpot*train*", ...}, folder, training=True)
+    rows = load_rows({"hotpotqa": "hotpot*train*", ...}, folder, training=True)
     rows[0].questions[0]           the row's question: text, answer, numbers of its gold passages
     rows[0].questions[1:]          its single-hop questions, where the data set has them (MuSiQue, 2WikiMultihopQA)
 
@@ -74,14 +74,14 @@ class RealRow:
 
 
 def check_apart(training: Sequence[RealRow], others: Sequence[RealRow]) -> None:
-    """Raise UserError where a row is in both, by its id or by its question."""
+    """Raise UserError where a row is in both lists, by its id or by its question."""
     ids, questions = ({row.id for row in training}, {row.questions[0].text for row in training})
     for row in others:
         if row.id in ids or row.questions[0].text in questions:
             raise UserError(f"the row '{row.id}' is in the training and the evaluation files; remove it from one")
 
 
-def rows_of(sources: Mapping[str, str], folder: Path, *, training: bool) -> list[RealRow]:
+def load_rows(sources: Mapping[str, str], folder: Path, *, training: bool) -> list[RealRow]:
     """The usable rows of all sources in `folder` and its subfolders, in the order of sources, files and rows.
 
     sources: preset of a data set -> pattern of its files' names. Raises UserError for a folder without such files, and
@@ -94,7 +94,7 @@ def rows_of(sources: Mapping[str, str], folder: Path, *, training: bool) -> list
             if training != is_training_name(path.name):
                 kind = "a" if training else "no"
                 raise UserError(f"'{path.name}' should be {kind} training file by its name; correct the pattern")
-            found = _rows_of_file(dataset, path)
+            found = _load_file(dataset, path)
             if training:
                 refuse_evaluation((row.id for row in found), dataset, path.name)
             rows += found
@@ -105,7 +105,7 @@ def rows_of(sources: Mapping[str, str], folder: Path, *, training: bool) -> list
     return rows
 
 
-def _rows_of_file(dataset: str, path: Path) -> list[RealRow]:
+def _load_file(dataset: str, path: Path) -> list[RealRow]:
     from harness.config.resolve import part
 
     config: DatasetConfig = part("datasets", dataset=dataset, data=str(path))
@@ -119,7 +119,7 @@ def _rows_of_file(dataset: str, path: Path) -> list[RealRow]:
 
 
 def _real_row(dataset: str, task: Task, example: Example, documents: Sequence[Document]) -> RealRow | None:
-    """None if the answer needs gold passages that are not marked."""
+    """Convert a loaded question; None for several documents, or an answer whose gold passages are not marked."""
     if len(documents) > 1:
         return None
     (document,) = documents
@@ -133,11 +133,11 @@ def _real_row(dataset: str, task: Task, example: Example, documents: Sequence[Do
     if not needs and not answer.lower().startswith("unanswerable"):
         return None
     own = RowQuestion(example.question.text, answer, needs)
-    steps, written = _single_hops(example, passages)
+    steps, written = _single_hop_questions(example, passages)
     return RealRow(example.question.id, dataset, task, passages, (own, *steps), tuple(written))
 
 
-def _single_hops(example: Example, passages: Sequence[str]) -> tuple[list[RowQuestion], list[str]]:
+def _single_hop_questions(example: Example, passages: Sequence[str]) -> tuple[list[RowQuestion], list[str]]:
     """The single-hop questions with answers and gold passages, and the decomposition as written."""
     extra = example.gold.extra
     hops = extra.get("question_decomposition") or []

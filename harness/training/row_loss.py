@@ -29,7 +29,7 @@ class RowLoss(torch.nn.Module):
         self.net = net
 
     def forward(self, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
-        """Summed, weighted cross-entropy (nats) of all targets; for each, row by row, if it was the likeliest token."""
+        """Return (summed weighted cross-entropy in nats, for each target whether it was the likeliest token)."""
         longest = max(len(row.ids) for row in rows)
         ids = torch.zeros(len(rows), longest, dtype=torch.long)
         places: list[int] = []
@@ -41,7 +41,7 @@ class RowLoss(torch.nn.Module):
             target_ids += [row.ids[place] for place in row.targets]
             weighted += row.weights or [1.0] * len(row.targets)
         device = self.net.device
-        hidden = self.hidden(ids.to(device), *self._branched(rows, longest)).flatten(0, 1)
+        hidden = self.hidden_states(ids.to(device), *self._positions_and_mask(rows, longest)).flatten(0, 1)
         hidden = hidden[torch.tensor(places, device=device)]
         targets = torch.tensor(target_ids, device=device)
         weights = torch.tensor(weighted, device=device)
@@ -55,13 +55,13 @@ class RowLoss(torch.nn.Module):
         losses, right = zip(*parts, strict=True)
         return sum(losses[1:], losses[0]), torch.cat(right)
 
-    def hidden(self, ids: Tensor, positions: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
+    def hidden_states(self, ids: Tensor, positions: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
         """The last hidden states, normed, [rows, tokens, width]."""
         more = {} if positions is None else {"position_ids": positions, "attention_mask": mask}
         hidden: Tensor = self.net.get_decoder()(input_ids=ids, use_cache=False, **more).last_hidden_state
         return hidden
 
-    def _branched(self, rows: Sequence[Row], longest: int) -> tuple[Tensor | None, Tensor | None]:
+    def _positions_and_mask(self, rows: Sequence[Row], longest: int) -> tuple[Tensor | None, Tensor | None]:
         """Positions [rows, longest] and mask [rows, 1, longest, longest] if a row has branches, else (None, None)."""
         if not any(row.branches for row in rows):
             return None, None
@@ -69,7 +69,7 @@ class RowLoss(torch.nn.Module):
         seen = torch.ones(longest, longest, dtype=torch.bool).tril().repeat(len(rows), 1, 1)
         for number, row in enumerate(rows):
             positions[number, : len(row.ids)] = torch.tensor(row.positions())
-            for top, bottom, left, right in row.hidden():
+            for top, bottom, left, right in row.masked_blocks():
                 seen[number, top:bottom, left:right] = False
         mask = torch.zeros(seen.shape, dtype=self.net.dtype).masked_fill_(~seen, float("-inf"))
         return positions.to(self.net.device), mask[:, None].to(self.net.device)

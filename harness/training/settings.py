@@ -1,6 +1,6 @@
 """Training settings: configs/training/<method>-<profile>.yaml, then a file of the user's, then --set.
 
-    settings = read(Settings, "longrefiner", "pocket", tasks, sets={"analysis.rank": 8, "rate": 1e-3})
+    settings = read_settings(Settings, "longrefiner", "pocket", tasks, sets={"analysis.rank": 8, "rate": 1e-3})
     settings.tasks["analysis"]                 TaskSettings
 
 A file has the keys of Settings; `common` holds for every task and `tasks` for one. After --set a key of a task is
@@ -105,10 +105,13 @@ def profiles(method: str) -> list[str]:
     return sorted({path.stem.removeprefix(f"{method}-") for f in _folders() for path in f.glob(f"{method}-*.yaml")})
 
 
-def read(
+def read_settings(
     form: type[S], method: str, profile: str, tasks: Sequence[str], sets: Mapping[str, Any], own: Path | None = None
 ) -> S:
-    """Read settings of a form. Raises UserError for an unknown profile, ConfigError with every mistake in them."""
+    """Read a profile, a file of the user's and --set values into `form`. Raises UserError, ConfigError.
+
+    UserError: no such profile; ConfigError has every mistake.
+    """
     name = f"{method}-{profile}.yaml"
     path = next((folder / name for folder in _folders() if (folder / name).is_file()), None)
     if path is None:
@@ -118,7 +121,7 @@ def read(
     layers: list[tuple[str, dict[str, Any]]] = [(f"configs/training/{name}", read_yaml(path))]
     if own is not None:
         layers.append((own.name, read_yaml(own)))
-    typed = [_nested(form, key, value, tasks) for key, value in sets.items()]
+    typed = [_as_layer(form, key, value, tasks) for key, value in sets.items()]
     layers += [("--set", values) for values in sorted(typed, key=lambda values: "common" not in values)]  # tasks' last
     tree = Tree()
     for task in tasks:  # "common" of a layer is below its own "tasks" and below later layers
@@ -135,8 +138,8 @@ def read(
     return build(form, tree, "")
 
 
-def _nested(form: type[Settings], key: str, value: Any, tasks: Sequence[str]) -> dict[str, Any]:
-    """ "analysis.rank" or "rank" or "dtype" -> the mapping that a file would hold."""
+def _as_layer(form: type[Settings], key: str, value: Any, tasks: Sequence[str]) -> dict[str, Any]:
+    """Turn a --set key, "analysis.rank" or "rank" or "dtype", into the mapping that a file would hold."""
     head, _, rest = key.partition(".")
     if head in tasks and rest:
         return {"tasks": {head: {rest: value}}}

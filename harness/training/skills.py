@@ -1,6 +1,6 @@
 """The skills that methods declare, by name; a reader adapter is trained and measured on them.
 
-declared()["answer"].play(scene, tools)
+declared_skills()["answer"].play(scene, tools)
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from harness.method import Method
 from harness.method.hooks import Skill
 
 
-def declared(parameters: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Skill]:
+def declared_skills(parameters: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Skill]:
     """Every skill that a method preset declares or that methods share; of equal names the first.
 
     parameters: preset -> parameters that are not the defaults; replaced prompts among them change a skill's texts.
     """
     skills: dict[str, Skill] = {skill.name: skill for skill in import_module("methods.summary").SKILLS}
-    for method in methods(parameters or {}).values():
+    for method in methods_by_preset(parameters or {}).values():
         for skill in method.skills():
             skills.setdefault(skill.name, skill)
     return skills
 
 
-def owners() -> dict[str, str]:
+def skill_owners() -> dict[str, str]:
     """Skill -> the implementation that alone declares it; skills that several declare have none."""
     targets = _implementations()
-    found = {name: {targets[preset] for preset in of_skill} for name, of_skill in declaring().items()}
+    found = {name: {targets[preset] for preset in of_skill} for name, of_skill in presets_by_skill().items()}
     return {name: next(iter(of_skill)) for name, of_skill in found.items() if len(of_skill) == 1}
 
 
-def declaring() -> dict[str, list[str]]:
+def presets_by_skill() -> dict[str, list[str]]:
     """Skill -> the presets whose method declares it with its defaults."""
     found: dict[str, list[str]] = {}
     for preset, target in _implementations().items():
@@ -43,16 +43,16 @@ def declaring() -> dict[str, list[str]]:
     return found
 
 
-def prompts() -> dict[str, str]:
+def prompts_by_name() -> dict[str, str]:
     """ "preset: name of the prompt" -> text, for the defaults of every method; each text once, by its first preset."""
     names: dict[str, str] = {}
-    for preset, method in methods({}).items():
+    for preset, method in methods_by_preset({}).items():
         for name, text in method.prompts().items():
             names.setdefault(text, f"{preset}: {name}")
     return {name: text for text, name in names.items()}
 
 
-def methods(parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, Method]:
+def methods_by_preset(parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, Method]:
     """Preset -> method: the first preset of each implementation."""
     table = {presets.fold(name): params for name, params in parameters.items()}
     first: dict[str, str] = {}

@@ -51,7 +51,7 @@ class Transcript:
 
 
 class Teacher(LanguageModel):
-    """A LanguageModel without weights; see the module's docstring."""
+    """A LanguageModel without weights that gives a scene's right replies and records what it was sent."""
 
     def __init__(self, tokenizer: Any, name: str = "teacher", window: int = WINDOW) -> None:
         self.name, self.window, self.shape = name, window, None
@@ -135,7 +135,7 @@ class TeacherSession(Session):
         return self._append_ids(self._model.plain(text))
 
     def _check_window(self, tokens: int) -> None:
-        """Nothing: whoever trains on the scene checks its length."""
+        """Do nothing: whoever trains on the scene checks its length."""
 
     def _watch(self, span: Span, text: str, watch: Sequence[Span]) -> Span:
         return Span(span.start, span.end, None, (0.0,) * len(watch))
@@ -173,7 +173,7 @@ class TeacherSession(Session):
         """Never called."""
 
     def length(self) -> int:
-        """Tokens so far."""
+        """Tokens of the context so far."""
         return len(self._transcript.ids)
 
 
@@ -190,21 +190,21 @@ class SceneTools:
         self._model, self._bound = model, bound
 
     def model(self, role: str = "reader") -> MeteredModel:
-        """The one model."""
+        """The model, whatever the role."""
         return self._bound(self._model, self.meter, role)
 
     def encoder(self, _role: str = "") -> Any:
-        """Neither is for a skill."""
+        """Raise UserError: a skill has neither encoder nor reranker."""
         raise UserError("a skill asks a language model only, no encoder and no reranker")
 
     reranker = encoder
 
     def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]:
-        """One after the other."""
+        """Apply fn to the items one after the other."""
         return [fn(item) for item in items]
 
     def keep(self, key: str, fn: Callable[[], Any]) -> Any:
-        """Nothing is stored."""
+        """Return fn(); nothing is stored."""
         return fn()
 
     def phase(self, name: str) -> AbstractContextManager[None]:

@@ -1,12 +1,12 @@
 """Scenes as rows of tokens: the prompt as the method feeds it, then the reply, whose tokens alone are targets.
 
-data = rows(skill, scenes, teacher, length)       Rows; left_out: the number of rows that are too long
-data = rows(skill, scenes, teacher, length, "cut")    such rows are shortened instead
+data = rows_of_scenes(skill, scenes, teacher, length)       Rows; left_out: the number of rows that are too long
+data = rows_of_scenes(skill, scenes, teacher, length, "cut")    such rows are shortened instead
 batches(data.rows, 8, Dice("order", seed, 0))     lists of row numbers; rows of similar length are together
 
 Scenes about one text become a tree: the text is the trunk, each question and probe a branch.
 
-grow([teacher.play(skill, scene) for scene in scenes])       [Tree(trunk, targets, branches), ...]
+build_trees([teacher.play(skill, scene) for scene in scenes])       [Tree(trunk, targets, branches), ...]
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NEAR = 16  # batches whose rows are sorted by length together
 
 @dataclass(frozen=True)
 class Row:
-    """targets: indices in `ids` of the tokens that are learnt; each has a token before it.
+    """A training row of tokens. targets: indices in `ids` of the tokens to learn; each has a token before it.
 
     branches: (start, at) of each part that continues the tokens before `at`, attends to them and itself alone, and ends
     where the next one starts; weights: of the targets, () for 1 each.
@@ -45,8 +45,8 @@ class Row:
     def _branch_ends(self) -> list[int]:
         return [*(start for start, _ in self.branches[1:]), len(self.ids)][: len(self.branches)]
 
-    def hidden(self) -> list[tuple[int, int, int, int]]:
-        """(row from, row to, column from, column to) of what is masked besides the causal mask."""
+    def masked_blocks(self) -> list[tuple[int, int, int, int]]:
+        """Blocks (row from, to, column from, to) of the attention matrix that are masked besides the causal mask."""
         trunk = self.branches[0][0] if self.branches else len(self.ids)
         blocks = []
         for (start, at), end in zip(self.branches, self._branch_ends(), strict=True):
@@ -56,7 +56,7 @@ class Row:
 
 @dataclass
 class Rows:
-    """left_out, cut: number of replies and probes whose row is too long, and is not used or is shortened."""
+    """Training rows. left_out, cut: number of replies and probes whose row was too long: left out or truncated."""
 
     rows: list[Row] = field(default_factory=list)
     left_out: int = 0
@@ -68,29 +68,32 @@ class Rows:
         return sum(len(row.ids) for row in self.rows)
 
 
-def rows(
+def rows_of_scenes(
     skill: Skill,
     scenes: Iterable[Scene],
     teacher: Teacher,
     length: int,
     overlong: Literal["leave_out", "cut"] = "leave_out",
 ) -> Rows:
-    """One row for the replies of each scene, and one for each of its probes, of at most `length` tokens."""
+    """Make a row for the replies of each scene and one for each of its probes, of at most `length` tokens.
+
+    overlong: leave longer rows out, or truncate them; both are counted.
+    """
     data = Rows()
     for scene in scenes:
-        for row in _rows_of(teacher.play(skill, scene)):
+        for row in _transcript_rows(teacher.play(skill, scene)):
             if len(row.ids) <= length:
                 data.rows.append(row)
             elif overlong == "cut":
-                data.rows.append(shortened(row, length))
+                data.rows.append(truncate(row, length))
                 data.cut += 1
             else:
                 data.left_out += 1
     return data
 
 
-def shortened(row: Row, length: int) -> Row:
-    """The row in `length` tokens: its prompt and its reply each lose their ends, as LLaMA-Factory's cutoff_len does.
+def truncate(row: Row, length: int) -> Row:
+    """Truncate a row to `length` tokens: prompt and reply each lose their ends, as by LLaMA-Factory's cutoff_len.
 
     A reply of less than half of `length` stays whole, and the prompt is cut. If the prompt is that short, the reply is
     cut. Otherwise both keep the same share (infer_seqlen in LLaMA-Factory's data/processor;
@@ -98,17 +101,17 @@ def shortened(row: Row, length: int) -> Row:
     """
     source = row.targets[0]
     target = len(row.ids) - source
-    most = length
+    max_target = length
     if 2 * target >= length:
-        most = length - source if 2 * source < length else length * target // (source + target)
-    target = min(most, target)
+        max_target = length - source if 2 * source < length else length * target // (source + target)
+    target = min(max_target, target)
     kept = min(length - target, source)
     ids = row.ids[:kept] + row.ids[source : source + target]
     targets = [place - source + kept for place in row.targets]
     return Row(ids, tuple(place for place in targets if place < len(ids)))
 
 
-def _rows_of(transcript: Transcript) -> list[Row]:
+def _transcript_rows(transcript: Transcript) -> list[Row]:
     out = [Row(tuple(transcript.ids), tuple(transcript.targets))] if transcript.targets else []
     for probe in transcript.probes:
         ids = (*transcript.ids[: probe.at], *probe.ids)
@@ -117,9 +120,7 @@ def _rows_of(transcript: Transcript) -> list[Row]:
 
 
 def batches(rows: Sequence[Row], size: int, dice: Dice) -> list[list[int]]:
-    """The numbers of all rows, `size` to a batch, in random order; rows of similar length share a batch, which saves
-    padding.
-    """
+    """Batches of `size` row numbers in random order; rows of similar length share a batch, which saves padding."""
     order = dice.shuffled(range(len(rows)))
     near: list[int] = []
     for start in range(0, len(order), size * _NEAR):
@@ -168,8 +169,8 @@ class Tree:
         return Row(tuple(ids), tuple(targets), tuple(branches), tuple(weights))
 
 
-def grow(transcripts: Sequence[Transcript]) -> list[Tree]:
-    """One tree of all transcripts, which share their beginning; one tree each if there are probes.
+def build_trees(transcripts: Sequence[Transcript]) -> list[Tree]:
+    """Merge transcripts with a common prefix into one tree; transcripts with probes become a tree each.
 
     The last shared token stays in the branches, so that every target has its predecessor in its own branch.
     """

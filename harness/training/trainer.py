@@ -71,7 +71,7 @@ def identity(base: Base, settings: Settings, task: str, seed: int, **sources: An
     return {"seed": seed} | {name: digest(value)[:16] for name, value in values.items()}
 
 
-def rate(step: int, steps: int, settings: Settings, highest: float) -> float:
+def rate_at(step: int, steps: int, settings: Settings, highest: float) -> float:
     """Learning rate of step 0 .. steps - 1: a linear warm-up to `highest`, then the schedule."""
     warm = math.ceil(settings.warmup * steps)
     if step < warm:
@@ -145,7 +145,7 @@ class _Run(Loop[list[list[Row]]]):
                 self._right[0] += int(right.sum())
                 yield loss / weight
 
-        loss = self._descend(losses(), rate(p.step, job.steps, job.settings, job.own.rate), job.settings.clip)
+        loss = self._update(losses(), rate_at(p.step, job.steps, job.settings, job.own.rate), job.settings.clip)
         self._right[1] += sum(len(row.targets) for row in rows)
         p.tokens += sum(len(row.ids) for row in rows)
         return loss
@@ -166,7 +166,7 @@ class _Run(Loop[list[list[Row]]]):
         speed = p.tokens / max(p.seconds, 1e-9)
         line: dict[str, Any] = {"step": job.before + p.step, "task": job.name, "task_step": p.step}
         line |= {"loss": {job.name: round(loss, 5)}, "right": {job.name: round(right, 4)}}
-        self.note(line | {"tokens_per_s": round(speed)})
+        self.log_line(line | {"tokens_per_s": round(speed)})
         left = p.seconds / p.step * (job.steps - p.step)
         self.tell(
             f"{job.name}: step {p.step} of {job.steps}  loss {loss:.4f}  targets right {100 * right:.1f} %  "

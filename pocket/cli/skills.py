@@ -10,7 +10,7 @@ from pocket.eval.card import stale
 
 def skills(folder: Model = None) -> int:
     """List the skills that methods declare, and whether the model was trained on them as they are now."""
-    from harness.training.skills import declaring
+    from harness.training.skills import presets_by_skill
     from pocket.tasks.catalog import skills as declared
 
     known = declared()
@@ -21,7 +21,7 @@ def skills(folder: Model = None) -> int:
         state = dict.fromkeys(known, "unknown (no card)")
     else:
         state |= dict(stale(card, known.values()))
-    methods = declaring()
+    methods = presets_by_skill()
     rows = [(name, state[name], ", ".join(methods.get(name, ()))) for name in known]
     print(columns([("skill", "state", "methods"), *rows]))
     return 0

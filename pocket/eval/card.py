@@ -116,10 +116,10 @@ def trained_prompts(card: Card) -> list[str]:
 
     Methods are the first of each implementation, with their defaults and with the values of profile pocket.
     """
-    from harness.training.skills import methods
+    from harness.training.skills import methods_by_preset
     from pocket.tasks.catalog import profile_methods
 
-    every = [method for parameters in ({}, profile_methods()) for method in methods(parameters).values()]
+    every = [method for parameters in ({}, profile_methods()) for method in methods_by_preset(parameters).values()]
     unchanged = (m for m in every if m.skills() and all(why == UNTRAINED for _, why in stale(card, m.skills())))
     return sorted({digest for method in unchanged for digest in prompt_digests(method.prompts()).values()})
 

@@ -18,7 +18,7 @@ from typing import Any
 from harness.method.hooks import SceneOutcome, Skill
 from harness.models import LanguageModel
 from harness.stats.rng import Dice
-from harness.training.exam import one_of, record_scene
+from harness.training.exam import pick_scene, record_scene
 from pocket.eval.metrics import Measured, Sitting, alike, measure
 from pocket.tasks.catalog import SCENES
 from pocket.tasks.catalog import skills as declared
@@ -190,7 +190,7 @@ def _draw_sitting(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
     scenes = list(islice(SCENES[skill.scene](cell.recipe, shown, dice), 2))
     if not scenes:
         return None
-    scene = one_of(scenes, dice)
+    scene = pick_scene(scenes, dice)
     return Sitting(scene, SceneOutcome(), question, tuple(shown.asker.facts))
 
 

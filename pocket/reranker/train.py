@@ -110,7 +110,7 @@ class _Trainer(Loop["list[Listed]"]):
         losses = [-s.log_softmax(0)[marks].mean() for s, marks in zip(scores, stating, strict=True)]
         loss: Any = sum(losses, torch.zeros(())) / len(batch)
         step, steps = self.progress.step, self.settings.steps
-        value = self._descend([loss], _RATE * min(1.0, (step + 1) / _WARM) * max(_LEAST, 1 - step / steps))
+        value = self._update([loss], _RATE * min(1.0, (step + 1) / _WARM) * max(_LEAST, 1 - step / steps))
         self.found += [_recall(s.detach().numpy(), item.stating) for s, item in zip(scores, batch, strict=True)]
         del self.found[:-200]
         return value
@@ -131,7 +131,7 @@ class _Trainer(Loop["list[Listed]"]):
         p = self.progress
         record = {"step": p.step, "loss": round(loss, 4), f"recall@{_TOP}": round(float(np.mean(self.found)), 3)}
         record |= {"minutes": round(p.seconds / 60, 2), "tokens_per_s": round(p.tokens / max(p.seconds, 1e-9))}
-        self.note(record)
+        self.log_line(record)
         self.tell("  ".join(f"{name} {value}" for name, value in record.items()))
 
 

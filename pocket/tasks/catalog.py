@@ -10,7 +10,7 @@ from harness.config import presets
 from harness.errors import UnknownName
 from harness.method.hooks import Scene, Skill
 from harness.stats.rng import Dice
-from harness.training.skills import declared
+from harness.training.skills import declared_skills
 from pocket.tasks import entity_memory, refinement, scenes, tree_walk
 from pocket.tasks.parts import Shown
 from pocket.tasks.recipes import Recipe as Recipe
@@ -54,7 +54,7 @@ def stage(recipe: Recipe, scene: str, dice: Dice, purpose: Purpose = "training")
 @cache
 def skills() -> dict[str, Skill]:
     """Name -> skill, with the parameters and prompts of profile pocket."""
-    return declared(profile_methods())
+    return declared_skills(profile_methods())
 
 
 def profile_methods() -> dict[str, Any]:

@@ -18,7 +18,7 @@ from torch import Tensor
 from harness.errors import UserError
 from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
-from harness.training.token_rows import Branch, Tree, grow
+from harness.training.token_rows import Branch, Tree, build_trees
 from pocket.tasks.catalog import skills
 from pocket.tasks.catalog import stage as scenes
 from pocket.tasks.recall import DRILLS, PLAYED, Drill
@@ -101,7 +101,7 @@ def _trees(recipe: Recipe, dice: Dice, teacher: Teacher, drills: Drill) -> Itera
         plays = [teacher.play(skill, scene) for scene in played]
         number += 1
         if plays:
-            yield from grow(plays)
+            yield from build_trees(plays)
         elif number > 10_000:
             raise UserError(f"the recipe of '{recipe.skill}' makes no scene: no text allows what it asks")
 

@@ -23,7 +23,7 @@ from harness.errors import UserError
 from harness.stats.rng import Dice
 from harness.storage.file_hash import file_hash
 from harness.training import cpu_kernels
-from harness.training.loop import Checkpoint, Loop, device_of, load_checkpoint
+from harness.training.loop import Checkpoint, Loop, load_checkpoint, resolve_device
 from harness.training.row_loss import RowLoss
 from harness.training.teacher import Teacher
 from pocket.eval import card
@@ -70,7 +70,7 @@ class Trainer(Loop[tuple[int, Batch]]):
         super().__init__(settings.out, {})
         self.settings, self.tell = settings, tell
         self.save_every = settings.save
-        self.device = device_of(settings.device)
+        self.device = resolve_device(settings.device)
         folder, begin = settings.out / "model", settings.begin
         sizes = {**llama.SIZES, **settings.sizes}
         if begin is not None:
@@ -179,7 +179,7 @@ class Trainer(Loop[tuple[int, Batch]]):
                 hits.append(right)
                 yield loss / targets
 
-        value = self._descend(losses(), self._learning_rate(stage))
+        value = self._update(losses(), self._learning_rate(stage))
         recent = p.recent.setdefault(str(number), [])
         recent.append(round(share_right(torch.cat(hits).cpu(), trees), 4))
         del recent[: -stage.over]
@@ -231,7 +231,7 @@ class Trainer(Loop[tuple[int, Batch]]):
         shares = {n: dropped / max(1, dropped + kept) for n, (dropped, kept) in sorted(self._lost.items())}
         lost = {f"{n} {stage.recipes[n].skill}": round(share, 3) for n, share in shares.items() if share > _LOST}
         self._lost = {}
-        self.note({**line, "left_out": lost} if lost else line)
+        self.log_line({**line, "left_out": lost} if lost else line)
         self.tell(
             f"step {p.step}  {stage.name}  loss {loss:.4f}  right {right}  "
             + (f"left out for want of room {lost}  " if lost else "")

@@ -240,7 +240,7 @@ def test_questions_alone_say_how_to_give_documents(tmp_path, monkeypatch):
     from harness.datasets import retrieved
     from harness.datasets.sources import Source
 
-    monkeypatch.setattr(retrieved, "find", lambda *_: Source((path,), "owner/name (nq/test.jsonl)", "c0ffee"))
+    monkeypatch.setattr(retrieved, "find_source", lambda *_: Source((path,), "owner/name (nq/test.jsonl)", "c0ffee"))
     with pytest.raises(CannotRun, match="the 2 questions come without retrieved documents"):
         load(config("retrieved", hub="owner/name"))
 

@@ -18,10 +18,10 @@ from harness.llm.scripted import Script, ScriptedModel
 from harness.method import Task
 from harness.method.hooks import Scene, SceneOutcome
 from harness.models import CAPABILITIES, MeteredModel
-from harness.training.data import from_json, scenes_of, to_json
-from harness.training.labelling import Models, write_labels
-from harness.training.question_sets import Merged
-from harness.training.settings import Settings, read
+from harness.training.data import read_scenes, scene_from_json, scene_to_json
+from harness.training.labelling import LabelModels, write_labels
+from harness.training.question_sets import TrainingQuestions
+from harness.training.settings import Settings, read_settings
 from harness.types import Document, Example, Gold, Question
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import Clip, Part, parse, write
@@ -160,13 +160,13 @@ def test_labels_are_kept_and_gone_on_with(tmp_path):
     write_labels(path, ANALYSIS, work[:2], {"source": "t"}, Labels([local]), told.append)
     path.write_bytes(path.read_bytes() + b'{"id": "q2", "sce')  # torn by a kill
     write_labels(path, ANALYSIS, work, {"source": "t"}, Labels([wide]), told.append)
-    scenes, empty = scenes_of(path, Labels([]).task)
+    scenes, empty = read_scenes(path, Labels([]).task)
     assert [s.verdicts for s in scenes] == [(True,), (True,), (False,), (False,)]
     assert [s.question.text for s in scenes] == [f"Who is {i}?" for i in range(4)]
     assert empty == 0
     with pytest.raises(UserError, match="is of other data: source"):
         write_labels(path, ANALYSIS, work, {"source": "u"}, Labels([wide]), told.append)
-    same = from_json(json.loads(json.dumps(to_json(scenes[0]))), scenes[0].task)
+    same = scene_from_json(json.loads(json.dumps(scene_to_json(scenes[0]))), scenes[0].task)
     assert same == scenes[0]
 
 
@@ -183,7 +183,7 @@ def test_what_the_teacher_cannot_read_or_write_whole_is_left_out_and_said(window
 
 
 def test_the_printed_prompts_ask_for_the_labels_of_the_paper():
-    settings = read(Settings, "longrefiner", "paper", ("analysis", "structuring", "selection"), {})
+    settings = read_settings(Settings, "longrefiner", "paper", ("analysis", "structuring", "selection"), {})
     labels = Labels([{"reply": '{"query_type": "[Local]"}'}], asked=settings.tasks["analysis"].asked)
     (scene,) = ANALYSIS.label(QUESTION, [DOCUMENT], labels)
     assert scene.verdicts == (True,)
@@ -198,14 +198,14 @@ def test_the_printed_prompts_ask_for_the_labels_of_the_paper():
 def test_a_long_reply_fits_into_a_row_and_into_its_time(length, seconds, most):
     teacher = ScriptedModel(Script(replies=[{"reply": "one two three"}], window=9000))
     task = Task(instruction="x", max_answer_tokens=8)
-    assert Models(task, lambda: teacher, lambda: teacher, teacher.offsets, length, seconds).most(500) == most
+    assert LabelModels(task, lambda: teacher, lambda: teacher, teacher.offsets, length, seconds).most(500) == most
 
 
 def test_a_text_is_an_item_once_and_the_sets_take_turns():
     documents = {"a": Document("a", "one"), "b": Document("b", "one"), "c": Document("c", "two")}
     asked = {"x": ("a", "c"), "y": ("b", "c"), "z": ("c",)}
     x, y, z = (Example(Question(q, q, ids), Gold(("never",))) for q, ids in asked.items())
-    merged = Merged({"one": [x, y], "two": [z]}, {"one": documents, "two": documents}, {})
+    merged = TrainingQuestions({"one": [x, y], "two": [z]}, {"one": documents, "two": documents}, {})
     assert [key for key, _, _ in merged.items("document", 9)] == ["one/a", "one/c"]
     per_question = list(merged.items("question", 9))
     assert [(key, len(d)) for key, _, d in per_question] == [("one/x", 2), ("two/z", 1), ("one/y", 2)]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from harness.errors import CannotRun
-from harness.training.loop import Progress, device_of
+from harness.training.loop import Progress, resolve_device
 from pocket.tasks.recipes import Stage
 from pocket.train.trainer import Trainer
 from tests.pocket.trainings import begun, lines, settings, stage, weights
@@ -80,7 +80,7 @@ def test_no_gpu_is_said(tokenizer_folder: Path, course: Path, tmp_path: Path, mo
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(CannotRun, match="no GPU is available; leave --device out or use --device cpu"):
         Trainer(settings(tmp_path / "out", course, device="cuda"), lambda _: None)
-    assert device_of("auto") == "cpu"
+    assert resolve_device("auto") == "cpu"
 
 
 def test_a_loss_that_is_no_number_ends_the_training(

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.config.schema import ModelConfig
 from harness.training.course import Course
-from harness.training.settings import Settings, read
+from harness.training.settings import Settings, read_settings
 from methods.longrefiner import LongRefiner
 from methods.longrefiner.config import LongRefinerConfig
 from pocket import random_model
@@ -28,7 +28,7 @@ def save(folder: Path, **sizes: int) -> Path:
 def course(base: ModelConfig, out: Path, tasks: tuple[str, ...] = (), **sets: Any) -> Course:
     method = LongRefiner(LongRefinerConfig())
     every = [task.name for task in method.training()]
-    settings = read(Settings, "longrefiner", "pocket", every, {**FEW, **sets})
+    settings = read_settings(Settings, "longrefiner", "pocket", every, {**FEW, **sets})
     chosen = [task for task in method.training() if not tasks or task.name in tasks]
     return Course("longrefiner", method, base, chosen, settings, out, 0, "cpu")
 

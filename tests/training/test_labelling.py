@@ -15,8 +15,8 @@ from harness.llm.load import load_model
 from harness.llm.scripted import Script, ScriptedModel
 from harness.method import Task
 from harness.training.course import Labels
-from harness.training.data import Item, scenes_of
-from harness.training.labelling import Models, write_labels
+from harness.training.data import Item, read_scenes
+from harness.training.labelling import LabelModels, write_labels
 from harness.training.question_sets import QuestionSet
 from harness.types import Document, Example, Gold, Question
 from methods.longrefiner.config import LongRefinerConfig
@@ -40,8 +40,8 @@ def scripted(reply: str) -> ScriptedModel:
     return ScriptedModel(Script(replies=[{"reply": reply}], window=9000))  # type: ignore[list-item]
 
 
-def models(teacher: Any, base: Any = None) -> Models:
-    return Models(TASK, lambda: teacher, lambda: base, scripted("").offsets)
+def models(teacher: Any, base: Any = None) -> LabelModels:
+    return LabelModels(TASK, lambda: teacher, lambda: base, scripted("").offsets)
 
 
 def told_by(question: dict[str, Any]) -> dict[str, Any]:
@@ -62,14 +62,14 @@ def test_an_endpoint_has_many_requests_in_flight_and_scenes_keep_the_order_of_it
     with Loopback([reply]) as server:
         write_labels(path, ANALYSIS, items(8), {}, models(loaded(server)), told.append, lambda: 4)
     assert (server.at_once, len(server.asked)) == (4, 8)
-    scenes, empty = scenes_of(path, TASK)
+    scenes, empty = read_scenes(path, TASK)
     assert [scene.verdicts for scene in scenes] == [(n % 2 == 0,) for n in range(8)]
     assert [scene.question.text for scene in scenes] == [f"Who is {n}?" for n in range(8)]
     assert empty == 0
     lines = [json.loads(line) for line in path.read_text().splitlines()[1:]]
     assert all((line["read"], line["written"]) == (50, 4) for line in lines), "the server's own counts"
     path.write_text(path.read_text().splitlines()[0] + "\n" + "".join(json.dumps(line) + "\n" for line in lines[::-1]))
-    assert scenes_of(path, TASK)[0] == scenes, "lines stand in the order of replies, scenes in that of items"
+    assert read_scenes(path, TASK)[0] == scenes, "lines stand in the order of replies, scenes in that of items"
     assert told[-1].startswith("analysis: 8 of 8 labelled; ")
     assert "left: 0 items, about 0 tokens, 0 s" in told[-1]
 
@@ -85,10 +85,10 @@ def test_what_a_server_did_not_answer_is_asked_again(tmp_path: Path) -> None:
         teacher = load_model(config(server.url, retries=0, timeout=5.0))
         with pytest.raises(CannotRun, match=r"^1 requests about 'analysis' failed; the last: .*asks them again$"):
             write_labels(path, ANALYSIS, items(3), {}, models(teacher), lambda _: None, lambda: 2)
-        assert len(scenes_of(path, TASK)[0]) == 2
+        assert len(read_scenes(path, TASK)[0]) == 2
         server.moods = [told_by]
         write_labels(path, ANALYSIS, items(3), {}, models(teacher), lambda _: None, lambda: 2)
-    assert [scene.verdicts for scene in scenes_of(path, TASK)[0]] == [(True,), (False,), (True,)]
+    assert [scene.verdicts for scene in read_scenes(path, TASK)[0]] == [(True,), (False,), (True,)]
     assert len(server.asked) == 4
 
 
@@ -107,17 +107,17 @@ def test_a_stop_is_obeyed_and_the_same_call_goes_on(places: int, tmp_path: Path)
     teacher = scripted('{"query_type": "local"}')
     with pytest.raises(KeyboardInterrupt):
         write_labels(path, ANALYSIS, items(40), {}, models(teacher), lambda _: None, lambda: places, stop)
-    done = len(scenes_of(path, TASK)[0])
+    done = len(read_scenes(path, TASK)[0])
     assert done == 1 or places > 1, "several may have been answered before the first is written"
     write_labels(path, ANALYSIS, items(40), {}, models(teacher), lambda _: None, lambda: places)
-    assert len(scenes_of(path, TASK)[0]) == 40
+    assert len(read_scenes(path, TASK)[0]) == 40
     assert len(teacher.prompts) == 40
 
 
 def test_a_document_is_structured_once_by_many_at_a_time(tmp_path: Path) -> None:
     path, teacher, base = tmp_path / "selection.jsonl", scripted('["work"]'), scripted(OUTLINE)
     write_labels(path, SELECTION, items(12), {}, models(teacher, base), lambda _: None, lambda: 4)
-    assert {scene.replies for scene in scenes_of(path, TASK)[0]} == {("['Work']",)}
+    assert {scene.replies for scene in read_scenes(path, TASK)[0]} == {("['Work']",)}
     assert (len(base.prompts), len(teacher.prompts)) == (1, 12)
 
 
@@ -125,7 +125,7 @@ def test_the_abstract_is_that_of_use(tmp_path: Path) -> None:
     task = tasks(LongRefinerConfig(abstract_tokens=4))[2]
     path, teacher, base = tmp_path / "selection.jsonl", scripted('["work"]'), scripted(OUTLINE)
     write_labels(path, task, items(1), {}, models(teacher, base), lambda _: None)
-    (scene,) = scenes_of(path, TASK)[0]
+    (scene,) = read_scenes(path, TASK)[0]
     assert scene.texts[1] == "Mira Tal was a", "four tokens of the refiner"
     assert "Abstract: Mira Tal was a\n" in teacher.prompts[-1], "the teacher sees the same"
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from harness.errors import CannotRun, UserError
 from harness.training import loop
-from harness.training.loop import Progress, cut_log
+from harness.training.loop import Progress, truncate_log
 from harness.training.loop import load_checkpoint as load
 from harness.training.loop import save_checkpoint as save
 
@@ -125,12 +125,12 @@ def steps_of(path: Path) -> list[int]:
 @pytest.mark.parametrize(("step", "left"), [(0, []), (49, []), (50, [50]), (120, [50, 100]), (9999, [50, 100, 150])])
 def test_what_was_logged_after_a_step_is_dropped(tmp_path: Path, step: int, left: list[int], torn: str) -> None:
     path = tmp_path / "log.jsonl"
-    cut_log(path, step)
+    truncate_log(path, step)
     assert not path.exists(), "no log is no log"
     logged(path, 50, 100, 150, stage="é")
     with path.open("a") as file:
         file.write(torn)
-    cut_log(path, step)
+    truncate_log(path, step)
     assert steps_of(path) == left
     assert [p.name for p in tmp_path.iterdir()] == ["log.jsonl"]
 
@@ -141,7 +141,7 @@ def test_one_task_of_several_is_cut_by_its_own_steps(tmp_path: Path) -> None:
         logged(path, at, task=task, task_step=own)
     with path.open("a") as file:
         file.write('{"task": "a", "task_step": 1')
-    cut_log(path, 1, "b")
+    truncate_log(path, 1, "b")
     assert steps_of(path) == [1, 2, 3]
-    cut_log(path, 0, "a")
+    truncate_log(path, 0, "a")
     assert steps_of(path) == [2]

@@ -16,11 +16,11 @@ from harness.llm.fast_tokenizer import FastTokenizer
 from harness.method import Task
 from harness.method.hooks import Scene
 from harness.stats.rng import Dice
-from harness.training.memory_estimate import Need, adapter_parameters, estimate, memory_problem
-from harness.training.settings import Settings, profiles, read
+from harness.training.memory_estimate import MemoryNeed, adapter_parameters, estimate_memory, memory_problem
+from harness.training.settings import Settings, profiles, read_settings
 from harness.training.teacher import Teacher
-from harness.training.token_rows import Row, batches, rows
-from harness.training.trainer import rate
+from harness.training.token_rows import Row, batches, rows_of_scenes
+from harness.training.trainer import rate_at
 from harness.types import Question
 from methods.longrefiner.asking import SKILLS
 from pocket.card import EMBEDDED
@@ -30,7 +30,7 @@ QWEN = ModelShape(layers=36, width=2048, heads=16, kv_heads=2, head_size=128, ml
 
 
 def paper(sets: Mapping[str, Any], own: Path | None = None) -> Settings:
-    return read(Settings, "longrefiner", "paper", TASKS, sets, own)
+    return read_settings(Settings, "longrefiner", "paper", TASKS, sets, own)
 
 
 def scene(**more: object) -> Scene:
@@ -41,13 +41,15 @@ def test_a_reply_and_a_label_are_the_only_targets() -> None:
     teacher = Teacher(FastTokenizer(EMBEDDED))
     analysis, _, selection = SKILLS
     decode = teacher.text.tokenizer.backend_tokenizer.decode
-    (row,) = rows(selection, [scene(texts=("T", "A", "\nSection1: B"), replies=("['B']",))], teacher, 500).rows
+    (row,) = rows_of_scenes(
+        selection, [scene(texts=("T", "A", "\nSection1: B"), replies=("['B']",))], teacher, 500
+    ).rows
     assert decode([row.ids[i] for i in row.targets], skip_special_tokens=False).startswith("['B']")
     assert "Mira born" in decode(list(row.ids))
-    (row,) = rows(analysis, [scene(texts=(), verdicts=(False,))], teacher, 500).rows
+    (row,) = rows_of_scenes(analysis, [scene(texts=(), verdicts=(False,))], teacher, 500).rows
     assert row.targets == (len(row.ids) - 1,)
     assert row.ids[-1] == teacher.plain("Global")[0]
-    short = rows(analysis, [scene(texts=(), verdicts=(False,))] * 3, teacher, 20)
+    short = rows_of_scenes(analysis, [scene(texts=(), verdicts=(False,))] * 3, teacher, 20)
     assert (short.rows, short.left_out) == ([], 3)
 
 
@@ -63,12 +65,12 @@ def test_an_epoch_has_every_row_once(lengths: list[int], size: int, seed: int) -
 
 def test_rates_by_hand() -> None:
     settings = paper({})  # warm-up 0.1, cosine
-    told = [rate(step, 20, settings, 1.0) for step in (0, 1, 2, 11, 19)]
+    told = [rate_at(step, 20, settings, 1.0) for step in (0, 1, 2, 11, 19)]
     # Two steps of warm-up: 1/2, 1. Then 0.5 (1 + cos(pi x / 18)) for x = 0, 9, 17.
     assert told == pytest.approx([0.5, 1.0, 1.0, 0.5, 0.0075961235], abs=1e-9)
     straight = paper({"schedule": "linear", "warmup": 0})
-    assert [rate(step, 4, straight, 2.0) for step in range(4)] == [2.0, 1.5, 1.0, 0.5]
-    assert rate(3, 4, straight.model_copy(update={"schedule": "constant"}), 2.0) == 2.0
+    assert [rate_at(step, 4, straight, 2.0) for step in range(4)] == [2.0, 1.5, 1.0, 0.5]
+    assert rate_at(3, 4, straight.model_copy(update={"schedule": "constant"}), 2.0) == 2.0
 
 
 def test_the_papers_adapters_have_29_9_million_parameters() -> None:
@@ -79,7 +81,7 @@ def test_the_papers_adapters_have_29_9_million_parameters() -> None:
 def test_the_memory_by_hand() -> None:
     shape = ModelShape(layers=2, width=4, heads=2, kv_heads=1, head_size=2, mlp=8, vocab=10)
     settings = paper({"analysis.rank": 1, "analysis.length": 100, "checkpointing": False})
-    found = estimate(shape, settings, "analysis")
+    found = estimate_memory(shape, settings, "analysis")
     # A layer: q 16, k 8, v 8, o 16, three of 32 = 144 weights; head and embedding 40 each; 2 bytes a number.
     assert found.weights == 2 * (2 * 144 + 80)
     # A + B of each: q 8, k 6, v 6, o 8, three of 12 = 64; 16 bytes.
@@ -87,20 +89,23 @@ def test_the_memory_by_hand() -> None:
     # A layer keeps 6 x 4 + 2 x 2 + 4 + 4 x 8 = 64 numbers a token, and inputs of two norms in float32, 2 x 2 x 4;
     # logits: 100 x 10 x 16 bytes.
     assert found.activations == 2 * 100 * 2 * 80 + 16_000
-    short = estimate(shape, settings, "analysis", longest=10)
+    short = estimate_memory(shape, settings, "analysis", longest=10)
     assert short.activations == 2 * 10 * 2 * 80 + 1_600
     # Attention weights of 2 heads for 100 keys, all in one block; logits of 3 targets.
-    squares = estimate(shape, settings, "analysis", targets=3, squares=True)
+    squares = estimate_memory(shape, settings, "analysis", targets=3, squares=True)
     assert squares.activations == 2 * 100 * 2 * (80 + 2 * 100) + 480
-    assert estimate(shape, settings.model_copy(update={"dtype": "float32"}), "analysis").activations == 51_200 + 20_000
+    assert (
+        estimate_memory(shape, settings.model_copy(update={"dtype": "float32"}), "analysis").activations
+        == 51_200 + 20_000
+    )
     assert replace(found, libraries=7).total == found.total + 7
-    less = estimate(shape, settings.model_copy(update={"checkpointing": True}), "analysis", tied=True)
+    less = estimate_memory(shape, settings.model_copy(update={"checkpointing": True}), "analysis", tied=True)
     assert less.weights == 2 * (2 * 144 + 40)
     assert less.activations == 2 * 100 * (2 * 4 + 80) + 16_000
 
 
 def test_what_cannot_be_held_is_told_with_its_memory() -> None:
-    wanted = Need(6.2e9, 0.5e9, 10.3e9)
+    wanted = MemoryNeed(6.2e9, 0.5e9, 10.3e9)
     assert memory_problem("Q", "structuring", wanted, None, 0.9) is None
     assert memory_problem("Q", "structuring", wanted, int(20e9), 0.9) is None
     told = memory_problem("Q", "structuring", wanted, int(18e9), 0.9)
@@ -154,4 +159,4 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
 )
 def test_mistakes_in_settings(sets: dict[str, object], says: str) -> None:
     with pytest.raises(UserError, match=says):
-        read(Settings, "longrefiner", "pocket", TASKS, sets)
+        read_settings(Settings, "longrefiner", "pocket", TASKS, sets)

@@ -13,14 +13,14 @@ from harness.config.schema import DatasetConfig, ModelConfig
 from harness.config.yaml_tree import Raw
 from harness.errors import DataError, UserError
 from harness.training import kilt_pages, question_sets
-from harness.training.question_sets import QuestionSet, check_training, gather
-from harness.training.settings import Settings, read
-from harness.training.token_rows import Row, shortened
+from harness.training.question_sets import QuestionSet, check_training, load_questions_apart
+from harness.training.settings import Settings, read_settings
+from harness.training.token_rows import Row, truncate
 from methods.longrefiner.pages import of_page
 from tests.made_up import write_rows
 from tests.methods.test_longrefiner_labels import LONG, words
 
-PAPER = read(Settings, "longrefiner", "paper", ("analysis", "structuring", "selection"), {})
+PAPER = read_settings(Settings, "longrefiner", "paper", ("analysis", "structuring", "selection"), {})
 
 
 def rows(path: Path, *questions: str, split: str = "train") -> Path:
@@ -38,7 +38,7 @@ def sets_of(data: Path, *exclude: Path, name: str = "nq", **sets: str) -> tuple[
 
 def kept(*sets: QuestionSet) -> tuple[list[str], list[str]]:
     told: list[str] = []
-    return [key for key, _, _ in gather(sets, 100, told.append).items("question", 100)], told
+    return [key for key, _, _ in load_questions_apart(sets, 100, told.append).items("question", 100)], told
 
 
 def test_evaluation_questions_are_left_out_by_id_and_by_text(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_pages_are_taken_by_title_with_their_headings(tmp_path: Path) -> None:
     told: list[str] = []
     kilt_pages.extract(dump, [" Mira  Tal", "Nobody", ""], out, told.append)
     assert told == ["pages: 1 of 2 titles have a page with KILT's headings"]
-    (page,) = kilt_pages.pages(out).values()
+    (page,) = kilt_pages.read_pages(out).values()
     outline = of_page(page.text.partition("\n")[2], words)
     assert [part.title for part in outline.outline.children] == ["", "Career"]  # type: ignore[union-attr]
     kilt_pages.extract(dump, ["Mira Tal", "Nobody"], out, told.append)
@@ -158,7 +158,7 @@ def test_pages_are_taken_by_title_with_their_headings(tmp_path: Path) -> None:
 )
 def test_a_long_row_is_cut_as_llama_factory_cuts(source: int, target: int, length: int, left: tuple[int, int]) -> None:
     row = Row(tuple(range(source + target)), tuple(range(source, source + target)))
-    cut = shortened(row, length)
+    cut = truncate(row, length)
     assert cut.ids == (*range(left[0]), *range(source, source + left[1]))
     assert cut.targets == tuple(range(left[0], sum(left)))
     assert [cut.ids[place] for place in cut.targets] == list(range(source, source + left[1]))

@@ -18,12 +18,12 @@ from harness.llm.load import load_model, unload
 from harness.llm.model_info import model_facts
 from harness.stats.rng import Dice
 from harness.training import cpu_kernels
-from harness.training.base import Base, teacher_of
+from harness.training.base import Base, load_teacher
 from harness.training.lessons import KINDS, SKILLS, is_open, probe_scene
 from harness.training.reader import ReaderSettings, ReaderTraining
-from harness.training.real_rows import RealRow, check_apart, rows_of
-from harness.training.settings import read
-from harness.training.skills import declared
+from harness.training.real_rows import RealRow, check_apart, load_rows
+from harness.training.settings import read_settings
+from harness.training.skills import declared_skills
 from harness.training.token_rows import Row
 from tests.datasets.support import needs_real, real
 
@@ -67,7 +67,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def rows(data: Path) -> list[RealRow]:
-    return rows_of(SOURCES, data, training=True)
+    return load_rows(SOURCES, data, training=True)
 
 
 # --- which rows -------------------------------------------------------------------------------------------------------
@@ -77,27 +77,27 @@ def rows(data: Path) -> list[RealRow]:
 def test_a_file_of_another_split_is_never_trained_on(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text(json.dumps([hotpot_row(0)]))
     with pytest.raises(UserError, match=f"'{name}' should be a training file by its name"):
-        rows_of({"hotpotqa": "hotpot*"}, tmp_path, training=True)
+        load_rows({"hotpotqa": "hotpot*"}, tmp_path, training=True)
 
 
 def test_a_training_file_is_never_measured_on(data: Path) -> None:
     with pytest.raises(UserError, match="'hotpot_train.json' should be no training file"):
-        rows_of({"hotpotqa": "hotpot*train*"}, data, training=False)
+        load_rows({"hotpotqa": "hotpot*train*"}, data, training=False)
 
 
 @pytest.mark.parametrize(("key", "value"), [("_id", "train3"), ("question", hotpot_row(3)["question"])])
 def test_a_row_that_is_in_both_is_refused(tmp_path: Path, rows: list[RealRow], key: str, value: str) -> None:
     (tmp_path / "hotpot_dev.json").write_text(json.dumps([{**hotpot_row(3, "dev"), key: value}]))
     with pytest.raises(UserError, match="is in the training and the evaluation files; remove it from one"):
-        check_apart(rows, rows_of({"hotpotqa": "hotpot*dev*"}, tmp_path, training=False))
+        check_apart(rows, load_rows({"hotpotqa": "hotpot*dev*"}, tmp_path, training=False))
 
 
 @needs_real
 def test_the_real_training_rows_are_apart_from_all_rows_that_are_measured_on() -> None:
     sources = {"hotpotqa": "hotpot_dev*", "2wikimultihopqa": "2wikimultihopqa/dev*", "musique": "musique*dev*"}
     wanted = {**SOURCES, "2wikimultihopqa": "2wikimultihopqa/train*"}
-    training = rows_of(wanted, real("data"), training=True)
-    others = rows_of(sources, real("data"), training=False)
+    training = load_rows(wanted, real("data"), training=True)
+    others = load_rows(sources, real("data"), training=False)
     check_apart(training, others)
     assert {row.dataset for row in training} == {row.dataset for row in others}
 
@@ -109,7 +109,7 @@ def test_the_real_training_rows_are_apart_from_all_rows_that_are_measured_on() -
 def test_a_real_evaluation_file_that_is_called_train_is_caught_by_its_ids(tmp_path: Path, file: str) -> None:
     copy = shutil.copy(real("data", file), tmp_path / f"train{Path(file).suffix}")
     with pytest.raises(UserError, match="has evaluation questions of"):
-        rows_of({file.partition("/")[0]: copy.name}, tmp_path, training=True)
+        load_rows({file.partition("/")[0]: copy.name}, tmp_path, training=True)
 
 
 # --- what they teach --------------------------------------------------------------------------------------------------
@@ -151,11 +151,11 @@ def test_a_probe_is_yes_exactly_where_all_gold_passages_were_shown(rows: list[Re
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_every_kind_of_lesson_can_be_played_in_the_prompts_of_a_method(base: ModelConfig, rows, kind: str) -> None:
-    teacher = teacher_of(base, 2048)
+    teacher = load_teacher(base, 2048)
     made = [scene for n, row in enumerate(rows) for scene in KINDS[kind](row, rows, Dice(kind, n))]
     assert made
     for scene in made:
-        transcript = teacher.play(declared()[SKILLS[kind]], scene)
+        transcript = teacher.play(declared_skills()[SKILLS[kind]], scene)
         assert transcript.targets or transcript.probes
 
 
@@ -189,7 +189,7 @@ def _base(config: ModelConfig, fast: bool = True) -> Base:
 def _settings(**sets: Any) -> ReaderSettings:
     few = {"dtype": "float32", "rank": 2, "scenes": 12, "batch": 2, "accumulation": 1, "rate": 0.01, "say": 1}
     few |= {"save": 2, "length": 2000, "exam": 2, "exam_world": 1}
-    return read(ReaderSettings, "reader", "cpu", ["reader"], {**few, **sets}, None)
+    return read_settings(ReaderSettings, "reader", "cpu", ["reader"], {**few, **sets}, None)
 
 
 def _filled(made: Base, name: str = "one") -> None:

@@ -223,7 +223,7 @@ def test_labels_are_of_the_rows_and_asked_with_their_instruction(
     train_on, measure_on = made.scenes(made.tasks[0])
     assert (len(train_on), len(measure_on)) == (3, 1), "one is held back at least"
     assert {scene.task.instruction for scene in (*train_on, *measure_on)} == {"Say it."}
-    assert "never" not in made.file(made.tasks[0]).read_text()
+    assert "never" not in made.data_file(made.tasks[0]).read_text()
     rows("b")
     with pytest.raises(UserError, match=r"is of other data: rows \(mine aaaa.* there, mine bbbb.* here\)"):
         made._make_data(made.tasks[0], lambda _: None)

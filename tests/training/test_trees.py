@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.training.teacher import ProbeTarget, Transcript
-from harness.training.token_rows import Branch, Tree, grow
+from harness.training.token_rows import Branch, Tree, build_trees
 
 
 def sequences(tree: Tree) -> Iterator[tuple[list[int], list[int]]]:
@@ -20,26 +20,28 @@ def sequences(tree: Tree) -> Iterator[tuple[list[int], list[int]]]:
 def test_two_questions_about_one_text() -> None:
     """0 1 2 3 is the text; the last shared token, 3, goes into both branches."""
     transcripts = [Transcript([0, 1, 2, 3, 50, 51, 1], [5, 6]), Transcript([0, 1, 2, 3, 60, 1], [5])]
-    assert grow(transcripts) == [Tree([0, 1, 2], [], [Branch(3, [3, 50, 51, 1], [2, 3]), Branch(3, [3, 60, 1], [2])])]
+    assert build_trees(transcripts) == [
+        Tree([0, 1, 2], [], [Branch(3, [3, 50, 51, 1], [2, 3]), Branch(3, [3, 60, 1], [2])])
+    ]
 
 
 def test_a_shared_beginning_ends_before_the_first_target() -> None:
     """Both replies begin with 9: it is predicted, so it is no part of the trunk."""
     transcripts = [Transcript([0, 1, 2, 9, 1], [3, 4]), Transcript([0, 1, 2, 9, 7, 1], [3, 4, 5])]
-    assert grow(transcripts) == [
+    assert build_trees(transcripts) == [
         Tree([0], [], [Branch(1, [1, 2, 9, 1], [2, 3]), Branch(1, [1, 2, 9, 7, 1], [2, 3, 4])])
     ]
 
 
 def test_one_alone_is_a_trunk() -> None:
-    assert grow([Transcript([0, 1, 2], [2])]) == [Tree([0, 1, 2], [2], [])]
-    assert grow([]) == []
+    assert build_trees([Transcript([0, 1, 2], [2])]) == [Tree([0, 1, 2], [2], [])]
+    assert build_trees([]) == []
 
 
 def test_probes_are_branches_of_one_token_to_predict() -> None:
     transcripts = Transcript([0, 1, 2, 3, 4, 5, 1], [5, 6], [ProbeTarget(2, (8, 9, 70)), ProbeTarget(4, (8, 9, 71))])
     bare = Transcript([0, 1], [], [ProbeTarget(2, (8, 71))])
-    assert grow([transcripts, bare]) == [
+    assert build_trees([transcripts, bare]) == [
         Tree(transcripts.ids, [5, 6], [Branch(2, (8, 9, 70), [2]), Branch(4, (8, 9, 71), [2])]),
         Tree([0, 1], [], [Branch(2, (8, 71), [1])]),
     ]
@@ -60,7 +62,7 @@ def tolds(draw: st.DrawFn) -> list[Transcript]:
 @given(tolds())
 @settings(max_examples=300, deadline=None)
 def test_a_tree_is_its_sequences(transcripts: list[Transcript]) -> None:
-    (tree,) = grow(transcripts)
+    (tree,) = build_trees(transcripts)
     assert list(sequences(tree)) == [(t.ids, t.targets) for t in transcripts]
     assert len(tree) == len(tree.trunk) + sum(len(b.ids) for b in tree.branches)
     assert len(tree) <= sum(len(t.ids) for t in transcripts)
