@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 
 from harness.errors import QuestionError
 from harness.method import Tools
-from harness.models import CacheLimit, Kept
+from harness.models import CacheLimit
 from harness.prompts import Prompt, feed, prompt_tokens
 from harness.types import Question, Step
 from methods.reading import Reading, options
@@ -85,7 +85,7 @@ class BoundedCache(FullContext):
     own_prompts = (BEFORE,)
 
     def fits(self, role: str, window: int, sizes: Mapping[str, Any]) -> list[str]:
-        """A budget that the window never fills."""
+        """A sentence where the budget is not below the model's window, so that nothing would be dropped."""
         if window and self.config.budget >= window:
             sentence = (
                 f"its budget of {self.config.budget} tokens is not below the window of {window}, so nothing would ever "
@@ -97,7 +97,7 @@ class BoundedCache(FullContext):
     def _ask(
         self, question: Question, texts: Sequence[str], tools: Tools, reading: Reading
     ) -> tuple[str, tuple[Step, ...]]:
-        """Read, cut, answer."""
+        """Feed text and question, cut the cache, write: the answer, and a step that says how much was kept."""
         model, task = tools.model(), tools.task
         values = {"instruction": task.instruction, "question": question.text, "options": options(question)}
         pieces = reading.pieces(question, texts)
@@ -118,10 +118,5 @@ class BoundedCache(FullContext):
                 feed(s, pieces)
                 kept = s.bound(self.config.limit(), close=True)
             reply = s.write(task.max_answer_tokens).text.strip()
-        return reply, (_step(kept, tools),)
-
-
-def _step(kept: Kept, tools: Tools) -> Step:
-    """How much was read and is kept, in tokens and megabytes of keys and values."""
-    scores = {"read": float(kept.read), "kept": float(kept.tokens), "megabytes": kept.size / 1e6}
-    return Step("cut", scores=scores, tokens=kept.tokens, flops=tools.meter.flops())
+        scores = {"read": float(kept.read), "kept": float(kept.tokens), "megabytes": kept.size / 1e6}
+        return reply, (Step("cut", scores=scores, tokens=kept.tokens, flops=tools.meter.flops()),)

@@ -43,11 +43,11 @@ _PLACE = re.compile(r"#(\d{1,3})(?!\d)")
 def fill_in_answers(question: str, answers: Sequence[str]) -> str:
     """Replace "#1", "#2" ... by the earlier answers; a number without an answer stays."""
 
-    def answer(match: re.Match[str]) -> str:
+    def earlier_answer(match: re.Match[str]) -> str:
         number = int(match.group(1))
         return answers[number - 1] if 1 <= number <= len(answers) and answers[number - 1] else match.group()
 
-    return _PLACE.sub(answer, question)
+    return _PLACE.sub(earlier_answer, question)
 
 
 class Decompose(reading.ReadingMethod):

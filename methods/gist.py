@@ -53,14 +53,14 @@ def _word_count(text: str) -> int:
     return max(len(text.split()), len(text.strip()) // _CHARACTERS)
 
 
-def request(marked: Sequence[str], prompt: Prompt) -> Pieces:
-    """Ask where to pause; marked: a label's number or "" and a unit, in turn."""
+def break_request(marked: Sequence[str], prompt: Prompt) -> Pieces:
+    """The request for a page break; marked: label numbers ("" for none) and units of text, in turn."""
     shown = [LABEL.format(number=piece) if i % 2 == 0 else piece for i, piece in enumerate(marked) if piece or i % 2]
     return prompt.fill(text=shown)
 
 
 class Pages:
-    """One document; `notes` says how often a page ended at its last label because no other was picked."""
+    """Cuts a document into pages, with the limits of Gist.Config; notes: on replies that picked no label."""
 
     def __init__(self, text: str, max_words: int, min_words: int, last: int, reply_tokens: int) -> None:
         self.text, self.max_words, self.min_words, self.last = text, max_words, min_words, last
@@ -98,7 +98,7 @@ class Pages:
         marked += [str(end), ""]
         response = ask_parsed(
             model,
-            request(marked, prompt),
+            break_request(marked, prompt),
             self.reply_tokens,
             lambda reply: numbers_in(reply, "Break"),
             Retry(retries=0),
@@ -123,7 +123,7 @@ class Pages:
         return labels
 
     def _units(self) -> Iterator[Span]:
-        """The lines, those too long for a page as sentences or runs of words."""
+        """Spans of the lines; a line too long for a page is cut into sentences or runs of words."""
         longest = self.max_words - self.min_words
         for line in _LINE.finditer(self.text):
             a, b = line.span()
@@ -211,7 +211,7 @@ class Gist(reading.ReadingMethod):
         def pause(scene: Scene, tools: Tools) -> None:
             pairs = zip(scene.texts[::2], scene.texts[1::2], strict=True)
             marked = [piece for label, text in pairs for piece in (label, text)]
-            reading.play_turns(tools, "builder", request(marked, page_break))
+            reading.play_turns(tools, "builder", break_request(marked, page_break))
 
         own = [Skill("gist page break", "pause", pause), Skill("gist look-up", "lookup", lookup)]
         return [*own, *summary.skills(SUMMARY.of(config)), *reading.skills(config)]

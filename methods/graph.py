@@ -19,10 +19,6 @@ from harness.method import Index
 from harness.types import Shown
 
 
-def _none(kind: type[np.generic]) -> np.ndarray:
-    return np.zeros(0, dtype=kind)
-
-
 @dataclass
 class Graph:
     """Nodes in order of creation, chunks first. Edges go from a higher node to lower ones.
@@ -35,9 +31,9 @@ class Graph:
     text: list[str] = field(default_factory=list)
     level: list[int] = field(default_factory=list)
     span: list[tuple[int, int] | None] = field(default_factory=list)
-    higher: np.ndarray = field(default_factory=lambda: _none(np.int32))
-    lower: np.ndarray = field(default_factory=lambda: _none(np.int32))
-    weight: np.ndarray = field(default_factory=lambda: _none(np.float64))
+    higher: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
+    lower: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
+    weight: np.ndarray = field(default_factory=lambda: np.zeros(0, np.float64))
     log: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 

@@ -167,9 +167,9 @@ class HippoRAG(reading.ReadingMethod):
         retry = Retry(retries=0, window=config.window)
         response = ask_parsed(model, pieces, FILTER_TOKENS, lambda reply: numbers_in(reply, "Facts"), retry)
         kept = [candidates[n - 1] for n in response.found or () if 1 <= n <= len(candidates)]
-        told = [f"{'kept' if i in kept else 'dropped'}: {fact}" for i, fact in zip(candidates, facts, strict=True)]
+        verdicts = [f"{'kept' if i in kept else 'dropped'}: {fact}" for i, fact in zip(candidates, facts, strict=True)]
         scores = {"candidates": float(len(candidates)), "kept": float(len(kept))}
-        note = "; ".join([*response.notes, *told])
+        note = "; ".join([*response.notes, *verdicts])
         return kept, Step("filter", scores=scores, tokens=response.tokens, flops=tools.meter.flops(), note=note)
 
 

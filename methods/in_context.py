@@ -21,7 +21,7 @@ from pydantic import model_validator
 from harness.errors import CannotRun, WindowExceeded
 from harness.method import Index, Tools
 from harness.method.hooks import Reads
-from harness.models import MeteredModel, Session
+from harness.models import MeteredModel
 from harness.models import Span as Tokens
 from harness.prompts import Prompt, feed, prompt_tokens
 from harness.types import Question, Shown, Step
@@ -74,11 +74,11 @@ class InContext(TopK):
     heads_field = "heads"
 
     def reads(self, tokens: int, room: int) -> Reads:
-        """All chunks once, then those that are shown; two questions behind the chunks, and the answer."""
+        """Forecast: all chunks once, then those that are shown; two questions behind the chunks, and the answer."""
         return replace(super().reads(tokens, room), shown=tokens + super().reads(tokens, room).shown, requests=3)
 
     def fits(self, role: str, window: int, sizes: Mapping[str, Any]) -> list[str]:
-        """A head list that is missing, damaged or another model's."""
+        """A sentence where the head list is missing, damaged or another model's."""
         try:
             heads_for(self.config.heads, sizes)
         except CannotRun as error:
@@ -101,7 +101,7 @@ class InContext(TopK):
         frame = prompt_tokens(self._prompt().fill(text=[""], question=question_text(question)), model)
         room = model.window - frame - model.count(NO_CONTENT)
         sizes = [model.count(_marked(len(texts), text)) + 2 * model.count(SEPARATOR) for text in texts]
-        heads = heads_for(self.config.heads, _sizes(model))
+        heads = heads_for(self.config.heads, _model_sizes(model))
         waiting, carried, dropped = list(range(len(texts))), list[int](), list[int]()
         while True:
             group = carried
@@ -133,7 +133,10 @@ class InContext(TopK):
         _, empty = self._prompt().around("text", question=NO_CONTENT)
         with tools.model().session() as s:
             feed(s, before)
-            spans = [_feed_chunk(s, n, text) for n, text in enumerate(texts)]
+            spans = []
+            for n, text in enumerate(texts):
+                s.feed(SEPARATOR if n else "")
+                spans.append(s.feed(_marked(n + 1, text)))
             every = Tokens(spans[0].start, spans[-1].end)
             asked, null = (s.attention_by_head("".join(part), every) for part in (behind, empty))
         cuts = [slice(span.start - every.start, span.end - every.start) for span in spans]
@@ -151,14 +154,9 @@ def _marked(number: int, text: str) -> str:
     return f"[{number}] {text}"
 
 
-def _feed_chunk(s: Session, number: int, text: str) -> Tokens:
-    """The span of a chunk with its number; a separator stands between chunks."""
-    if number:
-        s.feed(SEPARATOR)
-    return s.feed(_marked(number + 1, text))
 
 
-def _sizes(model: MeteredModel) -> dict[str, Any]:
+def _model_sizes(model: MeteredModel) -> dict[str, Any]:
     """The sizes of a loaded model, by their names in config.json; {} where they are unknown."""
     if (shape := model.shape) is None:
         return {}

@@ -61,7 +61,7 @@ class MemAgent(Method):
         return (UPDATE, FINAL)
 
     def reads(self, tokens: int, room: int) -> Reads:
-        """The text once and a memory a segment, a request each, and the answer's request."""
+        """Forecast: the text once and a memory a segment, a request each, and the answer's request."""
         segments = -(-tokens // self.config.segment_tokens)
         return Reads(tokens + segments * self.config.memory_tokens, segments + 1)
 

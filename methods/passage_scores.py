@@ -1,6 +1,6 @@
 """How well texts fit a question, by one of the scoring models of LongRefiner's table 4; all texts in one call.
 
-scores = fits("reranker", question.text, texts, tools)      [texts], higher is better, on the model's own scale
+scores = score_passages("reranker", question.text, texts, tools)   [texts], higher is better, on the model's own scale
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def score_passages(scoring: Scoring, question: str, texts: Sequence[str], tools:
     return np.asarray(encoder.similarity(query, encoder.encode(texts, "passage")), dtype=float)
 
 
-def distinct(documents: Sequence[Document]) -> list[int]:
-    """Numbers of the documents without those whose text is in the list already."""
+def distinct_documents(documents: Sequence[Document]) -> list[int]:
+    """Indexes of the documents with different texts: of equal ones the first."""
     first: dict[str, int] = {}
     for number, document in enumerate(documents):
         first.setdefault(document.text, number)
-    return sorted(first.values())
+    return list(first.values())

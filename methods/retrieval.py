@@ -85,7 +85,7 @@ class TopK(ReadingMethod):
         return frame(question, task, self.config)
 
     def reads(self, tokens: int, room: int) -> Reads:
-        """The chunks that are shown; chunks of sentences are mostly shorter than chunk_tokens."""
+        """Forecast: the chunks that are shown; chunks of sentences are mostly shorter than chunk_tokens."""
         config = self.config
         return Reads(min(tokens, room, config.budget if config.k is None else config.k * config.chunk_tokens))
 
@@ -199,7 +199,7 @@ class Dense(TopK):
     index_roles = ("reader", "encoder")
 
     def reads(self, tokens: int, room: int) -> Reads:
-        """The chunks that are shown, and by the encoder all of them."""
+        """Forecast: the chunks that are shown, and by the encoder all of them."""
         return replace(super().reads(tokens, room), embedded=tokens)
 
     def prepare(self, texts: list[str], tools: Tools) -> Index:
@@ -247,7 +247,7 @@ class Reranked(TopK):
     encoders = ("reranker",)
 
     def reads(self, tokens: int, room: int) -> Reads:
-        """The chunks that are shown, and by the reranker all of them for every question."""
+        """Forecast: the chunks that are shown, and by the reranker all of them for every question."""
         return replace(super().reads(tokens, room), ranked=tokens)
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:

@@ -8,7 +8,7 @@ They differ in where a document is cut, and in nothing else.
 
 Cutting by rule: at blank lines first, then at line breaks, then where sentences end, then where tokens do.
 
-    recursive("A. B.\\n\\nC.", 4, model)  ──►  "A. B." | "C."
+    packed_segments("A. B.\\n\\nC.", 4, model)  ──►  "A. B." | "C."
 
 The segmenter of LongRefiner's table is a web service whose rules are not published, so this takes its place
 (docs/methods/longrefiner.md#jina). Neighbours are packed together as long as they fit.
@@ -42,15 +42,15 @@ from harness.models import MeteredModel
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.chunks import Packing, Span, packed_chunks, sentence_chunks, sentences
-from methods.passage_scores import ROLES, Scoring, distinct, score_passages
+from methods.passage_scores import ROLES, Scoring, distinct_documents, score_passages
 from methods.retrieval import best_first
 
 CONTEXT = 24_576  # tokens that a sentence is scored behind, its window included, as in the released code
 SLACK = 8  # tokens that a part of a text may have more when it is encoded on its own
 
 
-def boundaries(ppl: Sequence[float], threshold: float) -> list[int]:
-    """Numbers of the sentences that end a segment, but for the last one."""
+def segment_ends(ppl: Sequence[float], threshold: float) -> list[int]:
+    """Indexes of the sentences that end a segment: the local minima of perplexity [sentences] past the threshold."""
     minima = []
     for i in range(1, len(ppl) - 1):
         fall, rise = ppl[i - 1] - ppl[i], ppl[i + 1] - ppl[i]
@@ -112,7 +112,7 @@ def _perplexities_in_window(before: str, inside: str, firsts: list[int], size: i
     return [total / count if count else 0.0 for total, count in zip(sums, counts, strict=True)]
 
 
-def segments(text: str, threshold: float, max_tokens: int, model: MeteredModel, window: int) -> list[Span]:
+def perplexity_segments(text: str, threshold: float, max_tokens: int, model: MeteredModel, window: int) -> list[Span]:
     """The segments of `text`; one of more than `max_tokens` is cut at the ends of sentences.
 
     window: tokens that are scored together at most (fewer where the model's window is shorter); they are read behind
@@ -122,7 +122,7 @@ def segments(text: str, threshold: float, max_tokens: int, model: MeteredModel, 
     if not spans:
         return []
     room = max(1, min(CONTEXT, model.window - model.turn_tokens() - SLACK))
-    ends = [*boundaries(perplexities(text, spans, model, room, window), threshold), len(spans) - 1]
+    ends = [*segment_ends(perplexities(text, spans, model, room, window), threshold), len(spans) - 1]
     pieces: list[Span] = []
     first = 0
     for last in ends:
@@ -138,7 +138,7 @@ def segments(text: str, threshold: float, max_tokens: int, model: MeteredModel, 
 _ENDS = (re.compile(r"\n[^\S\n]*\n\s*"), re.compile(r"\n\s*"))
 
 
-def recursive(text: str, size: int, model: MeteredModel) -> list[Span]:
+def packed_segments(text: str, size: int, model: MeteredModel) -> list[Span]:
     """Spans of `size` tokens of `model` at most, in order, that cover every word; [] for a text without any.
 
     Tokens are those of the whole text: a span encoded on its own may have one or two more.
@@ -164,15 +164,15 @@ class _Cutting(Packing):
         elif rank == len(_ENDS):
             stops = [start + b for _, b in sentences(self.text[start:end])]
         else:
-            first = self._first(start)
+            first = self._token_at(start)
             stops = self.starts[first + self.size : bisect_left(self.starts, end) : self.size]
         return [at for at in dict.fromkeys(stops) if start < at < end]
 
     def count(self, start: int, end: int) -> int:
         """Tokens that text[start:end] touches; white space before a word may belong to the token of one before it."""
-        return bisect_left(self.starts, end) - self._first(start)
+        return bisect_left(self.starts, end) - self._token_at(start)
 
-    def _first(self, start: int) -> int:
+    def _token_at(self, start: int) -> int:
         """The token that the character at `start` belongs to."""
         return max(0, bisect_right(self.starts, start) - 1)
 
@@ -213,7 +213,7 @@ class _Segmented(reading.ReadingMethod):
     def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Rank, show the best until one does not fit, answer; where none fits, answer without a text."""
         config: SegmentConfig = self.config
-        places = [(documents[i], (a, b)) for i in distinct(documents) for a, b in indexes[i]["segments"]]
+        places = [(documents[i], (a, b)) for i in distinct_documents(documents) for a, b in indexes[i]["segments"]]
         with tools.phase("search"):
             scores = score_passages(config.scoring, question.text, [d.text[a:b] for d, (a, b) in places], tools)
         model = tools.model()
@@ -271,7 +271,7 @@ class JinaSegments(_Segmented):
 
     def cut(self, text: str, model: MeteredModel) -> list[Span]:
         """By rule."""
-        return recursive(text, self.config.segment_tokens, model)
+        return packed_segments(text, self.config.segment_tokens, model)
 
 
 class MetaChunking(_Segmented):
@@ -296,4 +296,4 @@ class MetaChunking(_Segmented):
     def cut(self, text: str, model: MeteredModel) -> list[Span]:
         """By the builder's perplexity."""
         config = self.config
-        return segments(text, config.threshold, config.segment_tokens, model, config.window_tokens)
+        return perplexity_segments(text, config.threshold, config.segment_tokens, model, config.window_tokens)

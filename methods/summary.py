@@ -94,14 +94,14 @@ def write_groups(level: int, groups: Sequence[list[str]], write: Callable[[list[
     """What `write` makes of each group of texts; kept by these texts, so that a stopped index goes on."""
     done = [0]
 
-    def one(texts: list[str]) -> T:
+    def write_one(texts: list[str]) -> T:
         name = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
         made: T = tools.keep(f"level{level}-{name}", lambda: write(texts))
         done[0] += 1
         tools.progress(done[0], len(groups), f"level {level} summaries")
         return made
 
-    return tools.map(one, groups)
+    return tools.map(write_one, groups)
 
 
 @cache

@@ -40,7 +40,7 @@ class FullContext(ReadingMethod):
     one_document = True
 
     def reads(self, tokens: int, room: int) -> Reads:
-        """The text once, or as much of it as fits."""
+        """Forecast: the text once, or as much of it as fits."""
         return Reads(min(n for n in (tokens, room, self.config.max_tokens, self.config.window) if n is not None))
 
     def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
@@ -118,7 +118,7 @@ class SlidingWindow(ReadingMethod):
         return (*PROMPTS, EXTRA)
 
     def reads(self, tokens: int, room: int) -> Reads:
-        """The text once, a request a window."""
+        """Forecast: the text once, a request a window."""
         max_tokens = max(min(room, self.config.window or room), 1)
         return Reads(tokens, max(min(self.config.windows, tokens), -(-tokens // max_tokens), 1))
 
@@ -178,7 +178,7 @@ class ClosedBook(ReadingMethod):
         return []
 
     def reads(self, tokens: int, room: int) -> Reads:
-        """No text."""
+        """Forecast: no text."""
         return Reads(0)
 
     def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:

@@ -22,8 +22,9 @@ from methods.chunks import packed
 from methods.graph import Graph
 from methods.raptor import tree
 from methods.raptor.config import RaptorConfig
-from methods.raptor.method import Raptor, collapsed, traversal
+from methods.raptor.method import Raptor, traversal
 from methods.raptor.tree import clusters
+from methods.retrieval import best_first
 
 PROGRAM = "parthsarthi03/raptor"
 METHODS = "`raptor-ct`, `raptor-tt`"
@@ -119,9 +120,7 @@ def _retrieve(
     retriever = program.TreeRetriever(settings, whole)
     similarity = np.array([float(np.dot(query, v) / np.linalg.norm(query) / np.linalg.norm(v)) for v in vectors])
     chosen = [node.index for node in retriever.retrieve_information_collapse_tree("", 10, 3500)[0]]
-    found.add(
-        "collapsed retrieval: nodes in order (questions)", chosen, list(map(int, collapsed(similarity)))[: len(chosen)]
-    )
+    found.add("collapsed retrieval: nodes in order (questions)", chosen, best_first(similarity)[: len(chosen)])
     chosen = [node.index for node in retriever.retrieve_information(top, "", 2)[0]]
     found.add("tree traversal: nodes in order (questions)", chosen, list(map(int, traversal(graph, similarity, 5))))
 

@@ -1,6 +1,6 @@
 """A token classifier of transformers: for each token of a text, the probability that it is worth keeping.
 
-    facts(source) ──► Weights (folder, identity), or CannotRun: "not run: weights: ..."
+    find(source) ──► Weights (folder, identity), or CannotRun: "not run: weights: ..."
     load(weights) ──► TokenClassifier.keep(texts) ──► p(class 1) of each token, metered as an encoder is
 
 The classifier's own layer of two numbers a token is not counted: a 3,000th part of a per cent of XLM-R large.
@@ -57,16 +57,16 @@ def find(source: str) -> Weights:
         raise (Missing(sentence, error.thing) if isinstance(error, Missing) else CannotRun(sentence)) from error
 
 
-_kept: dict[str, tuple[Any, Any]] = {}
+_networks: dict[str, tuple[Any, Any]] = {}  # identity of the weights -> network and tokenizer
 _lock = threading.Lock()
 
 
 def load(weights: Weights, meter: Meter) -> TokenClassifier:
     """Bind the classifier to `meter`; loads it once a process. Raises CannotRun for a model that is no classifier."""
     with _lock:
-        if weights.identity not in _kept:
-            _kept[weights.identity] = _load_network(weights)
-    return TokenClassifier(weights, *_kept[weights.identity], meter)
+        if weights.identity not in _networks:
+            _networks[weights.identity] = _load_network(weights)
+    return TokenClassifier(weights, *_networks[weights.identity], meter)
 
 
 def _load_network(weights: Weights) -> tuple[Any, Any]:
@@ -102,8 +102,8 @@ class TokenClassifier:
         self._ends = tokenizer.cls_token_id, tokenizer.sep_token_id
         self.max_tokens = min(512, places) - len(self._ends)
         # A token that goes on with a word looks like "##ing"; or one that begins a word looks like "▁The".
-        first = type(tokenizer.backend_tokenizer.model).__name__
-        self.style: Style = "wordpiece" if first == "WordPiece" else "metaspace"
+        algorithm = type(tokenizer.backend_tokenizer.model).__name__
+        self.style: Style = "wordpiece" if algorithm == "WordPiece" else "metaspace"
 
     def tokenize(self, text: str) -> Tokenized:
         """The tokens of a text of any length, without special ones."""

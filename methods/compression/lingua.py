@@ -37,9 +37,16 @@ from harness.method.hooks import Skill
 from harness.models import MeteredModel
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
-from methods.chunks import Span, fixed_chunks, packed_chunks
+from methods.chunks import Span
 from methods.compression.config import LinguaConfig, LLMLinguaConfig, LongLLMLinguaConfig
-from methods.compression.ranking import RESTRICTIVE, Chosen, choose, choose_sentences, lines, priorities, titled_lines
+from methods.compression.ranking import (
+    RESTRICTIVE,
+    Chosen,
+    choose_contexts,
+    choose_sentences,
+    context_spans,
+    priorities,
+)
 from methods.compression.show import (
     SEPARATOR,
     TEXT,
@@ -51,7 +58,7 @@ from methods.compression.show import (
     spans_in_document,
     with_blank_lines,
 )
-from methods.compression.surprise import SLACK, Context, Units, kept, units_of
+from methods.compression.surprise import Context, Units, spans_of_kept, units_of
 
 Windows = list[list[tuple[int, float]]]
 
@@ -65,14 +72,17 @@ class Joined:
     windows: Windows
 
 
-def ratios(sizes: Sequence[int], target: float, offsets: Sequence[float]) -> list[float]:
+def keep_ratios(sizes: Sequence[int], target: float, offsets: Sequence[float]) -> list[float]:
     """The keep ratio of each context: clip(tau + offset), tau = target / (sum(size + 2) + 1)."""
     tau = max(target, 0.0) / (sum(sizes) + 2 * len(sizes) + 1)
     return [min(max(tau + offset, 0.0), 1.0) for offset in offsets]
 
 
-def windows(sizes: Sequence[int], keep: Sequence[float], size: int) -> Windows:
-    """(tokens, keep ratio) of each stretch of each window; a context counts two tokens more, for what separates it."""
+def window_stretches(sizes: Sequence[int], keep: Sequence[float], size: int) -> Windows:
+    """Cut contexts of `sizes` tokens into windows of `size`: (tokens, keep ratio) of each stretch of each window.
+
+    A context counts two tokens more, for what separates it.
+    """
     finished: Windows = []
     current: list[tuple[int, float]] = []
     room = size - 1  # the released code begins to count at 1
@@ -102,14 +112,14 @@ def compress(
         loop.first_pass(contexts)
         total = len(text.units)
         for number, window in enumerate(text.windows):
-            last = loop.ends(number, window)
+            last = loop.scoring_end(number, window)
             if last is None:
                 break
             if number:
                 loop.score_units(contexts, last)
             fresh = loop.drop(window, total)
             for context in contexts:
-                context.keep(fresh)
+                context.append(fresh)
             progress(loop.at, total, "tokens compressed")
     return loop.alive
 
@@ -153,7 +163,7 @@ class _WindowLoop:
             self.score[self.start + before[-1]] = scores[0]
         self.score[first : last - 1] = scores[1:]
 
-    def ends(self, number: int, window: list[tuple[int, float]]) -> int | None:
+    def scoring_end(self, number: int, window: list[tuple[int, float]]) -> int | None:
         """The end of the units to score for this window; None at the end of the text."""
         total, size = len(self.units), self.config.iterative_size
         if self.at >= total or (number and self.config.last_window == "kept" and total - self.at < size):
@@ -227,9 +237,9 @@ class LongLLMLingua(reading.ReadingMethod):
             before += SEPARATOR + tools.task.instruction
         request = reading.Reading(tools.task, config.window, config)
         # Cutting off what does not fit loses its end; a lower target loses what matters least.
-        most = max(reading.room_for_text(question, tools, tools.model(), request), 1)
+        room = max(reading.room_for_text(question, tools, tools.model(), request), 1)
         with tools.phase("search"):
-            compressed = compress_document(document, PromptParts(question.text, before), config, tools, most)
+            compressed = compress_document(document, PromptParts(question.text, before), config, tools, room)
         return answer_from(question, document, compressed, tools, self.config)
 
 
@@ -238,7 +248,7 @@ def compress_document(
 ) -> Compressed:
     """Compress `document` to config.target_tokens, or config.rate of its tokens, and to `max_tokens` tokens."""
     model, text = tools.model("compressor"), document.text
-    spans = [span for span in _context_spans(document, prompt, config, model) if text[slice(*span)].strip()]
+    spans = [span for span in context_spans(document, prompt.rank, config, model) if text[slice(*span)].strip()]
     sizes = [model.count(text[a:b]) for a, b in spans]
     before = sum(sizes)
     target = float(before * config.rate if config.target_tokens is None else config.target_tokens)
@@ -247,7 +257,7 @@ def compress_document(
         return Compressed([], 0, 0)
     if config.use_context_level_filter and len(spans) > 1:
         priority = priorities([text[a:b] for a, b in spans], prompt.rank + RESTRICTIVE.of(config).text, config, tools)
-        chosen = choose(sizes, priority, target, config)
+        chosen = choose_contexts(sizes, priority, target, config)
     else:
         chosen = [Chosen(i, 0.0, 0.0) for i in range(len(spans))]
     groups = [[spans[c.number]] for c in chosen]
@@ -256,21 +266,6 @@ def compress_document(
     pieces, after = _drop_tokens(text, groups, [c.offset for c in chosen], prompt, target, config, tools)
     steps = [_context_step(c, spans[c.number], sizes[c.number], document) for c in chosen]
     return Compressed(pieces, before, after, steps)
-
-
-def _context_spans(document: Document, prompt: PromptParts, config: LinguaConfig, model: MeteredModel) -> list[Span]:
-    """The contexts that are ranked, as spans of the document."""
-    text, most = document.text, config.chunk_tokens
-    if config.contexts in ("tokens", "packed"):
-        return (fixed_chunks if config.contexts == "tokens" else packed_chunks)(text, most, model)
-    if config.contexts == "lines":
-        whole = lines(text)
-    else:
-        whole = titled_lines(document)
-        most = max(
-            model.window - model.turn_tokens() - model.count(prompt.rank + RESTRICTIVE.of(config).text) - SLACK, 1
-        )
-    return [(start + a, start + b) for start, end in whole for a, b in fixed_chunks(text[start:end], most, model)]
 
 
 def _drop_tokens(
@@ -290,16 +285,16 @@ def _drop_tokens(
         return layout, sum(map(model.count, shown)) + model.count(SEPARATOR) * max(len(shown) - 1, 0)
     parts = [units_of(context, model) for context in shown if context]
     offsets = [offset for offset, context in zip(offsets, shown, strict=True) if context]
-    keep = ratios([sum(units.sizes) for units in parts], target, offsets)
+    keep = keep_ratios([sum(units.sizes) for units in parts], target, offsets)
     head = prompt.before + SEPARATOR if prompt.before else ""
     units = units_of(head + SEPARATOR.join(c for c in shown if c), model)
     # A token may hold the end of the head and the beginning of the text; it is then the text's.
     start = next((i for i in range(len(units)) if units.cuts[i + 1] > len(head)), len(units))
-    joined = Joined(units, start, windows([len(p) for p in parts], keep, config.iterative_size))
+    joined = Joined(units, start, window_stretches([len(p) for p in parts], keep, config.iterative_size))
     alive = compress(joined, config, model, tools.progress)
     alive[:start] = False
     after = sum(size for size, stays in zip(units.sizes, alive.tolist(), strict=True) if stays)
-    return spans_in_document(layout, [(a - len(head), b - len(head)) for a, b in kept(units, alive)]), after
+    return spans_in_document(layout, [(a - len(head), b - len(head)) for a, b in spans_of_kept(units, alive)]), after
 
 
 def _context_step(chosen: Chosen, span: Span, tokens: int, document: Document) -> Step:

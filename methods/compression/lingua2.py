@@ -21,7 +21,7 @@ import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -86,8 +86,8 @@ class _Chunk:
         """p(keep) [tokens]."""
         return self._classifier.keep(self.tokens.tokens)
 
-    def values(self, config: Lingua2Config, tokens: np.ndarray) -> list[float]:
-        """p(keep) [words] of that of their tokens."""
+    def word_values(self, config: Lingua2Config, tokens: np.ndarray) -> list[float]:
+        """p(keep) of each word; tokens: p(keep) of each token of the chunk."""
         first = config.token_to_word == "first"
         return [float(tokens[w.first] if first else tokens[w.first : w.last].mean()) for w in self.words]
 
@@ -102,7 +102,7 @@ class _Context:
 
     @classmethod
     def of(cls, text: str, start: int, config: Lingua2Config, classifier: TokenClassifier) -> _Context:
-        """The context that is `text`."""
+        """Cut `text`, which stands at `start` in the document, into chunks for the classifier."""
         tokenized = classifier.tokenize(text)
         chunks: list[_Chunk] = []
         first = gap = 0
@@ -113,8 +113,8 @@ class _Context:
         return cls(start, len(tokenized.tokens), tuple(chunks))
 
     def mean(self, config: Lingua2Config) -> float:
-        """Mean p(keep) of its words, whatever is forced."""
-        return float(np.mean([value for chunk in self.chunks for value in chunk.values(config, chunk.keep)]))
+        """Mean p(keep) of its words; forced words count as the classifier says."""
+        return float(np.mean([value for chunk in self.chunks for value in chunk.word_values(config, chunk.keep)]))
 
 
 class LLMLingua2(reading.ReadingMethod):
@@ -221,7 +221,7 @@ def _begins_word(token: str, inside: str, style: Style) -> bool:
 
 
 def _words_kept(chunk: _Chunk, rate: float, config: Lingua2Config) -> list[bool]:
-    """Which words of a chunk are kept."""
+    """Whether each word of a chunk is kept at this rate."""
     words, text = chunk.words, chunk.text
     if rate >= 1:
         return [True] * len(words)
@@ -230,7 +230,7 @@ def _words_kept(chunk: _Chunk, rate: float, config: Lingua2Config) -> list[bool]
         digits = [any(c.isdigit() for c in text[a:b]) for a, b in chunk.tokens.offsets]
         tokens = np.where(digits, 1.0, tokens)
     forced = [text[word.start : word.end] in config.force_tokens for word in words]
-    values = [1.0 if stays else value for stays, value in zip(forced, chunk.values(config, tokens), strict=True)]
+    values = [1.0 if stays else value for stays, value in zip(forced, chunk.word_values(config, tokens), strict=True)]
     return above_percentile(values, [w.last - w.first for w in words], rate)
 
 
@@ -241,17 +241,17 @@ def above_percentile(values: Sequence[float], tokens: Sequence[int], rate: float
     return [value > limit or value == limit == 1.0 for value in values]
 
 
-def _kept_spans(text: str, words: list[Word], keep: list[bool], config: Any) -> list[Span]:
+def _kept_spans(text: str, words: list[Word], keep: list[bool], config: Lingua2Config) -> list[Span]:
     """Spans of the kept words, each with the white space before it, and of line breaks that are kept alone."""
     breaks = "\n" in config.force_tokens
     spans: list[Span] = []
     last = ""
     for word, stays in zip(words, keep, strict=True):
-        shape = text[word.start : word.end]
-        again = config.drop_consecutive and shape in config.force_tokens and shape == last
-        if stays and not again:
+        written = text[word.start : word.end]
+        repeated = config.drop_consecutive and written in config.force_tokens and written == last
+        if stays and not repeated:
             spans.append((word.gap, word.end))
-            last = shape
+            last = written
         elif breaks and "\n" in text[word.gap : word.start] and not (config.drop_consecutive and last == "\n"):
             spans.append((word.gap, word.start))
             last = "\n"

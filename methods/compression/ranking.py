@@ -23,11 +23,12 @@ import numpy as np
 
 from harness.errors import QuestionError
 from harness.method import Tools
+from harness.models import MeteredModel
 from harness.prompts import Prompt
 from harness.types import Document
-from methods.chunks import Span, sentences
+from methods.chunks import Span, fixed_chunks, packed_chunks, sentences
 from methods.compression.config import LinguaConfig
-from methods.compression.surprise import open_context, surprise, units_of
+from methods.compression.surprise import SLACK, open_context, surprise, units_of
 from methods.retrieval import best_first, bm25
 
 
@@ -74,8 +75,8 @@ RESTRICTIVE = Prompt(
 )
 
 
-def lines(text: str) -> list[Span]:
-    """The lines of a text that have one, without the white space around them."""
+def line_spans(text: str) -> list[Span]:
+    """The spans of the lines that are not blank, without the white space around them."""
     spans: list[Span] = []
     at = 0
     for line in text.splitlines(keepends=True):
@@ -95,13 +96,27 @@ def titled_lines(document: Document) -> list[Span]:
     titles = {passage.start: passage.title.strip() for passage in document.passages}
     spans: list[Span] = []
     headed = False
-    for start, end in lines(document.text):
+    for start, end in line_spans(document.text):
         if headed:
             spans[-1] = (spans[-1][0], end)
         else:
             spans.append((start, end))
         headed = not headed and document.text[start:end].strip('"') == titles.get(start)
     return spans
+
+
+def context_spans(document: Document, question: str, config: LinguaConfig, model: MeteredModel) -> list[Span]:
+    """The contexts that are ranked, as spans of the document."""
+    text, max_tokens = document.text, config.chunk_tokens
+    if config.contexts in ("tokens", "packed"):
+        return (fixed_chunks if config.contexts == "tokens" else packed_chunks)(text, max_tokens, model)
+    if config.contexts == "lines":
+        whole = line_spans(text)
+    else:
+        whole = titled_lines(document)
+        request = model.turn_tokens() + model.count(question + RESTRICTIVE.of(config).text)
+        max_tokens = max(model.window - request - SLACK, 1)
+    return [(start + a, start + b) for start, end in whole for a, b in fixed_chunks(text[start:end], max_tokens, model)]
 
 
 @dataclass(frozen=True)
@@ -117,7 +132,7 @@ def perplexities(texts: list[str], question: str, condition: str, tools: Tools) 
     """Mean surprise [texts] of the text ("none", or behind the question: "before"), or of the question behind it."""
     model = tools.model("compressor")
 
-    def one(text: str) -> float:
+    def mean_surprise(text: str) -> float:
         before, scored = {"none": ("", text), "before": (question, text), "after": (text, question)}[condition]
         units = units_of(scored, model)
         need = model.turn_tokens() + model.count(before) + sum(units.sizes)
@@ -132,7 +147,7 @@ def perplexities(texts: list[str], question: str, condition: str, tools: Tools) 
         weights = np.where(np.isnan(costs), 0, np.array(units.sizes))
         return float(np.nansum(costs * weights) / weights.sum()) if weights.any() else 0.0
 
-    return np.array(tools.map(one, texts))
+    return np.array(tools.map(mean_surprise, texts))
 
 
 def priorities(texts: list[str], question: str, config: LinguaConfig, tools: Tools) -> np.ndarray:
@@ -144,7 +159,7 @@ def priorities(texts: list[str], question: str, config: LinguaConfig, tools: Too
     return values if condition == "none" else -values
 
 
-def choose(sizes: list[int], priority: np.ndarray, target: float, config: LinguaConfig) -> list[Chosen]:
+def choose_contexts(sizes: list[int], priority: np.ndarray, target: float, config: LinguaConfig) -> list[Chosen]:
     """The contexts that the budget lets through, in the order they are shown.
 
     sizes: tokens of each context; the one that passes the budget is still in it.
@@ -161,14 +176,8 @@ def choose(sizes: list[int], priority: np.ndarray, target: float, config: Lingua
         if left < 0 or (config.force_context_number is not None and count >= config.force_context_number):
             break
     last = max(len(used) - 1, 1)
-    most = config.dynamic_context_compression_ratio if len(used) > 1 else 0.0
-    chosen = [Chosen(i, float(priority[i]), most * (1 - 2 * rank / last)) for rank, i in enumerate(used)]
-    return _reordered(chosen, config.reorder_context)
-
-
-def _reordered(chosen: list[Chosen], order: str) -> list[Chosen]:
-    if order == "original":
+    offset = config.dynamic_context_compression_ratio if len(used) > 1 else 0.0
+    chosen = [Chosen(i, float(priority[i]), offset * (1 - 2 * rank / last)) for rank, i in enumerate(used)]
+    if config.reorder_context == "original":
         return sorted(chosen, key=lambda c: c.number)
-    if order == "two_stage":
-        return chosen[::2] + chosen[1::2][::-1]
-    return chosen
+    return chosen[::2] + chosen[1::2][::-1] if config.reorder_context == "two_stage" else chosen

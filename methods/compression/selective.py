@@ -22,7 +22,7 @@ from harness.models import MeteredModel
 from harness.types import Document
 from methods.compression.config import SelectiveConfig
 from methods.compression.show import Compressed, CompressedMethod, Piece
-from methods.compression.surprise import SLACK, Units, kept, open_context, surprise, units_of
+from methods.compression.surprise import SLACK, Units, open_context, spans_of_kept, surprise, units_of
 
 # A sentence ends at white space behind "." or "?", but not behind "e.g." or "Dr.", as in the released code.
 _SENTENCE_END = re.compile(r"(?<=[.?])(?<!\w\.\w.)(?<![A-Z][a-z]\.)\s")
@@ -51,7 +51,7 @@ class SelectiveContext(CompressedMethod):
         else:
             alive = _cut_to_fit(units, values, config.target_tokens, tools.model("compressor"))
         sizes = np.array(units.sizes, dtype=int)
-        pieces: list[Piece] = list(kept(units, alive))
+        pieces: list[Piece] = list(spans_of_kept(units, alive))
         return Compressed(pieces, int(sizes.sum()), int(sizes[alive].sum()) if len(sizes) else 0).to_index()
 
     def _max_sentence_tokens(self, tools: Tools) -> int:
@@ -69,7 +69,7 @@ class SelectiveContext(CompressedMethod):
 def _sentence_groups(units: Units, max_tokens: int) -> list[tuple[int, int]]:
     """Sentences as ranges of units, longer ones in parts of at most `max_tokens`; together all units."""
     # A token that begins with the space before a sentence is the sentence's.
-    starts = [0, *(units.at(end.start()) for end in _SENTENCE_END.finditer(units.text)), len(units)]
+    starts = [0, *(units.unit_at(end.start()) for end in _SENTENCE_END.finditer(units.text)), len(units)]
     groups: list[tuple[int, int]] = []
     for first, last in pairwise(starts):
         begin, used = first, 0
@@ -88,22 +88,22 @@ def _self_information(units: Units, groups: list[tuple[int, int]], tools: Tools)
     model = tools.model("compressor")
     done = [0]
 
-    def one(group: tuple[int, int]) -> np.ndarray:
+    def score(group: tuple[int, int]) -> np.ndarray:
         with open_context(model, begun=True) as s:
             information = surprise(s, model, units.part(*group))
         done[0] += 1
         tools.progress(done[0], len(groups), "sentences scored")
         return information
 
-    return np.concatenate([np.zeros(0), *tools.map(one, groups)])
+    return np.concatenate([np.zeros(0), *tools.map(score, groups)])
 
 
-def _at_percentile(values: np.ndarray, drop: float) -> np.ndarray:
-    """Which units are at the percentile or above it; one that could not be scored stays."""
+def _at_percentile(values: np.ndarray, dropped: float) -> np.ndarray:
+    """Which units stay [units] where this share is dropped: those at its percentile or above it, or without a score."""
     known = ~np.isnan(values)
     if not known.any():
         return np.ones(len(values), dtype=bool)
-    return np.asarray(~known | (values >= float(np.percentile(values[known], 100 * drop))))
+    return np.asarray(~known | (values >= float(np.percentile(values[known], 100 * dropped))))
 
 
 def _cut_to_fit(units: Units, values: np.ndarray, max_tokens: int, model: MeteredModel) -> np.ndarray:
@@ -114,7 +114,7 @@ def _cut_to_fit(units: Units, values: np.ndarray, max_tokens: int, model: Metere
     """
 
     def fits(alive: np.ndarray) -> bool:
-        return model.count("".join(units.text[a:b] for a, b in kept(units, alive))) <= max_tokens
+        return model.count("".join(units.text[a:b] for a, b in spans_of_kept(units, alive))) <= max_tokens
 
     low, high = 0, 1000
     while low < high:

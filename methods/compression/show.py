@@ -24,7 +24,7 @@ from methods.compression.surprise import open_context
 from methods.reading import Reading, ReadingMethod, ask, room_for_text
 
 
-def _score_text(scene: Scene, tools: Tools) -> None:
+def _play_text(scene: Scene, tools: Tools) -> None:
     text = scene.question.text
     with open_context(tools.model("compressor")) as s:
         s.feed(text + SEPARATOR if text else "")
@@ -43,7 +43,7 @@ def ranking_skill(restrictive: Prompt) -> Skill:
     return Skill("compressor ranking", "followed", play)
 
 
-TEXT = Skill("compressor text", "guessed", _score_text)
+TEXT = Skill("compressor text", "guessed", _play_text)
 
 
 SEPARATOR = "\n\n"  # between contexts
@@ -82,13 +82,13 @@ def answer_from(
     The window is that of `config` where it has one, else the reader's.
     """
     model, request = tools.model(), Reading(tools.task, getattr(config, "window", None), config)
-    pieces, ends = [], []
+    texts, ends = [], []
     length = 0
     for piece in compressed.pieces:
-        pieces.append(piece if isinstance(piece, str) else document.text[slice(*piece)])
-        length += len(pieces[-1])
+        texts.append(piece if isinstance(piece, str) else document.text[slice(*piece)])
+        length += len(texts[-1])
         ends.append(length)
-    whole = "".join(pieces)
+    whole = "".join(texts)
     spans, tokens = kept_spans(whole, max(room_for_text(question, tools, model, request), 0), model, "left")
     stop = spans[0][1] if spans else 0
     shown = tuple(

@@ -9,7 +9,7 @@ costs is then shared out by characters.
 A text as units: tokens of the compressor, where those that only together make a character are one unit.
 
 "The Ré" ──► "The" | " R" | "é" (two tokens)          units tile the text, so that any of them can be left out
-kept(units, mask) ──► runs of kept units as spans of characters
+spans_of_kept(units, mask) ──► runs of kept units as spans of characters
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Units:
         """The text of unit i."""
         return self.text[self.cuts[i] : self.cuts[i + 1]]
 
-    def at(self, character: int) -> int:
+    def unit_at(self, character: int) -> int:
         """The first unit that begins at `character` or behind it."""
         return min(bisect_left(self.cuts, character), len(self))
 
@@ -69,7 +69,7 @@ def units_of(text: str, model: MeteredModel) -> Units:
     return Units(text, (0, *starts[1:], len(text)) if starts else (0,), tuple(sizes))
 
 
-def kept(units: Units, mask: np.ndarray) -> list[Span]:
+def spans_of_kept(units: Units, mask: np.ndarray) -> list[Span]:
     """Runs of units with mask [units] true, as spans of characters."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], mask.astype(np.int8), [0]])))
     return [(units.cuts[a], units.cuts[b]) for a, b in list(pairwise(edges.tolist()))[::2]]
@@ -77,7 +77,7 @@ def kept(units: Units, mask: np.ndarray) -> list[Span]:
 
 SLACK = 8  # tokens that a window may have more when it is encoded on its own
 ANCHOR = 10  # units at the beginning that are never forgotten, as in the released code
-_MOST = 1e4  # nats, instead of infinity for a token of probability 0
+_MAX_NATS = 1e4  # nats, instead of infinity for a token of probability 0
 
 
 def open_context(model: MeteredModel, begun: bool = False) -> Session:
@@ -112,7 +112,7 @@ def surprise(s: Session, model: MeteredModel, units: Units) -> np.ndarray:
             f"the compressor '{model.name}' gave NaN log-probabilities; try --set model.dtype=float32 or check its "
             "weights"
         )
-    costs = _costs_of_units(units, model.offsets(units.text), np.minimum(-logs, _MOST))
+    costs = _costs_of_units(units, model.offsets(units.text), np.minimum(-logs, _MAX_NATS))
     return np.asarray(costs / np.array(units.sizes))
 
 
@@ -162,14 +162,14 @@ class Context:
             self._make_room(need)
         return surprise(self.session, self._model, self._units.part(first, last))
 
-    def keep(self, which: list[int]) -> None:
+    def append(self, units: list[int]) -> None:
         """Append units to the context."""
-        self._kept += which
+        self._kept += units
         sizes = self._units.sizes
-        if sum(sizes[i] for i in which) > self.session.room():
+        if sum(sizes[i] for i in units) > self.session.room():
             self._make_room(0)
         else:
-            self._feed(which)
+            self._feed(units)
 
     def _make_room(self, need: int) -> None:
         """Begin a new context with the first units kept and as many of the last as leave `need` tokens free."""

@@ -11,7 +11,6 @@ Task 2, once a document: the model writes its outline, and the outline is filled
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.errors import WindowExceeded
@@ -68,13 +67,13 @@ def _tree_of_text(text: str, config: LongRefinerConfig, tools: Tools) -> Tree:
         return build(text, Part("root"), config, model)
     frame = prompt_tokens(prompts.structuring(["", ""], config), model)
     room = model.window - frame
-    outline = min(config.outline_tokens, int(room * _SHARE))
-    if outline < 1:
+    outline_tokens = min(config.outline_tokens, int(room * _SHARE))
+    if outline_tokens < 1:
         raise WindowExceeded(
             f"the window of '{model.name}' ({model.window} tokens) has no room for a document beside the prompt of "
             f"{frame} tokens that asks for its outline; raise model.window or set method.structuring=false"
         )
-    spans, tokens = kept_spans(text, min(config.document_tokens, room - outline), model)
+    spans, tokens = kept_spans(text, min(config.document_tokens, room - outline_tokens), model)
     seen = [text[a:b] for a, b in spans]
     max_tokens = min(config.outline_tokens, 2 * tokens + _SPARE)
     written, finish = tools.keep("outline", lambda: _generate(seen, max_tokens, config, model))
@@ -107,7 +106,7 @@ def global_weight(question: Question, config: LongRefinerConfig, tools: Tools) -
     return weight, Step("analysis", scores=scores, tokens=tokens, flops=tools.meter.flops())
 
 
-def outline(tree: Tree) -> str:
+def outline_text(tree: Tree) -> str:
     """The titles as the selection is shown them: sections numbered, sub-sections numbered in each."""
     lines: list[str] = []
     sections = below = 0
@@ -129,7 +128,7 @@ class TitleSelection:
     step: Step
 
 
-def shown_parts(
+def abstract_and_outline(
     question: Question, title: str, text: str, tree: Tree, config: LongRefinerConfig, model: MeteredModel
 ) -> tuple[str, str]:
     """The abstract and the outline that the selection shows, in use and in training; text: the document's.
@@ -138,7 +137,7 @@ def shown_parts(
     WindowExceeded where nothing fits.
     """
     abstract = " ".join(text[n.start : n.end] for n in tree.nodes if n.kind == "abstract")
-    abstract = _beginning(" ".join(abstract.split()), config.abstract_tokens, model)
+    abstract = _truncated(" ".join(abstract.split()), config.abstract_tokens, model)
     pieces = prompts.selection(question_text(question), title, abstract, "", config)
     room = model.window - prompt_tokens(pieces, model) - config.selection_tokens
     if room < 0:
@@ -146,7 +145,7 @@ def shown_parts(
             f"the question with an abstract and the list of titles takes {model.window - room} tokens, more than the "
             f"window of {model.window} of '{model.name}'; lower method.abstract_tokens or method.selection_tokens"
         )
-    return abstract, _beginning(outline(tree), room, model)
+    return abstract, _truncated(outline_text(tree), room, model)
 
 
 def select_titles(
@@ -159,15 +158,16 @@ def select_titles(
     if not any(selectable_titles(node) for node in tree.nodes):
         return TitleSelection(frozenset(), Step("titles", note=f"{document.title or document.id}: no titles to select"))
     model = tools.model("refiner")
-    abstract, listed = shown_parts(question, document.title, document.text, tree, config, model)
+    abstract, listed = abstract_and_outline(question, document.title, document.text, tree, config, model)
     pieces = prompts.selection(question_text(question), document.title, abstract, listed, config)
     with model.session(config.adapter("selection", model)) as s:
         feed(s, pieces)
         tokens = s.length()
         reply = s.write(config.selection_tokens).text
-    selected = prompts.titles(reply)
+    selected = prompts.parse_titles(reply)
     known = selected & frozenset[str]().union(*map(selectable_titles, tree.nodes))
-    note = f"{document.title or document.id}: {prompts.listed(sorted(known))}" + _reply_note(selected, known, reply)
+    note = f"{document.title or document.id}: {prompts.titles_reply(sorted(known))}"
+    note += _reply_note(selected, known, reply)
     scores = {"selected": float(len(known)), "unknown": float(len(selected - known))}
     return TitleSelection(known, Step("titles", scores=scores, tokens=tokens, flops=tools.meter.flops(), note=note))
 
@@ -175,12 +175,12 @@ def select_titles(
 def _reply_note(selected: frozenset[str], known: frozenset[str], reply: str) -> str:
     """Note on a reply with unknown titles or without a list; "" otherwise."""
     if selected - known:
-        return f"; not in the outline: {prompts.listed(sorted(selected - known))}"
+        return f"; not in the outline: {prompts.titles_reply(sorted(selected - known))}"
     return "" if selected or reply.strip() == "[]" else f"; no list in the reply {reply.strip()[:60]!r}"
 
 
-def _beginning(text: str, max_tokens: int, model: MeteredModel) -> str:
-    spans: Sequence[tuple[int, int]] = kept_spans(text, max_tokens, model, "left")[0]
+def _truncated(text: str, max_tokens: int, model: MeteredModel) -> str:
+    spans = kept_spans(text, max_tokens, model, "left")[0]
     return "".join(text[a:b] for a, b in spans)
 
 

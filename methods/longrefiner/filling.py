@@ -21,7 +21,7 @@ from methods.chunks import Span
 from methods.longrefiner.grammar import Clip
 
 _WORDS = 4  # of a head or tail that the released code looks for
-_MOST = 40  # places of a head, and of a tail behind each, that are tried: a text may repeat itself for ever
+_MAX_PLACES = 40  # places of a head, and of a tail behind each, that are tried: a text may repeat itself for ever
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class _Best:
 
 
 def _places_of_clip(clip: Clip, text: str) -> Iterator[Span]:
-    """Everywhere that the clip fits."""
+    """All spans of `text` that the clip may stand for."""
     for head, tail in _readings(clip):
         heads = _spans_of_piece(head, text, first=True)
         if tail is None:
@@ -94,12 +94,12 @@ def _places_of_clip(clip: Clip, text: str) -> Iterator[Span]:
         for start, end in heads:
             first = bisect_left(starts, end)
             # The nearest tails, and the last one: the paragraph may be all that is left.
-            for _, stop in {*tails[first : first + _MOST], *tails[-1:]} if first < len(tails) else ():
+            for _, stop in {*tails[first : first + _MAX_PLACES], *tails[-1:]} if first < len(tails) else ():
                 yield start, stop
 
 
 def _readings(clip: Clip) -> Iterator[tuple[str, str | None]]:
-    """What the clip may mean: dots may be its mark, or its paragraph's own, or both ("ends there....The next")."""
+    """(head, tail) as the clip may mean them: its dots are the mark, the paragraph's own, or both ("there....The")."""
     if clip.tail is None:
         yield clip.head, None
         return
@@ -119,7 +119,7 @@ def _spans_of_piece(piece: str, text: str, first: bool) -> list[Span]:
         pattern = re.compile(r"\s+".join(map(re.escape, part)))
         spans = [match.span() for match in pattern.finditer(text)]
         if spans:
-            return spans[:_MOST] if first else spans
+            return spans[:_MAX_PLACES] if first else spans
         if len(words) <= _WORDS:
             break
     return []

@@ -14,10 +14,10 @@ from methods import reading
 from methods.longrefiner import prompts
 from methods.longrefiner.asking import global_weight, select_titles, skills, structure
 from methods.longrefiner.config import INDEX_FIELDS, LongRefinerConfig
-from methods.longrefiner.select import Choice, choose, choose_as_released, global_scores, local_scores, normalised
+from methods.longrefiner.select import Choice, choose_as_released, choose_nodes, global_scores, local_scores, normalised
 from methods.longrefiner.shown import Showing
-from methods.longrefiner.tree import Node, Tree
-from methods.passage_scores import ROLES, distinct, score_passages
+from methods.longrefiner.tree import Tree
+from methods.passage_scores import ROLES, distinct_documents, score_passages
 
 
 class LongRefiner(reading.ReadingMethod):
@@ -65,7 +65,7 @@ class LongRefiner(reading.ReadingMethod):
     def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
         """Score, choose, read. If nothing fits, answer without a text; the stop reason has a note of it."""
         config: LongRefinerConfig = self.config
-        kept = distinct(documents)
+        kept = distinct_documents(documents)
         trees = [Tree.from_index(indexes[i]) for i in kept]
         documents = [tree.view(documents[i]) for i, tree in zip(kept, trees, strict=True)]
         steps = [_start_step(documents, trees, len(indexes) - len(kept), tools)]
@@ -82,7 +82,7 @@ class LongRefiner(reading.ReadingMethod):
         if config.selection_rule == "code":
             choice = choose_as_released(showing, total, limit)
         else:
-            choice = choose(showing, total, limit, skip=config.overflow == "skip")
+            choice = choose_nodes(showing, total, limit, skip=config.overflow == "skip")
         reason = choice.reason if limit == config.budget or choice.reason != "budget" else "window"
         parts = {"local": local, "global": shares, "total": total}
         steps += _steps_taken(choice, showing, parts, tools)
@@ -125,11 +125,11 @@ class LongRefiner(reading.ReadingMethod):
         return weight, [global_scores(t, a.titles, config.global_rule) for t, a in zip(trees, selections, strict=True)]
 
 
-def _start_step(documents: Sequence[Document], trees: Sequence[Tree], twice: int, tools: Tools) -> Step:
+def _start_step(documents: Sequence[Document], trees: Sequence[Tree], n_duplicates: int, tools: Tools) -> Step:
     """The first step: what there is to choose from, and what did not go as usual."""
     notes = [f"{d.title or d.id}: {note}" for d, t in zip(documents, trees, strict=True) for note in t.notes]
-    if twice:
-        notes.insert(0, f"{twice} documents are there twice and read once")
+    if n_duplicates:
+        notes.insert(0, f"{n_duplicates} documents are there twice and read once")
     scores = {
         "documents": float(len(trees)),
         "nodes": float(sum(len(t.nodes) for t in trees)),
@@ -145,6 +145,7 @@ def _steps_taken(choice: Choice, showing: Showing, parts: dict[str, list[np.ndar
     for document, number in choice.nodes:
         tree, source = showing.trees[document], showing.documents[document]
         node = tree.nodes[number]
+        spans = tree.original(node.start, node.end)
         steps.append(
             Step(
                 "select",
@@ -153,14 +154,8 @@ def _steps_taken(choice: Choice, showing: Showing, parts: dict[str, list[np.ndar
                 scores={name: float(values[document][number]) for name, values in parts.items()},
                 tokens=showing.model.count(source.text[node.start : node.end]),
                 flops=tools.meter.flops(),
-                shown=Shown("span", source.id, *_extent(tree, node)),
+                shown=Shown("span", source.id, spans[0][0], spans[-1][1]),
                 note=f"{node.kind} {node.title}".strip(),
             )
         )
     return steps
-
-
-def _extent(tree: Tree, node: Node) -> tuple[int, int]:
-    """The first and the last character of a node in its document."""
-    spans = tree.original(node.start, node.end)
-    return spans[0][0], spans[-1][1]

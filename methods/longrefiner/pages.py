@@ -2,7 +2,7 @@
 
 Source: docs/methods/longrefiner.md#longrefiner-training.
 
-    page = of_page(text, offsets)           Page(text="body without headings", outline=Part("root", ...)), or None
+    page = page_from_text(text, offsets)    Page(text="body without headings", outline=Part("root", ...)), or None
 
 Headings are read as KILT's Wikipedia has them ("Section::::Career.:Early years."), as a wiki ("== Career ==") or as
 Markdown ("## Career"). Lines of lists go, and all from "See also" on; headings of a third level are text's own no
@@ -26,7 +26,7 @@ _WIKI = re.compile(r"(?P<marks>={2,6})\s*(?P<title>[^=].*?)\s*=+\s*$")
 _MARKDOWN = re.compile(r"(?P<marks>#{1,6})\s+(?P<title>.*?)\s*#*\s*$")
 _LIST = re.compile(r"(BULLET::::|[*\-+] |\d+[.)] )")
 _ENDS = frozenset({"see also", "references", "external links", "notes", "further reading"})
-_SHORT, _LEAST = 20, 3
+_MIN_WORDS, _MIN_PARAGRAPHS = 20, 3
 
 Offsets = Callable[[str], Sequence[tuple[int, int]]]
 
@@ -48,14 +48,14 @@ class _Block:
     paragraphs: list[str] = field(default_factory=list)
 
 
-def of_page(text: str, offsets: Offsets) -> Page | None:
+def page_from_text(text: str, offsets: Offsets) -> Page | None:
     """The page's body and outline; None where it has no headings or says too little. offsets: tokens of a text."""
     blocks = _heading_blocks(text)
     if len(blocks) < 2:
         return None
     for block in blocks:
         block.paragraphs = _merge_short(block.paragraphs)
-    if sum(len(block.paragraphs) for block in blocks) < _LEAST:
+    if sum(len(block.paragraphs) for block in blocks) < _MIN_PARAGRAPHS:
         return None
     children = _outline_parts(blocks, offsets)
     body = " ".join(paragraph for block in blocks for paragraph in block.paragraphs)
@@ -119,7 +119,7 @@ def _merge_short(paragraphs: Sequence[str]) -> list[str]:
     held = ""
     for paragraph in paragraphs:
         held = f"{held} {paragraph}".strip()
-        if len(held.split()) >= _SHORT:
+        if len(held.split()) >= _MIN_WORDS:
             merged.append(held)
             held = ""
     if held and merged:

@@ -59,9 +59,9 @@ def selection(question: str, title: str, abstract: str, outline: str, config: Me
     return SELECTION.of(config).fill(title=[title], abstract=[abstract], outline=[outline], question=[question])
 
 
-def listed(names: Sequence[str]) -> str:
+def titles_reply(titles: Sequence[str]) -> str:
     """The reply that selects these titles."""
-    return str(list(names))
+    return str(list(titles))
 
 
 def folded(title: str) -> str:
@@ -75,7 +75,7 @@ _WIDE = re.compile(r"\[.*\]|\{.*\}", re.DOTALL)
 _BROKEN = re.compile(r"""\[\s*(?P<quote>['"])(?P<inside>.*?)(?:(?P=quote)\s*(?P<end>\])|\Z)""", re.DOTALL)
 
 
-def titles(reply: str) -> frozenset[str]:
+def parse_titles(reply: str) -> frozenset[str]:
     """The titles that a reply selects, folded: of a list of strings, or of a mapping's "selected_titles".
 
     JSON or Python spelling, with text around it. Of a list that is cut, or has an apostrophe in its quotes, the titles

@@ -95,11 +95,11 @@ def global_scores(tree: Tree, selected: Collection[str], rule: Rule = "paper") -
         else:
             scores[i] = chosen[i]
             if node.parent >= 0 and chosen[node.parent]:
-                scores[i] += _share(tree, node.parent, children)
+                scores[i] += _released_share(tree, node.parent, children)
     return scores
 
 
-def _share(tree: Tree, parent: int, children: Sequence[Sequence[int]]) -> float:
+def _released_share(tree: Tree, parent: int, children: Sequence[Sequence[int]]) -> float:
     """The score that a selected part gives to each of its children under the code's rule."""
     kind = tree.nodes[parent].kind
     if kind == "abstract":
@@ -109,9 +109,9 @@ def _share(tree: Tree, parent: int, children: Sequence[Sequence[int]]) -> float:
 
 
 def choose_as_released(showing: Showing, scores: Sequence[np.ndarray], budget: int) -> Choice:
-    """At most `budget` tokens of nodes with their titles, separators not counted."""
+    """The released code's choice: at most `budget` tokens of nodes with their titles, separators not counted."""
     trees = showing.trees
-    size = {place: showing.tokens([showing.node(*place)]) for place in _by_score(showing, scores)}
+    size = {place: showing.tokens([showing.node_piece(*place)]) for place in _by_score(showing, scores)}
     chosen: list[Leaf] = []
     left = budget
     for place, total in zip(size, itertools.accumulate(size.values()), strict=True):
@@ -130,7 +130,7 @@ def choose_as_released(showing: Showing, scores: Sequence[np.ndarray], budget: i
         chosen = [*(leaf for leaf in chosen if leaf not in inside), place]
         left += freed - size[place]
     kept = tuple(chosen[:-1])
-    return Choice(kept, tuple(showing.node(*place) for place in kept), "budget" if left < 0 else "exhausted")
+    return Choice(kept, tuple(showing.node_piece(*place) for place in kept), "budget" if left < 0 else "exhausted")
 
 
 def _by_score(showing: Showing, scores: Sequence[np.ndarray]) -> list[Leaf]:
@@ -152,8 +152,8 @@ class Choice:
     reason: str
 
 
-def choose(showing: Showing, scores: Sequence[np.ndarray], budget: int, skip: bool = False) -> Choice:
-    """Nodes whose text as it is shown has `budget` tokens at most; scores: of each document, [nodes]."""
+def choose_nodes(showing: Showing, scores: Sequence[np.ndarray], budget: int, skip: bool = False) -> Choice:
+    """The paper's choice: nodes whose text as shown has `budget` tokens at most; scores: of each document, [nodes]."""
     trees = showing.trees
     inside: set[Leaf] = set()
     taken: list[Leaf] = []

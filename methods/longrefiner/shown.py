@@ -64,7 +64,7 @@ class Showing:
         firsts = {run[0][0]: run for run in reversed(runs)}
         return [self._piece(run[0][0], [node for _, node in run], firsts[run[0][0]] is run) for run in runs]
 
-    def node(self, document: int, node: int) -> Piece:
+    def node_piece(self, document: int, node: int) -> Piece:
         """A node on its own, under its document's title; the code's rule shows a sub-section without it."""
         bare = self.part_titles == "code" and self.trees[document].nodes[node].kind == "sub-section"
         return self._piece(document, self.trees[document].under(node), not bare, node)
@@ -82,8 +82,8 @@ class Showing:
         )
         source = self.documents[document]
         title = source.title.strip()
-        due = self.titles and first and bool(title) and not source.text[start:end].startswith(title)
-        return Piece(document, start, end, due, headings)
+        titled = self.titles and first and bool(title) and not source.text[start:end].startswith(title)
+        return Piece(document, start, end, titled, headings)
 
     def _heading(self, document: int, part: int, whole: Sequence[int]) -> str:
         """The line above a part that is read whole, "" for none."""

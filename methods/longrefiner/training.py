@@ -28,10 +28,10 @@ from harness.models import MeteredModel
 from harness.prompts import Prompt, feed
 from harness.types import Document, Question
 from methods.longrefiner import prompts
-from methods.longrefiner.asking import body_start, shown_parts, skills, structure
+from methods.longrefiner.asking import abstract_and_outline, body_start, skills, structure
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import Clip, Part, parse, write
-from methods.longrefiner.pages import of_page
+from methods.longrefiner.pages import page_from_text
 from methods.longrefiner.select import selectable_titles
 from methods.longrefiner.tree import Tree, build
 from methods.reading import question_text
@@ -59,14 +59,14 @@ _PLACED = 0.9  # share of a text that a teacher's outline must stand for
 def label_breadth(question: Question | None, _documents: Sequence[Document], tools: Labelling) -> list[Scene]:
     """One scene of kind "breadth"; an empty list if the reply names neither class."""
     assert question is not None  # this task has one request per question
-    breadth = level(_teacher_reply(tools, _BREADTH, question=question_text(question)))
+    breadth = parse_level(_teacher_reply(tools, _BREADTH, question=question_text(question)))
     return [] if breadth is None else [Scene(question, (), tools.task, verdicts=(breadth == "local",))]
 
 
 _JSON = re.compile(r"\{[^{}]*\}")
 
 
-def level(reply: str) -> str | None:
+def parse_level(reply: str) -> str | None:
     """ "local" or "global" of a reply with {"query_type": ...}; None where it has neither."""
     for match in _JSON.finditer(reply):
         try:
@@ -83,22 +83,18 @@ def label_outline(_question: Question | None, documents: Sequence[Document], too
     return [scene for document in documents if (scene := _outline_scene(document, tools)) is not None]
 
 
-def _outline_tokens(text: int) -> int:
-    return 2 * text + 64
-
-
 def _outline_scene(document: Document, tools: Labelling) -> Scene | None:
     """A page's outline, from its headings or by the teacher, as a scene; None where it has no usable one."""
     text, outline_text = document.text[body_start(document) :], None
-    page = of_page(text, tools.offsets)
+    page = page_from_text(text, tools.offsets)
     if page is not None:
         text, outline_text = page.text, write(page.outline)
     elif text.strip():
         teacher = tools.teacher()
-        most = tools.most(_outline_tokens(teacher.count(text)))
+        max_tokens = tools.most(2 * teacher.count(text) + 64)
         with teacher.session() as s:
             feed(s, Prompt("labels", tools.asked or prompts.STRUCTURING.text).fill(text=[text]))
-            reply = s.write(max(1, min(most, s.room() - teacher.turn_tokens())))
+            reply = s.write(max(1, min(max_tokens, s.room() - teacher.turn_tokens())))
         if reply.finish == "length":
             raise ModelOutputError(f"the outline was not at its end after {reply.span.end - reply.span.start} tokens")
         root = parse(reply.text)
@@ -128,15 +124,16 @@ class Selection:
         document = tree.view(document)
         if not any(selectable_titles(node) for node in tree.nodes):
             return None
-        abstract, listed = shown_parts(question, document.title, document.text, tree, self.config, tools.base())
-        shown = {"title": document.title, "abstract": abstract, "outline": listed}
+        title, text = document.title, document.text
+        abstract, listed = abstract_and_outline(question, title, text, tree, self.config, tools.base())
+        shown = {"title": title, "abstract": abstract, "outline": listed}
         selection = _teacher_reply(tools, _SELECTION, question=question_text(question), **shown)
         if "[" not in selection and "{" not in selection:
             return None
-        helpful = prompts.titles(selection)
+        helpful = prompts.parse_titles(selection)
         helping = [n.title or "abstract" for n in tree.nodes if selectable_titles(n) & helpful]
-        reply = prompts.listed(list(dict.fromkeys(helping)))
-        return Scene(question, (document.title, abstract, listed), tools.task, (reply,))
+        reply = prompts.titles_reply(list(dict.fromkeys(helping)))
+        return Scene(question, (title, abstract, listed), tools.task, (reply,))
 
 
 def _teacher_reply(tools: Labelling, prompt: str, **values: str) -> str:
@@ -204,15 +201,15 @@ def f1(predicted: Collection[Hashable], right: Collection[Hashable]) -> float:
     return 2 * both / (len(predicted) + len(right))
 
 
-def pieces(outline: Part, under: str = "") -> list[Hashable]:
-    """Parts as (kind, case-folded title), and clips as (their part, head, tail)."""
+def outline_items(outline: Part, under: str = "") -> list[Hashable]:
+    """What F1 compares: parts as (kind, case-folded title), clips as (title of their part, head, tail)."""
     items: list[Hashable] = []
     for child in outline.children:
         if isinstance(child, Clip):
             items.append((under, child.head, child.tail))
         else:
             here = prompts.folded(child.title) or child.kind
-            items += [(child.kind, here), *pieces(child, here)]
+            items += [(child.kind, here), *outline_items(child, here)]
     return items
 
 
@@ -222,15 +219,15 @@ def _majority_share(scenes: Sequence[Scene]) -> float:
 
 
 def _outline_scores(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
-    predicted, right = (pieces(parse(text)) for text in (outcome.written[0], scene.replies[0]))
-    titles, true = (
-        [item for item in some if isinstance(item, tuple) and len(item) == 2] for some in (predicted, right)
+    predicted, right = (outline_items(parse(text)) for text in (outcome.written[0], scene.replies[0]))
+    titles, gold = (
+        [item for item in items if isinstance(item, tuple) and len(item) == 2] for items in (predicted, right)
     )
-    return {"outline F1": f1(predicted, right), "title F1": f1(titles, true), "exact": float(predicted == right)}
+    return {"outline F1": f1(predicted, right), "title F1": f1(titles, gold), "exact": float(predicted == right)}
 
 
 def _selection_scores(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
-    predicted, right = prompts.titles(outcome.written[0]), prompts.titles(scene.replies[0])
+    predicted, right = prompts.parse_titles(outcome.written[0]), prompts.parse_titles(scene.replies[0])
     is_list = "[" in outcome.written[0]  # no list at all is not the same as an empty one
     score = f1(predicted, right) if is_list else 0.0
     return {"selection F1": score, "exact": float(is_list and predicted == right)}

@@ -221,7 +221,7 @@ def _with_gaps(text: str, runs: Sequence[_Run], parts: _Parts, config: LongRefin
             elif after:
                 after.start = at
         elif gap.strip():
-            owner = _owner(before, after, parts, used, _words(gap) < config.paragraph_words)
+            owner = _owner(before, after, parts, used, _word_count(gap) < config.paragraph_words)
             if before:
                 yield before
             before = _Run(at, stop, owner, gap=True)
@@ -253,7 +253,7 @@ def _owner(before: _Run | None, after: _Run | None, parts: _Parts, used: set[int
     return front[: min(len(front), len(back or ())) if shared is None else shared]
 
 
-def _words(text: str) -> int:
+def _word_count(text: str) -> int:
     """Words, by white space; a text that is written without any has one for eight characters."""
     return max(len(text.split()), len(text) // 8)
 
@@ -266,7 +266,7 @@ def _join_short_paragraphs(runs: Sequence[_Run], text: str, config: LongRefinerC
     open_run: _Run | None = None
     words = 0
     for run in runs:
-        size = _words(text[run.start : run.end])
+        size = _word_count(text[run.start : run.end])
         loose = run.gap and size >= config.paragraph_words
         if open_run and (loose or open_run.path != run.path or words >= config.paragraph_words):
             yield open_run
@@ -285,11 +285,11 @@ def _join_short_paragraphs(runs: Sequence[_Run], text: str, config: LongRefinerC
 def _leaves(run: _Run, text: str, config: LongRefinerConfig, model: MeteredModel) -> Iterator[_Run]:
     """The run as leaves of `leaf_tokens` at most, without the white space around them."""
     inside = text[run.start : run.end]
-    most = config.leaf_tokens or sys.maxsize
+    max_tokens = config.leaf_tokens or sys.maxsize
     if run.gap:
-        spans: list[Span] = sentence_chunks(inside, config.chunk_sentences, most, model)
-    elif model.count(inside) > most:
-        spans = packed_chunks(inside, most, model)
+        spans: list[Span] = sentence_chunks(inside, config.chunk_sentences, max_tokens, model)
+    elif model.count(inside) > max_tokens:
+        spans = packed_chunks(inside, max_tokens, model)
     else:
         blank = len(inside) - len(inside.lstrip())
         spans = [(blank, len(inside.rstrip()))]
@@ -298,7 +298,7 @@ def _leaves(run: _Run, text: str, config: LongRefinerConfig, model: MeteredModel
 
 
 def _nodes(leaves: Sequence[_Run], parts: Sequence[Part]) -> list[Node]:
-    """Parts before their leaves; the leaves of one part follow each other."""
+    """The nodes of a tree with these leaves: each part before what is in it."""
     rows: list[Node] = []
     number: dict[int, int] = {}
     last: dict[int, int] = {}

@@ -105,11 +105,12 @@ def _parent_summary(texts: list[str], room: int, model: MeteredModel, config: Me
     newline = model.count("\n")
     if sum(model.count(text) + newline for text in texts) > room:
         share = min(config.summary_limit(), room // len(texts) - newline)
-        texts = [_shortened([text], share, model, config) for text in texts]
-    return _shortened(texts, config.summary_limit(), model, config)
+        texts = [_ask_parent_summary([text], share, model, config) for text in texts]
+    return _ask_parent_summary(texts, config.summary_limit(), model, config)
 
 
-def _shortened(texts: list[str], max_tokens: int, model: MeteredModel, config: MemWalkerConfig) -> str:
+def _ask_parent_summary(texts: list[str], max_tokens: int, model: MeteredModel, config: MemWalkerConfig) -> str:
+    """One request for one short summary of `texts`, on one line."""
     with model.session() as s:
         feed(s, prompts.parents(texts, config))
         return " ".join(s.write(max_tokens).text.split())

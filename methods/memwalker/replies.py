@@ -1,8 +1,8 @@
 """Parsers of the replies. Strict: a reply in any other form gives None, and the walk asks again.
 
-choice("Action: 2", 4)                     2
-verdict("Action: -1")                      Verdict(None)
-verdict("Action: -2\\nAnswer: Kelford")    Verdict("Kelford")
+parse_choice("Action: 2", 4)                   2
+parse_verdict("Action: -1")                     Verdict(None)
+parse_verdict("Action: -2\\nAnswer: Kelford")   Verdict("Kelford")
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Verdict(NamedTuple):
     answer: str | None
 
 
-def _action(reply: str) -> tuple[int, str] | None:
+def _parse_action(reply: str) -> tuple[int, str] | None:
     """The number of the action line and the text after it; None without such a line, or with two different numbers."""
     matches = list(_ACTION.finditer(reply))
     if len({int(m.group(1)) for m in matches}) != 1:
@@ -31,18 +31,18 @@ def _action(reply: str) -> tuple[int, str] | None:
     return int(matches[0].group(1)), reply[matches[0].end() :]
 
 
-def choice(reply: str, count: int, back: bool = False) -> int | None:
+def parse_choice(reply: str, count: int, back: bool = False) -> int | None:
     """The number chosen of 0 to count - 1, or BACK where that is allowed; None for any other reply."""
-    action = _action(reply)
+    action = _parse_action(reply)
     if action is None:
         return None
     number = action[0]
     return number if 0 <= number < count or (back and number == BACK) else None
 
 
-def verdict(reply: str) -> Verdict | None:
+def parse_verdict(reply: str) -> Verdict | None:
     """The verdict on a segment: an answer (-2, text after "Answer:"), or go back (-1); None for any other reply."""
-    action = _action(reply)
+    action = _parse_action(reply)
     if action is None:
         return None
     number, rest = action

@@ -193,7 +193,7 @@ class Walk:
         request = Request(
             self.tools.model("searcher"),
             lambda memory: prompts.triage(self.question, memory, texts, self.config, back=back),
-            lambda reply: replies.choice(reply, len(left), back),
+            lambda reply: replies.parse_choice(reply, len(left), back),
         )
         with self.tools.phase("search"):
             response = self._asking.ask(request, self._visited)
@@ -211,7 +211,7 @@ class Walk:
         request = Request(
             model,
             lambda memory: prompts.leaf(self.question, memory, text, task.instruction, self.config),
-            replies.verdict,
+            replies.parse_verdict,
             task.max_answer_tokens,
         )
         response = self._asking.ask(request, self._visited)

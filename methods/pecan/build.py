@@ -95,15 +95,15 @@ def _trimmed_point(text: str, start: int, end: int) -> Point | None:
     return Point(start, end, " ".join(text[start:end].split()))
 
 
-def pack(lengths: Sequence[int], room: int, max_nodes: int | None = None) -> list[list[int]]:
+def pack_batches(lengths: Sequence[int], room: int, max_nodes: int | None = None) -> list[list[int]]:
     """Fill batches in order; the node that would cross `room` opens the next one (docs/methods/pecan.md#pecan-batches).
 
     `max_nodes`: nodes of a batch at most; they are spread evenly, so 11 nodes in batches of 10 are 5 and 6
     (docs/methods/pecan.md#pecan-tree). A single node longer than `room` gets a batch of its own, which the model then
     refuses by its window.
     """
-    groups = -(-len(lengths) // max_nodes) if max_nodes else 1
-    opens = {len(lengths) * k // groups for k in range(groups)}
+    n_batches = -(-len(lengths) // max_nodes) if max_nodes else 1
+    opens = {len(lengths) * k // n_batches for k in range(n_batches)}
     batches: list[list[int]] = []
     used = 0
     for i, n in enumerate(lengths):
@@ -191,7 +191,7 @@ def _build_level(graph: Graph, layer: _Layer, room: int, config: PecanConfig, to
     counts, newline = layer.counts, model.count("\n")
     if layer.level > 2 and config.graph == "points":
         counts = [model.count(BULLET) + model.count(" " + graph.text[i]) for i in layer.nodes]
-    packed = pack([n + newline for n in counts], room, config.batch_nodes)
+    packed = pack_batches([n + newline for n in counts], room, config.batch_nodes)
     batches = [[layer.nodes[i] for i in batch] for batch in packed]
     texts = [[graph.text[i] for i in batch] for batch in batches]
     calls = summary.write_groups(layer.level, texts, lambda t: _call_builder(t, layer.level, model, config), tools)
@@ -244,7 +244,7 @@ def feed_nodes(s: Session, texts: Sequence[str], level: int, config: PecanConfig
 
 
 def _call_builder(texts: list[str], level: int, model: MeteredModel, config: PecanConfig) -> dict[str, Any]:
-    """One call: texts of new nodes and their normalised edge weights [new nodes, texts]."""
+    """One call: texts of new nodes, and their normalised edge weights [new nodes, texts]."""
     write = _write_summary if config.graph == "tree" else _write_points
     written, rows, parser, cut = write(texts, level, model, config)
     again = 0
@@ -262,10 +262,11 @@ def _call_builder(texts: list[str], level: int, model: MeteredModel, config: Pec
 
 
 _Written = tuple[list[str], np.ndarray, str, bool]
+"""(texts, their attention to the nodes [texts, nodes], how they were parsed, whether the output was cut)."""
 
 
 def _write_points(texts: list[str], level: int, model: MeteredModel, config: PecanConfig) -> _Written:
-    """Information Points and their rows of attention to `texts`."""
+    """One call for Information Points of `texts`, which are nodes of the level below `level`."""
     with model.session() as s:
         spans = feed_nodes(s, texts, level, config, model)
         left = min(config.reserve, s.room() - model.turn_tokens())

@@ -23,7 +23,9 @@ from methods.pecan.search import Search, feed_node, finish, open_search, replay
 from methods.retrieval import similarity_to
 
 
-def _player_of_points(level: int, config: PecanConfig) -> Callable[[Scene, Tools], None]:
+def _points_player(level: int, config: PecanConfig) -> Callable[[Scene, Tools], None]:
+    """A function that plays a scene by writing points of `level`."""
+
     def play(scene: Scene, tools: Tools) -> None:
         model = tools.model("builder")
         with model.session() as s:
@@ -52,8 +54,8 @@ def skills(config: PecanConfig) -> list[Skill]:
 
     name = "pecan search" if config.probe_wording == "printed" else f"pecan search, {config.probe_wording} wording"
     written = [
-        Skill("pecan points", "points", _player_of_points(2, config)),
-        Skill("pecan points of points", "gathered", _player_of_points(3, config)),
+        Skill("pecan points", "points", _points_player(2, config)),
+        Skill("pecan points of points", "gathered", _points_player(3, config)),
     ]
     return [
         Skill(name, "sufficiency", search),
@@ -117,5 +119,5 @@ class Pecan(Method):
 
     def replay(self, steps: Sequence[Mapping[str, Any]], **rule: Any) -> int | None:
         """The index of the step whose probe ends a search by `rule`; None where the recording ends before."""
-        most = self.recorded_rule()
-        return replay(steps, rule["t_n"], rule["t_p"], most["t_n"], most["t_p"])
+        recorded = self.recorded_rule()
+        return replay(steps, rule["t_n"], rule["t_p"], recorded["t_n"], recorded["t_p"])

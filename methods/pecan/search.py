@@ -47,26 +47,26 @@ def counts_as_yes(p_yes: float, greedy: bool, t_p: float | None) -> bool:
 
 
 def replay(
-    steps: Sequence[Mapping[str, Any]], t_n: int, t_p: float | None, most_t_n: int, most_t_p: float | None
+    steps: Sequence[Mapping[str, Any]], t_n: int, t_p: float | None, recorded_t_n: int, recorded_t_p: float | None
 ) -> int | None:
     """The index of the step whose probe ends a search by (t_n, t_p); None where the recording ends before.
 
-    most_t_n, most_t_p: the rule up to which the search was recorded.
+    recorded_t_n, recorded_t_p: the rule up to which the search was recorded.
     """
     probes = [place for place, step in enumerate(steps) if step.get("p_yes") is not None]
 
-    def yes(least: float | None) -> list[int]:
+    def yes_probes(threshold: float | None) -> list[int]:
         values = (
             (place, steps[place]["p_yes"], (steps[place].get("scores") or {}).get(GREEDY_YES)) for place in probes
         )
-        return [place for place, p_yes, greedy in values if counts_as_yes(float(p_yes), bool(greedy), least)]
+        return [place for place, p_yes, greedy in values if counts_as_yes(float(p_yes), bool(greedy), threshold)]
 
-    if len(reached := yes(t_p)) >= t_n:
+    if len(reached := yes_probes(t_p)) >= t_n:
         return reached[t_n - 1]
     # An error that ended the recording left a last step without a probe (recording.py).
     failed = bool(steps) and steps[-1]["action"] == "study" and steps[-1].get("p_yes") is None
     # Otherwise it went on to the window or the end of the graph unless it had all its Yes.
-    return probes[-1] if probes and not failed and len(yes(most_t_p)) < most_t_n else None
+    return probes[-1] if probes and not failed and len(yes_probes(recorded_t_p)) < recorded_t_n else None
 
 
 # A chunk counts as a source of a point from this edge weight on; the papers' figures draw edges above it.
@@ -75,7 +75,7 @@ SOURCE_WEIGHT = 0.05
 _Next = tuple[int | None, dict[str, float], str]
 
 
-def choose(
+def score_nodes(
     z: np.ndarray, cosine: np.ndarray, unvisited: np.ndarray, config: PecanConfig
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Score every node: (total, attention part, similarity part), each [nodes]; visited nodes get total -inf.
@@ -292,7 +292,7 @@ class Search:
             return None, {}, "max-nodes"
         if not self._unvisited.any():
             return None, {}, "exhausted"
-        total, attention, similarity = choose(self._z, self.cosine, self._unvisited, self.config)
+        total, attention, similarity = score_nodes(self._z, self.cosine, self._unvisited, self.config)
         # Ties go to the lowest node id (docs/methods/pecan.md#pecan-ties): argmax takes the first, and the sort is
         # stable.
         best = [int(np.argmax(total))]

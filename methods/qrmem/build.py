@@ -41,7 +41,7 @@ from harness.types import Document, Question
 from methods.chunks import packed
 from methods.qrmem import prompts, replies
 from methods.qrmem.config import QRMeMConfig
-from methods.qrmem.memory import FUNCTION, Memory, SubGraph, merge_entities, merge_relations, normal, occurs, offsets
+from methods.qrmem.memory import FUNCTION, Memory, SubGraph, find_all, merge_entities, merge_relations, name_key, occurs
 from methods.qrmem.prompts import Relation
 from methods.reading import question_text
 from methods.retrieval import words
@@ -89,11 +89,11 @@ class RelationMerger:
         with model.session() as s:
             feed(s, pieces)
             doubts: ParsedReply[list[str]] = ParsedReply(tokens)
-            reply_to(s, doubts, config.question_tokens, replies.questions, self.retry)
+            reply_to(s, doubts, config.question_tokens, replies.parse_questions, self.retry)
             s.reply("\n".join(f"* {doubt}" for doubt in doubts.found or ["none"]))
             s.user(asking.fused())
             response: ParsedReply[str] = ParsedReply(s.length())
-            return reply_to(s, response, config.relation_tokens, replies.sentence, self.retry).found
+            return reply_to(s, response, config.relation_tokens, replies.parse_sentence, self.retry).found
 
 
 class Pool:
@@ -237,23 +237,23 @@ class _GraphBuilder:
             found = recogniser(config.recogniser).names(segment)
             names = [name for name in found if not _is_function(name, segment)]
         if config.open_entities:
-            pieces = self._fitting(
+            pieces = self._fit_request(
                 k, lambda n: self.asking.entities(segment, guide[:n]), len(guide), config.entity_tokens
             )
-            listed = self._ask_parsed(k, f"{name} entities", pieces, config.entity_tokens, replies.names)
+            listed = self._ask_parsed(k, f"{name} entities", pieces, config.entity_tokens, replies.parse_names)
             names += [mention for item in listed if (mention := _as_in_segment(item, segment))]
         names = _distinct_names(names)
         relations = list(graph.relations)
         if len(names) > 1:
-            pieces = self._fitting(
+            pieces = self._fit_request(
                 k,
                 lambda n: self.asking.relations(segment, names[:n], guide[: max(0, n - len(names))]),
                 len(names) + len(guide),
                 config.relation_tokens,
             )
-            listed = self._ask_parsed(k, f"{name} relations", pieces, config.relation_tokens, replies.triples)
-            here = {normal(item) for item in names}
-            triples = [(a, b, text) for a, b, text in listed if {normal(a), normal(b)} <= here]
+            listed = self._ask_parsed(k, f"{name} relations", pieces, config.relation_tokens, replies.parse_triples)
+            here = {name_key(item) for item in names}
+            triples = [(a, b, text) for a, b, text in listed if {name_key(a), name_key(b)} <= here]
             relations += [item for item in triples if item not in relations]
         return SubGraph(names, relations)
 
@@ -262,7 +262,7 @@ class _GraphBuilder:
         config = self.config
         relations = [" | ".join(triple) for triple in graph.relations]
         names = graph.names
-        pieces = self._fitting(
+        pieces = self._fit_request(
             k,
             lambda n: self.asking.questions(
                 self.segments[k], names[:n], relations[: max(0, n - len(names))], config.questions
@@ -270,10 +270,10 @@ class _GraphBuilder:
             len(names) + len(relations),
             config.question_tokens,
         )
-        questions = self._ask_parsed(k, "questions", pieces, config.question_tokens, replies.questions)
+        questions = self._ask_parsed(k, "questions", pieces, config.question_tokens, replies.parse_questions)
         return [str(question) for question in questions][: config.questions]
 
-    def _fitting(self, k: int, pieces: Callable[[int], Pieces], lines: int, limit: int) -> Pieces:
+    def _fit_request(self, k: int, pieces: Callable[[int], Pieces], lines: int, limit: int) -> Pieces:
         """The request with as many of its listed lines as leave room for a reply of `limit` tokens."""
         model: MeteredModel = self.tools.model("builder")
         made, n = fit_lines(pieces, lines, window_of(self.config.window, model) - limit, model)
@@ -296,7 +296,7 @@ def _distinct_names(names: list[str]) -> list[str]:
     """The names in order, each spelling of one normal form once; those without a letter or digit fall away."""
     surfaces: dict[tuple[str, ...], str] = {}
     for name in names:
-        surfaces.setdefault(normal(name), name)
+        surfaces.setdefault(name_key(name), name)
     return [name for form, name in surfaces.items() if form]
 
 
@@ -316,14 +316,14 @@ def _is_function(name: str, segment: str) -> bool:
 
     "The Who", "US", and "It" in the middle of a sentence are names.
     """
-    form = normal(name)
+    form = name_key(name)
     if not set(form) <= FUNCTION:
         return False
     if name.islower() or "i" in form:
         return True
     if any(word[0].isupper() for word in name.split()[1:]):
         return False
-    return all(_begins_sentence(segment, at, at + len(name)) for at in offsets(name, segment))
+    return all(_begins_sentence(segment, at, at + len(name)) for at in find_all(name, segment))
 
 
 def _begins_sentence(segment: str, start: int, end: int) -> bool:

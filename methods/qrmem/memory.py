@@ -83,7 +83,7 @@ class Memory:
         known = [(m, i) for i, mentions in enumerate(self.mentions) for m in mentions]
         for mention, entity in sorted(known, key=lambda pair: (-len(pair[0]), pair[1])):
             exact = acronym(mention)
-            for at in offsets(exact or _lower_same_length(mention), text if exact else small):
+            for at in find_all(exact or _lower_same_length(mention), text if exact else small):
                 entities.append(entity)
                 end = at + len(exact or mention)
                 text, small = (t[:at] + "\0" * (end - at) + t[end:] for t in (text, small))
@@ -136,7 +136,7 @@ def acronym(name: str) -> str:
     return words[0] if len(words) == 1 and len(words[0]) > 1 and words[0].isupper() else ""
 
 
-def normal(name: str) -> Form:
+def name_key(name: str) -> Form:
     """The words a name is compared by: small letters, no article before it, no possessive, no marks.
 
     An acronym that would be a function word in small letters keeps its capitals: ("US",).
@@ -147,7 +147,7 @@ def normal(name: str) -> Form:
     return parts[1:] if len(parts) > 1 and parts[0] in _ARTICLES else parts
 
 
-def offsets(name: str, text: str) -> Iterator[int]:
+def find_all(name: str, text: str) -> Iterator[int]:
     """The positions of `name` in `text`, in the same letters and not inside a longer word."""
     at = text.find(name) if name else -1
     while at >= 0:
@@ -161,7 +161,7 @@ def offsets(name: str, text: str) -> Iterator[int]:
 
 def occurs(name: str, text: str) -> bool:
     """Whether `name` stands anywhere in `text` as it is written."""
-    return next(offsets(name, text), None) is not None
+    return next(find_all(name, text), None) is not None
 
 
 def _is_spaced_script(character: str) -> bool:
@@ -175,7 +175,7 @@ def merge_entities(graphs: Sequence[SubGraph], segments: Sequence[str]) -> Entit
     listed: dict[Form, set[int]] = {}
     for k, graph in enumerate(graphs):
         for name in graph.names:
-            if form := normal(name):
+            if form := name_key(name):
                 surfaces.setdefault(form, {})[name] = None
                 listed.setdefault(form, set()).add(k)
     clusters = _same_entity_clusters(list(surfaces))
@@ -222,7 +222,7 @@ def merge_relations(graphs: Sequence[SubGraph], entities: Entities) -> dict[tupl
     relations: dict[tuple[int, int], dict[int, list[str]]] = {}
     for k, graph in enumerate(graphs):
         for first, second, text in graph.relations:
-            a, b = entities.of[normal(first)], entities.of[normal(second)]
+            a, b = entities.of[name_key(first)], entities.of[name_key(second)]
             if a == b:
                 continue
             pair = (b, a) if (b, a) in relations else (a, b)

@@ -44,7 +44,7 @@ from methods import reading, summary
 from methods.qrmem import replies
 from methods.qrmem.build import build_memory
 from methods.qrmem.config import INDEX_FIELDS, QRMeMConfig
-from methods.qrmem.memory import Memory, normal
+from methods.qrmem.memory import Memory, name_key
 from methods.qrmem.prompts import PROMPTS, Asking, Relation
 from methods.qrmem.search import NOT_PARSED, End, Moves, State, fit_added, fit_start, replay, run_search
 from methods.retrieval import best_first
@@ -193,9 +193,9 @@ def _choose_entities(state: State, mix: list[int], reason: str, entities: list[i
             listed = listed[: len(listed) // 2]
     pieces = state.asking.trial(shown, reason, chosen, listed)
     with state.searching():
-        response = state.ask_parsed(searcher, pieces, config.entity_tokens, replies.names)
-    by_form = {normal(m): e for e, mentions in enumerate(memory.mentions) for m in mentions}
-    forms = [normal(name) for name in response.found or ()]
+        response = state.ask_parsed(searcher, pieces, config.entity_tokens, replies.parse_names)
+    by_form = {name_key(m): e for e, mentions in enumerate(memory.mentions) for m in mentions}
+    forms = [name_key(name) for name in response.found or ()]
     named = list(dict.fromkeys(by_form[form] for form in forms if form in by_form))
     notes = [*response.notes, ", ".join(memory.names[e] for e in named) or "none of the memory's entities"]
     for left, all_, what in ((len(shown), len(texts), "segments"), (len(listed), len(others), "other entities")):
@@ -210,7 +210,9 @@ def graph_expansion(state: State) -> Answer:
     """Expand by similar edges, elaborate the question, retrieve, read."""
     config, memory = state.config, state.memory
     entities = set(state.entities)
-    state.step("start", None, {"entities": len(entities)}, note=_start_note(state))
+    names = ", ".join(memory.names[e] for e in state.entities)
+    note = f"entities of the question: {names}" if names else "the memory has no entity of the question"
+    state.step("start", None, {"entities": len(entities)}, note="; ".join([*memory.notes, note]))
     with state.searching():
         similarity = state.similar([state.question.text], memory.edge_vectors)
     least = float(np.quantile(similarity, config.quantile)) if len(similarity) else 0.0
@@ -234,12 +236,6 @@ def graph_expansion(state: State) -> Answer:
     return state.read(kept, "expanded")
 
 
-def _start_note(state: State) -> str:
-    names = ", ".join(state.memory.names[e] for e in state.entities)
-    note = f"entities of the question: {names}" if names else "the memory has no entity of the question"
-    return "; ".join([*state.memory.notes, note])
-
-
 def _elaborated_question(state: State, entities: Sequence[int], edges: Sequence[int]) -> list[str]:
     """The elaborated question; [] where no reply could be parsed. The newest edges go where the window is short."""
     memory, config = state.memory, state.config
@@ -252,7 +248,7 @@ def _elaborated_question(state: State, entities: Sequence[int], edges: Sequence[
 
     pieces, _ = fit_lines(pieces_of, len(names) + len(relations), room, searcher)
     with state.searching():
-        response = state.ask_parsed(searcher, pieces, config.question_tokens, replies.questions)
+        response = state.ask_parsed(searcher, pieces, config.question_tokens, replies.parse_questions)
     questions = (response.found or [])[:1]
     notes = [*response.notes, *(questions or ["no elaborated question"])]
     state.step("elaborate", None, {"replies": response.replies}, tokens=response.tokens, note="; ".join(notes))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from harness.method import MethodConfig
 from harness.prompts import Pieces, Prompt
 from harness.types import Question
-from methods.qrmem.memory import offsets
+from methods.qrmem.memory import find_all
 from methods.reading import question_text
 
 ENTITIES = Prompt(
@@ -94,7 +94,7 @@ def marked(segment: str, names: Sequence[str]) -> str:
     stops: dict[int, int] = {}
     inside: set[int] = set()
     for name in known:
-        for at in offsets(name, segment):
+        for at in find_all(name, segment):
             here = range(at, at + len(name))
             if inside.isdisjoint(here):
                 stops[at] = here.stop

@@ -1,8 +1,8 @@
 """Parsers of the replies. None stands for a reply that cannot be parsed; the request is repeated.
 
-triples("* Toren | Velindra | Toren wrote it.")                     [("Toren", "Velindra", "Toren wrote it.")]
-verdict("Reasoning: no town is named.\\nAction: -1")                Verdict("no town is named.", None)
-verdict("Reasoning: it says so.\\nAction: -2\\nAnswer: Kelford")    Verdict("it says so.", "Kelford")
+parse_triples("* Toren | Velindra | Toren wrote it.")                     [("Toren", "Velindra", "Toren wrote it.")]
+parse_verdict("Reasoning: no town is named.\\nAction: -1")                Verdict("no town is named.", None)
+parse_verdict("Reasoning: it says so.\\nAction: -2\\nAnswer: Kelford")    Verdict("it says so.", "Kelford")
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class Verdict(NamedTuple):
     answer: str | None
 
 
-def names(reply: str) -> list[str] | None:
+def parse_names(reply: str) -> list[str] | None:
     """The entities listed, without brackets, quotes and marks around them."""
     items = parse_list(reply)
     return None if items is None else [name for item in items if (name := item.strip(_EDGES))]
 
 
-def triples(reply: str) -> list[Triple] | None:
+def parse_triples(reply: str) -> list[Triple] | None:
     """The relations listed as "entity | entity | relation"; None too where no line of several has that form."""
     items = parse_list(reply)
     if items is None:
@@ -43,7 +43,7 @@ def triples(reply: str) -> list[Triple] | None:
     return complete if complete or not items else None
 
 
-def questions(reply: str) -> list[str] | None:
+def parse_questions(reply: str) -> list[str] | None:
     """The questions listed; items that are no question are left out."""
     items = parse_list(reply)
     if items is None:
@@ -52,15 +52,15 @@ def questions(reply: str) -> list[str] | None:
     return kept if kept or not items else None
 
 
-def sentence(reply: str) -> str | None:
-    """The first line with something on it."""
+def parse_sentence(reply: str) -> str | None:
+    """The first line that is not blank."""
     lines = (line.strip().removeprefix("*").strip() for line in reply.splitlines())
     return next((line for line in lines if line), None)
 
 
-def verdict(reply: str) -> Verdict | None:
-    """The reasons and what they end in: action -2 with an answer, or -1, where the text gives none (answer None)."""
-    inner = replies.verdict(reply)
+def parse_verdict(reply: str) -> Verdict | None:
+    """The reasoning before the action line, and the answer of action -2; action -1 means no answer (None)."""
+    inner = replies.parse_verdict(reply)
     before = _REASON.match(reply)
     if inner is None or before is None:
         return None

@@ -161,7 +161,7 @@ class State:
     def ask(self, segments: list[int]) -> str | End:
         """Why the segments do not answer the question; the End where they do, or no reply could be parsed."""
         pieces = self.asking.ask([self.texts[k] for k in segments], self.tools.task.instruction)
-        response: ParsedReply[replies.Verdict] = self.ask_parsed(self.model, pieces, self.limit, replies.verdict)
+        response: ParsedReply[replies.Verdict] = self.ask_parsed(self.model, pieces, self.limit, replies.parse_verdict)
         result = response.found
         if result is not None and result.answer is not None:
             offsets = self.model.offsets(result.answer)[: self.tools.task.max_answer_tokens]

@@ -24,22 +24,12 @@ from methods.retrieval import best_first, similarity_to
 from methods.summary import DETAILED
 
 
-def _nearest(nodes: Sequence[int], similarity: np.ndarray) -> list[int]:
-    """The nodes by falling similarity; ties keep their order."""
-    return [nodes[i] for i in best_first(similarity[list(nodes)])] if nodes else []
-
-
-def collapsed(similarity: np.ndarray) -> list[int]:
-    """All nodes by falling similarity [nodes] to the question; ties keep document order."""
-    return _nearest(range(len(similarity)), similarity)
-
-
 def traversal(graph: Graph, similarity: np.ndarray, top_k: int) -> list[int]:
     """The nearest nodes level by level from the top, at most `top_k` of each; a node is a candidate once."""
     kept: list[int] = []
     nodes = graph.top()
     while nodes:
-        chosen = _nearest(nodes, similarity)[:top_k]
+        chosen = [nodes[i] for i in best_first(similarity[nodes])[:top_k]]
         kept += chosen
         nodes = list(dict.fromkeys(int(child) for node in chosen for child in graph.below(node)[0]))
     return kept
@@ -90,7 +80,7 @@ class Raptor(reading.ReadingMethod):
         if self.config.retrieval == "traversal":
             order, reason = traversal(graph, similarity, self.config.top_k), "traversed"
         else:
-            order = collapsed(similarity)
+            order = best_first(similarity)
             reason = "k" if len(order) > self.config.top_k else "exhausted"
             order = order[: self.config.top_k]
         kept, stopped = self._fitting(question, [graph.text[i] for i in order], tools)

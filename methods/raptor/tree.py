@@ -75,7 +75,7 @@ def cache_compiled(modules: Iterable[Any], home: Path) -> None:
 
 _DEPTH = 5  # times a cluster is clustered again; then it is cut in order
 # numba's kernels may not be entered by two threads at once, and warnings are a matter of the whole process.
-_ONE = threading.Lock()
+_LOCK = threading.Lock()
 
 
 def clusters(vectors: np.ndarray, tokens: Sequence[int], max_tokens: int, config: RaptorConfig) -> list[list[int]]:
@@ -102,12 +102,12 @@ def _split_large(
         if len(cluster) == 1 or sum(tokens[i] for i in cluster) <= max_tokens:
             yield cluster
         elif depth == 0 or len(cluster) == len(group) or len(_distinct(vectors[cluster])[0]) <= config.dimensions + 1:
-            yield from in_order(cluster, tokens, max_tokens)
+            yield from cut_in_order(cluster, tokens, max_tokens)
         else:
             yield from _split_large(cluster, vectors, tokens, max_tokens, config, depth - 1)
 
 
-def in_order(group: Sequence[int], tokens: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
+def cut_in_order(group: Sequence[int], tokens: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
     """The group cut in order into parts of at most `max_tokens`; a longer node is a part of its own."""
     part: list[int] = []
     for node in group:
@@ -157,7 +157,7 @@ def _reduce(points: np.ndarray, neighbours: int, config: RaptorConfig) -> np.nda
     if config.reduction == "pca":
         pca = import_module("sklearn.decomposition").PCA(min(width, points.shape[1]), svd_solver="full")
         return np.asarray(pca.fit_transform(points.astype(np.float64)))
-    with _ONE, warnings.catch_warnings():
+    with _LOCK, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of tiny and disconnected graphs, which UMAP lays out all the same
         made = _import_umap().UMAP(
             n_neighbors=min(max(2, neighbours), len(points) - 1),
@@ -188,7 +188,7 @@ def _mixture_clusters(points: np.ndarray, config: RaptorConfig) -> list[np.ndarr
     the mixture that is used is fitted anew with seed 0, as there.
     """
     kind = import_module("sklearn.mixture").GaussianMixture
-    with _ONE, warnings.catch_warnings():
+    with _LOCK, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of mixtures that have not converged; BIC judges them like the others
         tried = [
             kind(count, random_state=config.seed).fit(points)

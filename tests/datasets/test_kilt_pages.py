@@ -10,7 +10,7 @@ from harness.config.resolve import resolve
 from harness.datasets import load
 from harness.datasets.pages import wiki_text
 from harness.errors import DataError
-from methods.longrefiner.pages import of_page
+from methods.longrefiner.pages import page_from_text
 from tests.datasets.support import config, parquet, write_lines
 
 
@@ -59,7 +59,7 @@ def test_paragraphs_headings_and_items(paragraphs, text):
 def test_longrefiner_reads_the_headings_of_such_a_page():
     long = "word " * 30
     text = wiki_text([long, "Section::::A.", long, "Section::::A.:B.", long], "y")
-    found = of_page(text, lambda told: [(0, len(told))])
+    found = page_from_text(text, lambda told: [(0, len(told))])
     assert found is not None
     assert [part.title for part in found.outline.children] == ["", "A"]
 

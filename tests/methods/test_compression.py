@@ -19,9 +19,9 @@ from harness.llm.load import load_model
 from harness.llm.scripted import Script, ScriptedModel
 from harness.types import Document
 from methods.compression import config, lingua
-from methods.compression.ranking import choose, perplexities
+from methods.compression.ranking import choose_contexts, perplexities
 from methods.compression.selective import _at_percentile, _self_information, _sentence_groups
-from methods.compression.surprise import Units, kept, open_context, surprise, units_of
+from methods.compression.surprise import Units, open_context, spans_of_kept, surprise, units_of
 from pocket.random_model import save
 from pocket.world.sample import sample
 from tests.methods.conftest import FakeTools
@@ -73,7 +73,7 @@ def test_units_tile_any_text_and_runs_are_what_is_kept(llama, text, data):
     assert sum(units.sizes) == llama.count(text)
     mask = np.array(data.draw(st.lists(st.booleans(), min_size=len(units), max_size=len(units))), dtype=bool)
     stays = "".join(units.piece(i) for i in range(len(units)) if mask[i])
-    assert "".join(text[a:b] for a, b in kept(units, mask)) == stays
+    assert "".join(text[a:b] for a, b in spans_of_kept(units, mask)) == stays
 
 
 def test_a_character_of_several_tokens_is_one_unit(llama):
@@ -151,13 +151,13 @@ def test_what_contexts_are_ranked_by(condition, context, wanted):
     ],
 )
 def test_the_contexts_that_a_budget_lets_through(target, changed, numbers):
-    chosen = choose([100] * 4, np.arange(1.0, 5.0), target, config.LongLLMLinguaConfig(**changed))
+    chosen = choose_contexts([100] * 4, np.arange(1.0, 5.0), target, config.LongLLMLinguaConfig(**changed))
     assert [c.number for c in chosen] == numbers
 
 
 def test_a_context_that_is_not_there_cannot_be_forced():
     with pytest.raises(QuestionError, match="force_context_ids has 7, but the text has 2 contexts"):
-        choose([1, 1], np.zeros(2), 5, config.LongLLMLinguaConfig(force_context_ids=(7,)))
+        choose_contexts([1, 1], np.zeros(2), 5, config.LongLLMLinguaConfig(force_context_ids=(7,)))
 
 
 # --- tokens -----------------------------------------------------------------------------------------------------------

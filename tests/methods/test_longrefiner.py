@@ -11,7 +11,7 @@ from harness.errors import UserError, WindowExceeded
 from harness.types import Document, Question
 from methods.longrefiner import LongRefiner
 from methods.longrefiner.config import LongRefinerConfig
-from methods.longrefiner.prompts import titles
+from methods.longrefiner.prompts import parse_titles
 from methods.longrefiner.shown import Showing
 from tests.methods.conftest import FakeTools
 
@@ -283,7 +283,7 @@ TITLES = [
 
 @pytest.mark.parametrize(("reply", "found"), TITLES, ids=[row[0][:30] for row in TITLES])
 def test_titles_of_a_reply(reply, found):
-    assert titles(reply) == found
+    assert parse_titles(reply) == found
 
 
 # --- presets ----------------------------------------------------------------------------------------------------------

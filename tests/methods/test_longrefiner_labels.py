@@ -25,8 +25,8 @@ from harness.training.settings import Settings, read_settings
 from harness.types import Document, Example, Gold, Question
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import Clip, Part, parse, write
-from methods.longrefiner.pages import of_page
-from methods.longrefiner.training import level, pieces, tasks
+from methods.longrefiner.pages import page_from_text
+from methods.longrefiner.training import outline_items, parse_level, tasks
 from tests.methods.conftest import FakeTools
 
 LONG = "This paragraph has the twenty words that it takes to stand alone, so nothing at all is joined to it here."
@@ -53,7 +53,7 @@ PAGES = {
 
 @pytest.mark.parametrize("text", PAGES.values(), ids=PAGES)
 def test_a_page_says_its_outline_itself(text):
-    found = of_page(text, words)
+    found = page_from_text(text, words)
     assert found.text == " ".join([LONG] * 3)
     early = Part("sub-section", "Early years", (CLIP,))
     assert found.outline == Part("root", "", (Part("abstract", "", (CLIP,)), Part("section", "Career", (CLIP, early))))
@@ -61,7 +61,7 @@ def test_a_page_says_its_outline_itself(text):
 
 
 def test_short_paragraphs_join_and_the_last_one_is_not_lost():
-    found = of_page(f"== A ==\n{SHORT}\n{LONG}\n{LONG}\n{SHORT}\n== Empty ==\n== B ==\n{LONG}", words)
+    found = page_from_text(f"== A ==\n{SHORT}\n{LONG}\n{LONG}\n{SHORT}\n== Empty ==\n== B ==\n{LONG}", words)
     assert found.text == f"{SHORT} {LONG} {LONG} {SHORT} {LONG}"
     assert [(p.kind, p.title, len(p.children)) for p in found.outline.children] == [
         ("section", "A", 2),
@@ -71,7 +71,7 @@ def test_short_paragraphs_join_and_the_last_one_is_not_lost():
 
 @pytest.mark.parametrize("text", ["", LONG, f"{LONG}\n{LONG}\n{LONG}", f"== A ==\n{LONG}\n{LONG}"], ids=range(4))
 def test_a_page_that_says_too_little_is_none(text):
-    assert of_page(text, words) is None
+    assert page_from_text(text, words) is None
 
 
 # --- a teacher --------------------------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ ANALYSIS, STRUCTURING, SELECTION = tasks(LongRefinerConfig())
     ],
 )
 def test_levels(reply, found):
-    assert level(reply) == found
+    assert parse_level(reply) == found
     scenes = ANALYSIS.label(QUESTION, [DOCUMENT], Labels([{"reply": reply}]))
     assert [scene.verdicts for scene in scenes] == ([(found == "local",)] if found else [])
 
@@ -230,7 +230,7 @@ def test_measures_by_hand():
     found = STRUCTURING.measure(outline, SceneOutcome([TOLD.replace("Work", "Life")]))
     assert found == {"outline F1": 0.5, "title F1": 0.5, "exact": 0.0}
     assert STRUCTURING.measure(outline, SceneOutcome([TOLD]))["exact"] == 1.0
-    assert pieces(parse(TOLD))[0] == ("abstract", "abstract")
+    assert outline_items(parse(TOLD))[0] == ("abstract", "abstract")
     assert ANALYSIS.floor is not None
     assert ANALYSIS.floor([scene, scene, Scene(QUESTION, (), task, (), (False,))]) == pytest.approx(2 / 3)
 

@@ -13,10 +13,10 @@ from methods.segmenting import (
     MetaChunking,
     SegmentConfig,
     SentenceSegments,
-    boundaries,
+    packed_segments,
     perplexities,
-    recursive,
-    segments,
+    perplexity_segments,
+    segment_ends,
 )
 from tests.methods.conftest import FakeTools
 
@@ -42,7 +42,7 @@ CUTS = [
 
 @pytest.mark.parametrize(("text", "size", "found"), [row[1:] for row in CUTS], ids=[row[0] for row in CUTS])
 def test_cuts_by_rule(text, size, found):
-    assert texts(text, recursive(text, size, MODEL)) == found
+    assert texts(text, packed_segments(text, size, MODEL)) == found
 
 
 pieces = st.lists(st.sampled_from(["a", "bb", "c.", "d!", " ", "\n", "\n\n", "字。"]), max_size=30).map("".join)
@@ -51,11 +51,11 @@ pieces = st.lists(st.sampled_from(["a", "bb", "c.", "d!", " ", "\n", "\n\n", "�
 @settings(max_examples=100, deadline=None)
 @given(pieces, st.integers(1, 6))
 def test_segments_cover_every_word_in_order(text, size):
-    for spans in (recursive(text, size, MODEL), segments(text, 0.5, size, MODEL, 4)):
+    for spans in (packed_segments(text, size, MODEL), perplexity_segments(text, 0.5, size, MODEL, 4)):
         assert "".join("".join(texts(text, spans)).split()) == "".join(text.split())
         assert all(a < b for a, b in spans)
         assert spans == sorted(spans)
-    assert all(MODEL.count(t) <= size for t in texts(text, recursive(text, size, MODEL)))
+    assert all(MODEL.count(t) <= size for t in texts(text, packed_segments(text, size, MODEL)))
 
 
 class Trailing:
@@ -68,7 +68,7 @@ class Trailing:
 def test_other_cuts_have_another_version():
     # Cuts are stored under the version: change this pair together, or old indexes are taken for new ones.
     text = "a b\nc d"
-    assert (JinaSegments.index_version, texts(text, recursive(text, 2, Trailing()))) == ("2", ["a b", "c", "d"])
+    assert (JinaSegments.index_version, texts(text, packed_segments(text, 2, Trailing()))) == ("2", ["a b", "c", "d"])
 
 
 MINIMA = [
@@ -91,7 +91,7 @@ MINIMA = [
 
 @pytest.mark.parametrize(("ppl", "threshold", "ends"), MINIMA)
 def test_minima(ppl, threshold, ends):
-    assert boundaries(ppl, threshold) == ends
+    assert segment_ends(ppl, threshold) == ends
 
 
 def test_perplexity_is_the_mean_of_a_sentences_tokens_without_the_first_of_all():
@@ -151,7 +151,7 @@ def test_a_new_window_is_no_cold_start():
     model = Warming()
     ppl = perplexities(text, sentences(text), model, 200, 80)
     assert ppl[2:] == pytest.approx([1.0] * 298)
-    assert boundaries(ppl, 0.5) == [2], "only where the text itself has become warm"
+    assert segment_ends(ppl, 0.5) == [2], "only where the text itself has become warm"
     assert model.scored == [(min(80 * k, 112), 80) for k in range(15)]
     # The text is encoded as a whole once, and once more in windows, not once a sentence.
     assert model.encoded <= 2.1 * len(text)
@@ -162,7 +162,7 @@ def test_the_window_of_a_short_model_is_shared_with_what_comes_before():
     model = Warming()
     model.window = 108
     warm = text.index("w3") - 1
-    assert segments(text, 0.5, 4000, model, 8192) == [(0, warm), (warm + 1, len(text))]
+    assert perplexity_segments(text, 0.5, 4000, model, 8192) == [(0, warm), (warm + 1, len(text))]
     assert [n for _, n in model.scored] == [48] * 8 + [16]
     assert all(behind == 42 for behind, _ in model.scored[1:])
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from harness.types import Document
 from methods.longrefiner.select import (
-    choose,
     choose_as_released,
+    choose_nodes,
     global_scores,
     local_scores,
     normalised,
@@ -109,7 +109,7 @@ PAPER = [
 @pytest.mark.parametrize(("budget", "nodes", "texts", "reason"), PAPER)
 def test_the_papers_choice_at_every_budget(budget, nodes, texts, reason):
     show = showing()
-    found = choose(show, [local_scores(TREE, LEAVES)], budget)
+    found = choose_nodes(show, [local_scores(TREE, LEAVES)], budget)
     assert ([node for _, node in found.nodes], found.reason) == (nodes, reason)
     assert [show.text(piece) for piece in found.pieces] == texts
     assert show.tokens(found.pieces) <= budget
@@ -117,13 +117,13 @@ def test_the_papers_choice_at_every_budget(budget, nodes, texts, reason):
 
 def test_a_part_that_does_not_fit_makes_way_for_its_paragraphs():
     scores = [np.array([0, 0, 9.0, 1, 8, 2, 3, 0, 0, 0])]
-    assert [n for _, n in choose(showing(), scores, 2).nodes] == [6]
+    assert [n for _, n in choose_nodes(showing(), scores, 2).nodes] == [6]
     # The best paragraph is longer than what is left: "stop" ends there, "skip" goes on to one that fits.
     text = "one two three four five. six."
     tree = Tree([Node("chunk", "", 0, 24), Node("chunk", "", 25, 29)])
     show = showing(documents=[Document("d", text)], trees=[tree])
-    assert choose(show, [np.array([2.0, 1.0])], 3).nodes == ()
-    assert choose(show, [np.array([2.0, 1.0])], 3, skip=True).nodes == ((0, 1),)
+    assert choose_nodes(show, [np.array([2.0, 1.0])], 3).nodes == ()
+    assert choose_nodes(show, [np.array([2.0, 1.0])], 3, skip=True).nodes == ((0, 1),)
 
 
 def test_titles_count_and_stand_once_a_document():
@@ -132,10 +132,10 @@ def test_titles_count_and_stand_once_a_document():
     show = showing(True, documents, [TREE, other])
     scores = [local_scores(TREE, LEAVES), np.array([2.0, 0.0])]
     # Toren's first leaf begins with its title (3 tokens); "Mira Tal" is two more above the chunk; one separator.
-    found = choose(show, scores, 8)
+    found = choose_nodes(show, scores, 8)
     assert [show.text(piece) for piece in found.pieces] == ["Mira Tal\nc1 c2.", "Toren\nq1 q2."]
     assert show.tokens(found.pieces) == 8
-    assert [show.text(piece) for piece in choose(show, scores, 7).pieces] == ["Toren\nq1 q2."]
+    assert [show.text(piece) for piece in choose_nodes(show, scores, 7).pieces] == ["Toren\nq1 q2."]
     assert [(s.document_id, s.start, s.end) for s in show.shown(found.pieces)] == [("x", 35, 41), ("y", 0, 12)]
 
 
@@ -203,23 +203,23 @@ def test_a_part_that_is_read_whole_stands_under_its_title(rule, leaves, texts):
 )
 def test_a_node_on_its_own(rule, node, text):
     show = showing(True, part_titles=rule)
-    assert show.text(show.node(0, node)) == text
+    assert show.text(show.node_piece(0, node)) == text
 
 
 def test_titles_of_parts_count_in_the_budget():
     scores = [local_scores(TREE, LEAVES)]
     # "a1 a2." + "School s1 s2. t1 t2." + "c1 c2." with two separators: the title is the eleventh token.
-    assert [n for _, n in choose(showing(part_titles="paper"), scores, 10).nodes] == [9, 5, 0]
-    found = choose(showing(part_titles="paper"), scores, 11)
+    assert [n for _, n in choose_nodes(showing(part_titles="paper"), scores, 10).nodes] == [9, 5, 0]
+    found = choose_nodes(showing(part_titles="paper"), scores, 11)
     assert [n for _, n in found.nodes] == [9, 5, 0, 4]
-    assert [n for _, n in choose(showing(part_titles="none"), scores, 10).nodes] == [9, 5, 0, 4]
+    assert [n for _, n in choose_nodes(showing(part_titles="none"), scores, 10).nodes] == [9, 5, 0, 4]
 
 
 def test_a_text_that_begins_with_its_title_gets_no_second_one():
     text = "Early\nq1 q2. q3 q4."
     tree = Tree([Node("section", "Early", 0, len(text)), Node("paragraph", "", 0, len(text), 0)])
     show = showing(documents=[Document("d", text)], trees=[tree], part_titles="paper")
-    assert show.text(show.node(0, 0)) == text
+    assert show.text(show.node_piece(0, 0)) == text
 
 
 numbers = st.floats(-5, 5, allow_nan=False)
@@ -231,10 +231,10 @@ numbers = st.floats(-5, 5, allow_nan=False)
 def test_whatever_the_scores_the_budget_holds_and_nothing_is_shown_twice(leaves, selected, weight, budget):
     show = showing()
     total = local_scores(TREE, leaves) + weight * global_scores(TREE, selected)
-    found = choose(show, [total], budget)
+    found = choose_nodes(show, [total], budget)
     assert show.tokens(found.pieces) <= budget
     spans = [(piece.start, piece.end) for piece in found.pieces]
     assert spans == sorted(spans)
     assert all(b <= c for (_, b), (c, _) in pairwise(spans))
-    whole = choose(show, [total], 12)
+    whole = choose_nodes(show, [total], 12)
     assert [(p.start, p.end) for p in whole.pieces] == [(0, 41)]

@@ -12,7 +12,7 @@ from methods.graph import Graph
 from methods.memwalker import MemWalker
 from methods.memwalker.config import MemWalkerConfig
 from methods.memwalker.method import even_groups
-from methods.memwalker.replies import BACK, Verdict, choice, verdict
+from methods.memwalker.replies import BACK, Verdict, parse_choice, parse_verdict
 from tests.methods.conftest import FakeTools
 
 # Four segments of four words; at most two children: s0 s1 | s2 s3, then a root over the two.
@@ -123,7 +123,7 @@ def test_straight_down_to_the_answer():
         "likely belongs to the part with the answer?\n\nSummary 0: left half\n\nSummary 1: right half\n\nChoose exactly one "
         "summary by its number. Reply in this form:\nAction: number of the summary"
     )
-    # The root was gone through: it is the working memory of the second choice, and both of the reading.
+    # The root was gone through: it is the working memory of the second parse_choice, and both of the reading.
     assert "one text.\n\nBackground, from what was read before:\nall of it\n\nQuestion: Who" in asked[1]
     assert "the answer?\n\nSummary 0: sum 2\n\nSummary 1: sum 3\n\nChoose" in asked[1]
     assert asked[2] == (
@@ -140,7 +140,7 @@ def test_going_back_leaves_out_what_was_given_up():
     back = ("Action: -1", "Action: -1")
     answer, _, asked, _ = walk("Action: 0", "Action: 1", *back, "Action: -2\nAnswer: Dan", "x", "y")
     # Segment 1 is rejected; segment 0 is the only other one, so it is not asked for; then node 4 is used up, and node 5
-    # the only one left; there an answer is no choice.
+    # the only one left; there an answer is no parse_choice.
     assert moves(answer)[:7] == [
         ("choose", 6), ("choose", 4), ("read", 1), ("revert", 4), ("choose", 4), ("read", 0), ("revert", 4),
     ]  # fmt: skip
@@ -217,7 +217,7 @@ def test_fallback_answers_from_the_working_memory():
     assert (answer.text, answer.stop_reason) == ("from memory", "no answer")
     assert answer.steps[-1].note == "3 invalid replies; answered from the working memory"
     assert "Text:\nall of it\n\nleft half\n\nThe text ends here." in asked[-1]
-    # Nothing was visited before the first choice, so there is no memory to answer from.
+    # Nothing was visited before the first parse_choice, so there is no memory to answer from.
     answer, _, asked, _ = walk("?", "?", "?", fallback=True)
     assert (answer.text, len(asked)) == ("", 3)
 
@@ -240,7 +240,7 @@ def test_going_back_from_an_inner_node_where_it_is_allowed():
     assert moves(answer) == [("choose", 6), ("choose", 4), ("revert", 6), ("choose", 6), ("choose", 5), ("read", 2)]
     assert "exactly one summary by its number, or -1 to go back if none can. Reply" in asked[1]
     assert "or -1" not in asked[0]  # there is nothing above the root
-    # Otherwise -1 is no choice.
+    # Otherwise -1 is no parse_choice.
     assert walk("Action: 0", "Action: -1", "Action: -1", "Action: -1")[0].steps[-1].note == "3 invalid replies"
 
 
@@ -357,9 +357,9 @@ VERDICTS = [
 
 @pytest.mark.parametrize(("reply", "count", "back", "number"), CHOICES)
 def test_choices_are_read_strictly(reply, count, back, number):
-    assert choice(reply, count, back) == number
+    assert parse_choice(reply, count, back) == number
 
 
 @pytest.mark.parametrize(("reply", "found"), VERDICTS)
 def test_verdicts_are_read_strictly(reply, found):
-    assert verdict(reply) == found
+    assert parse_verdict(reply) == found

@@ -10,7 +10,7 @@ from harness.errors import QuestionError, WindowExceeded
 from harness.llm.scripted import Rule, Script, ScriptedModel
 from harness.types import Document, Question
 from methods.pecan import Pecan
-from methods.pecan.build import pack, parse_points
+from methods.pecan.build import pack_batches, parse_points
 from methods.pecan.config import PecanConfig
 from methods.pecan.prompts import POINTS
 from tests.methods.conftest import FakeTools
@@ -175,11 +175,11 @@ def test_parse_points(text, truncated, points, how):
 @settings(deadline=None)
 @given(st.lists(st.integers(1, 9), max_size=60), st.integers(1, 12))
 def test_pack_spreads_nodes_evenly(lengths, most):
-    sizes = [len(b) for b in pack(lengths, 10**6, most)]
+    sizes = [len(b) for b in pack_batches(lengths, 10**6, most)]
     assert len(sizes) == -(-len(lengths) // most)
     assert sum(sizes) == len(lengths)
     assert not sizes or (max(sizes) <= most and max(sizes) - min(sizes) <= 1)
-    tight = pack(lengths, 12, most)
+    tight = pack_batches(lengths, 12, most)
     assert [i for b in tight for i in b] == list(range(len(lengths)))
     assert all(len(b) <= most and sum(lengths[i] for i in b) <= 12 for b in tight)
 

@@ -11,7 +11,7 @@ from harness.types import Question
 from methods.qrmem import QRMeM, prompts, replies
 from methods.qrmem.build import Pool, rouge_l
 from methods.qrmem.config import INDEX_FIELDS, QRMeMConfig
-from methods.qrmem.memory import SubGraph, merge_entities, merge_relations, normal, occurs
+from methods.qrmem.memory import SubGraph, merge_entities, merge_relations, name_key, occurs
 from tests.methods.qrmem_memory import DOUBT, ENTITY, FIRST, RELATION, RULES, SECOND, TEXT, asked, build
 
 
@@ -126,7 +126,7 @@ def test_disambiguation(segments, names):
     graphs = [SubGraph(list(found)) for found in segments]
     found = merge_entities(graphs, [""] * len(segments))
     assert sorted(map(sorted, found.mentions)) == sorted(map(sorted, names))
-    assert found.of.keys() == {normal(n) for names_ in segments for n in names_ if normal(n)}
+    assert found.of.keys() == {name_key(n) for names_ in segments for n in names_ if name_key(n)}
 
 
 def test_relations_of_one_pair_are_gathered_and_those_of_one_entity_dropped():
@@ -153,22 +153,22 @@ def test_occurs(name, text, found):
 @pytest.mark.parametrize(
     ("parse", "reply", "found"),
     [
-        (replies.names, "* [Toren]\n- 'Kelford',\n3. Mira", ["Toren", "Kelford", "Mira"]),
-        (replies.names, "None.", []),
-        (replies.names, "I cannot do that", None),
-        (replies.triples, "* A | B | a to b | more", [("A", "B", "a to b | more")]),
-        (replies.triples, "* A and B", None),
-        (replies.triples, "* A | B |\n* none", None),
-        (replies.triples, "none", []),
-        (replies.questions, "* Who?\n* well", ["Who?"]),
-        (replies.questions, "* well", None),
-        (replies.sentence, "\n * A wrote B.\nmore", "A wrote B."),
-        (replies.sentence, " \n", None),
-        (replies.verdict, "Reasoning: no\ntown.\nAction: -1", replies.Verdict("no town.", None)),
-        (replies.verdict, "Action: -2\nAnswer: Kelford", replies.Verdict("", "Kelford")),
-        (replies.verdict, "Reasoning: x\nAction: -2", None),
-        (replies.verdict, "Reasoning: x\nAction: -3\nAnswer: y", None),
-        (replies.verdict, "Action: -1\nAction: -2\nAnswer: y", None),
+        (replies.parse_names, "* [Toren]\n- 'Kelford',\n3. Mira", ["Toren", "Kelford", "Mira"]),
+        (replies.parse_names, "None.", []),
+        (replies.parse_names, "I cannot do that", None),
+        (replies.parse_triples, "* A | B | a to b | more", [("A", "B", "a to b | more")]),
+        (replies.parse_triples, "* A and B", None),
+        (replies.parse_triples, "* A | B |\n* none", None),
+        (replies.parse_triples, "none", []),
+        (replies.parse_questions, "* Who?\n* well", ["Who?"]),
+        (replies.parse_questions, "* well", None),
+        (replies.parse_sentence, "\n * A wrote B.\nmore", "A wrote B."),
+        (replies.parse_sentence, " \n", None),
+        (replies.parse_verdict, "Reasoning: no\ntown.\nAction: -1", replies.Verdict("no town.", None)),
+        (replies.parse_verdict, "Action: -2\nAnswer: Kelford", replies.Verdict("", "Kelford")),
+        (replies.parse_verdict, "Reasoning: x\nAction: -2", None),
+        (replies.parse_verdict, "Reasoning: x\nAction: -3\nAnswer: y", None),
+        (replies.parse_verdict, "Action: -1\nAction: -2\nAnswer: y", None),
     ],
 )
 def test_replies(parse, reply, found):

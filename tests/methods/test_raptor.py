@@ -21,7 +21,7 @@ from methods.graph import Graph
 from methods.raptor import Raptor
 from methods.raptor import config as raptor_config
 from methods.raptor.config import RaptorConfig
-from methods.raptor.tree import cache_compiled, clusters, in_order
+from methods.raptor.tree import cache_compiled, clusters, cut_in_order
 from tests import forked
 from tests.methods.conftest import FakeTools
 from tests.methods.raptor_tree import Vectors, fingerprint, index_of, text_of
@@ -129,7 +129,7 @@ CAPS = [
 
 @pytest.mark.parametrize(("tokens", "most", "wanted"), CAPS)
 def test_a_cluster_that_cannot_be_split_is_cut_in_order(tokens, most, wanted):
-    assert list(in_order(range(len(tokens)), tokens, most)) == wanted
+    assert list(cut_in_order(range(len(tokens)), tokens, most)) == wanted
     if tokens:
         assert clusters(points(len(tokens)), tokens, most, PCA) == wanted
         same = np.repeat(points(1), len(tokens), axis=0)

@@ -24,7 +24,7 @@ def test_entities_and_relations_stand_in_the_segment(monkeypatch: pytest.MonkeyP
     seen: Counter[str] = Counter()
     for _, _, scene in told(monkeypatch, "entities"):
         summary, guide, segment = scene.texts
-        names = replies.names(scene.replies[0])
+        names = replies.parse_names(scene.replies[0])
         assert names
         assert all(name.casefold() in segment.casefold() for name in names)
         assert summary.startswith("About ")
@@ -32,7 +32,7 @@ def test_entities_and_relations_stand_in_the_segment(monkeypatch: pytest.MonkeyP
         seen["not guided"] += not guide
     for shown, _, scene in told(monkeypatch, "relations"):
         _, names, _, segment = scene.texts
-        triples = replies.triples(scene.replies[0])
+        triples = replies.parse_triples(scene.replies[0])
         pairs = {(f.subject, f.object) for f in shown.sentences}
         for a, b, text in triples:
             assert (a, b) in pairs
@@ -45,7 +45,7 @@ def test_entities_and_relations_stand_in_the_segment(monkeypatch: pytest.MonkeyP
 def test_a_verdict_is_proved_by_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: Counter[str] = Counter()
     for shown, asked, scene in told(monkeypatch, "reflection"):
-        verdict = replies.verdict(scene.replies[0])
+        verdict = replies.parse_verdict(scene.replies[0])
         assert verdict is not None
         assert asked is not None
         text = "\n".join(scene.texts)

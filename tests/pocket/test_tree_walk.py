@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from harness.method.hooks import Scene
-from methods.memwalker.replies import choice, verdict
+from methods.memwalker.replies import parse_choice, parse_verdict
 from pocket.tasks import parts as scene_parts
 from pocket.tasks import tree_walk
 from pocket.tasks.parts import Shown
@@ -31,7 +31,7 @@ def test_the_part_that_is_chosen_has_the_first_missing_fact(monkeypatch: pytest.
     kinds: Counter[str] = Counter()
     for shown, asked, scene in told(monkeypatch, "triage", pieces):
         memory, *summaries = scene.texts
-        number = choice(scene.replies[0], len(summaries))
+        number = parse_choice(scene.replies[0], len(summaries))
         assert number is not None
         assert 2 <= len(summaries) <= 9
         known = stated(memory, shown)
@@ -53,7 +53,7 @@ def test_a_segment_answers_where_it_and_the_memory_prove_it(monkeypatch: pytest.
     kinds: Counter[str] = Counter()
     for shown, asked, scene in told(monkeypatch, "leaf", pieces):
         memory, segment = scene.texts
-        found = verdict(scene.replies[0])
+        found = parse_verdict(scene.replies[0])
         assert found is not None
         assert asked is not None
         # A sentence that was cut proves nothing, also where only its opening is missing.

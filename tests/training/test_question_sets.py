@@ -16,7 +16,7 @@ from harness.training import kilt_pages, question_sets
 from harness.training.question_sets import QuestionSet, check_training, load_questions_apart
 from harness.training.settings import Settings, read_settings
 from harness.training.token_rows import Row, truncate
-from methods.longrefiner.pages import of_page
+from methods.longrefiner.pages import page_from_text
 from tests.made_up import write_rows
 from tests.methods.test_longrefiner_labels import LONG, words
 
@@ -132,7 +132,7 @@ def test_pages_are_taken_by_title_with_their_headings(tmp_path: Path) -> None:
     kilt_pages.extract(dump, [" Mira  Tal", "Nobody", ""], out, told.append)
     assert told == ["pages: 1 of 2 titles have a page with KILT's headings"]
     (page,) = kilt_pages.read_pages(out).values()
-    outline = of_page(page.text.partition("\n")[2], words)
+    outline = page_from_text(page.text.partition("\n")[2], words)
     assert [part.title for part in outline.outline.children] == ["", "Career"]  # type: ignore[union-attr]
     kilt_pages.extract(dump, ["Mira Tal", "Nobody"], out, told.append)
     assert len(told) == 1, "the dump is read once"
