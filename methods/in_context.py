@@ -154,8 +154,6 @@ def _marked(number: int, text: str) -> str:
     return f"[{number}] {text}"
 
 
-
-
 def _model_sizes(model: MeteredModel) -> dict[str, Any]:
     """The sizes of a loaded model, by their names in config.json; {} where they are unknown."""
     if (shape := model.shape) is None:

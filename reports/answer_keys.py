@@ -1,6 +1,6 @@
 """Questions whose gold answer is probably wrong or ambiguous, from stored runs and the data, each with its reason.
 
-    found = of_runs(pairs)               pairs: (run, its rows with documents); an Audit for each data set
+    found = analyse_runs(pairs)          pairs: (run, its rows with documents); an Audit for each data set
     found[0].suspects["q7"]              {"methods agree": "3 of 4 methods answer 'Oslo': ... was born in Oslo ..."}
     sections(found), frame(found)        tables for people; one row a question and reason for programs
 
@@ -30,7 +30,7 @@ from harness.scorers.squad import normalize_answer, token_f1
 from harness.storage.run_folder import StoredRun
 from harness.types import Example
 from reports import facts
-from reports.answer_recall import holds
+from reports.answer_recall import has_answer
 from reports.gold_rows import Rows
 
 _STRONG = 0.5  # mean of the headline
@@ -52,7 +52,7 @@ class Audit:
     strong: int
 
 
-def of_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Audit]:
+def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Audit]:
     """An Audit for each data set, in the order of the runs; other rows of a data set are another one."""
     groups: dict[tuple[str, str | None], list[tuple[StoredRun, Rows]]] = {}
     for run, rows in pairs:
@@ -73,7 +73,7 @@ def _audit(name: str, group: Sequence[tuple[StoredRun, Rows]]) -> Audit:
     answers: dict[str, list[str]] = {}
     for record in (record for run in strong for record in run.records if record["error"] is None):
         answers.setdefault(record["question_id"], []).append(record["prediction"])
-    absent = {q for q, e in examples.items() if evidence[q] and holds(evidence[q], e.gold.answers) is False}
+    absent = {q for q, e in examples.items() if evidence[q] and has_answer(evidence[q], e.gold.answers) is False}
     verbatim = 2 * len(absent) <= len(examples)
     twice = _duplicates(examples)
     suspects = {}
@@ -104,13 +104,13 @@ def _opening(text: str) -> str:
 
 def differ(a: Sequence[str], b: Sequence[str]) -> bool:
     """Whether no answer of one list could be taken for one of the other."""
-    return all(token_f1(x, y) < _WRONG and not holds(x, [y]) and not holds(y, [x]) for x in a for y in b)
+    return all(token_f1(x, y) < _WRONG and not has_answer(x, [y]) and not has_answer(y, [x]) for x in a for y in b)
 
 
 def _majority_answer(answers: Sequence[str], gold: Sequence[str], text: str) -> str:
     """The answer that most runs give, where it differs from gold and stands in the text; else ""."""
     ((best, count),) = Counter(map(normalize_answer, answers)).most_common(1) or [("", 0)]
-    if count < 2 or 2 * count <= len(answers) or not holds(text, [best]) or not differ([best], gold):
+    if count < 2 or 2 * count <= len(answers) or not has_answer(text, [best]) or not differ([best], gold):
         return ""
     at = re.search(r"\W+".join(map(re.escape, best.split())), text, re.IGNORECASE)
     around = " ".join(text[max(at.start() - _AROUND, 0) : at.end() + _AROUND].split()) if at else _opening(text)
@@ -134,12 +134,12 @@ def _duplicates(examples: Mapping[str, Example]) -> dict[str, str]:
         for document in example.question.document_ids or ("",):
             other = same.setdefault((normalize_answer(example.question.text), document), name)
             if other != name and differ(example.gold.answers, examples[other].gold.answers):
-                found[name] = f"{other} has {_listed(examples[other])}"
-                found[other] = f"{name} has {_listed(example)}"
+                found[name] = f"{other} has {_gold_text(examples[other])}"
+                found[other] = f"{name} has {_gold_text(example)}"
     return found
 
 
-def _listed(example: Example) -> str:
+def _gold_text(example: Example) -> str:
     return " | ".join(example.gold.answers)
 
 
@@ -147,10 +147,10 @@ def frame(found: Sequence[Audit]) -> pd.DataFrame:
     """One row a suspect question and reason: dataset, question_id, question, gold, reason, evidence."""
     names = ("dataset", "question_id", "question", "gold", "reason", "evidence")
     rows = [
-        (each.dataset, question, each.examples[question].question.text, _listed(each.examples[question]), reason, told)
+        (each.dataset, question, example.question.text, _gold_text(example), reason, told)
         for each in found
-        for question, reasons in each.suspects.items()
-        for reason, told in reasons.items()
+        for question, example in each.examples.items()
+        for reason, told in each.suspects.get(question, {}).items()
     ]
     return pd.DataFrame(rows, columns=names)
 

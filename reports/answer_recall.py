@@ -37,7 +37,7 @@ def shown_text(shown: Sequence[Mapping[str, Any]], rows: Rows) -> str:
     return GAP.join(_pieces(shown, rows))
 
 
-def holds(text: str, answers: Sequence[str]) -> bool | None:
+def has_answer(text: str, answers: Sequence[str]) -> bool | None:
     """Whether any of the answers stands in `text` in whole words, both normalised; None where none can."""
     wanted = {normalize_answer(answer) for answer in answers} - _SAY_NOTHING
     if not wanted:
@@ -47,9 +47,9 @@ def holds(text: str, answers: Sequence[str]) -> bool | None:
 
 
 def answer_shown(record: Mapping[str, Any], example: Example, rows: Rows) -> bool | None:
-    """`holds` for what one question's reader was shown; a question that failed was shown nothing."""
+    """`has_answer` for what one question's reader was shown; a question that failed was shown nothing."""
     shown = [] if record["error"] is not None else record["shown"]
-    return holds(shown_text(shown, rows), example.gold.answers)
+    return has_answer(shown_text(shown, rows), example.gold.answers)
 
 
 def answer_shown_as_substring(record: Mapping[str, Any], example: Example, rows: Rows) -> bool:

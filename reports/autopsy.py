@@ -12,7 +12,7 @@ method could have avoided, then the reader's. docs/methods/scoring.md#autopsy ha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ from harness.engine.scoring import parse_shown, score_reply
 from harness.scorers import ScoreError
 from harness.storage.run_folder import StoredRun
 from reports import facts
-from reports.answer_recall import holds
+from reports.answer_recall import has_answer
 from reports.comparability import question_set
 from reports.figures.replay import Rule, own_stop_index
 from reports.gold_rows import Rows
@@ -82,15 +82,15 @@ def siblings_of(run: StoredRun, runs: Sequence[StoredRun]) -> Siblings:
     """The siblings of `run` among `runs`: those with all its questions, the same rows, task, reader and first score."""
     own, task, reader, name = question_set(run), facts.task(run), facts.reader(run), facts.headline(run)
 
-    def scores(fits: Any) -> Mapping[str, float] | None:
+    def sibling_scores(is_sibling: Callable[[StoredRun], bool]) -> Mapping[str, float] | None:
         for other in runs:
             rows, questions = question_set(other)
             alike = rows == own[0] and questions >= own[1] and facts.task(other) == task
-            if alike and fits(other) and facts.reader(other) == reader and name in facts.score_names(other):
+            if alike and is_sibling(other) and facts.reader(other) == reader and name in facts.score_names(other):
                 return {r["question_id"]: float(r["scores"].get(name) or 0.0) for r in other.records}
         return None
 
-    return Siblings(scores(facts.is_oracle), scores(is_closed_book))
+    return Siblings(sibling_scores(facts.is_oracle), sibling_scores(is_closed_book))
 
 
 def cases_by_run(
@@ -129,7 +129,7 @@ def cases_of(run: StoredRun, rows: Rows, siblings: Siblings, lost_below: float =
 def _loss_class(
     record: Mapping[str, Any], rows: Rows, dataset: DatasetConfig, oracle: bool | None, lost_below: float
 ) -> str:
-    """The class of a question with a wrong answer."""
+    """The class of a question with a wrong answer; oracle: whether the run on the evidence alone is right."""
     example = rows.examples.get(record["question_id"])
     if _right_by_another_score(record, example, lost_below):
         return "scorer"
@@ -153,7 +153,7 @@ def _right_by_another_score(record: Mapping[str, Any], example: Any, lost_below:
     if any(value >= lost_below for value in others):
         return True
     options = example is not None and example.question.options  # a letter stands in any text
-    return example is not None and not options and bool(holds(record["prediction"], example.gold.answers))
+    return example is not None and not options and bool(has_answer(record["prediction"], example.gold.answers))
 
 
 def _wrong_stop_class(record: Mapping[str, Any], dataset: DatasetConfig, example: Any, lost_below: float) -> str | None:

@@ -1,6 +1,6 @@
 """Score bands: stored answers under every scorer that applies, and whether the ranking depends on the choice.
 
-    bands = of_runs(pairs)               pairs: (run, its rows); a Band for each data set and model
+    bands = analyse_runs(pairs)          pairs: (run, its rows); a Band for each data set and model
     bands[0].sentence                    "The ranking depends on the scorer: 1 of 3 pairs changes order ..."
     sections(bands), frame(bands)        tables for people; one row a run and scorer for programs
 
@@ -167,7 +167,7 @@ def applicable_scorers(run: StoredRun, golds: Iterable[Gold]) -> dict[str, str]:
     table = _CHINESE if chinese else FAMILIES
     families = {name: family for family, names in table.items() for name in names}
     judged = set(facts.judges(run))
-    chosen = {name: JUDGES if name in judged else families.get(name, _family(name)) for name in own}
+    chosen = {name: JUDGES if name in judged else families.get(name, _family_by_name(name)) for name in own}
     extras = [gold.extra.keys() & {"all_classes", "short_answers"} for gold in golds]
     if any("all_classes" in extra for extra in extras):
         return chosen
@@ -181,7 +181,7 @@ def applicable_scorers(run: StoredRun, golds: Iterable[Gold]) -> dict[str, str]:
     return chosen
 
 
-def _family(name: str) -> str:
+def _family_by_name(name: str) -> str:
     """The family of a run's own scorer that is in none of the lists."""
     return "BLEU" if name.startswith("hf_bleu.") else "ROUGE-L" if name.startswith("rouge_score.") else _OTHER
 
@@ -207,7 +207,7 @@ def score_table(run: StoredRun, examples: Mapping[str, Example], names: Sequence
     return pd.DataFrame(columns, index=questions).dropna(how="all")
 
 
-def of_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Band]:
+def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Band]:
     """A band for each data set and model, in the order of the runs; other rows of a data set are another band.
 
     Raises UserError for runs of one band that answered no question in common.

@@ -93,7 +93,7 @@ def _method_row(
             unscored.append(dataset)
     lacks = [f"no run on {', '.join(missing)}"] if missing else []
     lacks += [f"no such score on {', '.join(unscored)}"] if unscored else []
-    notes = [*legend, *([f"no mean: {' and '.join(lacks)}"] if lacks else []), *_notes(by_dataset)]
+    notes = [*legend, *([f"no mean: {' and '.join(lacks)}"] if lacks else []), *_score_notes(by_dataset)]
     ceiling = any(run["ceiling"] for run in by_dataset.values())
     found = {"method": method, "model": model, **cells, **_mean_over_datasets(cells, datasets)}
     return found | {"ceiling": ceiling, "notes": tuple(notes)}
@@ -127,7 +127,7 @@ def _legend(means: pd.DataFrame, score: str | None, datasets: Sequence[str]) -> 
     return ["; ".join(told), *([f"mean: over the {len(datasets)} data sets, each weighs the same"] if many else [])]
 
 
-def _notes(by_dataset: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _score_notes(by_dataset: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """The notes of a method's runs on scores: those of every run once, the others with the data set.
 
     Notes on probes, and shares that round to 0 %, stand in the table of each data set alone.

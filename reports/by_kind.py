@@ -24,23 +24,23 @@ _CHARACTERS = 4  # a token, about
 
 
 def kind(record: Mapping[str, Any], by: str) -> str | None:
-    """The kind of a record's question; None where the data set, or a run without texts, does not tell."""
+    """The kind of a record's question by "hops", "length", ...; None where data set or run do not tell."""
     if by == "length" and record.get("document_characters"):
-        return _range(sum(record["document_characters"]) / _CHARACTERS)
+        return _range_of_two(sum(record["document_characters"]) / _CHARACTERS)
     gold = record.get("gold")
     if gold is None:
         return None
     extra = gold.get("extra") or {}
     if by == "length":  # of a text that another tool alone has seen
-        return f"{_range(extra['length'])} words" if isinstance(extra.get("length"), int) else None
+        return f"{_range_of_two(extra['length'])} words" if isinstance(extra.get("length"), int) else None
     if by == "answer":
         return answer_kind(gold["answers"])
     own = extra.get(by) if by not in KINDS else None
     return str(own) if isinstance(own, str | int) else kinds(extra).get(by)
 
 
-def _range(tokens: float) -> str:
-    """The powers of two around a number of tokens: "2k to 4k"."""
+def _range_of_two(tokens: float) -> str:
+    """The range between powers of two that holds a number of tokens: "2k to 4k"."""
     thousands = int(tokens / 1000)
     return f"{1 << thousands.bit_length() - 1}k to {1 << thousands.bit_length()}k" if thousands else "below 1k"
 

@@ -3,7 +3,7 @@
 question_set(run)    what its numbers are over: (fingerprint of the rows, ids of the questions)
 most_common(keys)    the one of several such keys that most runs share
 reasons_not_to_rank(runs)  for each run None, or a sentence on how it differs from most runs of its data set
-in_common(run, base) how many questions a run made elsewhere shares with another one
+overlap(run, base)   how many questions a run made elsewhere shares with another one
 
 A score over other questions ranks questions, not methods: such a run stays in the table with a footnote, has no ratio
 to a reference that was asked something else, and dominates nothing.
@@ -65,7 +65,7 @@ def _question_set_differences(own: Asked, usual: Asked) -> list[str]:
     return found
 
 
-def in_common(run: StoredRun, base: StoredRun) -> tuple[int, int, str]:
+def overlap(run: StoredRun, base: StoredRun) -> tuple[int, int, str]:
     """How many questions the whole runs share, of how many at most, and both as a sentence.
 
     Those that an import left out count.

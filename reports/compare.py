@@ -51,7 +51,7 @@ from harness.storage.paths import without_home
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.columns import PAIRED, Section, ordered, pick_columns, sections
-from reports.comparability import in_common, same_questions
+from reports.comparability import overlap, same_questions
 from reports.render import render, render_sections
 from reports.tables import REFERENCE, frame
 
@@ -279,7 +279,7 @@ def _reasons_against_comparing(pair: _Pair, name: str) -> list[str]:
     who = f"{run.config['dataset']['name']}: {pair.label} and {pair.base_label}"
     failed, failed_base = (x.config.get("failed", "zero") for x in (run, base))
     if pair.elsewhere:
-        number, most, told = in_common(pair.run, pair.base)
+        number, most, told = overlap(pair.run, pair.base)
         found = [] if number >= _SHARED * most else [f"{told}, less than {_SHARED:.0%}"]
     else:
         found = _input_differences(pair, who)
@@ -304,7 +304,7 @@ def _input_differences(pair: _Pair, who: str) -> list[str]:
     seeds = [x.config.get("seed", 0) for x in (run, base)]
     found = []
     if facts.fingerprint(run) != facts.fingerprint(base):
-        found.append(f"{who} used different data (fingerprints {_short(run)} and {_short(base)})")
+        found.append(f"{who} used different data (fingerprints {_hash12(run)} and {_hash12(base)})")
     if asked != theirs:
         found.append(
             f"{who} answered different questions ({len(asked)} and {len(theirs)}, {len(asked & theirs)} in common)"
@@ -324,7 +324,7 @@ def _input_differences(pair: _Pair, who: str) -> list[str]:
     return found
 
 
-def _short(run: StoredRun) -> str:
+def _hash12(run: StoredRun) -> str:
     return (facts.fingerprint(run) or "not recorded")[:12]
 
 
@@ -345,7 +345,7 @@ def _comparison_row(pair: _Pair, name: str) -> dict[str, Any]:
     notes = [f"compared all the same: {problem}" for problem in _reasons_against_comparing(pair, name)]
     if pair.elsewhere:
         notes.append(
-            f"{in_common(pair.run, pair.base)[2]}; prompt, seed and weights of a run made elsewhere are not compared"
+            f"{overlap(pair.run, pair.base)[2]}; prompt, seed and weights of a run made elsewhere are not compared"
         )
     both = (pair.run, pair.label), (pair.base, pair.base_label)
     notes += [f"{label}: {note}" for run, label in both for note in facts.notes(run)]

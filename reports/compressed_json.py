@@ -1,6 +1,6 @@
 """JSON inside a page that is unpacked only when it is read: compressed, as text that cannot end its element.
 
-    block("d0-list", packed(["any", "value"]))     <script type="text/plain" id="d0-list">eNqL...</script>
+    block("d0-list", compress_json(["any", "value"]))   <script type="text/plain" id="d0-list">eNqL...</script>
 
 templates/page.js: unpack reads it. zlib's format is what a browser's DecompressionStream calls "deflate".
 """
@@ -17,18 +17,18 @@ from reports.markup import Html, el
 _LEVEL = 6  # 9 takes three times as long for 1 % less
 
 
-def packed(value: Any) -> str:
+def compress_json(value: Any) -> str:
     """`value` as JSON, compressed, in base64. Raises ValueError for NaN, which JSON does not have."""
-    return packed_bytes(json.dumps(value, allow_nan=False, separators=(",", ":")).encode())
+    return compress_bytes(json.dumps(value, allow_nan=False, separators=(",", ":")).encode())
 
 
-def packed_bytes(content: bytes) -> str:
+def compress_bytes(content: bytes) -> str:
     """`content` compressed, in base64."""
     return base64.b64encode(zlib.compress(content, _LEVEL)).decode()
 
 
 def block(name: str, text: str) -> Html:
-    """An element that a browser neither shows nor runs, with the text of `packed`; `name` is its id."""
+    """An element that a browser neither shows nor runs, with the text of `compress_json`; `name` is its id."""
     return el("script", Html(text), type="text/plain", id=name)
 
 
@@ -38,7 +38,7 @@ def without_empty(**values: Any) -> dict[str, Any]:
     return {k: v for k, v in values.items() if v is not None and v is not False and v not in ("", {}, [])}
 
 
-def cut(text: str, longest: int, whole: int | None = None) -> str:
+def cut_text(text: str, longest: int, whole: int | None = None) -> str:
     """At most `longest` characters, with the whole length where some are missing; whole: that of a text of which
     `text` is the start."""
     whole = len(text) if whole is None else whole

@@ -110,23 +110,23 @@ def question_tflops(run: StoredRun, convention: str = DEFAULT, *, with_index: bo
         return {}
     if with_index and len({document for document, _ in built}) < (run.summary.get("index") or {}).get("documents", 0):
         return {}
-    asked = Counter(key for record in (run.whole or run).records for key in _indexes(record) if key in indexes)
-    price = {key: _flops(indexes[key], convention) / n for key, n in asked.items()}
+    asked = Counter(key for record in (run.whole or run).records for key in _index_keys(record) if key in indexes)
+    price = {key: _tflops(indexes[key], convention) / n for key, n in asked.items()}
     return {
-        record["question_id"]: sum(_flops(record["usage"].get(phase, {}), convention) for phase in ("search", "answer"))
-        + sum(price.get(key, 0.0) for key in _indexes(record))
-        for record in answered
+        r["question_id"]: sum(_tflops(r["usage"].get(phase, {}), convention) for phase in ("search", "answer"))
+        + sum(price.get(key, 0.0) for key in _index_keys(r))
+        for r in answered
     }
 
 
-def _indexes(record: Mapping[str, Any]) -> list[tuple[str, str | None]]:
+def _index_keys(record: Mapping[str, Any]) -> list[tuple[str, str | None]]:
     """The indexes that a question may have needed, by document and question; several documents may be joined."""
     ids = record["document_ids"]
     documents = [joined_id(ids)] if (record.get("notes") or {}).get("joined") else ids
     return [(document, question) for document in documents for question in (None, record["question_id"])]
 
 
-def _flops(usage: Mapping[str, Any], convention: str) -> float:
+def _tflops(usage: Mapping[str, Any], convention: str) -> float:
     return float((usage.get("flops") or {}).get(convention, 0.0)) / TERA
 
 
@@ -181,7 +181,7 @@ def stop_flops(step: Mapping[str, Any], convention: str) -> float | None:
     return None if searched is None or answered is None else searched + answered
 
 
-def full_only(records: Sequence[Mapping[str, Any]], convention: str) -> list[str]:
+def full_only_notes(records: Sequence[Mapping[str, Any]], convention: str) -> list[str]:
     """A note where steps have FLOPs under "full" alone and `convention` is another one; else nothing."""
     steps = (step for record in records for step in record["steps"])
     if all(step_flops(step.get("flops") or 0.0, convention) is not None for step in steps):

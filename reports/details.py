@@ -29,8 +29,8 @@ from harness.storage.run_folder import ByQuestion, StoredRun
 from harness.storage.shown_texts import POINTER
 from harness.types import Example
 from reports import costs, facts
-from reports.compressed_json import cut, packed, without_empty
-from reports.costs import full_only, step_flops
+from reports.compressed_json import compress_json, cut_text, without_empty
+from reports.costs import full_only_notes, step_flops
 from reports.evidence import evidence
 from reports.gold_rows import Rows
 from reports.search_player import Searches
@@ -71,7 +71,7 @@ class Questions:
 
 
 @dataclass(frozen=True)
-class _Known:
+class _KnownTexts:
     """The questions of a run, and of its long texts the first characters and the number of all, by checksum."""
 
     rows: Rows
@@ -80,9 +80,9 @@ class _Known:
     def text(self, piece: Mapping[str, Any], longest: int) -> str | None:
         """The text of a piece of a record's `shown`, cut; None where it is not at hand."""
         if (start := self.long.get(piece.get(POINTER) or "")) is not None:
-            return cut(start[0], longest, start[1])
+            return cut_text(start[0], longest, start[1])
         text = self.rows.text(piece)
-        return None if text is None else cut(text, longest)
+        return None if text is None else cut_text(text, longest)
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class _Source:
 
     runs: Sequence[StoredRun]
     records: Sequence[Mapping[str, dict[str, Any]]]
-    known: Sequence[_Known]
+    known: Sequence[_KnownTexts]
     convention: str
 
     def parts(self, ids: Sequence[str], length: Length, searches: Searches | None = None) -> Iterator[list[list[Any]]]:
@@ -135,8 +135,8 @@ def questions(
     ids = list(dict.fromkeys(record["question_id"] for run in runs for record in run.records))
     long = _long_texts(runs, set(ids[: limits.questions]))
     records = [ByQuestion(run.whole_records, dict) for run in runs]
-    source = _Source(runs, records, [_Known(own, long) for own in rows], convention)
-    listed = packed(_question_list(source, ids, score))
+    source = _Source(runs, records, [_KnownTexts(own, long) for own in rows], convention)
+    listed = compress_json(_question_list(source, ids, score))
     searches = Searches(limits.graphs)
     wanted, room = ids[: limits.questions], limits.size - len(listed)
     length = _longest_that_fits(source, wanted, room)
@@ -152,7 +152,7 @@ def questions(
         *(f"No gold answers, questions and shown texts: {own.problem}." for own in problems[:1]),
         *_notes_on_left_out(len(ids), limits.questions, detailed, length),
         *searches.notes(),
-        *dict.fromkeys(note for run in runs for note in full_only(run.whole_records, convention)),
+        *dict.fromkeys(note for run in runs for note in full_only_notes(run.whole_records, convention)),
     ]
     graphs = {f"graph-{i}": text for i, text in enumerate(searches.graphs)}
     return Questions({**head, "count": len(ids), "starts": starts}, {"list": listed, **parts, **graphs}, notes)
@@ -173,7 +173,7 @@ def _compressed_parts(
     """The first question of each part and, last, the number of questions with details; and the parts' blocks."""
     starts, blocks = [0], dict[str, str]()
     for part in source.parts(ids, length, searches):
-        text = packed(part)
+        text = compress_json(part)
         room -= len(text)
         if room < 0:
             break
@@ -200,7 +200,7 @@ def _longest_that_fits(source: _Source, ids: Sequence[str], size: int) -> Length
     """The longest of LENGTHS at which all questions take at most `size` bytes, as a sample of them says."""
     sample = [ids[i * len(ids) // _SAMPLE] for i in range(_SAMPLE)] if len(ids) > _SAMPLE else ids
     for length in LENGTHS[:-1]:
-        need = sum(len(packed(part)) for part in source.parts(sample, length))
+        need = sum(len(compress_json(part)) for part in source.parts(sample, length))
         if need * len(ids) <= 0.95 * size * len(sample):
             return length
     return LENGTHS[-1]
@@ -213,12 +213,12 @@ def _question_list(source: _Source, ids: Sequence[str], score: str) -> dict[str,
     options: list[list[str] | None] = []
     for question_id in ids:
         e = next((e for known in source.known if (e := known.rows.examples.get(question_id)) is not None), None)
-        texts.append(None if e is None else cut(e.question.text, 600))
-        gold.append(None if e is None else [cut(a, 300) for a in e.gold.answers[:20]])
-        options.append(None if e is None or not e.question.options else [cut(o, 300) for o in e.question.options])
+        texts.append(None if e is None else cut_text(e.question.text, 600))
+        gold.append(None if e is None else [cut_text(a, 300) for a in e.gold.answers[:20]])
+        options.append(None if e is None or not e.question.options else [cut_text(o, 300) for o in e.question.options])
     known = any(text is not None for text in texts)
     longest = min(LENGTHS[0].text, max(60, _LISTED // (len(ids) * len(source.runs))))
-    answers = [{r["question_id"]: cut(r["prediction"], longest) for r in run.whole_records} for run in source.runs]
+    answers = [{r["question_id"]: cut_text(r["prediction"], longest) for r in run.whole_records} for run in source.runs]
     failed = [{r["question_id"] for r in run.records if r["error"] is not None} for run in source.runs]
     return {
         "ids": list(ids),
@@ -240,15 +240,15 @@ def _rounded_scores(run: StoredRun, score: str, ids: Sequence[str]) -> list[floa
     return [None if (value := by_id.get(i)) is None else round(value, 5) for i in ids]
 
 
-def _answer_json(record: dict[str, Any], known: _Known, length: Length, convention: str) -> dict[str, Any]:
+def _answer_json(record: dict[str, Any], known: _KnownTexts, length: Length, convention: str) -> dict[str, Any]:
     """A record as JSON values of the page: answer, scores, what was shown and the steps, cut to `length`."""
     shown, steps, error = record["shown"], record["steps"], record["error"]
     example = known.rows.examples.get(record["question_id"])
     return without_empty(
-        prediction=cut(record["prediction"], LENGTHS[0].text),
+        prediction=cut_text(record["prediction"], LENGTHS[0].text),
         scores={name: round(value, 5) for name, value in record["scores"].items() if isinstance(value, int | float)},
         stop=record["stop_reason"],
-        error=f"{error['type']}: {cut(error['message'], LENGTHS[0].text)}" if error else None,
+        error=f"{error['type']}: {cut_text(error['message'], LENGTHS[0].text)}" if error else None,
         truncated=record["truncated"],
         shown=[_piece_json(piece, example, known, length.text) for piece in shown[: length.shown]],
         shown_total=len(shown),
@@ -257,7 +257,7 @@ def _answer_json(record: dict[str, Any], known: _Known, length: Length, conventi
     )
 
 
-def _piece_json(piece: dict[str, Any], example: Example | None, known: _Known, longest: int) -> dict[str, Any]:
+def _piece_json(piece: dict[str, Any], example: Example | None, known: _KnownTexts, longest: int) -> dict[str, Any]:
     """One piece of what the reader saw; `evidence` where it overlaps a supporting part."""
     if piece["kind"] == "generated":
         sources = ", ".join(f"{d} {a}–{b}" for d, a, b in piece["sources"][:6])
@@ -268,10 +268,10 @@ def _piece_json(piece: dict[str, Any], example: Example | None, known: _Known, l
     return without_empty(where=where, text=known.text(piece, longest), evidence=supporting)
 
 
-def _step_json(step: dict[str, Any], known: _Known, longest: int, convention: str) -> dict[str, Any]:
+def _step_json(step: dict[str, Any], known: _KnownTexts, longest: int, convention: str) -> dict[str, Any]:
     shown = step["shown"] or {}
     flops = step_flops(step["flops"], convention)
-    text = cut(step["note"], longest) or (known.text(shown, longest) if shown else "")
+    text = cut_text(step["note"], longest) or (known.text(shown, longest) if shown else "")
     return without_empty(
         action=step["action"],
         node=step["node"],

@@ -2,7 +2,7 @@
 
     parse_memory(index)                     Memory, where it has names, mentions, places, edges, segments; else None
     search_in_memory(memory, record, ...)   what the steps reached and read
-    lines(memory, walk)                     where the evidence is, what was reached, which relations lead on from there
+    memory_lines(memory, walk)              where the evidence is, what was reached, which relations lead on from there
 
 segments[k] = (start, end) in the text that the method was handed; places[e]: the segments entity e stands in.
 """
@@ -90,15 +90,15 @@ def search_in_memory(
             read.setdefault(node, number)
         elif 0 <= node < len(memory.names):
             reached.setdefault(node, number)
-    asked = tuple(e for e, mentions in enumerate(memory.mentions) if any(_named(m, question) for m in mentions))
+    asked = tuple(e for e, mentions in enumerate(memory.mentions) if any(_is_mentioned(m, question) for m in mentions))
     return Walked(asked, reached, read, None if evident is None else tuple(sorted(evident)))
 
 
-def _named(mention: str, text: str) -> bool:
+def _is_mentioned(mention: str, text: str) -> bool:
     return bool(mention) and re.search(rf"(?<!\w){re.escape(mention)}(?!\w)", text, re.IGNORECASE) is not None
 
 
-def lines(memory: Memory, walk: Walked) -> list[str]:
+def memory_lines(memory: Memory, walk: Walked) -> list[str]:
     """For people: the evidence first, then entities with their segments, then the relations that lead on from them."""
     counts = f"{len(memory.segments)} segments, {len(memory.names)} entities, {len(memory.edges)} relations"
     found = [f"memory     {counts}"]

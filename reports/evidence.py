@@ -1,7 +1,7 @@
 """What of a search was evidence: spans that overlap a supporting part of the data set's documents.
 
 evidence(step["shown"], example)        "yes", "source" (written from a part that overlaps), "no", or "-": unknown
-overlapping(spans, run, record, rows)   the spans of an index (graph.span: of its nodes) that overlap a supporting part
+overlapping_spans(spans, run, record, rows)  spans of an index (graph.span: of its nodes) that overlap a supporting part
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _overlap(spans: Iterable[tuple[str, int, int]], example: Example) -> bool:
     return any(s.document_id == d and s.start < end and start < s.end for d, start, end in spans for s in marked)
 
 
-def overlapping(
+def overlapping_spans(
     spans: Sequence[tuple[int, int] | None], run: StoredRun, record: Mapping[str, Any], rows: Rows
 ) -> frozenset[int]:
     """Numbers of the spans that overlap a supporting part; none where the rows are not at hand.

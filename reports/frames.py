@@ -17,8 +17,8 @@ from harness.storage.run_folder import StoredRun
 from reports.by_kind import BY, kind
 from reports.columns import Section
 from reports.costs import TERA
+from reports.html_tables import table
 from reports.markup import el, joined
-from reports.sheet import table
 
 
 def records(run: StoredRun) -> pd.DataFrame:

@@ -157,7 +157,7 @@ def _rows_of_data_set(run: StoredRun) -> Rows:
 
 @contextmanager
 def offline() -> Iterator[None]:
-    """Inside, no report connects: files of the hub come from the cache or not at all."""
+    """Read files of the hub from the cache alone inside the block, without a connection."""
     before = os.environ.get("HF_HUB_OFFLINE")
     os.environ["HF_HUB_OFFLINE"] = "1"
     try:

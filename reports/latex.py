@@ -43,7 +43,7 @@ _PLAIN = ("score", "qa", "answer")  # words of a scorer's name that a head can d
 _STYLES = {1: r"\textbf{%s}", 2: r"\underline{%s}"}
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Text of one line as LaTeX shows it."""
     dashes = "".join(_ESCAPED.get(c, c) for c in text).replace("--", "-{}-")  # not a ligature: "--set"
     return dashes.replace("–", "--")
@@ -77,17 +77,17 @@ def table(
         r"% needs \usepackage{booktabs,graphicx} and \usepackage[T1]{fontenc}",
         r"\begin{table}[t]",
         r"\centering",
-        rf"\caption{{{'. '.join(map(escaped, told))}{'.' if told else ''}}}",
+        rf"\caption{{{'. '.join(map(escape, told))}{'.' if told else ''}}}",
         rf"\label{{tab:{label}}}",
         r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",
-        " & ".join(map(escaped, short_heads(heads))) + r" \\",
+        " & ".join(map(escape, short_heads(heads))) + r" \\",
         r"\midrule",
         *(_guard_line_start(line) + r" \\" for line in body),
         r"\bottomrule",
         r"\end{tabular}}",
-        *(rf"{{\par\footnotesize\raggedright {_guard_line_start(escaped(note))}\par}}" for note in notes[1]),
+        *(rf"{{\par\footnotesize\raggedright {_guard_line_start(escape(note))}\par}}" for note in notes[1]),
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
@@ -106,21 +106,21 @@ def short_heads(heads: Sequence[str]) -> list[str]:
 def _short_head(head: str) -> str:
     family, dot, part = head.partition(".")
     if family in ("tflops", "tokens", "ratio"):
-        return f"{_word(family)} {part}".rstrip()
+        return f"{_head_word(family)} {part}".rstrip()
     if "/" in head:
         return head  # the name of a data set: "pocket/musique" is not MuSiQue
     words = [word for word in re.split("[_ ]", part if dot else head) if word not in _PLAIN]
-    return " ".join([*map(_word, words[:1]), *(_WORDS.get(word, word) for word in words[1:])]) or head
+    return " ".join([*map(_head_word, words[:1]), *(_WORDS.get(word, word) for word in words[1:])]) or head
 
 
-def _word(word: str) -> str:
+def _head_word(word: str) -> str:
     return _WORDS.get(word, word[:1].upper() + word[1:])
 
 
 def _latex_cell(cell: str, number: bool, rank: int | None) -> str:
     value, bracket, ends = cell.partition(" [") if number else (cell, "", "")
     told, ends = (
-        re.sub(r"(?<![\w-])-(?=\d)", "$-$", escaped(text)) if number else escaped(text) for text in (value, ends)
+        re.sub(r"(?<![\w-])-(?=\d)", "$-$", escape(text)) if number else escape(text) for text in (value, ends)
     )
     told = _STYLES[rank] % told if rank else told
     return told + (rf" {{\scriptsize [{ends}}}" if bracket else "")

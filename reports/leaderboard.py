@@ -16,10 +16,10 @@ import pandas as pd
 
 from harness.storage.run_folder import StoredRun
 from reports import facts
+from reports.html_tables import small_interval
 from reports.markup import Html, el
 from reports.page_header import date
 from reports.render import Cells
-from reports.sheet import small_interval
 
 _COLUMNS = (
     "method",

@@ -39,7 +39,7 @@ from harness.storage.run_folder import (
 )
 from harness.storage.run_schema import DOCUMENT, RECORD
 from reports import facts
-from reports.compressed_json import cut
+from reports.compressed_json import cut_text
 from reports.costs import phase_costs, question_tflops
 from reports.settings import labels
 
@@ -172,7 +172,7 @@ class _FollowedRun:
         self._numbers = {"score": "–", "tokens": "–", "tflops": "–"} | numbers
 
     def row(self) -> dict[str, str]:
-        """Column -> text."""
+        """The run's row of the table: column -> text."""
         failed = sum(record["error"] is not None for record in self.records.values())
         ago = f"{duration(max(0, round(time.time() - self.changed)))} ago" if self.records else "–"
         return {
@@ -228,16 +228,16 @@ def _kept_fields(row: dict[str, Any]) -> dict[str, Any]:
     error, gold = row["error"], (row.get("gold") or {}).get("answers") or []
     told = {
         "id": row["question_id"],
-        "question": cut(row.get("question") or row["question_id"], _TEXT),
-        "gold": cut(" | ".join(map(str, gold)), _TEXT),
-        "answer": cut(f"{error['type']}: {error['message']}" if error else row["prediction"], _TEXT),
+        "question": cut_text(row.get("question") or row["question_id"], _TEXT),
+        "gold": cut_text(" | ".join(map(str, gold)), _TEXT),
+        "answer": cut_text(f"{error['type']}: {error['message']}" if error else row["prediction"], _TEXT),
     }
     joined = (row.get("notes") or {}).get("joined")
     return {**{key: row[key] for key in _KEPT}, "notes": {"joined": joined}, "told": told}
 
 
 def _stat(path: Path) -> tuple[int, int, int] | None:
-    """What changes when a file does; None where there is none."""
+    """Inode, time and size of a file, which change when it does; None where there is none."""
     with contextlib.suppress(OSError):
         status = path.stat()
         return status.st_ino, status.st_mtime_ns, status.st_size

@@ -35,17 +35,17 @@ from reports.by_dataset import wide_table
 from reports.by_kind import BY, kinds_of, split_by_kind
 from reports.columns import ordered, sections, shortened
 from reports.compare import SideBySide, side_by_side
-from reports.compressed_json import block, packed_bytes
+from reports.compressed_json import block, compress_bytes
 from reports.details import Limits, Questions, questions
 from reports.figures import autopsy as autopsy_figure
 from reports.figures import front
 from reports.gold_rows import Rows, rows_of
+from reports.html_tables import sha256, table
 from reports.leaderboard import leaderboard
 from reports.markup import Html, el, joined, script_json
 from reports.page_header import Written, header
 from reports.paper import frame as beside
 from reports.paper import legend
-from reports.sheet import sha256, table
 from reports.tables import REFERENCE, frame
 
 LIMITS = Limits()
@@ -107,10 +107,10 @@ def page(
         share = replace(limits, size=int(limits.size * part), graphs=int(limits.graphs * part))
         asked = _questions_part(group, share)
         points = front.points(group.found.means, group.runs)
-        figure, files = front.element(points, asked.head["score"])
+        figure, files = front.to_html(points, asked.head["score"])
         heads.append(asked.head)
         parts.append(_section(group, number, asked, figure, margin))
-        packs = {**{f"front-{form}": packed_bytes(file) for form, file in files.items()}, **asked.blocks}
+        packs = {**{f"front-{form}": compress_bytes(file) for form, file in files.items()}, **asked.blocks}
         blocks += [block(f"d{number}-{name}", text) for name, text in packs.items()]
     following = None if live is None else el("section", id="live", data_pause=live, data_answered=answers)
     told = _stability_sentences(groups) if live is None else ()  # while runs go on, a ranking has not been found
@@ -144,7 +144,7 @@ def _stability_sentences(groups: Sequence[_Group]) -> Iterator[str]:
             continue
         pairs = [pair for pair in _runs_with_rows(group) if pair[1].problem is None]
         with suppress(UserError):  # the methods have no question in common
-            for found in stability.of_runs(pairs):
+            for found in stability.analyse_runs(pairs):
                 if not found.table.empty:
                     yield f"{group.name} · {found.found.model}. {found.sentence}"
 
@@ -249,7 +249,7 @@ def _autopsy_section(group: _Group) -> Html | None:
     if causes.empty:
         return None
     legend = "A question is lost where its score is below 0.5; each stands in one class (harness autopsy)."
-    return joined(el("h3", "Why questions were lost"), el("p", legend, class_="legend"), autopsy_figure.element(causes))
+    return joined(el("h3", "Why questions were lost"), el("p", legend, class_="legend"), autopsy_figure.to_html(causes))
 
 
 def _paper_section(group: _Group, margin: float) -> Html:
@@ -264,11 +264,11 @@ def _paper_section(group: _Group, margin: float) -> Html:
 
 def _filled_template(title: str, body: Html, heads: list[dict[str, Any]], blocks: Html, live: bool) -> str:
     """The page's HTML with style, scripts and data inside, and a policy that allows nothing else."""
-    style = _template("page.css")
-    script = "".join(_template(name) for name in (*SCRIPTS, *(["live.js"] if live else [])))
+    style = _read_template("page.css")
+    script = "".join(_read_template(name) for name in (*SCRIPTS, *(["live.js"] if live else [])))
     policy = f"default-src 'none'; img-src blob:; style-src '{sha256(style)}'; script-src '{sha256(script)}'"
     policy += "; connect-src 'self'" if live else ""
-    return Template(_template("page.html")).substitute(
+    return Template(_read_template("page.html")).substitute(
         title=joined(title),
         policy=joined(policy),
         style=style,
@@ -279,5 +279,5 @@ def _filled_template(title: str, body: Html, heads: list[dict[str, Any]], blocks
     )
 
 
-def _template(name: str) -> str:
+def _read_template(name: str) -> str:
     return resources.files("reports").joinpath("templates", name).read_text(encoding="utf-8")

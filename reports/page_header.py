@@ -37,7 +37,7 @@ def header(runs: Sequence[StoredRun], written: Written | None = None) -> Html:
         ("Command" if len(commands) == 1 else "Commands", joined(*told) if told else "not recorded"),
     ]
     if written is not None:
-        made = [f"{_time(written.time)} by ", el("code", shlex.join(written.command))]
+        made = [f"{_utc_text(written.time)} by ", el("code", shlex.join(written.command))]
         rows.append(("This page", joined("written ", *made)))
     pairs = [el("div", el("dt", name), el("dd", value)) for name, value in rows]
     return el(
@@ -47,7 +47,7 @@ def header(runs: Sequence[StoredRun], written: Written | None = None) -> Html:
 
 def date(run: StoredRun) -> str:
     """The day on which a run was started, "2026-01-31"; "" where it is not recorded."""
-    started = _date_of(run.manifest.get("started"))
+    started = _parse_date(run.manifest.get("started"))
     return "" if started is None else f"{started:%Y-%m-%d}"
 
 
@@ -56,11 +56,11 @@ def _runs_table(runs: Sequence[StoredRun]) -> Html:
     heads = ("run", "data set", "started", "state", "questions", "seed", "code", "command")
     body = []
     for run in runs:
-        started = _date_of(run.manifest.get("started"))
+        started = _parse_date(run.manifest.get("started"))
         cells = (
             run.path.name,
             facts.run_key(run)[0],
-            _time(started) if started else "–",
+            _utc_text(started) if started else "–",
             run.summary.get("state", "running"),
             len(run.records),
             run.config["seed"],
@@ -83,16 +83,16 @@ def _dates(runs: Sequence[StoredRun]) -> str:
         start.get(key) for run in runs for start in run.manifest.get("starts") or () for key in ("started", "finished")
     ]
     told += [run.manifest.get("started") for run in runs]
-    moments = sorted(moment for text in told if (moment := _date_of(text)))
+    moments = sorted(moment for text in told if (moment := _parse_date(text)))
     if not moments:
         return "not recorded"
     first, last = moments[0], moments[-1]
     if first == last:
-        return _time(first)
+        return _utc_text(first)
     return f"{first:%Y-%m-%d %H:%M} to {last:{'%H:%M' if first.date() == last.date() else '%Y-%m-%d %H:%M'}} UTC"
 
 
-def _date_of(text: Any) -> datetime | None:
+def _parse_date(text: Any) -> datetime | None:
     """A date of a manifest in UTC; None for what is no date. One without a time zone is taken to be in UTC."""
     try:
         moment = datetime.fromisoformat(text)
@@ -101,7 +101,7 @@ def _date_of(text: Any) -> datetime | None:
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
-def _time(moment: datetime) -> str:
+def _utc_text(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 

@@ -107,14 +107,14 @@ def _formatter(column: str, is_score: bool) -> Callable[[float], str]:
     return "{:g}".format
 
 
-def _absent(value: Any) -> bool:
+def _is_missing(value: Any) -> bool:
     return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
 
 
 def _is_numeric(column: pd.Series[Any]) -> bool:
     """Whether a column holds numbers; that of a setting keeps whole numbers whole by the type object."""
     if is_setting(str(column.name)):
-        return all(_absent(value) or is_number(value) for value in column)
+        return all(_is_missing(value) or is_number(value) for value in column)
     return bool(pd.api.types.is_numeric_dtype(column))
 
 
@@ -130,7 +130,7 @@ class Cells:
         plain = [n for n in names if n not in bounds and n not in _HIDDEN and n not in _FOOTNOTES]
         # A column without any value would be a column of dashes; csv and json keep it.
         gaps = frame.attrs.get("gaps", ())
-        plain = [n for n in plain if n in gaps or not all(_absent(v) for v in frame[n])]
+        plain = [n for n in plain if n in gaps or not all(_is_missing(v) for v in frame[n])]
         self.numeric = [_is_numeric(frame[n]) for n in plain]
         self._frame, self._plain = frame, plain
         self._writers = {n: _formatter(n, f"{n}.low" in names or n in gaps) for n in plain}
@@ -154,7 +154,7 @@ class Cells:
     def _cell_text(self, row: dict[str, Any], name: str) -> str:
         """A value as text: with its interval, and a dagger where its difference is significant."""
         value = row[name]
-        if _absent(value):
+        if _is_missing(value):
             return _MISSING
         if isinstance(value, str):
             return value
@@ -175,7 +175,7 @@ class Cells:
             if not self.numeric[k] or self._writers[name] is not _percent:
                 continue
             values = [
-                None if c or _absent(v) else _percent(v) for v, c in zip(self._frame[name], ceilings, strict=True)
+                None if c or _is_missing(v) else _percent(v) for v, c in zip(self._frame[name], ceilings, strict=True)
             ]
             best = sorted({float(v) for v in values if v is not None}, reverse=True)[:2]
             found |= {(i, k): best.index(float(v)) + 1 for i, v in enumerate(values) if v and float(v) in best}
@@ -203,7 +203,7 @@ class Cells:
 
 
 def _as_notes(value: Any) -> list[str]:
-    if _absent(value):
+    if _is_missing(value):
         return []
     return [value] if isinstance(value, str) else [str(note) for note in value]
 
@@ -214,20 +214,20 @@ def _one_line(text: str) -> str:
     return "".join(c for c in spaced if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co"))
 
 
-def _width(text: str) -> int:
-    """Columns of a terminal: wide East Asian characters take two, combining marks none."""
+def _terminal_width(text: str) -> int:
+    """Columns that a text takes in a terminal: wide East Asian characters take two, combining marks none."""
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def _as_text(frame: pd.DataFrame, wide: float) -> str:
     cells = Cells(frame)
     table = [[_one_line(c) for c in row] for row in [cells.heads, *cells.rows]]
-    widths = [max(_width(row[i]) for row in table) for i in range(len(cells.heads))]
+    widths = [max(_terminal_width(row[i]) for row in table) for i in range(len(cells.heads))]
     # Plain numbers are right-aligned; intervals read better from the left.
     right = [n and not any("[" in row[i] for row in cells.rows) for i, n in enumerate(cells.numeric)]
     padded = [
         [
-            " " * (width - _width(c)) + c if r else c + " " * (width - _width(c))
+            " " * (width - _terminal_width(c)) + c if r else c + " " * (width - _terminal_width(c))
             for c, width, r in zip(row, widths, right, strict=True)
         ]
         for row in table
@@ -284,7 +284,7 @@ def _as_latex(frame: pd.DataFrame, title: str = "") -> str:
 
 def _csv_cell(value: Any) -> Any:
     """Text that a spreadsheet would run as a formula gets a leading apostrophe; numbers stay numbers."""
-    if _absent(value):
+    if _is_missing(value):
         return ""
     if isinstance(value, list | tuple):
         value = "; ".join(str(v) for v in value)
@@ -304,7 +304,7 @@ def _as_csv(frame: pd.DataFrame) -> str:
 
 def _as_json(frame: pd.DataFrame) -> str:
     rows = [
-        {str(k): None if _absent(v) else list(v) if isinstance(v, tuple) else v for k, v in row.items()}
+        {str(k): None if _is_missing(v) else list(v) if isinstance(v, tuple) else v for k, v in row.items()}
         for row in frame.to_dict("records")
     ]
     told = json.dumps(rows, ensure_ascii=False, indent=1, allow_nan=False)

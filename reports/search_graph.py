@@ -183,14 +183,9 @@ def read_index(key: str, root: Path) -> tuple[Any, str | None]:
     if folder is None:
         return None, f"is not in the cache {root} any more (HARNESS_CACHE or HARNESS_HOME names another one)"
     try:
-        return _load_index(folder, key), None
+        files = checked_files(folder)
+        if key_digest(as_object(files["key.json"])) != key:
+            raise ValueError("key.json is another entry's")
+        return load(Packed(files["data.json"], files.get("arrays.npz", b""))), None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return None, f"cannot be read from the cache: {folder} is damaged ({error})"
-
-
-def _load_index(folder: Path, key: str) -> Any:
-    """Raises ValueError where a file is not the one that was written."""
-    files = checked_files(folder)
-    if key_digest(as_object(files["key.json"])) != key:
-        raise ValueError("key.json is another entry's")
-    return load(Packed(files["data.json"], files.get("arrays.npz", b"")))

@@ -27,7 +27,7 @@ def search_notes(records: Sequence[Mapping[str, Any]]) -> list[str]:
         count = declined(answered)
         share = f"{count} of {routed} questions ({100 * count / routed:.0f} %)"
         found.append(f"{share} were declined at first and answered from the whole document")
-    return found + _cut(answered)
+    return found + _cut_notes(answered)
 
 
 def declined(records: Sequence[Mapping[str, Any]]) -> int:
@@ -35,7 +35,7 @@ def declined(records: Sequence[Mapping[str, Any]]) -> int:
     return sum(any(step.get("action") == "decline" for step in record["steps"]) for record in records)
 
 
-def _cut(answered: Sequence[Mapping[str, Any]]) -> list[str]:
+def _cut_notes(answered: Sequence[Mapping[str, Any]]) -> list[str]:
     """How many calls of graph construction reached their limit, each document counted once."""
     notes = {
         tuple(record["document_ids"]): [

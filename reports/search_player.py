@@ -24,8 +24,8 @@ from typing import Any
 
 from harness.storage.run_folder import StoredRun
 from harness.types import Example
-from reports.compressed_json import cut, packed, without_empty
-from reports.evidence import evidence, overlapping
+from reports.compressed_json import compress_json, cut_text, without_empty
+from reports.evidence import evidence, overlapping_spans
 from reports.gold_rows import Rows
 from reports.search_graph import Graph, index_lines, read_graph
 from reports.search_moves import Move, walk
@@ -79,7 +79,7 @@ class Searches:
 
     def _add(self, key: str, graph: Graph) -> bool:
         """Draw a graph; False where there is no room for it."""
-        text = packed(drawn(graph))
+        text = compress_json(draw_graph(graph))
         self._full = len(text) > self._size
         if not self._full:
             self._size -= len(text)
@@ -91,25 +91,25 @@ class Searches:
         """What cannot be played, and why."""
         notes = []
         if self._problems:
-            notes.append(f"{_searches(len(self._problems))} cannot be drawn. {self._problems[0]}")
+            notes.append(f"{_count_text(len(self._problems))} cannot be drawn. {self._problems[0]}")
         if self._left:
             command = "harness trace RUN QUESTION_ID --graph FILE.html plays one"
-            notes.append(f"{_searches(self._left)} cannot be played here, so that the page stays small ({command}).")
+            notes.append(f"{_count_text(self._left)} cannot be played here, so that the page stays small ({command}).")
         return notes
 
 
-def _searches(count: int) -> str:
+def _count_text(count: int) -> str:
     return "1 search" if count == 1 else f"{count} searches"
 
 
-def drawn(graph: Graph) -> dict[str, Any]:
+def draw_graph(graph: Graph) -> dict[str, Any]:
     """The JSON of a drawn graph, as above: edges up to the weight LEAST are left out, the heaviest come last."""
-    spots, bands, width, height = _places(graph)
+    spots, bands, width, height = _layout(graph)
     edges = sorted((e for e in graph.edges if e[2] > LEAST), key=lambda e: (e[2], e[0], e[1]))
     nodes = []
     for level, text, (*_, box, _) in zip(graph.level, graph.text, spots, strict=True):
         told = " ".join(text.split())
-        nodes.append([level, cut(told, _LONGEST), lines_of(told, box - _LABEL) if box else []])
+        nodes.append([level, cut_text(told, _LONGEST), label_lines(told, box - _LABEL) if box else []])
     return {
         "width": width,
         "height": height,
@@ -126,7 +126,7 @@ def _replay_json(graph: Graph, run: StoredRun, record: dict[str, Any], rows: Row
     moves = walk(record["steps"], graph)
     example = rows.examples.get(record["question_id"])
     return {
-        "marked": sorted(overlapping(graph.span, run, record, rows)),
+        "marked": sorted(overlapping_spans(graph.span, run, record, rows)),
         "moves": [_move_json(move, example) for move in moves[:_MOST_MOVES]],
         "more": max(0, len(moves) - _MOST_MOVES),
     }
@@ -145,16 +145,16 @@ def _move_json(move: Move, example: Example | None) -> dict[str, Any]:
         edge=None if move.edge is None else round(move.edge, 4),
         evidence=evidence(step["shown"], example),
         later=move.later,
-        note=cut(step["note"], _LONGEST),
-        answer=None if step.get("answer") is None else cut(step["answer"], _LONGEST),
+        note=cut_text(step["note"], _LONGEST),
+        answer=None if step.get("answer") is None else cut_text(step["answer"], _LONGEST),
     )
 
 
-def _places(graph: Graph) -> tuple[list[list[float]], list[list[str | float]], float, float]:
+def _layout(graph: Graph) -> tuple[list[list[float]], list[list[str | float]], float, float]:
     """A node's middle (x, y) and the size of its box, a dot's width being 0; rows with their y; width and height."""
     rows = graph.rows()
     boxed = {level: len(nodes) * _BOX_LEAST <= _FULL for level, nodes in rows.items()}
-    width = max([720.0, *(_wide(len(nodes), boxed[level]) for level, nodes in rows.items())])
+    width = max([720.0, *(_row_width(len(nodes), boxed[level]) for level, nodes in rows.items())])
     spots: dict[int, list[float]] = {}
     bands: list[list[str | float]] = []
     y: float = _TOP
@@ -173,8 +173,8 @@ def _places(graph: Graph) -> tuple[list[list[float]], list[list[str | float]], f
     return [spots[i] for i in range(len(graph.text))], bands, round(_LEFT + width + _MARGIN, 1), round(height, 1)
 
 
-def _wide(nodes: int, boxed: bool) -> float:
-    """The width a row asks for; dots beyond `_STAGGERS` lines make it wider than the rest."""
+def _row_width(nodes: int, boxed: bool) -> float:
+    """The width in pixels of a row of nodes; dots that would need more than `_STAGGERS` lines make it wider."""
     if boxed:
         return min(_FULL, nodes * _BOX_CELL)
     return max(min(_FULL, nodes * _DOT_CELL), nodes * _DOT_CELL / _STAGGERS)
@@ -186,7 +186,7 @@ def _shade(weight: float, heaviest: float) -> tuple[int, float]:
     return min(_SHADES - 1, int(part * _SHADES)), round(0.6 + 4.4 * part, 1)
 
 
-def lines_of(text: str, pixels: float, most: int = 3) -> list[str]:
+def label_lines(text: str, pixels: float, most: int = 3) -> list[str]:
     """`text` on at most `most` lines that fit into `pixels`, broken at spaces where there are any.
 
     The last line ends in "…" where something is missing.

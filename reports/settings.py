@@ -62,7 +62,7 @@ def name_runs(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[
     """
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for i, run in enumerate(runs):
-        groups[str(run.config["method"]["name"]), *_profiles(run), str(run.config["model"]["name"])].append(i)
+        groups[str(run.config["method"]["name"]), *_profile_marks(run), str(run.config["model"]["name"])].append(i)
     out: dict[int, Named] = {}
     for places in groups.values():
         out.update(zip(places, _name_group([runs[i] for i in places], ignored), strict=True))
@@ -128,7 +128,7 @@ def _name_run(
     rest = [mark for mark in _mark_parts(run) if mark.partition("=")[0] not in short]
     rest = [mark for mark in rest if not (m := _COUNTED.fullmatch(mark)) or int(m[1]) > len(in_label)]
     base = label({"name": run.config["method"]["name"], "mark": ", ".join(rest)})
-    words = [f"{_short_key(key)}={_cut(text(values[key]))}" for key in swept if key in in_label and key in values]
+    words = [f"{_short_key(key)}={_shortened(text(values[key]))}" for key in swept if key in in_label and key in values]
     return Named(" ".join([base, *words]), base, {_set_key(key): values[key] for key in swept if key in values})
 
 
@@ -160,11 +160,11 @@ def _set_by_user(run: StoredRun, key: str) -> bool:
 
 
 def _mark_parts(run: StoredRun) -> list[str]:
-    """The parts of a method's mark; those inside brackets stay together: ["pocket", "order=[a, b]"]."""
+    """A method's mark, split at commas outside of brackets: ["pocket", "order=[a, b]"]."""
     return re.findall(r"(?:\[[^\]]*\]|[^,\[])+", str(run.config["method"].get("mark") or "").replace(", ", ","))
 
 
-def _profiles(run: StoredRun) -> list[str]:
+def _profile_marks(run: StoredRun) -> list[str]:
     return [m for m in _mark_parts(run) if "=" not in m and not m.startswith("prompt ") and not _COUNTED.fullmatch(m)]
 
 
@@ -179,5 +179,5 @@ def _short_key(path: str) -> str:
     return _set_key(path).removeprefix("method.")
 
 
-def _cut(value: str) -> str:
+def _shortened(value: str) -> str:
     return value if len(value) <= _LONGEST else f"{value[: _LONGEST - 3]}..."

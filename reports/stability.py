@@ -1,6 +1,6 @@
 """Whether a ranking survives its choices: every scorer, judge, judge prompt and draw of questions at once.
 
-    found = of_runs(pairs)               pairs: (run, its rows); a Stability for each data set and model
+    found = analyse_runs(pairs)          pairs: (run, its rows); a Stability for each data set and model
     found[0].sentence                    "Pairs of methods that keep their order under 16 scorers and ...: 6 of 10"
     sections(found), frame(found)        tables for people; one row a choice and pair for programs
 
@@ -50,7 +50,7 @@ class Stability:
 
     @property
     def silent(self) -> list[str]:
-        """The choices by which all methods are equal."""
+        """The choices by which all methods are equal, which have no order."""
         telling = set(self.table["choice"])
         return [name for name in self.found.columns if telling and name not in telling]
 
@@ -84,10 +84,10 @@ class Stability:
         return f"{text}. Over all choices and draws at once {100 * share:.0f} % of the orders are reversed."
 
 
-def of_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Stability]:
-    """A Stability for each data set and model; raises as `reports.bands.of_runs`."""
+def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Stability]:
+    """A Stability for each data set and model; raises as `reports.bands.analyse_runs`."""
     judges = {name: told for run, _ in pairs for name, told in (run.manifest.get("judges") or {}).items()}
-    return [_stability(found, judges) for found in bands.of_runs(pairs)]
+    return [_stability(found, judges) for found in bands.analyse_runs(pairs)]
 
 
 def _stability(band: Band, judges: Mapping[str, Any]) -> Stability:

@@ -24,9 +24,9 @@ from harness.errors import UnknownName, UserError, printable
 from harness.storage.index_cache import cache_root
 from harness.storage.run_folder import StoredRun
 from reports import entity_memory
-from reports.costs import TERA, check_convention, full_only, probe_share, step_flops
+from reports.costs import TERA, check_convention, full_only_notes, probe_share, step_flops
 from reports.entity_memory import Memory, Walked
-from reports.evidence import UNKNOWN, evidence, overlapping
+from reports.evidence import UNKNOWN, evidence, overlapping_spans
 from reports.facts import headline
 from reports.gold_rows import Rows, read_rows, with_texts
 from reports.search_graph import Graph, index_lines, read_graph, read_index
@@ -93,7 +93,7 @@ def _entity_memory(stored: StoredRun, record: dict[str, Any], rows: Rows) -> tup
         return None
     example = rows.examples.get(record["question_id"])
     marked = example is not None and bool(example.gold.supporting)
-    evident = overlapping(memory.segments, stored, record, rows) if marked else None
+    evident = overlapping_spans(memory.segments, stored, record, rows) if marked else None
     question = example.question.text if example is not None else ""
     return memory, entity_memory.search_in_memory(memory, record, question, evident)
 
@@ -124,14 +124,14 @@ def trace_lines(search: Search) -> list[str]:
     """The lines that `harness trace` prints."""
     record, convention = search.record, search.convention
     lines = [*_question_lines(search), *(step_lines(search) if search.moves else _shown_lines(search))]
-    described = [] if search.memory is None else entity_memory.lines(*search.memory)
+    described = [] if search.memory is None else entity_memory.memory_lines(*search.memory)
     lines += [printable(line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "...") for line in described]
     lines += [*search.notes, *search.stored.notes]
     if share := probe_share(record["usage"].get("search", {}), convention):
         lines.append(f"probes     {share} of the search")
     if search.moves:
         check_convention(convention)
-        lines += [f"TFLOPs     under the convention {convention}", *full_only([record], convention)]
+        lines += [f"TFLOPs     under the convention {convention}", *full_only_notes([record], convention)]
     if record["stop_reason"]:
         lines.append(f"stopped    {printable(record['stop_reason'])}")
     if record["error"]:
@@ -161,17 +161,17 @@ def _question_lines(search: Search) -> list[str]:
     lines = [f"question   {printable(record['question_id'])} on {printable(', '.join(record['document_ids']))}"]
     if example is not None:
         options = example.question.options or ()
-        lines.append(f"           {_line(example.question.text)}")
-        lines += [f"{'options' if not n else '':<10} ({chr(65 + n)}) {_line(o)}" for n, o in enumerate(options)]
-        lines.append(f"gold       {_line(' | '.join(example.gold.answers))}")
+        lines.append(f"           {_one_line(example.question.text)}")
+        lines += [f"{'options' if not n else '':<10} ({chr(65 + n)}) {_one_line(o)}" for n, o in enumerate(options)]
+        lines.append(f"gold       {_one_line(' | '.join(example.gold.answers))}")
     lines.append(f"answer     {printable(record['prediction'])}")
     if (final := (record.get("notes") or {}).get("scored")) is not None:
         lines.append(f"scored     {printable(final)}")
     return lines
 
 
-def _line(text: str) -> str:
-    """The text on one line."""
+def _one_line(text: str) -> str:
+    """Printable text, on one line."""
     return printable(" ".join(text.split()))
 
 
@@ -192,7 +192,7 @@ def step_lines(search: Search) -> list[str]:
         for mark, move in forest(group) if tree else [("", move) for move in group]:
             step, action = move.step, printable(move.step["action"])
             under = f" (under {move.parent})" if move.parent is not None and move.parent not in here else ""
-            told = {"edge": _number(move.edge, ".3f"), "evidence": search.evidence[move.number]}
+            told = {"edge": _formatted(move.edge, ".3f"), "evidence": search.evidence[move.number]}
             cells = [
                 *([f"{mark}{move.number} {action}{under}"] if tree else [str(move.number), action]),
                 *_number_cells(step, parts, search.convention),
@@ -231,21 +231,21 @@ def _aligned_rows(head: list[str], rows: list[tuple[bool, list[str]]]) -> list[s
 def _number_cells(step: dict[str, Any], parts: dict[str, str], convention: str) -> list[str]:
     flops = step_flops(step["flops"], convention)
     return [
-        _number(step["node"], "d"),
-        _number(step["level"], "d"),
-        _number(step["p_yes"], ".3f"),
-        *(_number(step["scores"].get(part), form) for part, form in parts.items()),
+        _formatted(step["node"], "d"),
+        _formatted(step["level"], "d"),
+        _formatted(step["p_yes"], ".3f"),
+        *(_formatted(step["scores"].get(part), form) for part, form in parts.items()),
         str(step["tokens"]),
         "" if flops is None else f"{flops / TERA:.3g}",
     ]
 
 
-def _number(value: Any, form: str) -> str:
+def _formatted(value: Any, form: str) -> str:
     return "" if value is None else format(value, form)
 
 
 def _shortened(text: str, longest: int) -> str:
-    text = _line(text)
+    text = _one_line(text)
     return text if len(text) <= longest else text[: longest - 3] + "..."
 
 

@@ -247,7 +247,7 @@ def write_analysis(module: Any, pairs: Sequence[tuple[StoredRun, Rows]], form: s
     """Analyse runs with their rows; write the module's frame for csv and json, else its titled tables."""
     from reports.render import render, render_sections
 
-    found = module.of_runs(pairs)
+    found = module.analyse_runs(pairs)
     if form in ("csv", "json"):
         write(render(module.frame(found), form), out)
     else:

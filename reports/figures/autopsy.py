@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from reports.figures.plot import Axis, figure_file, inline, legend_below, paper_style, set_axis
+from reports.figures.plot import Axis, figure_file, inline_svg, legend_below, paper_style, set_axis
 from reports.markup import Html, el, joined
 
 # In the order of reports.autopsy.CLASSES.
@@ -51,7 +51,7 @@ def draw(table: pd.DataFrame, form: str = "svg", width: float = _WIDE) -> bytes:
         return figure_file(figure, "Where questions were lost", form)
 
 
-def element(table: pd.DataFrame) -> Html:
+def to_html(table: pd.DataFrame) -> Html:
     """The figure for a page, and below it links to questions of each class."""
     lists = []
     for row in table.to_dict("records"):
@@ -63,7 +63,7 @@ def element(table: pd.DataFrame) -> Html:
         spaced = [part for link in links[:_EXAMPLES] for part in (link, " ")]
         lists.append(el("p", f"{row['method']} · {row['class']} ({row['count']}): ", *spaced, more))
     drawn = {"on-wide": draw(table), "on-narrow": draw(table, width=_NARROW)}
-    figures = (el("div", inline(svg), class_=name) for name, svg in drawn.items())
+    figures = (el("div", inline_svg(svg), class_=name) for name, svg in drawn.items())
     return joined(*figures, el("details", el("summary", "questions of each class"), *lists))
 
 

@@ -16,12 +16,12 @@ import pandas as pd
 from harness.errors import UserError
 from harness.stats.bootstrap import with_interval
 from reports.columns import legended, sections
-from reports.figures.plot import FORMS, Panel, draw, inline
+from reports.figures.plot import FORMS, Panel, draw, inline_svg
+from reports.html_tables import page
 from reports.render import render, render_sections
-from reports.sheet import page
 
 Titled = tuple[str, pd.DataFrame]
-"""A table for people with its title."""
+"""(title, table for people)."""
 
 SAME = ["dataset", "model", "score"]
 """What is the same for all rows of a table for people, and stands in its title."""
@@ -56,7 +56,7 @@ class Figure:
         own = sections(self.whole, ()) if self.sections is None else self.sections
         tables = [(title, formatted(frame)) for title, frame in own]
         if form == "html":
-            return page(self.title, None if drawing is None else inline(drawing("svg")), tables)
+            return page(self.title, None if drawing is None else inline_svg(drawing("svg")), tables)
         return render_sections(tables, form)
 
 

@@ -28,7 +28,7 @@ from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.comparability import Asked, most_common, question_set
 from reports.figures.figure import Figure
-from reports.figures.plot import Axis, figure_file, inline, legend_below, paper_style, set_axis, wrapped
+from reports.figures.plot import Axis, figure_file, inline_svg, legend_below, paper_style, set_axis, wrapped
 from reports.markup import Html, el, joined
 from reports.tables import frame
 
@@ -144,7 +144,7 @@ def draw(rows: Sequence[Mapping[str, Any]], score: str, form: str = "svg", size:
         return figure_file(figure, f"{score} against TFLOPs a question", form)
 
 
-def element(rows: Sequence[Mapping[str, Any]], score: str) -> tuple[Html, dict[str, bytes]]:
+def to_html(rows: Sequence[Mapping[str, Any]], score: str) -> tuple[Html, dict[str, bytes]]:
     """The same for a page, with what a pointer over a mark reads, for wide and for narrow screens (page.css shows one
     of them), and its files by form; a sentence and no file where there is no point."""
     if not rows:
@@ -152,11 +152,11 @@ def element(rows: Sequence[Mapping[str, Any]], score: str) -> tuple[Html, dict[s
     titles = {f"point-{i}": _tooltip(point) for i, point in enumerate(rows)}
     files = {form: draw(rows, score, form) for form in ("svg", "pdf")}
     drawn = {"on-wide": files["svg"], "on-narrow": draw(rows, score, size=_NARROW)}
-    return joined(*(el("div", inline(svg, titles), class_=name) for name, svg in drawn.items())), files
+    return joined(*(el("div", inline_svg(svg, titles), class_=name) for name, svg in drawn.items())), files
 
 
 def mark_of(point: Mapping[str, Any]) -> str:
-    """Which of the four marks a point has."""
+    """The key in _MARKS of the mark that a point is drawn with."""
     if point["ceiling"] or point["apart"]:
         return "ceiling" if point["ceiling"] else "apart"
     return "dominated" if point["dominated_by"] else "undominated"
@@ -189,7 +189,7 @@ def place_labels(
 
 def _draw_mark(ax: Axes, point: Mapping[str, Any], number: int) -> Any:
     """Draw one method; returns what stands for it in the legend."""
-    (x, y), style = _place(point), _MARKS[mark_of(point)][1]
+    (x, y), style = _coordinates(point), _MARKS[mark_of(point)][1]
     xs, ys = _intervals(point)
     bars = [max(0.0, x - xs[0])], [max(0.0, xs[1] - x)]
     drawn = ax.errorbar([x], [y], ([max(0.0, y - ys[0])], [max(0.0, ys[1] - y)]), bars, ls="", elinewidth=0.7, **style)
@@ -199,14 +199,14 @@ def _draw_mark(ax: Axes, point: Mapping[str, Any], number: int) -> Any:
     return mark
 
 
-def _place(point: Mapping[str, Any]) -> tuple[float, float]:
+def _coordinates(point: Mapping[str, Any]) -> tuple[float, float]:
     return float(point["tflops"]), 100 * float(point["score"])
 
 
 def _intervals(point: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[float, float]]:
     """The intervals of cost and score; the value itself twice where there is none."""
     ends = []
-    for name, value, scale in zip(("tflops", "score"), _place(point), (1, 100), strict=True):
+    for name, value, scale in zip(("tflops", "score"), _coordinates(point), (1, 100), strict=True):
         known = [point[f"{name}{end}"] for end in (".low", ".high")]
         missing = any(v is None or math.isnan(v) for v in known)
         ends.append((value, value) if missing else (scale * float(known[0]), scale * float(known[1])))
@@ -215,7 +215,7 @@ def _intervals(point: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[flo
 
 def _draw_front(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
     """The best score that each cost buys, as steps up to the right edge."""
-    best = sorted(_place(point) for point in rows if mark_of(point) == "undominated")
+    best = sorted(_coordinates(point) for point in rows if mark_of(point) == "undominated")
     if best:
         limits = ax.get_xlim()
         xs, ys = zip(*best, (limits[1], best[-1][1]), strict=True)
@@ -234,12 +234,12 @@ def _draw_labels(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
     at = ax.transData.transform
     bars = []
     for point in rows:
-        (x, y), (xs, ys) = at(_place(point)), _intervals(point)
+        (x, y), (xs, ys) = at(_coordinates(point)), _intervals(point)
         bars += [
             (at((xs[0], 1))[0], y - 1, at((xs[1], 1))[0], y + 1),
             (x - 1, at((1, ys[0]))[1], x + 1, at((1, ys[1]))[1]),
         ]
-    anchors = np.array([at(_place(point)) for point in named]).reshape(-1, 2)
+    anchors = np.array([at(_coordinates(point)) for point in named]).reshape(-1, 2)
     sizes = np.array([(box.width, box.height) for box in (a.get_window_extent() for a in artists)]).reshape(-1, 2)
     boxes = place_labels(anchors, sizes, ax.bbox.extents, np.array(bars))
     back = ax.transData.inverted().transform
@@ -252,7 +252,7 @@ def _draw_labels(ax: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _tooltip(point: Mapping[str, Any]) -> str:
-    """What a pointer over the mark reads."""
+    """The tooltip of a mark: method, model, score, cost, and why it is not on the front."""
     value = f"{point['method']} ({point['model']}): {100 * point['score']:.1f} at {point['tflops']:.3g} TFLOPs"
     if point["ceiling"]:
         return f"{value}; a ceiling, it was shown the evidence"

@@ -38,7 +38,7 @@ from reports.answer_recall import answer_shown, answer_shown_as_substring
 from reports.figures import plot
 from reports.figures.figure import SAME, Figure, by_score
 from reports.figures.plot import Axis, Panel
-from reports.figures.tokens import group, token_counter
+from reports.figures.tokens import text_group, token_counter
 from reports.gold_rows import Rows, with_rows, with_texts
 
 ALL = "all"
@@ -84,8 +84,8 @@ def figure(
     problems: list[UserError] = []
     for run, rows in with_rows(runs, data, warn, whole=True):
         try:
-            if (key := group(run)) not in counts:
-                counts[key] = functools.cache(functools.partial(_tokens, rows, token_counter(run)))
+            if (key := text_group(run)) not in counts:
+                counts[key] = functools.cache(functools.partial(_document_tokens, rows, token_counter(run)))
         except UserError as error:
             problems.append(error)
             continue
@@ -99,7 +99,7 @@ def figure(
     return Figure("Length of the documents", table, named, panels(table))
 
 
-def _tokens(rows: Rows, count: Callable[[str], int], document_id: str) -> int:
+def _document_tokens(rows: Rows, count: Callable[[str], int], document_id: str) -> int:
     return count(rows.documents[document_id].text)
 
 
@@ -129,12 +129,12 @@ def frame(runs: Sequence[Measured], score: str | None = None, edges: Sequence[in
     """
     groups: dict[tuple[str, str | None, str], dict[str, int]] = {}
     for one in runs:
-        groups.setdefault(group(one.run), {}).update(one.lengths())
+        groups.setdefault(text_group(one.run), {}).update(one.lengths())
     made = _lengths_of_made_texts([one.run for one in runs]) if edges is None else {}
     labels = facts.labels([one.run for one in runs], {f"dataset.{_MADE}"} if made else ())
     rows: list[dict[str, Any]] = []
     for one, label in zip(runs, labels, strict=True):
-        cut = tuple(edges) if edges is not None else quantiles(list(groups[group(one.run)].values()))
+        cut = tuple(edges) if edges is not None else quantiles(list(groups[text_group(one.run)].values()))
         tokens = made.get(str(one.run.path))
         own = _bucket_rows(one, label, score or facts.headline(one.run), () if tokens else cut)
         rows += [{**row, "length": f"{tokens:,}"} for row in own] if tokens else own

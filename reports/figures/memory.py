@@ -1,6 +1,6 @@
 """How much of a score is recalled rather than read: runs over a data set beside runs over its twin.
 
-    table = frame(pairs(runs))       one row for each method, its score on the original and on the twin
+    table = frame(twin_pairs(runs))  one row for each method, its score on the original and on the twin
 
 A twin has other names, years and numbers (harness/datasets/twins.py), so a reader that reads scores as on the original
 and one that remembers does not. drop: original minus twin on the same questions, with the interval of a bootstrap by
@@ -51,7 +51,7 @@ def twin_of(run: StoredRun) -> dict[str, Any] | None:
     return told if isinstance(told, dict) else None
 
 
-def pairs(runs: Sequence[StoredRun]) -> Iterator[Pair]:
+def twin_pairs(runs: Sequence[StoredRun]) -> Iterator[Pair]:
     """Each run over a twin with the run over the original that differs in nothing else, in the order of the runs."""
     originals = {_pair_key(run, facts.fingerprint(run)): run for run in runs if twin_of(run) is None}
     for run in runs:
@@ -142,7 +142,7 @@ def figure(
 
     Raises UserError where there is no pair, UnknownName for a score that a run does not have.
     """
-    found = list(pairs(runs))
+    found = list(twin_pairs(runs))
     if not found:
         raise UserError(
             "there are no runs over a data set and over its twin that differ in nothing else; run the same command "

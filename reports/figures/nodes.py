@@ -50,7 +50,7 @@ class Fit:
         return math.exp(-z * z / 2) / (x * self.sigma * math.sqrt(2 * math.pi))
 
 
-def counts(run: StoredRun) -> list[int]:
+def node_counts(run: StoredRun) -> list[int]:
     """Nodes retrieved for each answered question, the first ones included, up to the stop of the run itself."""
     return [visited_nodes(record) for record in run.records if record["error"] is None]
 
@@ -86,13 +86,13 @@ def _ks_distance(values: np.ndarray, mu: float, sigma: float) -> float:
     below = np.cumsum(times) / len(values)
     if sigma < 1e-12:
         return 0.0
-    at = [_normal((math.log(k + 0.5) - mu) / sigma) for k in found.tolist()]
-    before = [_normal((math.log(k - 0.5) - mu) / sigma) for k in found.tolist()]
+    at = [_normal_cdf((math.log(k + 0.5) - mu) / sigma) for k in found.tolist()]
+    before = [_normal_cdf((math.log(k - 0.5) - mu) / sigma) for k in found.tolist()]
     step = np.concatenate([[0.0], below[:-1]])
     return float(max(np.abs(below - at).max(), np.abs(step - before).max()))
 
 
-def _normal(z: float) -> float:
+def _normal_cdf(z: float) -> float:
     return 0.5 * math.erfc(-z / math.sqrt(2))
 
 
@@ -107,12 +107,12 @@ def figure(runs: Sequence[StoredRun], *, resamples: int = RESAMPLES) -> Figure:
     dataset method model n failed · nodes nodes.low nodes.high (mean, 95 % interval clustered by document) · median ·
     lowest · highest · mu · sigma · ks · p · notes · run. Raises UserError where no run's steps name nodes.
     """
-    kept = [run for run in runs if any(counts(run))]
+    kept = [run for run in runs if any(node_counts(run))]
     if not kept:
         raise UserError("no run here retrieved nodes step by step: their records name none")
     rows, panels = [], []
     for run, label in zip(kept, facts.labels(kept), strict=True):
-        values, head = counts(run), facts.head_columns(run, label)
+        values, head = node_counts(run), facts.head_columns(run, label)
         found = fit(values, int(run.config["seed"]), resamples)
         known = found if isinstance(found, Fit) else None
         rows.append(_run_row(run, head, values, found))

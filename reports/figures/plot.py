@@ -173,7 +173,7 @@ def figure_file(figure: Figure, title: str, form: str) -> bytes:
     return out.getvalue()
 
 
-def inline(svg: bytes, titles: Mapping[str, str] | None = None) -> Html:
+def inline_svg(svg: bytes, titles: Mapping[str, str] | None = None) -> Html:
     """An SVG file of `figure_file` as an element of a page.
 
     A page's content security policy forbids style attributes, so they become attributes of their own; colours
@@ -190,7 +190,7 @@ def inline(svg: bytes, titles: Mapping[str, str] | None = None) -> Html:
 
 
 def _page_tag(tag: str) -> str:
-    """A tag of an SVG file as `inline` writes it; text between tags is not touched."""
+    """A tag of an SVG file as `inline_svg` writes it; text between tags is not touched."""
     tag = re.sub('^<g id="[^"]*"', "<g", tag).replace("xlink:href", "href")
     tag = re.sub(r' style="([^"]*)"', lambda m: re.sub(r"([a-z-]+): ([^;]*);? ?", r' \1="\2"', m[1]), tag)
     for colour, name in _PAGE.items():

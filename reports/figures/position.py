@@ -109,7 +109,7 @@ def frame(runs: Sequence[tuple[StoredRun, Rows]], score: str | None = None, part
 
 
 @dataclass
-class _Line:
+class _PlacedRuns:
     """Runs that are one line: a run, or several that differ in the place of the supporting parts only.
 
     answers: (score, cluster of documents, failed, run) of the questions with a position, positions: theirs.
@@ -131,7 +131,7 @@ class _Line:
         return config["dataset"]["name"], self.placed, config["model"]["name"]
 
     def add(self, run: StoredRun, read: Rows) -> None:
-        """Take in a run's questions."""
+        """Add the questions of a run that have a position."""
         scored = facts.scored(run, self.score)
         failed = {record["question_id"] for record in run.records if record["error"] is not None}
         for question, value, cluster in zip(scored.ids, scored.values, scored.clusters, strict=True):
@@ -147,9 +147,9 @@ def _options(run: StoredRun) -> Mapping[str, Any]:
     return run.config["dataset"].get("options") or {}
 
 
-def _grouped_into_lines(runs: Sequence[tuple[StoredRun, Rows]], score: str | None) -> list[_Line]:
+def _grouped_into_lines(runs: Sequence[tuple[StoredRun, Rows]], score: str | None) -> list[_PlacedRuns]:
     """The runs as lines of the figure: those that differ in the place of the support alone are one."""
-    lines: dict[str, _Line] = {}
+    lines: dict[str, _PlacedRuns] = {}
     for run, read in runs:
         options = _options(run)
         key = str(run.path)
@@ -157,11 +157,11 @@ def _grouped_into_lines(runs: Sequence[tuple[StoredRun, Rows]], score: str | Non
             others = {name: value for name, value in options.items() if name not in _PLACES}
             same = {name: value for name, value in run.config.items() if name != "limit"}
             key = digest({**same, "dataset": {**run.config["dataset"], "options": others}})
-        lines.setdefault(key, _Line(run, score or facts.headline(run))).add(run, read)
+        lines.setdefault(key, _PlacedRuns(run, score or facts.headline(run))).add(run, read)
     return list(lines.values())
 
 
-def _part_rows(line: _Line, label: str, parts: int) -> list[dict[str, Any]]:
+def _part_rows(line: _PlacedRuns, label: str, parts: int) -> list[dict[str, Any]]:
     """A line's rows: the mean score for each part of the text, and for each range of distances."""
     cells: dict[tuple[str, int], list[int]] = {}
     for i, found in enumerate(line.positions):
@@ -212,7 +212,7 @@ def sections(table: pd.DataFrame) -> list[Titled]:
     for (dataset, placed, model, _, study), rows in table.groupby(_SAME, sort=False):
         title = "support at" if study == "where" else "distance of the supports"
         hidden = ["placed", "study", "from", "to", "run"]
-        found.append(for_people(f"{_named(dataset, placed)} · {model} · {title}", rows, hidden, part=title))
+        found.append(for_people(f"{_dataset_title(dataset, placed)} · {model} · {title}", rows, hidden, part=title))
     return found
 
 
@@ -224,9 +224,9 @@ def panels(table: pd.DataFrame) -> list[Panel]:
         middles = rows.assign(middle=(rows["from"] + rows["to"]) / 2)
         x, left = Axis(_NAMES[str(study)], limits=(0, 1)), Axis(f"{score} × 100", zero=True)
         lines = plot.lines(middles, "middle", "mean", 100)
-        found += plot.panels(f"{_named(dataset, placed)} · {model}", x, left, lines)
+        found += plot.panels(f"{_dataset_title(dataset, placed)} · {model}", x, left, lines)
     return found
 
 
-def _named(dataset: object, placed: object) -> str:
+def _dataset_title(dataset: object, placed: object) -> str:
     return f"{dataset}, support placed" if placed else str(dataset)

@@ -100,7 +100,7 @@ def panels(table: pd.DataFrame) -> list[Panel]:
 
 
 def _shared_requests_line(row: Mapping[Any, Any]) -> Line:
-    """Requests a query with its share of the construction; nobody shares a question's own index."""
+    """Requests a query over the queries of a document, which share its index; a question's own index is not shared."""
     index = 0.0 if pd.isna(row["requests.index"]) else float(row["requests.index"])
     alone = row["index of"] == "a question"
     costs = {k: cost_per_query(index, float(row["requests"]), 1 if alone else k) for k in PER_DOCUMENT}

@@ -21,13 +21,13 @@ import pandas as pd
 from harness.cost.flops import DEFAULT
 from harness.storage.run_folder import StoredRun
 from reports import facts
-from reports.costs import check_convention, full_only
+from reports.costs import check_convention, full_only_notes
 from reports.facts import mean_columns
 from reports.figures.replay import Scored, Stop
 from reports.search_moves import STUDY
 from reports.settings import with_date
 
-_SETTINGS = ("t_n", "t_p", "max_trials", "record_stops", "record_t_p")  # runs of one curve differ in these
+_STOP_SETTINGS = ("t_n", "t_p", "max_trials", "record_stops", "record_t_p")  # runs of one curve differ in these
 
 Reached = Sequence[tuple[dict[str, Any], Stop, str]]
 """Records, where a rule stops in them, and their clusters."""
@@ -59,7 +59,7 @@ def _rule_rows(
 ) -> Iterator[dict[str, Any]]:
     """A run's rows, one for each rule: mean score and costs; empty where the recording does not cover it."""
     run, told, seed = part.run, part.told, int(part.run.config["seed"])
-    common, rounded = (*facts.notes(run), *full_only(run.records, convention)), _rounding_note(run)
+    common, rounded = (*facts.notes(run), *full_only_notes(run.records, convention)), _rounding_note(run)
     clusters, whole = facts.question_clusters(run), len(run.records)
     failed = sum(record["error"] is not None for record in run.records)
     for rule in part.rules:
@@ -119,23 +119,23 @@ def _rounding_note(run: StoredRun) -> list[str]:
 
 def curve_labels(runs: Sequence[StoredRun]) -> list[str]:
     """The method's name for each run: runs that differ in nothing but their stop rule are one curve and share it."""
-    names = facts.labels(runs, [f"method.{name}" for name in _SETTINGS])
-    told = [
-        (facts.run_key(run)[0], name, run.config["model"]["name"], _without_stop_rule(run))
+    names = facts.labels(runs, [f"method.{name}" for name in _STOP_SETTINGS])
+    keys = [
+        (facts.run_key(run)[0], name, run.config["model"]["name"], _settings_key(run))
         for run, name in zip(runs, names, strict=True)
     ]
     labels = []
-    for run, one in zip(runs, told, strict=True):
-        other = {t[3] for t in told if t[:3] == one[:3]} - {one[3]}
-        labels.append(with_date(one[1], run) if other else one[1])
+    for run, key in zip(runs, keys, strict=True):
+        others = {other[3] for other in keys if other[:3] == key[:3]} - {key[3]}
+        labels.append(with_date(key[1], run) if others else key[1])
     first: dict[tuple[str, ...], str] = {}
-    return [first.setdefault(t, label) for t, label in zip(told, labels, strict=True)]
+    return [first.setdefault(key, label) for key, label in zip(keys, labels, strict=True)]
 
 
-def _without_stop_rule(run: StoredRun) -> str:
-    """The method's values without its stop rule, and the seed."""
+def _settings_key(run: StoredRun) -> str:
+    """What runs of a curve have in common: the method's parameters without its stop rule, the seed, the reader."""
     params = run.config["method"].get("params") or {}
-    kept = sorted((key, repr(value)) for key, value in params.items() if key not in _SETTINGS)
+    kept = sorted((key, repr(value)) for key, value in params.items() if key not in _STOP_SETTINGS)
     return repr((kept, run.config.get("seed"), facts.reader(run)))
 
 

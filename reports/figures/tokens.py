@@ -34,14 +34,14 @@ def figure(runs: Sequence[StoredRun], *, data: str | None, warn: Callable[[str],
     """
     groups: dict[tuple[str, str | None, str], list[StoredRun]] = {}
     for run in runs:
-        groups.setdefault(group(run), []).append(run)
+        groups.setdefault(text_group(run), []).append(run)
     if data is not None and len({key[0] for key in groups}) > 1:
         raise UserError("--data holds the rows of one data set, but the runs have several; name one run")
     rows: list[dict[str, Any]] = []
     problems: list[UserError] = []
     for alike in groups.values():
         try:
-            rows += _rows(alike, data)
+            rows += _token_rows(alike, data)
         except UserError as error:
             problems.append(error)
     if not rows:
@@ -51,23 +51,23 @@ def figure(runs: Sequence[StoredRun], *, data: str | None, warn: Callable[[str],
     return Figure("Tokens", pd.DataFrame(rows))
 
 
-def group(run: StoredRun) -> tuple[str, str | None, str]:
-    """What runs with the same texts and tokens have in common: data set, its rows, reader."""
+def text_group(run: StoredRun) -> tuple[str, str | None, str]:
+    """The key of runs with the same texts and tokens: data set, fingerprint of its rows, reader."""
     return facts.run_key(run)[0], facts.fingerprint(run), str(run.config["model"]["name"])
 
 
-def _rows(runs: Sequence[StoredRun], data: str | None) -> list[dict[str, Any]]:
+def _token_rows(runs: Sequence[StoredRun], data: str | None) -> list[dict[str, Any]]:
     """A row a kind of text over everything that `runs` asked. Raises UserError for rows or a tokenizer that cannot be
     loaded."""
     first = with_data_at(runs[0], data)
     read = read_rows(first, whole=True)
-    name, _, model = group(first)
+    name, _, model = text_group(first)
     if read.problem is not None:
         raise UserError(f"{read.problem}; name the file of the rows with --data")
     question_ids = list(dict.fromkeys(record["question_id"] for run in runs for record in run.records))
     asked, every = len(question_ids), len(read.examples)
     note = f"of the {every} questions of {name}, {asked} were asked and are counted"
-    texts, tokens = _texts(read, question_ids, first), functools.cache(token_counter(first))
+    texts, tokens = _texts_by_kind(read, question_ids, first), functools.cache(token_counter(first))
     rows = []
     for kind, of_kind in texts.items():
         lengths = [tokens(text) for text in of_kind]
@@ -86,7 +86,7 @@ def _rows(runs: Sequence[StoredRun], data: str | None) -> list[dict[str, Any]]:
     return rows
 
 
-def _texts(read: Rows, question_ids: Sequence[str], run: StoredRun) -> dict[str, list[str]]:
+def _texts_by_kind(read: Rows, question_ids: Sequence[str], run: StoredRun) -> dict[str, list[str]]:
     """Kind -> texts; documents and questions each once."""
     missing = [question for question in question_ids if question not in read.examples]
     if missing:

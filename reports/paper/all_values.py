@@ -16,6 +16,7 @@ import pandas as pd
 
 from harness.storage.run_folder import StoredRun
 from reports import facts
+from reports.html_tables import page
 from reports.paper.matching import incomplete
 from reports.paper.printed import Value, load
 from reports.paper.tables_and_figures import EMPTY, PAPERS, Printed, TableOrFigure, printed, tables_and_figures
@@ -30,7 +31,6 @@ from reports.paper.verdicts import (
     with_lines,
 )
 from reports.render import render_sections
-from reports.sheet import page
 
 NOT_RUN, NOT_COMPARED = "no run yet", "not compared"
 TITLE = "The papers' tables and ours"
@@ -93,8 +93,9 @@ def text(
 
 
 def _rows_of_printed(entry: Printed, value: Value | None, measured: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of `frame` for one printed value: measured, not run yet, or with the reason why it is not compared."""
     place = next(
-        (p.label for p in tables_and_figures() if p.holds(entry.source, entry.table)),
+        (p.label for p in tables_and_figures() if p.has_row(entry.source, entry.table)),
         f"{PAPERS[entry.source]}: {_TEXT}",
     )
     head = {"place": place, "row": entry.method, "dataset": entry.dataset, "metric": entry.metric}

@@ -1,6 +1,6 @@
-"""What stands between a printed value and a run: a sentence for each thing that differs in more than chance.
+"""What differs between a printed value and a run in more than chance: a sentence for each thing.
 
-    judged(value, run).reasons   ["method: similarity_scale is raw, the paper's is all", ...]
+    differences(value, run).reasons   ["method: similarity_scale is raw, the paper's is all", ...]
 
 Every setting of the run that can change a prediction is compared with the row's (`reports.paper.preset`). Seeds are
 not: no paper names one. Nor are batch sizes, devices, scorers, limits, paths, and parameters that only record more.
@@ -20,11 +20,11 @@ from harness.engine.plan import FROM
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.paper import published
+from reports.paper.mapping import DatasetRule
 from reports.paper.measured import score_of, scorer_of
 from reports.paper.preset import Model, Settings, last_part, settings_of
 from reports.paper.printed import Value, load
 from reports.paper.published import Found
-from reports.paper.rules import DatasetRule
 
 _DECISIVE = frozenset({"models", "prompts", "scorers", "seed", "code"})
 """Keys of the manifest whose change within a run makes it two experiments."""
@@ -33,7 +33,7 @@ _FEW = 0.01
 _CONTEXT, _EXCERPT = 12, 40  # characters of a prompt that are shown before and after the first one that differs
 
 
-def judged(value: Value, run: StoredRun, rule: DatasetRule | None = None, runs: Sequence[StoredRun] = ()) -> Found:
+def differences(value: Value, run: StoredRun, rule: DatasetRule | None = None, runs: Sequence[StoredRun] = ()) -> Found:
     """Why the run's number cannot be compared with the printed one, a sentence each; and what nothing here proves.
 
     rule: which of the value's data sets the run is of, where it is a mean over several; by default the first; runs:
@@ -62,16 +62,16 @@ def _differences(head: str, own: Mapping[str, Any], paper: Mapping[str, Any]) ->
     """A sentence for each key of `paper` that has another value in `own`, and one for all keys that `own` lacks."""
     others = [key for key, wanted in paper.items() if key in own and own[key] != wanted]
     missing = [key for key in paper if key not in own]
-    found = [f"{head}{key} is {_shown(own[key])}, the paper's is {_shown(paper[key])}" for key in others]
+    found = [f"{head}{key} is {_text(own[key])}, the paper's is {_text(paper[key])}" for key in others]
     if missing:
-        values = ", ".join(f"{key} {_shown(paper[key])}" for key in missing)
+        values = ", ".join(f"{key} {_text(paper[key])}" for key in missing)
         found.append(
             f"{head}{listed(missing)} {'is' if len(missing) == 1 else 'are'} not recorded; the paper has {values}"
         )
     return found
 
 
-def _shown(value: Any) -> str:
+def _text(value: Any) -> str:
     return "not set" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -101,15 +101,15 @@ def _model_reasons(value: Value, run: StoredRun, paper: Settings) -> Found:
 def _reasons_of_model(value: Value, run: StoredRun, role: str, used: Mapping[str, Any], wanted: Model) -> Found:
     """By content where the paper's model is one that can be loaded, by the name alone where it is a service."""
     if used.get("backend") == "endpoint" or "backend" not in wanted.settings:
-        if not _is(used, wanted.name):
-            return Found([f"model: the {role} is {_called(used)}, the paper's is {wanted.name}"])
+        if not _is_named(used, wanted.name):
+            return Found([f"model: the {role} is {_name_of(used)}, the paper's is {wanted.name}"])
         if "backend" in wanted.settings:
             behind = f"model: the {role} runs behind a server, whose precision and chat template are not recorded"
             return Found([behind])
         return Found(unverified=["weights"])
     told = (run.manifest.get("models") or {}).get(role) or {}
-    if used.get("backend") != "hf" or not (told.get("weights") or _is(used, wanted.name)):
-        return Found([f"model: the {role} is {_called(used)}, the paper's is {wanted.name}"])
+    if used.get("backend") != "hf" or not (told.get("weights") or _is_named(used, wanted.name)):
+        return Found([f"model: the {role} is {_name_of(used)}, the paper's is {wanted.name}"])
     found = published.model_differences(run, role, wanted)
     if found.reasons:
         return found
@@ -121,11 +121,11 @@ def _reasons_of_model(value: Value, run: StoredRun, role: str, used: Mapping[str
     return found
 
 
-def _is(config: Mapping[str, Any], wanted: str) -> bool:
-    return _called(config).lower() == wanted.lower()
+def _is_named(config: Mapping[str, Any], wanted: str) -> bool:
+    return _name_of(config).lower() == wanted.lower()
 
 
-def _called(config: Mapping[str, Any]) -> str:
+def _name_of(config: Mapping[str, Any]) -> str:
     """The last part of the hub id, folder or file with the weights; the name where none is given.
 
     A preset's name says nothing about weights that the user put in the place of the preset's.
@@ -137,8 +137,8 @@ def _encoder_reasons(run: StoredRun, paper: Settings) -> Found:
     found = Found()
     for role, wanted in paper.encoders.items():
         used = run.config.get(role) or {}
-        if not _is(used, wanted.name) and not str(used.get("source")).startswith(("/", ".", "~")):
-            found.reasons.append(f"{role}: {_called(used)}, the paper's is {wanted.name}")
+        if not _is_named(used, wanted.name) and not str(used.get("source")).startswith(("/", ".", "~")):
+            found.reasons.append(f"{role}: {_name_of(used)}, the paper's is {wanted.name}")
             continue
         one = published.model_differences(run, role, wanted)
         found.reasons += [*one.reasons, *_differences(f"{role}: ", used, wanted.settings)]
@@ -155,7 +155,7 @@ def _method_reasons(value: Value, run: StoredRun, paper: Settings) -> list[str]:
     return [
         *([f"method: {value.entry.unlike}"] if value.entry.unlike else []),
         *_differences("method: ", own, paper.method),
-        *(f"method: {key} is {_shown(own[key])}, which {value.entry.preset} does not have here" for key in unknown),
+        *(f"method: {key} is {_text(own[key])}, which {value.entry.preset} does not have here" for key in unknown),
     ]
 
 
@@ -194,7 +194,7 @@ def _source_problem(source: StoredRun, rule: DatasetRule, runs: Sequence[StoredR
     printed = [value for value in load() if value.entry.preset == preset and rule in value.rules]
     if not printed:
         return f"no printed row is {preset} on {rule.dataset}"
-    why = [reason for reason in judged(printed[0], source, rule, runs).reasons if not reason.startswith("metric:")]
+    why = [reason for reason in differences(printed[0], source, rule, runs).reasons if not reason.startswith("metric:")]
     return why[0] if why else None
 
 

@@ -14,8 +14,8 @@ from harness.config.schema import canonical
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.paper.comparable import listed
+from reports.paper.mapping import DatasetRule
 from reports.paper.printed import Value, load
-from reports.paper.rules import DatasetRule
 
 Pair = tuple[DatasetRule, "StoredRun"]
 
@@ -80,11 +80,11 @@ def _by_settings(value: Value, runs: Sequence[StoredRun]) -> list[dict[str, list
     found: dict[str, dict[str, list[StoredRun]]] = {}
     for run in runs:
         if (name := facts.run_key(run)[0]) in members:
-            found.setdefault(_settings(run), {member: [] for member in members})[name].append(run)
+            found.setdefault(_settings_key(run), {member: [] for member in members})[name].append(run)
     return list(found.values())
 
 
-def _settings(run: StoredRun) -> str:
+def _settings_key(run: StoredRun) -> str:
     """All of a run's settings but its data set's own: method, models and encoders as the manifest has them, seed, and
     what was asked of answers besides the instruction; how long they may be too, where each has the preset's length."""
     config, manifest = run.config, run.manifest

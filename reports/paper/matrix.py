@@ -34,7 +34,7 @@ def put(document: str) -> str:
 
 
 def _matrix_row(place: TableOrFigure) -> tuple[str, ...]:
-    values = sum(place.holds(one.source, one.table) and one.value.strip() != "-" for one in printed())
+    values = sum(place.has_row(one.source, one.table) and one.value.strip() != "-" for one in printed())
     if place.name is None:
         return place.label, place.title, f"`{place.look}`", "–"
     return place.label, place.title, f"`{place.name}`", str(values or "–")

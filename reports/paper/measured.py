@@ -11,8 +11,8 @@ from harness.stats.bootstrap import LEVEL, Interval, interval
 from harness.storage.run_folder import StoredRun
 from reports import costs, facts
 from reports.costs import request_counts
+from reports.paper.mapping import Metric
 from reports.paper.printed import Value
-from reports.paper.rules import Metric
 
 WORDING = 30
 """Tokens of a reading prompt that are wording: ours takes some 114 with Llama's template, printed costs imply 84."""
@@ -60,7 +60,7 @@ def measure(value: Value, run: StoredRun) -> OwnValue:
     return search if entry.questions_per_document is None else _plus_index(index, search, entry.questions_per_document)
 
 
-def mean(parts: Sequence[OwnValue]) -> OwnValue:
+def mean_over_datasets(parts: Sequence[OwnValue]) -> OwnValue:
     """The mean over k data sets, each counting the same, as papers take it.
 
     The samples are independent, so the errors of their means add in quadrature: with m_i in [low_i, high_i],

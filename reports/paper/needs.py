@@ -58,11 +58,11 @@ def needs(suite: Suite) -> Needs:
         for model in part.models or (None,):
             for method in part.methods:
                 r = resolve(Choices(method=method, dataset=part.datasets[0], model=model, suite=part))
-                _add(found, r, _method(r))
+                _add_row(found, r, _method_of(r))
     return found
 
 
-def _method(r: Resolution) -> Method | None:
+def _method_of(r: Resolution) -> Method | None:
     """The row's method; None where a package that it needs is missing."""
     try:
         return make_method(r)
@@ -70,7 +70,7 @@ def _method(r: Resolution) -> Method | None:
         return None
 
 
-def _add(found: Needs, r: Resolution, method: Method | None) -> None:
+def _add_row(found: Needs, r: Resolution, method: Method | None) -> None:
     """Add the needs of one row."""
     own = method or method_class(r.parts["method"].implementation)
     params: dict[str, Any] = r.parts["method"].params
@@ -85,17 +85,17 @@ def _add(found: Needs, r: Resolution, method: Method | None) -> None:
         found.classifiers.setdefault(str(classifier))
     found.entities |= params.get("recogniser") == "stanza"
     window = int(getattr(method.config, "window", 0) or 0) if method is not None else 0
-    found.gpu = max(found.gpu, sum(_bytes(found, models, encoders, classifier, window)))
+    found.gpu = max(found.gpu, sum(_row_bytes(found, models, encoders, classifier, window)))
 
 
-def _bytes(
+def _row_bytes(
     found: Needs,
     models: dict[str, ModelConfig],
     encoders: dict[str, EncoderConfig],
     classifier: str | None,
     window: int,
 ) -> Iterator[float]:
-    """Bytes of each model, encoder and cache of a row; one that plays several roles is there once."""
+    """Bytes of each model with its cache, and of each encoder, of a row; one that plays several roles counts once."""
     for name, config in {config.name: config for config in models.values()}.items():
         if config.backend == "endpoint" or config.package:
             continue

@@ -20,8 +20,8 @@ from harness.config.yaml_tree import flatten
 from harness.engine.plan import make_method
 from harness.errors import ConfigError, raise_all
 from harness.method import Method
+from reports.paper.mapping import DatasetRule
 from reports.paper.printed import Value
-from reports.paper.rules import DatasetRule
 
 # What of a model or an encoder changes a prediction (llm/model_info, embed/encoder_info), its weights apart.
 _MODEL = (
@@ -82,10 +82,11 @@ def settings_of(value: Value, rule: DatasetRule) -> Settings:
             **{key: one for key, one in (flatten(params) if params else {}).items() if key not in value.recording},
         },
         prompts=method.prompts(),
-        dataset={key: one for key, one in _dataset(r.parts["dataset"], said).items() if key not in ignored},
+        dataset={key: one for key, one in _dataset_settings(r.parts["dataset"], said).items() if key not in ignored},
         models={role: model for role, model in models.items() if model is not None},
         encoders={
-            role: _shipped_model(one, last_part(one.source), _picked(one, _ENCODER)) for role, one in encoders.items()
+            role: _shipped_model(one, last_part(one.source), _fields_of(one, _ENCODER))
+            for role, one in encoders.items()
         },
         trained=frozenset(method.adapters()),
         ignored=ignored,
@@ -109,10 +110,10 @@ def _resolve_preset(preset: str, dataset: str, reader: str, roles: _Roles) -> tu
         model = known.get(reader.lower())
         r = resolve(Choices(method=preset, dataset=dataset, profile="paper", model=model, sets=sets))
         raise_all(r.problems)
-        return r, _method(r)
+        return r, _method_of(r)
 
 
-def _method(r: Resolution) -> Method:
+def _method_of(r: Resolution) -> Method:
     """The preset's method, also where a package that it needs is missing: a report reads its parameters alone."""
     try:
         return make_method(r)
@@ -142,7 +143,7 @@ def _model_of_role(value: Value, r: Resolution, role: str) -> Model | None:
     if last_part(config.source or config.name).lower() != name.lower() or config.backend == "endpoint":
         return Model(name, {})
     ours = value.paper.model_settings
-    settings = {**_picked(config, _MODEL), **ours}
+    settings = {**_fields_of(config, _MODEL), **ours}
     settings = {key: one for key, one in settings.items() if key not in ours or one is not None}
     return _shipped_model(config, name, settings)
 
@@ -151,11 +152,11 @@ def _shipped_model(config: Any, name: str, settings: dict[str, Any]) -> Model:
     return Model(name, settings, config.source or "", {} if config.shape is None else config.shape.model_dump())
 
 
-def _picked(config: Any, keys: tuple[str, ...]) -> dict[str, Any]:
+def _fields_of(config: Any, keys: tuple[str, ...]) -> dict[str, Any]:
     return {key: getattr(config, key) for key in keys}
 
 
-def _dataset(config: DatasetConfig, said: dict[str, Any]) -> dict[str, Any]:
+def _dataset_settings(config: DatasetConfig, said: dict[str, Any]) -> dict[str, Any]:
     """The data set's settings with `said` of the row, options by their own names.
 
     Rows of another format come from elsewhere, so where they are is compared only where the format is the preset's.

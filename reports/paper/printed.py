@@ -12,8 +12,8 @@ from functools import cache
 from importlib import resources
 
 from harness.errors import DataError
-from reports.paper.rules import DatasetRule, Entry, LabelRule, Mapping, MeanRule, Metric, Paper, parse
-from reports.paper.tables_and_figures import Printed, printed, rows_of
+from reports.paper.mapping import DatasetRule, Entry, LabelRule, Mapping, MeanRule, Metric, Paper, parse_mapping
+from reports.paper.tables_and_figures import Printed, parse_printed, printed
 
 _EMPTY = "-"  # a cell in which a paper prints nothing
 
@@ -46,9 +46,9 @@ def load(results: str | None = None, mapping: str | None = None) -> tuple[Value,
 
     Raises DataError for an entry of whose metric nothing is printed, ValueError for a mapped value that is no number.
     """
-    rules = _shipped_rules() if mapping is None else parse(mapping)
+    rules = _shipped_rules() if mapping is None else parse_mapping(mapping)
     table: dict[tuple[str, ...], Printed] = {}
-    for row in printed() if results is None else rows_of(results):
+    for row in printed() if results is None else parse_printed(results):
         table.setdefault((row.source, row.table, row.method, row.dataset, row.metric), row)
     found: list[Value] = []
     for entry in rules.entries:
@@ -67,7 +67,7 @@ def load(results: str | None = None, mapping: str | None = None) -> tuple[Value,
                 cell = table.get((entry.source, entry.table, entry.method, label, rule.label or metric))
                 if cell is None or cell.value.strip() == _EMPTY:
                     continue
-                number, digits = _number(cell.value)
+                number, digits = _parse_number(cell.value)
                 if rule.in_points and paper.scale != 1:
                     number, digits = _scaled(number, digits, paper.scale)
                 meant, stand_ins = _datasets_of_label(datasets, label), datasets[label].stand_ins
@@ -88,7 +88,7 @@ def _deviations(rules: Mapping, entry: Entry) -> tuple[str, ...]:
 @cache
 def _shipped_rules() -> Mapping:
     """Read once: a page asks for them for each of its data sets."""
-    return parse(resources.files("reports.paper").joinpath("mapping.yaml").read_text(encoding="utf-8"))
+    return parse_mapping(resources.files("reports.paper").joinpath("mapping.yaml").read_text(encoding="utf-8"))
 
 
 def _paper_of(entry: Entry, paper: Paper) -> Paper:
@@ -119,6 +119,6 @@ def _scaled(printed: float, digits: int, scale: float) -> tuple[float, int]:
     return round(printed / scale, left), left
 
 
-def _number(text: str) -> tuple[float, int]:
+def _parse_number(text: str) -> tuple[float, int]:
     plain = text.replace(",", "").strip()
     return float(plain), len(plain.partition(".")[2])

@@ -35,21 +35,21 @@ class Found:
 
 
 @cache
-def _facts() -> dict[str, Any]:
+def _published_facts() -> dict[str, Any]:
     facts: dict[str, Any] = yaml.safe_load((resources.files("reports.paper") / "published.yaml").read_text("utf-8"))
     return facts
 
 
 @cache
 def _training_ids() -> frozenset[str]:
-    """Beginnings of the sha256 of ids of training questions."""
+    """The first 12 hex digits of the sha256 of each training question's id."""
     return frozenset((resources.files("reports.paper") / "training_ids.txt").read_text("utf-8").split())
 
 
 def model_differences(run: StoredRun, role: str, wanted: Model) -> Found:
     """How the content of a role's model or encoder differs from the paper's."""
     told = (run.manifest.get("models") or {}).get(role) or {}
-    known = _facts()["models"].get(wanted.name) or {"hubs": [wanted.source]}
+    known = _published_facts()["models"].get(wanted.name) or {"hubs": [wanted.source]}
     weights = told.get("weights")
     found = Found()
     if isinstance(weights, Mapping) and "hub" in weights:
@@ -65,7 +65,7 @@ def model_differences(run: StoredRun, role: str, wanted: Model) -> Found:
     else:
         found.unverified.append("weights")
     found.reasons += _size_differences(run, role, wanted, proven=not found.unverified)
-    found.reasons += _template(run, role, known, wanted.name)
+    found.reasons += _template_differences(run, role, known, wanted.name)
     return found
 
 
@@ -77,7 +77,7 @@ def _size_differences(run: StoredRun, role: str, wanted: Model, *, proven: bool)
     return [f"model: the {role} has other sizes than {wanted.name} ({', '.join(odd)})"] if odd else []
 
 
-def _template(run: StoredRun, role: str, known: Mapping[str, Any], name: str) -> list[str]:
+def _template_differences(run: StoredRun, role: str, known: Mapping[str, Any], name: str) -> list[str]:
     """Whether the first prompt has the published template and token ids around the method's own words."""
     sent = (run.manifest.get("first_prompts") or {}).get(role)
     if sent is None or "opening" not in known:
@@ -98,15 +98,15 @@ def _template(run: StoredRun, role: str, known: Mapping[str, Any], name: str) ->
 
 def row_differences(run: StoredRun, dataset: str, split: str) -> Found:
     """How the run's questions differ from an official split by what is known of it: ids, kinds, documents."""
-    known: Mapping[str, Any] = _facts()["datasets"].get(f"{dataset} {split}") or {}
+    known: Mapping[str, Any] = _published_facts()["datasets"].get(f"{dataset} {split}") or {}
     told = run.manifest.get("dataset") or {}
     found = Found(unverified=[] if told.get("revision") and not run.config["dataset"].get("data") else ["rows"])
     ids = [str(record["question_id"]) for record in run.records]
-    if trained := sum(hashlib.sha256(key.encode()).hexdigest()[:12] in _training_ids() for key in _plain(ids)):
+    if trained := sum(hashlib.sha256(key.encode()).hexdigest()[:12] in _training_ids() for key in _without_suffix(ids)):
         found.reasons.append(f"sample: {trained} of {len(ids)} questions are training rows")
-    if twice := len(run.records) - len({_content(record) for record in run.whole_records}):
+    if twice := len(run.records) - len({_content_key(record) for record in run.whole_records}):
         found.reasons.append(f"sample: {twice} of {len(ids)} questions stand there twice")
-    if "ids" in known and (odd := sum(not re.fullmatch(known["ids"], key) for key in _plain(ids))):
+    if "ids" in known and (odd := sum(not re.fullmatch(known["ids"], key) for key in _without_suffix(ids))):
         found.reasons.append(f"sample: {odd} of {len(ids)} ids are not of the form of {dataset}'s")
     documents = sorted({str(key) for record in run.records for key in record["document_ids"]})
     if "documents" in known and len(documents) != known["documents"]:
@@ -119,12 +119,12 @@ def row_differences(run: StoredRun, dataset: str, split: str) -> Found:
     return found
 
 
-def _plain(ids: Sequence[str]) -> list[str]:
-    """Ids without what the loader adds to one that stands there again ("x#2")."""
+def _without_suffix(ids: Sequence[str]) -> list[str]:
+    """Ids without the suffix that the loader adds to a repeated one ("x#2")."""
     return [key.partition("#")[0] for key in ids]
 
 
-def _content(record: Mapping[str, Any]) -> tuple[Any, ...]:
+def _content_key(record: Mapping[str, Any]) -> tuple[Any, ...]:
     """What two rows share that are the same question over the same text; the id where no text was kept."""
     text = record.get("question")
     own = record["question_id"] if text is None else text

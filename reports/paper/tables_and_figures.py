@@ -69,8 +69,8 @@ class TableOrFigure(BaseModel):
         """ "GARLIC, Table 1"."""
         return f"{PAPERS[self.paper]}, {self.place}"
 
-    def holds(self, source: str, table: str) -> bool:
-        """Whether a row of paper_results.csv belongs to it, by its source and its table's label."""
+    def has_row(self, source: str, table: str) -> bool:
+        """Whether a row of paper_results.csv with this source and label of its table is one of this place."""
         head = self.values or self.place
         return source == self.paper and table.startswith(head) and not table[len(head) :][:1].isdigit()
 
@@ -116,10 +116,10 @@ class Printed(BaseModel):
 @cache
 def printed() -> tuple[Printed, ...]:
     """All rows of paper_results.csv."""
-    return rows_of(resources.files("reports.paper").joinpath("paper_results.csv").read_text(encoding="utf-8"))
+    return parse_printed(resources.files("reports.paper").joinpath("paper_results.csv").read_text(encoding="utf-8"))
 
 
-def rows_of(text: str) -> tuple[Printed, ...]:
+def parse_printed(text: str) -> tuple[Printed, ...]:
     """The rows of a text in the form of paper_results.csv."""
     reader = csv.DictReader(io.StringIO(text))
     return tuple(Printed.model_validate({**row, "line": reader.line_num}) for row in reader)

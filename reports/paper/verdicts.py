@@ -32,9 +32,9 @@ from harness.stats.paired_tests import equivalence
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.columns import sections, shortened
-from reports.paper.comparable import few_failed, judged, listed
+from reports.paper.comparable import differences, few_failed, listed
 from reports.paper.matching import Pair, incomplete, matches
-from reports.paper.measured import WORDING, OwnValue, mean, measure
+from reports.paper.measured import WORDING, OwnValue, mean_over_datasets, measure
 from reports.paper.preset import last_part
 from reports.paper.printed import Value, load
 from reports.render import render, render_sections
@@ -90,12 +90,12 @@ def measured_rows(
     measured = dict[tuple[Any, ...], OwnValue]()
     readers: dict[tuple[str, str, str], set[str]] = {}
     for value in values:
-        readers.setdefault(_rows_of(value), set()).add(value.paper.model.lower())
+        readers.setdefault(_table_key(value), set()).add(value.paper.model.lower())
     return [
         (value, len(pairs) > 1, _verdict_row(value, pairs, runs, labels, several, measured, margin))
         for value in values
         for pairs in matches(value, runs)
-        if not any(_of_another_row(value, run, readers[_rows_of(value)]) for _, run in pairs)
+        if not any(_of_another_row(value, run, readers[_table_key(value)]) for _, run in pairs)
     ]
 
 
@@ -155,10 +155,10 @@ def verdict(value: Value, ours: OwnValue, n: int, margin: float = MARGIN, unveri
         return f"{EQUIVALENT} (within {told})"
     if decision == "different":
         return f"{DIFFERS} (by more than {told})"
-    return f"{UNDECIDED} ({_needed(ours, value.printed, reach, n)})"
+    return f"{UNDECIDED} ({_questions_needed(ours, value.printed, reach, n)})"
 
 
-def _needed(ours: OwnValue, printed: float, reach: float, n: int) -> str:
+def _questions_needed(ours: OwnValue, printed: float, reach: float, n: int) -> str:
     """About how many questions would decide, were the difference to stay: half-widths shrink as 1 / sqrt(n)."""
     assert ours.value is not None
     assert ours.narrow is not None
@@ -172,8 +172,8 @@ def _needed(ours: OwnValue, printed: float, reach: float, n: int) -> str:
     return f"about {math.ceil(questions / 10**digits) * 10**digits:,} questions needed"
 
 
-def _rows_of(value: Value) -> tuple[str, str, str]:
-    """Rows of a table that one preset measures: they differ in the reader, or in where the support stands."""
+def _table_key(value: Value) -> tuple[str, str, str]:
+    """The key of rows that one preset measures: they differ in the reader, or in where the support stands."""
     return value.entry.source, value.entry.table, value.entry.preset
 
 
@@ -196,7 +196,7 @@ def _verdict_row(
     margin: float,
 ) -> dict[str, Any]:
     """The row of a printed value beside what the runs of `pairs` measured, with its verdict and reasons."""
-    ours = mean([_measured(value, run, measured) for _, run in pairs])
+    ours = mean_over_datasets([_measure_once(value, run, measured) for _, run in pairs])
     (why, unverified), n = _reasons(value, pairs, runs), sum(len(run.records) for _, run in pairs)
     if ours.value is None and not any(reason.startswith("metric:") for reason in why):
         lacks = "question that was answered" if value.metric.requests else "FLOPs, its model has no known sizes"
@@ -224,8 +224,8 @@ def _verdict_row(
     }
 
 
-def _measured(value: Value, run: StoredRun, measured: _Measured) -> OwnValue:
-    """What the run measured; once for all values that are the same measure of it."""
+def _measure_once(value: Value, run: StoredRun, measured: _Measured) -> OwnValue:
+    """What the run measured, cached in `measured` for other values that are the same measure of it."""
     entry = value.entry
     key = (facts.run_key(run), value.metric, entry.per_document, entry.questions_per_document)
     if key not in measured:
@@ -238,7 +238,7 @@ def _reasons(value: Value, pairs: tuple[Pair, ...], runs: Sequence[StoredRun]) -
     found: dict[str, list[str]] = {}
     unverified: list[str] = []
     for rule, run in pairs:
-        one = judged(value, run, rule, runs)
+        one = differences(value, run, rule, runs)
         unverified += one.unverified
         for reason in one.reasons:
             found.setdefault(reason, []).append(facts.run_key(run)[0])

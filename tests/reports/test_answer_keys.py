@@ -12,7 +12,7 @@ import pytest
 
 from harness.storage.run_folder import StoredRun, read_run
 from harness.types import Document, Example, Gold, Question, Support
-from reports.answer_keys import Audit, of_runs, sections
+from reports.answer_keys import Audit, analyse_runs, sections
 from reports.gold_rows import Rows
 from tests.reports.build import SCORE, answered, record, write_run
 
@@ -28,7 +28,7 @@ def example(number: int, gold: Sequence[str], question: str = "") -> Example:
 
 def audit(root: Path, examples: Sequence[Example], answers: Sequence[Sequence[str]]) -> Audit:
     """answers: of each method to these questions; each method is right on RIGHT others."""
-    (found,) = of_runs(pairs(root, examples, answers))
+    (found,) = analyse_runs(pairs(root, examples, answers))
     return found
 
 

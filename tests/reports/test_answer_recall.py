@@ -8,7 +8,7 @@ import pytest
 
 from harness import scorers
 from harness.types import Document, Example, Gold, Question
-from reports.answer_recall import answer_shown, answer_shown_as_substring, holds, shown_text
+from reports.answer_recall import answer_shown, answer_shown_as_substring, has_answer, shown_text
 from reports.gold_rows import Rows
 from tests.reports.build import record, span
 
@@ -37,7 +37,7 @@ def written(text: str) -> dict[str, Any]:
     ],
 )
 def test_by_hand(text: str, answers: list[str], found: bool | None) -> None:
-    assert holds(text, answers) is found
+    assert has_answer(text, answers) is found
 
 
 def test_pieces_in_their_order_and_what_a_model_wrote() -> None:

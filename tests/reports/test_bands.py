@@ -41,7 +41,7 @@ def _f1(answer: str | None) -> float:
 
 
 def of(*runs: StoredRun) -> list[bands.Band]:
-    return bands.of_runs(with_rows(runs, None, print))
+    return bands.analyse_runs(with_rows(runs, None, print))
 
 
 def test_a_ranking_that_no_scorer_changes(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness.cost.flops import DEFAULT
-from reports.costs import full_only
+from reports.costs import full_only_notes
 from reports.figures.curves import frame, rules_to_show
 from reports.figures.replay import Rule, Scored
 from reports.page import page
@@ -121,7 +121,7 @@ def test_steps_of_an_older_run_are_known_under_full_alone(tmp_path: Path) -> Non
     later = told.stop(row, Rule(2, 0.5))
     assert (later.answer, later.flops) == ("a", None)
     assert told.stop(row, Rule(1, 0.5)).flops == pytest.approx(2.1 * TERA), "measured, so under all four"
-    assert full_only([row], "full") == []
+    assert full_only_notes([row], "full") == []
     run = searched_run(tmp_path, [row], settings=settings(t_n=1, record_stops=2))
     table = frame([Scored(run, told, rules_to_show(told, 2, [0.5]), {("q0", 2): 1.0})])
     (note,) = {note for notes in table["notes"] for note in notes if "--convention full" in note}

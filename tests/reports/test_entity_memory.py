@@ -12,7 +12,7 @@ from harness.cli.trace import trace
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.storage.run_folder import StoredRun
-from reports.entity_memory import Walked, lines, memory_json, parse_memory, search_in_memory
+from reports.entity_memory import Walked, memory_json, memory_lines, parse_memory, search_in_memory
 from tests.reports.build import SCORE, span
 from tests.reports.build import step as plain_step
 from tests.reports.searches import keep, searched
@@ -51,7 +51,7 @@ def test_what_a_search_did_in_a_memory() -> None:
     assert memory is not None
     walk = search_in_memory(memory, RECORD, "Who wrote velindra?", frozenset({1, 2}))
     assert walk == Walked((0,), {1: 3}, {0: 1, 1: 4}, (1, 2))
-    assert lines(memory, walk) == [
+    assert memory_lines(memory, walk) == [
         "memory     3 segments, 4 entities, 3 relations",
         "evidence   segment 1, read at step 4: Toren, Kelford",
         "           segment 2, never read: Mira",
@@ -82,7 +82,7 @@ def test_long_lists_are_cut_and_say_so() -> None:
     index = {**INDEX, "edges": [[0, 1, f"in way {n}"] for n in range(20)]}
     memory = parse_memory(index)
     assert memory is not None
-    told = lines(memory, search_in_memory(memory, RECORD, "Velindra"))
+    told = memory_lines(memory, search_in_memory(memory, RECORD, "Velindra"))
     assert [line for line in told if "evidence" in line] == [], "nothing is known of it"
     assert told[-2:] == ["           Velindra ; in way 11 ; Toren", "           and 8 more (--json has all)"]
 

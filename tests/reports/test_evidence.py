@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.types import Document, Example, Gold, Question, Support
-from reports.evidence import evidence, overlapping
+from reports.evidence import evidence, overlapping_spans
 from reports.gold_rows import Rows
 from reports.search_graph import Graph
 from tests.reports.build import record, span
@@ -40,18 +40,18 @@ class TestEvidence:
     def test_supporting_nodes_visited_or_not(self, tmp_path: Path) -> None:
         run = searched(tmp_path, "0" * 64)
         rows = self.rows(example(Support("d0", 8, 10)), d0="x" * 19)
-        assert overlapping(made().span, run, run.records[0], rows) == {1, 2}
-        assert overlapping(made().span, run, run.records[0], self.rows(example(), d0="x" * 19)) == set()
-        assert overlapping(made().span, run, run.records[0], Rows()) == set()
+        assert overlapping_spans(made().span, run, run.records[0], rows) == {1, 2}
+        assert overlapping_spans(made().span, run, run.records[0], self.rows(example(), d0="x" * 19)) == set()
+        assert overlapping_spans(made().span, run, run.records[0], Rows()) == set()
 
     def test_spans_of_joined_documents_are_mapped_back(self, tmp_path: Path) -> None:
         run = searched(tmp_path, "0" * 64)
         joined = record(0, 0.5, document_ids=["d0", "d1"], notes={"joined": 2})
         # d0 fills 0-7, a blank line 7-9, d1 9-19: d1[0:3] is in the chunk 9-13 of the joined text, d0[0:3] in 0-5
         rows = self.rows(example(Support("d1", 0, 3), documents=("d0", "d1")), d0="x" * 7, d1="y" * 10)
-        assert overlapping(made().span, run, joined, rows) == {2}
+        assert overlapping_spans(made().span, run, joined, rows) == {2}
         rows = self.rows(example(Support("d0", 0, 3), documents=("d0", "d1")), d0="x" * 7, d1="y" * 10)
-        assert overlapping(made().span, run, joined, rows) == {0}
+        assert overlapping_spans(made().span, run, joined, rows) == {0}
 
     def test_spans_of_a_cut_document_are_mapped_back(self, tmp_path: Path) -> None:
         view = {"name": "m", "implementation": "m:M", "view": "evidence", "params": {}}
@@ -59,4 +59,4 @@ class TestEvidence:
         # The method was handed d0[50:57], which are the chunks 0-5 and 5-7 of it.
         rows = self.rows(example(Support("d0", 50, 57)), d0="x" * 100)
         graph = Graph(made().text, made().level, made().edges, ((0, 5), (5, 7), (50, 57), None, None, None, None))
-        assert overlapping(graph.span, run, run.records[0], rows) == {0, 1}
+        assert overlapping_spans(graph.span, run, run.records[0], rows) == {0, 1}

@@ -20,7 +20,7 @@ from harness.engine.plan import plan_choices
 from harness.stats.rng import Dice
 from harness.storage.run_folder import StoredRun
 from pocket.random_model import save
-from reports.paper.comparable import judged
+from reports.paper.comparable import differences
 from reports.paper.printed import Value, load
 from reports.paper.verdicts import _measured_notes
 from tests.llm.conftest import SIZES, WORDS
@@ -92,7 +92,7 @@ def copied(run: StoredRun) -> StoredRun:
 def test_a_dishonest_run_has_no_verdict(honest: dict[str, StoredRun], kind: str, seed: int) -> None:
     run = copied(honest["bm25"])
     DISHONEST[kind](run, Dice("fabricated", kind, seed))
-    assert judged(value(), run).reasons, f"certified: {kind}"
+    assert differences(value(), run).reasons, f"certified: {kind}"
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -100,7 +100,7 @@ def test_a_dishonest_run_has_no_verdict(honest: dict[str, StoredRun], kind: str,
 def test_an_honest_run_has_one(honest: dict[str, StoredRun], kind: str, seed: int) -> None:
     run = copied(honest["bm25"])
     HONEST[kind](run, Dice("fabricated", kind, seed))
-    assert judged(value(), run).reasons == []
+    assert differences(value(), run).reasons == []
 
 
 def test_a_small_llama_that_is_really_loaded_is_not_the_papers(honest: dict[str, StoredRun], tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_small_llama_that_is_really_loaded_is_not_the_papers(honest: dict[str,
     told, run = describe(plan), copied(honest["bm25"])
     run.config["model"].update(source=str(folder))
     run.manifest["models"], run.manifest["shapes"] = told["models"], told["shapes"]
-    found = judged(value(), run)
+    found = differences(value(), run)
     assert any("other sizes than Llama-3.1-8B-Instruct" in reason for reason in found.reasons), found.reasons
 
 
@@ -133,17 +133,17 @@ def test_an_encoder_is_known_by_its_content(
         weights = {"files": "ab"} if source.startswith("/") else {"hub": source, "commit": COMMIT}
         run.manifest["models"]["encoder"] = {"weights": weights}
         run.manifest["shapes"]["encoder"] = {"layers": 6, "width": 384}
-    assert (judged(value("sbert"), run).reasons == []) == certified
+    assert (differences(value("sbert"), run).reasons == []) == certified
 
 
 def test_costs_that_were_counted_otherwise_have_no_verdict(honest: dict[str, StoredRun]) -> None:
     printed = value(label="TFLOPs")
-    assert judged(printed, honest["bm25"]).reasons == []
+    assert differences(printed, honest["bm25"]).reasons == []
     asked = replace(printed, metric=printed.metric.model_copy(update={"asked": "executed"}))
-    assert judged(asked, honest["bm25"]).reasons
+    assert differences(asked, honest["bm25"]).reasons
     failed = copied(honest["bm25"])
     failing(failed, 2017)
-    assert judged(printed, failed).reasons
+    assert differences(printed, failed).reasons
 
 
 def test_what_a_construction_cost_over_few_documents_has_no_verdict(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_what_a_construction_cost_over_few_documents_has_no_verdict(tmp_path: Pa
     )
     for count, told in ((2417, []), (3, ["run: the cost of 3 of 2417 indexes is known"])):
         run.documents[:] = [{"document_id": f"d{i}", "status": "built", "usage": {}} for i in range(count)]
-        assert judged(printed, run).reasons == told
+        assert differences(printed, run).reasons == told
 
 
 def test_a_dirty_checkout_is_told_beside_the_verdict(honest: dict[str, StoredRun]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.cli.main import main
-from reports.figures.memory import figure, frame, pairs
+from reports.figures.memory import figure, frame, twin_pairs
 from tests.reports.build import stored
 
 SWAP = {"dataset": {"fingerprint": "t" * 64, "twin": {"of": "f" * 64, "seed": 0, "recogniser": {"name": "rules"}}}}
@@ -29,7 +29,7 @@ def _oracle(root: Path, before: list[float], after: list[float]) -> list[Any]:
 
 def test_the_drop_is_paired_and_has_an_interval(tmp_path: Path) -> None:
     runs = _runs(tmp_path, [1.0, 1.0, 1.0, 0.0, 1.0, 0.0] * 4, [1.0, 0.0, 0.0, 0.0, 1.0, 0.0] * 4)
-    pair, check = pairs([*runs, *_oracle(tmp_path, [1.0] * 160, [1.0] * 160)])
+    pair, check = twin_pairs([*runs, *_oracle(tmp_path, [1.0] * 160, [1.0] * 160)])
     assert (pair.original, pair.twin) == (runs[1], runs[0])
     row, _ = frame([pair, check]).to_dict("records")
     assert (row["method"], row["n"], row["recogniser"]) == ("pecan", 24, "rules")
@@ -44,8 +44,8 @@ def test_the_drop_is_paired_and_has_an_interval(tmp_path: Path) -> None:
 def test_runs_that_differ_in_more_are_no_pair(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     twin, original = _runs(tmp_path, [1.0, 0.0], [0.0, 0.0])
     other = stored(tmp_path / "b", [1.0, 0.0], settings={"seed": 1})
-    assert list(pairs([twin, other])) == []
-    assert [pair.twin for pair in pairs([other, twin, original])] == [twin]
+    assert list(twin_pairs([twin, other])) == []
+    assert [pair.twin for pair in twin_pairs([other, twin, original])] == [twin]
     with pytest.raises(SystemExit, match="2"):
         main(["report", "memory", str(tmp_path / "b")])
     assert "with and without --set dataset.swap=entities" in capsys.readouterr().err
@@ -53,7 +53,7 @@ def test_runs_that_differ_in_more_are_no_pair(tmp_path: Path, capsys: pytest.Cap
 
 def test_without_a_score_to_lose_there_is_no_share(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = _runs(tmp_path, [0.0, 0.0, 0.0], [1.0, 0.0, 0.0])
-    (row,) = frame(list(pairs(runs))).to_dict("records")
+    (row,) = frame(list(twin_pairs(runs))).to_dict("records")
     assert row["recalled"] != row["recalled"]
     with pytest.raises(SystemExit, match="0"):
         main(["report", "memory", str(tmp_path)])

@@ -15,7 +15,7 @@ from scipy import stats
 
 from harness.errors import UserError
 from reports.figures import nodes
-from reports.figures.nodes import Fit, column_width, counts, figure, fit
+from reports.figures.nodes import Fit, column_width, figure, fit, node_counts
 from tests.reports.build import record
 from tests.reports.figure_searches import searched, searched_run, settings
 
@@ -85,7 +85,7 @@ def test_a_histogram_holds_every_question_once(lengths: list[int]) -> None:
 
 def test_only_what_the_run_itself_retrieved_is_counted(tmp_path: Path) -> None:
     run = searched_run(tmp_path, [*walks([3, 5]), record(9, None)], settings=settings(record_stops=4))
-    assert counts(run) == [3, 5]
+    assert node_counts(run) == [3, 5]
     made = figure([run])
     (row,) = made.whole.to_dict("records")
     assert (row["nodes"], row["median"], row["lowest"], row["highest"], row["n"], row["failed"]) == (4, 4, 3, 5, 2, 1)

@@ -13,9 +13,22 @@ import pandas as pd
 import pytest
 
 from reports.figures.figure import formatted
-from reports.figures.plot import FORMS, KINDS, Axis, Bar, Line, Panel, Point, draw, inline, panels, paper_style, wrapped
+from reports.figures.plot import (
+    FORMS,
+    KINDS,
+    Axis,
+    Bar,
+    Line,
+    Panel,
+    Point,
+    draw,
+    inline_svg,
+    panels,
+    paper_style,
+    wrapped,
+)
+from reports.html_tables import page
 from reports.render import render
-from reports.sheet import page
 from tests.reports.figure_searches import searched, searched_run, settings
 
 EVIL = "</svg></title><script>alert(1)</script>&\"'\x00"
@@ -58,11 +71,13 @@ def test_a_drawing_is_valid_and_escaped_alone_and_in_a_page() -> None:
     root = ET.fromstring(source)
     assert [float(v) for v in root.attrib["viewBox"].split()] == [0, 0, 504, 432], "two panels in a row, in points"
     assert not [e for e in root.iter() if e.tag.endswith("script")]
-    html = page(EVIL, inline(source), [(EVIL, pd.DataFrame({"method": [EVIL], "n": [3]}))])
+    html = page(EVIL, inline_svg(source), [(EVIL, pd.DataFrame({"method": [EVIL], "n": [3]}))])
     assert "<script" not in html
-    drawing = inline(source)
+    drawing = inline_svg(source)
     assert 'style="' not in drawing, "a page's policy forbids style attributes"
-    assert 'a style="fill: #ffffff" b' in inline(draw([panel('a style="fill: #ffffff" b')], "t")), "text is not touched"
+    assert 'a style="fill: #ffffff" b' in inline_svg(draw([panel('a style="fill: #ffffff" b')], "t")), (
+        "text is not touched"
+    )
     assert "http" not in drawing
     used = set(re.findall(r'href="#([^"]*)"', drawing)) | set(re.findall(r"url\(#([^)]*)\)", drawing))
     assert used <= set(re.findall(r'id="([^"]*)"', drawing))

@@ -95,7 +95,7 @@ class Page(HTMLParser):
 
 
 def unpacked(text: str) -> Any:
-    """The value that reports.compressed_json.packed was given."""
+    """The value that reports.compressed_json.compress_json was given."""
     return json.loads(zlib.decompress(base64.b64decode(text)))
 
 
@@ -332,7 +332,7 @@ class TestFront:
         marks = points(frame(runs), runs)
         kinds = [front.mark_of(p) for p in marks]
         assert kinds == ["undominated", "undominated", "dominated", "undominated", "ceiling"]
-        found = Page(front.element(marks, SCORE)[0])
+        found = Page(front.to_html(marks, SCORE)[0])
         assert "bad (tiny): 30.0 at 22.5 TFLOPs; dominated by dear, same" in found.text
         assert all(name in found.text for name in ("cheap", "dear", "bad", "same", "oracle"))
 

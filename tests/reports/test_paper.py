@@ -15,8 +15,8 @@ from harness.config import presets
 from harness.cost.flops import CONVENTIONS
 from harness.storage.run_folder import StoredRun, read_run
 from reports.paper import frame
+from reports.paper.mapping import DatasetRule, parse_mapping
 from reports.paper.printed import Value, load
-from reports.paper.rules import DatasetRule, parse
 from reports.paper.verdicts import NOT_COMPARABLE
 from tests.reports.build import built, record, usage, write_run
 from tests.reports.paper_runs import answers, paper_run
@@ -159,7 +159,7 @@ class TestFrame:
 
 class TestShippedData:
     def test_every_name_is_one_of_ours(self) -> None:
-        rules = parse(resources.files("reports.paper").joinpath("mapping.yaml").read_text())
+        rules = parse_mapping(resources.files("reports.paper").joinpath("mapping.yaml").read_text())
         known = set(scorers.names())
         for metric in rules.metrics.values():
             assert {metric.score, metric.corpus, *metric.instead} - {None} <= known
@@ -199,6 +199,6 @@ class TestShippedData:
 
 def test_the_whole_document_is_the_one_that_is_cut_to_100_000_tokens() -> None:
     """Only NarrativeQA has longer ones, so a run of full-context stands beside the same rows."""
-    rules = parse((resources.files("reports.paper") / "mapping.yaml").read_text("utf-8"))
+    rules = parse_mapping((resources.files("reports.paper") / "mapping.yaml").read_text("utf-8"))
     whole = [one for one in rules.entries if one.method in ("Llama3.1-8B", "Llama-3.1-8B")]
     assert [(one.preset, one.truncated) for one in whole] == [("full-context", False), ("full-context-100k", True)] * 2

@@ -15,7 +15,7 @@ from harness.storage.run_folder import StoredRun
 from reports import tables
 from reports.paper import frame, incomplete
 from reports.paper.matching import matches
-from reports.paper.measured import OwnValue, mean
+from reports.paper.measured import OwnValue, mean_over_datasets
 from reports.paper.printed import Value, load
 from reports.paper.verdicts import NOT_COMPARABLE
 from tests.reports.build import record
@@ -63,16 +63,20 @@ def halves(n: int, right: float) -> list[float]:
 class TestMean:
     def test_by_hand(self) -> None:
         # Half-widths 3 and 4 below, 6 and 8 above: 5 and 10 in quadrature, halved as the mean is.
-        two = mean([OwnValue(30.0, (27.0, 36.0), (29.0, 31.0)), OwnValue(60.0, (56.0, 68.0), (60.0, 60.0))])
+        two = mean_over_datasets(
+            [OwnValue(30.0, (27.0, 36.0), (29.0, 31.0)), OwnValue(60.0, (56.0, 68.0), (60.0, 60.0))]
+        )
         assert two == OwnValue(45.0, (42.5, 50.0), (44.5, 45.5))
         # Of three: sqrt(1 + 4 + 4) / 3.
-        three = mean([OwnValue(10.0, (9.0, 11.0)), OwnValue(20.0, (18.0, 22.0)), OwnValue(60.0, (58.0, 62.0))])
+        three = mean_over_datasets(
+            [OwnValue(10.0, (9.0, 11.0)), OwnValue(20.0, (18.0, 22.0)), OwnValue(60.0, (58.0, 62.0))]
+        )
         assert three == OwnValue(30.0, (29.0, 31.0))
 
     def test_what_is_not_known(self) -> None:
-        assert mean([OwnValue(30.0, (27.0, 33.0)), OwnValue()]) == OwnValue()
-        assert mean([OwnValue(30.0, (27.0, 33.0)), OwnValue(50.0)]) == OwnValue(40.0)
-        assert mean([OwnValue(0.1, (0.07, 0.3))]) == OwnValue(0.1, (0.07, 0.3))
+        assert mean_over_datasets([OwnValue(30.0, (27.0, 33.0)), OwnValue()]) == OwnValue()
+        assert mean_over_datasets([OwnValue(30.0, (27.0, 33.0)), OwnValue(50.0)]) == OwnValue(40.0)
+        assert mean_over_datasets([OwnValue(0.1, (0.07, 0.3))]) == OwnValue(0.1, (0.07, 0.3))
 
 
 class TestFrame:

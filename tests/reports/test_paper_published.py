@@ -10,16 +10,16 @@ import pytest
 
 from harness.storage.run_folder import StoredRun
 from reports.paper import published
-from reports.paper.comparable import judged
+from reports.paper.comparable import differences
 from reports.paper.preset import Model
 from reports.paper.printed import load
 from tests.reports.build import record, usage
 from tests.reports.paper_runs import paper_run
 
 F1 = "longbench.qa_f1_score"
-OPENING = published._facts()["llama"]["opening"]
-CLOSING = published._facts()["llama"]["closing"]
-IDS = published._facts()["llama"]["ids"]
+OPENING = published._published_facts()["llama"]["opening"]
+CLOSING = published._published_facts()["llama"]["closing"]
+IDS = published._published_facts()["llama"]["ids"]
 SHAPE = {"layers": 32, "width": 4096}
 WANTED = Model("Llama-3.1-8B-Instruct", {}, "meta-llama/Llama-3.1-8B-Instruct", SHAPE)
 HUB = {"hub": "meta-llama/Llama-3.1-8B-Instruct", "commit": "0" * 40}
@@ -73,7 +73,7 @@ def official(n: int = 2417) -> list[dict[str, Any]]:
 def reasons(tmp_path: Path, rows: list[dict[str, Any]], metric: str = "F1", **changes: Any) -> list[str]:
     own = [v for v in load() if v.entry.preset == "bm25" and v.rules[0].dataset == "musique"]
     value = next(v for v in own if v.label == metric)
-    return judged(value, paper_run(tmp_path, "bm25", "musique", rows, **changes)).reasons
+    return differences(value, paper_run(tmp_path, "bm25", "musique", rows, **changes)).reasons
 
 
 def test_the_official_rows_are_compared(tmp_path: Path) -> None:

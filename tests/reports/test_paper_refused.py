@@ -11,7 +11,7 @@ from harness.config import suites
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.engine.plan import make_method
-from reports.paper.comparable import judged
+from reports.paper.comparable import differences
 from reports.paper.printed import load
 from tests.reports.build import record
 from tests.reports.paper_runs import contents, paper_run
@@ -46,7 +46,7 @@ def test_the_suites_for_the_papers_data_have_the_papers_settings(
     run.config.clear()
     run.config.update(config)
     run.manifest.update(told)
-    found = [r for r in judged(one, run).reasons if not r.startswith(("sample: 1 questions", "metric: "))]
+    found = [r for r in differences(one, run).reasons if not r.startswith(("sample: 1 questions", "metric: "))]
     assert [reason for reason in found if not any(known in reason for known in OPEN)] == []
 
 
@@ -60,7 +60,7 @@ class TestNumbersOfAnotherRun:
         one = next(v for v in load() if v.entry.preset == preset and v.rules[0].dataset == "musique")
         manifest = {"amounts": {"max_nodes": amount}} if amount else {}
         run = paper_run(root, preset, "musique", [record(0, 0.5)], sets={"method.max_nodes": nodes}, manifest=manifest)
-        return [r for r in judged(one, run).reasons if not r.startswith(("sample: 1 questions", "metric: "))]
+        return [r for r in differences(one, run).reasons if not r.startswith(("sample: 1 questions", "metric: "))]
 
     def test_a_mean_of_the_full_methods_run_is_the_papers_rule(self, tmp_path: Path) -> None:
         assert self.found(tmp_path, **self.OWN) == []

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reports.compressed_json import without_empty
 from reports.search_graph import Graph, parse_graph, read_graph, read_index
-from reports.search_player import drawn, lines_of
+from reports.search_player import draw_graph, label_lines
 from tests.reports.searches import folder_of, index, keep, made, searched, step
 
 
@@ -50,7 +50,7 @@ class TestGraphOf:
         assert parse_graph({"text": ["a"], "level": [1], **none}) == Graph(("a",), (1,), ())
         empty = parse_graph({"text": [], "level": [], **none})
         assert empty == Graph((), (), ())
-        assert drawn(empty)["spots"] == []
+        assert draw_graph(empty)["spots"] == []
 
 
 class TestReadGraph:
@@ -130,7 +130,7 @@ class TestReadGraph:
 
 class TestLayout:
     def test_places_worked_by_hand(self) -> None:
-        told = drawn(made())
+        told = draw_graph(made())
         assert (told["width"], told["height"], told["left_out"]) == (848, 432, 1)
         assert [(x, y) for x, y, *_ in told["spots"]] == [
             (167, 388), (357, 388), (547, 388), (737, 388), (262, 236), (642, 236), (452, 84),
@@ -145,7 +145,7 @@ class TestLayout:
     @settings(max_examples=25, deadline=None)
     @given(st.integers(1, 1500))
     def test_nodes_of_a_row_never_touch_and_keep_their_order(self, n: int) -> None:
-        told = drawn(Graph(("x",) * n, (1,) * n, ()))
+        told = draw_graph(Graph(("x",) * n, (1,) * n, ()))
         spots = told["spots"]
         assert all(a[0] < b[0] for a, b in itertools.pairwise(spots))
         assert spots[0][0] - spots[0][2] / 2 > 0
@@ -167,7 +167,7 @@ class TestLayout:
         ],
     )
     def test_labels(self, text: str, pixels: float, lines: list[str]) -> None:
-        assert lines_of(text, pixels) == lines
+        assert label_lines(text, pixels) == lines
 
 
 class TestMoves:

@@ -38,7 +38,7 @@ def run(root: Path, method: str, right: int, more: dict[str, int] | None = None,
 
 
 def of(*runs: StoredRun) -> stability.Stability:
-    (found,) = stability.of_runs(with_rows(runs, None, print))
+    (found,) = stability.analyse_runs(with_rows(runs, None, print))
     return found
 
 

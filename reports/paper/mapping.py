@@ -48,11 +48,11 @@ class MeanRule(_Strict):
     tokens: int | None = None
 
 
-def _form(value: Any) -> str:
+def _rule_tag(value: Any) -> str:
     return "mean" if isinstance(value, MeanRule) or (isinstance(value, dict) and "mean_of" in value) else "one"
 
 
-LabelRule = Annotated[Annotated[DatasetRule, Tag("one")] | Annotated[MeanRule, Tag("mean")], Discriminator(_form)]
+LabelRule = Annotated[Annotated[DatasetRule, Tag("one")] | Annotated[MeanRule, Tag("mean")], Discriminator(_rule_tag)]
 
 
 class Paper(_Strict):
@@ -153,6 +153,6 @@ class Mapping(_Strict):
     recording: tuple[str, ...] = ()
 
 
-def parse(text: str) -> Mapping:
+def parse_mapping(text: str) -> Mapping:
     """The mapping of a YAML text. tests/reports/test_paper.py checks the shipped one's names."""
     return Mapping.model_validate(yaml.safe_load(text))
