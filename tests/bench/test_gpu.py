@@ -1,7 +1,5 @@
 """`python -m bench.gpu` where there is no GPU: every row runs, so that a machine with one is not the first to try."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """bench.overhead: every question of every run is answered, and the slope is CPU time."""
 
-from __future__ import annotations
-
 from bench import overhead
 
 

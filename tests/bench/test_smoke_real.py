@@ -1,7 +1,5 @@
 """`make smoke-real` without a model: which rows it runs, and its table."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Methods that need no model, so that the command line is tested in seconds."""
 
-from __future__ import annotations
-
 import random
 import time
 from typing import ClassVar, Literal

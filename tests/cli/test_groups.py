@@ -1,7 +1,5 @@
 """Groups of commands: their table, commands of two words, and groups from outside harness/."""
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`harness heads`: a list that a run takes, and what is refused before a model is loaded."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

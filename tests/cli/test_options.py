@@ -1,7 +1,5 @@
 """The options --record-stops, --record-t-p and --parallel, and the commands of two words."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

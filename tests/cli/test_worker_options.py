@@ -1,7 +1,5 @@
 """`harness run --shard`, `--engine` and `harness merge` on the command line: mistakes in one sentence, and one Ray run."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

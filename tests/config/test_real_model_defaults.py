@@ -1,7 +1,5 @@
 """What a run of a real model says when its settings are not those of the papers: texts cut, a reader that compresses."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The row of a method in tables has its plain name only where it is the preset's own method."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

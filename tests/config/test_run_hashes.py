@@ -1,7 +1,5 @@
 """The run hashes of shipped presets stay, so that runs that are stored are found and continued by a later version."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Suites of several parts, settings of single data sets, and what of a suite is left out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

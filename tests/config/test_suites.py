@@ -1,7 +1,5 @@
 """Suites: their own settings, below all that is said on the command line, and every mistake in their files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

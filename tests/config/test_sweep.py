@@ -1,7 +1,5 @@
 """Sweeps: which rows a command or a suite has, and every mistake in their keys and values."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

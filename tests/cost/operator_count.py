@@ -1,7 +1,5 @@
 """FLOPs of a call by torch's operator counter."""
 
-from __future__ import annotations
-
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 

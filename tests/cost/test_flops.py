@@ -1,7 +1,5 @@
 """The formula against an operator counter, and against what the papers print."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import os

@@ -6,8 +6,6 @@ text. These are prompt, question and answer, so a convention that fits gives abo
 the median of the seven, the printed ratios must come out again.
 """
 
-from __future__ import annotations
-
 import csv
 from importlib import resources
 from pathlib import Path

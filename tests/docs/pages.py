@@ -9,8 +9,6 @@ A block says by its first line what happens to it in the tests:
     ```                        an illustration
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Named entities by rules, and what is said where a library or its model is missing."""
 
-from __future__ import annotations
-
 import sys
 import types
 

@@ -1,7 +1,5 @@
 """RULER's tasks: the length that is asked for, answers where they are marked, mistakes named."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections import Counter

@@ -1,12 +1,10 @@
 """What the teacher writes down is what a real session is fed, token by token."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -129,7 +127,7 @@ def test_what_is_scored_is_to_be_found_likely(teacher: Teacher) -> None:
 class Forced(HFSession):
     """A session on real weights that writes the scene's replies; it notes where its probes stood and what they fed."""
 
-    def start(self, replies: Sequence[str]) -> Forced:
+    def start(self, replies: Sequence[str]) -> Self:
         self.told, self.probes, self.queued = iter(replies), [], []
         self.scored: list[int] = []
         return self

@@ -1,7 +1,5 @@
 """Run folders made by hand: the files of docs/run-folder.md, with the numbers a test asks for."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

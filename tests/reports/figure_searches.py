@@ -1,7 +1,5 @@
 """Records of searches made by hand: one step a node, a probe behind each, and what a stop there would answer."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

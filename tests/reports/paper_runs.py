@@ -1,7 +1,5 @@
 """Run folders with the settings of a paper's row, as `harness run --profile paper` writes them, and changed ones."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path

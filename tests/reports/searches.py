@@ -7,8 +7,6 @@ chunks       0   1   2   3                 5 -> 1 .50   5 -> 2 .50
 steps: 6 (start), 4, 1, 5, 2, 3 (by similarity alone), and behind the stop 0
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

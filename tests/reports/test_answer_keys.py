@@ -1,7 +1,5 @@
 """Suspect gold answers: each sign alone, and what is no sign."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Whether an answer stands in what was shown, worked by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

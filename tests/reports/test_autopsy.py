@@ -1,7 +1,5 @@
 """Autopsy: one class a question, by substitution from stored runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

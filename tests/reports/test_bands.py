@@ -1,7 +1,5 @@
 """Score bands: which scorers apply, lowest and highest means, and the pairs that change order."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

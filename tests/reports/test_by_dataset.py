@@ -1,7 +1,5 @@
 """Methods by data sets: cells and means by hand, gaps as gaps, the command in every format."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

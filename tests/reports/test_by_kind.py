@@ -1,7 +1,5 @@
 """Runs divided by the kind of their questions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Runs that were asked other questions, of other rows or for another task are told apart, and costs are explained."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Every command that shows FLOPs counts them by --convention; tests/reports/build.py has "full" at twice the others."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What a question cost with its share of the index: who shares it, and what makes it unknown."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

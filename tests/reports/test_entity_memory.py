@@ -1,7 +1,5 @@
 """The memory behind a search: read by hand from an index, and `harness trace` over a run that has one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

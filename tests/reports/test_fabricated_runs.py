@@ -4,8 +4,6 @@ A dishonest run must have a reason against its verdict, an honest one none. Each
 runs whose sentence is tested are in test_paper.py, test_paper_settings.py and test_paper_published.py.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What all commands that draw share: formats, files, folders and their mistakes; each figure's own tests are beside."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any

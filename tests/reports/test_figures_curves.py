@@ -1,7 +1,5 @@
 """Curves out of recorded searches: means worked by hand, what is not covered, the drawing, and the command."""
 
-from __future__ import annotations
-
 import json
 import xml.etree.ElementTree as ET
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Buckets worked by hand, means against plain arithmetic, and the command on stored runs."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from bisect import bisect_left

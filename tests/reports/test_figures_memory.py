@@ -1,7 +1,5 @@
 """Runs over a data set beside runs over its twin."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Counts of nodes, the fit against scipy, its p value where the truth is known, and the command."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

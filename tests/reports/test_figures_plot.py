@@ -1,7 +1,5 @@
 """Figures are drawn as SVG, PDF and PNG: valid, escaped, the same again; none of it loads a model library."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

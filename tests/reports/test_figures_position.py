@@ -1,7 +1,5 @@
 """Places worked by hand, means against plain arithmetic, and the command on stored runs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from functools import partial

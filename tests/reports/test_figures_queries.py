@@ -1,7 +1,5 @@
 """Shared index costs against the papers' own arithmetic, and token counts; both with their commands."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

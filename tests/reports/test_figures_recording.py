@@ -4,8 +4,6 @@ Once with a table for a model, whose every token is counted as a small model's w
 through the engine, the store and the command.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Stops of other rules, worked by hand and against a search that is played."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

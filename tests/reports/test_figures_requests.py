@@ -1,7 +1,5 @@
 """Requests a question against plain arithmetic, construction apart, and the command on stored runs."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Score and cost against a setting: the table by hand, the lines, and the command."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any

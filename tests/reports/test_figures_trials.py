@@ -1,7 +1,5 @@
 """Maxima of trials read out of searches made by hand, and the command on a stored run."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """Agreement of two raters, by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from reports.judges import agreement

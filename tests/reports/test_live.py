@@ -1,7 +1,5 @@
 """What `harness watch` reads of run folders while they are written."""
 
-from __future__ import annotations
-
 import json
 import os
 from datetime import UTC, datetime, timedelta

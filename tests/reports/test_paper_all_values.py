@@ -1,7 +1,5 @@
 """All printed values beside ours, the list of tables and figures, what a suite needs, and the matrix of the documents."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

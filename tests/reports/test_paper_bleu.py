@@ -1,7 +1,5 @@
 """The BLEU of all answers: counts in the records, its value and interval in tables, and the papers' BLEU-4 beside it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """LongRefiner's tables beside ours: models of their own for roles, adapters, a reranker, retrieved documents, means."""
 
-from __future__ import annotations
-
 import csv
 from importlib import resources
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A printed mean over data sets beside a run on each of them: which runs go together, the mean, its interval."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a run's rows and models are by content; tests/reports/test_fabricated_runs.py judges whole runs."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

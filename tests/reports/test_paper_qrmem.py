@@ -1,7 +1,5 @@
 """QRMeM's tables beside ours: shares of 1, an EM that is read in two ways, requests, and rows over other questions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from harness.storage.run_folder import StoredRun

@@ -1,7 +1,5 @@
 """The suites for the papers' data have the papers' settings; a number taken from another run is that of the paper's rule."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

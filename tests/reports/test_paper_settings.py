@@ -1,7 +1,5 @@
 """A run with other settings than its row is refused, and the setting is named."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The verdict as a statement of equivalence: which intervals show what, and the option --margin."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Repeats as one run: means, the vote over drawn answers, and the best of some of them."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import statistics

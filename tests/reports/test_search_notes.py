@@ -1,7 +1,5 @@
 """How searches ended, as sentences below a table."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 from methods.graph import Graph

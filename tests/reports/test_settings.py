@@ -1,7 +1,5 @@
 """Labels of runs name the settings in which they differ, and tables have a column for each."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rankings under every choice at once: planted judges and scorers that turn pairs around are named."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

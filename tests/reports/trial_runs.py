@@ -1,7 +1,5 @@
 """Hand-made runs of a method that searches in trials."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
