@@ -139,12 +139,12 @@ def run(
     kept |= {"model.deterministic": True} if deterministic else {}
     shared = Choices(
         model=None if model is None else os.fspath(model),
-        data=None if data is None else _file_of(data),
+        data=None if data is None else _rows_file(data),
         profile=profile,
         limit=limit,
         sample=sample,
         seed=seed,
-        sets={key: _plain(value) for key, value in {**dict(set or {}), **kept}.items()},
+        sets={key: _plain_value(value) for key, value in {**dict(set or {}), **kept}.items()},
         files=tuple(os.fspath(file) for file in ([config] if isinstance(config, str | os.PathLike) else config)),
         suite=suites.chosen(suite, unset),
     )
@@ -209,7 +209,7 @@ def _run_rows(
 
 
 def _names(named: Methods | Names | None) -> list[str]:
-    """Names as they are; a class gets its own in lower case, "Lead" -> "lead"."""
+    """The names of methods or data sets; a method class is registered under its own name, "Lead" -> "lead"."""
     from harness.config import registry
 
     listed = [] if named is None else [named] if isinstance(named, str | type) else list(named)
@@ -218,8 +218,8 @@ def _names(named: Methods | Names | None) -> list[str]:
     return [one if isinstance(one, str) else one.__name__.lower() for one in listed]
 
 
-def _file_of(data: PathLike | Rows) -> str:
-    """The path; rows become a file of the harness' home, named after their content."""
+def _rows_file(data: PathLike | Rows) -> str:
+    """The path `data`; rows are written to a file in HARNESS_HOME, named after their content, and give its path."""
     from harness.config.schema import digest
     from harness.storage.files import json_line, write_atomic
     from harness.storage.home import home
@@ -232,10 +232,10 @@ def _file_of(data: PathLike | Rows) -> str:
     return str(path)
 
 
-def _plain(value: Any) -> Any:
-    """A setting's value; functions, as in {"dataset.scorers": [mine]}, by their names."""
+def _plain_value(value: Any) -> Any:
+    """A setting's value with functions, as in {"dataset.scorers": [mine]}, replaced by their names."""
     from harness.config import registry
 
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain_value(one) for one in value]
     return registry.target_of(value) if callable(value) else value

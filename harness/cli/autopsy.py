@@ -1,10 +1,4 @@
-"""`harness autopsy [RUNS]`: why each lost question was lost, by substitution from stored runs.
-
-harness autopsy results/pocket~musique                 a table: a row a cause, a column a method
-harness autopsy results --out lost.pdf                 the same as stacked bars
-harness autopsy results --examples 3                   and questions of each class
-harness autopsy results --format json                  every question id
-"""
+"""`harness autopsy [RUNS]`: why each lost question was lost, by substitution from stored runs."""
 
 from __future__ import annotations
 
@@ -13,7 +7,7 @@ from functools import partial
 from typing import Annotated
 
 from harness.cli.command import choice, output, setting
-from harness.cli.figures import form_of
+from harness.cli.figures import figure_format
 from harness.cli.options import RESULTS, FigureOutput, MovedData, RunsFolders
 from harness.cli.output import say, write
 from harness.cli.stored_runs import stored_runs
@@ -38,7 +32,7 @@ def autopsy(
     """
     if lost_below is not None and not 0 < lost_below <= 1:
         raise UserError(f"--lost-below {lost_below:g}: should be above 0 and at most 1")
-    form = form_of(figure.form, figure.out)
+    form = figure_format(figure.form, figure.out)
     runs, damaged = stored_runs(folders or [RESULTS])
     from reports import autopsy as reports
     from reports import facts
@@ -53,7 +47,7 @@ def autopsy(
             continue
         if rows.problem is not None:
             say(f"note: {run.path}: other scorers and stops are left out: {rows.problem}")
-        missing |= _missing(run, reports.siblings_of(run, runs).missing)
+        missing |= _missing_command(run, reports.siblings_of(run, runs).missing)
     cases = reports.cases_by_run(pairs, reports.LOST_BELOW if lost_below is None else lost_below)
     if method:
         cases = {key: own for key, own in cases.items() if key[1] in method or key[1].split()[0] in method}
@@ -70,8 +64,8 @@ def autopsy(
     return 3 if damaged else 0
 
 
-def _missing(run: StoredRun, presets: list[str]) -> dict[str, None]:
-    """The command that makes the sibling runs of `run` that are missing, those of `presets`; none for none."""
+def _missing_command(run: StoredRun, presets: list[str]) -> dict[str, None]:
+    """The command that makes the missing sibling runs of `run`, of the presets `presets`; {} for none."""
     if not presets:
         return {}
     config = run.config

@@ -37,7 +37,7 @@ _ASSIGNMENT = re.compile(r"^[A-Za-z_][\w-]*(\.[\w/-]+)*=")
 
 
 def spread_sets(arguments: list[str]) -> list[str]:
-    """Allow several assignments after one --set or --sweep: [--set a=1 b=2] -> [--set a=1 --set b=2]."""
+    """Repeat the flag before each of several assignments: [--set a=1 b=2] -> [--set a=1 --set b=2]."""
     out: list[str] = []
     inside = ""
     for argument in arguments:
@@ -185,16 +185,16 @@ def group(name: str, table: Mapping[str, Mapping[str, str]], package: str, summa
 def as_command(function: Callable[..., int], name: str) -> Command:
     """A function as a click command."""
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.command(name, cls=Command, context_settings=CONTEXT)(_with_fields(function))
+    app.command(name, cls=Command, context_settings=CONTEXT)(_spread_dataclasses(function))
     made = typer.main.get_command(app)
     assert isinstance(made, Command)
     return made
 
 
-def _with_fields(function: Callable[..., int]) -> Callable[..., int]:
-    """`function` with each parameter that is a dataclass replaced by the dataclass's fields.
+def _spread_dataclasses(function: Callable[..., int]) -> Callable[..., int]:
+    """`function` with the fields of each parameter that is a dataclass in its place, as Typer reads options.
 
-    A reader that closes the pipe of stdout early is no error: Typer would make it exit code 1.
+    A reader that closes the pipe of stdout early gives PIPE_CLOSED, which Typer would make exit code 1.
     """
     own = inspect.signature(function).parameters
     hints = get_type_hints(function, include_extras=True)

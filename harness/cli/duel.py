@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli.command import execution, setting
-from harness.cli.options import RESULTS, Json, Out, Quiet, RetryFailed, Score, Selection, split
+from harness.cli.options import RESULTS, Json, Out, Quiet, RetryFailed, Score, Selection, split_names
 from harness.cli.output import columns, say
-from harness.cli.run_hooks import warn
+from harness.cli.run_hooks import print_warnings
 from harness.cli.stopping import print_resume_command
 from harness.cost.units import duration
 from harness.engine.numbers_from_rows import with_numbers
@@ -84,7 +84,7 @@ def duel(
     rules = Rules(stop.alpha, width, target, stop.score)  # type: ignore[arg-type]  # Rules checks the name
     folder, command = working_copy(out), ["harness", *sys.argv[1:]]
     plans = _plans(selection, methods or [], folder)
-    warn(plans)
+    print_warnings(plans)
     try:
         asking: dict[str, Any] = {"command": command, "retry_failed": retry_failed, "parallel": parallel}
         outcome = run_duel(plans, rules, folder, progress=QuietStandings() if quiet else Standings(), **asking)
@@ -105,8 +105,8 @@ def _plans(selection: Selection, methods: Sequence[str], folder: Path) -> list[P
     from harness.engine.plan import plan_choices
     from harness.engine.rows import command_rows
 
-    names = split([*methods, *selection.method])
-    chosen = command_rows(selection.choices(), names, split(selection.dataset), {}, say)
+    names = split_names([*methods, *selection.method])
+    chosen = command_rows(selection.choices(), names, split_names(selection.dataset), {}, say)
     if len(chosen) < 2:
         raise UserError("a duel needs two methods or more: harness duel pecan bm25 --dataset musique")
     problems: list[HarnessError] = []

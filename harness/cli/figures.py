@@ -1,9 +1,4 @@
-"""What all figures and studies share: how their runs are read, and how they are written.
-
-    figure("sweep", output, folders, x="method.k")      Figure by reports/figures/sweep.py: figure(runs, x="method.k")
-
-A figure whose function has a parameter `warn` gets what prints a line on stderr.
-"""
+"""What all figures and studies share: how their runs are read, and how they are written."""
 
 from __future__ import annotations
 
@@ -13,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.cli.options import RESULTS, FigureOutput, split
+from harness.cli.options import RESULTS, FigureOutput, split_names
 from harness.cli.output import ENDINGS, format_of, say, write
 from harness.cli.stored_runs import stored_runs
 from harness.errors import UnknownName, UserError
@@ -23,12 +18,13 @@ _OF_TABLES = ("front", "memory", "queries", "sweep")  # figures that read what t
 _DRAWN = {".svg": "svg", ".pdf": "pdf", ".png": "png", ".html": "html", ".htm": "html"}
 
 
-def figure(name: str, output: FigureOutput, folders: Sequence[str] | None, **options: Any) -> int:
-    """Read the runs, write the figure of the module `name`, and return the exit code.
+def write_figure(name: str, output: FigureOutput, folders: Sequence[str] | None, **options: Any) -> int:
+    """Read the runs, write the figure that reports/figures/NAME.py makes of them, and return the exit code.
 
-    Raises UserError where no folder is named and one has the figure's name: `harness report nodes` may mean either.
+    options: for the module's `figure`, which also gets `warn` where it takes that. Raises UserError where no folder is
+    named and one has the figure's name: `harness report nodes` may mean either.
     """
-    form = form_of(output.form, output.out, drawn=name != "tokens")
+    form = figure_format(output.form, output.out, drawn=name != "tokens")
     if not folders and Path(name).is_dir():
         raise UserError(
             f"'{name}' is a figure and a folder here; its tables: harness report ./{name}, or name the folder of "
@@ -42,8 +38,8 @@ def figure(name: str, output: FigureOutput, folders: Sequence[str] | None, **opt
     return 3 if damaged else 0
 
 
-def form_of(form: str | None, out: str | None, *, drawn: bool = True) -> str:
-    """The format to write: svg, pdf, png, html, or one of reports.tables.FORMATS. drawn: whether there is a figure.
+def figure_format(form: str | None, out: str | None, *, drawn: bool = True) -> str:
+    """The format to write: svg, pdf, png, html, or one of reports.tables.FORMATS. drawn: False for a mere table.
 
     Raises UnknownName for an unknown format, UserError for an unknown ending or a figure that does not exist.
     """
@@ -62,17 +58,17 @@ def form_of(form: str | None, out: str | None, *, drawn: bool = True) -> str:
     return format_of(form, out)
 
 
-def numbers(
+def parse_numbers(
     text: str | None, flag: str, kind: Callable[[str], T], valid: Callable[[T], bool], expected: str
 ) -> list[T] | None:
-    """The numbers of a list with commas, each once; None for None.
+    """Parse the numbers of an option's list with commas, each once; None for None.
 
-    Raises UserError for an empty list or a number that is not `valid`.
+    Raises UserError for an empty list or a number that is not `valid`; expected: what is valid, in words.
     """
     if text is None:
         return None
     try:
-        values = [kind(part) for part in split([text])]
+        values = [kind(part) for part in split_names([text])]
     except ValueError:
         values = []
     if not values or not all(valid(number) for number in values):

@@ -41,19 +41,20 @@ NOTES = (
 )
 
 
-def _amount(value: float | None, write: Callable[[float], str]) -> str:
+def _text(value: float | None, write: Callable[[float], str]) -> str:
+    """The value as `write` writes it, "unknown" for None."""
     return "unknown" if value is None else write(value)
 
 
-def _work(tflops: float) -> str:
+def _tflops(tflops: float) -> str:
     return f"{tflops:.3g}"
 
 
-def _time(hours: float) -> str:
+def _hours(hours: float) -> str:
     return duration(3600 * hours)
 
 
-def table(
+def as_table(
     title: str, rows: Sequence[Forecast], convention: str = DEFAULT, workers: int = 1, price: float | None = None
 ) -> str:
     """The forecasts as a table with their sum; what is unknown is in no sum, and the last line says how many are.
@@ -67,9 +68,13 @@ def table(
     cells: list[tuple[str, ...]] = [head]
     for row in rows:
         asked = f"{row.questions - row.done} of {row.questions}" if row.done else str(row.questions or "unknown")
-        numbers = (_amount(row.tokens, short_count), _amount(row.tflops, _work), _amount(row.hours, _time))
+        numbers = (
+            _text(row.tokens, short_count),
+            _text(row.tflops, _tflops),
+            _text(row.hours, _hours),
+        )
         cells.append((row.method, row.dataset, asked, *numbers, row.how))
-    sums = (_amount(tokens, short_count), _amount(work, _work), _amount(hours, _time))
+    sums = (_text(tokens, short_count), _text(work, _tflops), _text(hours, _hours))
     cells.append(("together", "", str(left), *sums, note))
     if hours is None or not any(row.hours for row in rows):  # no run here tells a speed: no column of it
         cells = [each[:5] + each[6:] for each in cells]
@@ -83,22 +88,22 @@ def table(
 
 
 def _totals(rows: Sequence[Forecast]) -> tuple[int, float | None, float | None, float | None]:
-    """Questions to be answered, tokens, TFLOPs, hours of one worker: of what is known; None where nothing is."""
+    """Sums over the rows: questions to answer, tokens, TFLOPs, hours of one worker; None where no row has a value."""
     known = ([v for row in rows if (v := getattr(row, key)) is not None] for key in ("tokens", "tflops", "hours"))
     tokens, work, hours = (sum(values) if values or not rows else None for values in known)
     return sum(row.questions - row.done for row in rows), tokens, work, hours
 
 
-def one_line(suite: str, rows: Sequence[Forecast], workers: int) -> str:
+def suite_line(suite: str, rows: Sequence[Forecast], workers: int) -> str:
     """The sum of the forecasts, for a suite that begins to run."""
     left, tokens, work, hours = _totals(rows)
-    time = f", about {_time(hours / workers)}" if hours else ""
-    sums = f"{left} questions to answer, {_amount(tokens, short_count)} tokens, {_amount(work, _work)} TFLOPs{time}"
+    time = f", about {_hours(hours / workers)}" if hours else ""
+    sums = f"{left} questions to answer, {_text(tokens, short_count)} tokens, {_text(work, _tflops)} TFLOPs{time}"
     return f"suite {suite}: {len(rows)} rows, {sums} (each row: --plan)"
 
 
 def _time_and_money(rows: Sequence[Forecast], hours: float | None, workers: int, price: float | None) -> list[str]:
-    """The lines below the table: by which speed, and what the workers take and cost."""
+    """The lines below the table: whose speed the times go by, and what time and money the workers take."""
     speeds = list(dict.fromkeys(row.speed for row in rows if row.hours))
     if hours is None:
         return [] if price is None else ["time and money unknown: no earlier run on this hardware with these models"]
@@ -107,7 +112,7 @@ def _time_and_money(rows: Sequence[Forecast], hours: float | None, workers: int,
     known = f", without {unknown} row{'s'[: unknown > 1]} of unknown speed" if unknown else ""
     costs = "" if price is None else f", {money(hours * price)} at {price:.2f} for an hour of a worker"
     who = f"{workers} workers" if workers > 1 else "1 worker"
-    return [*lines, f"{who}: about {_time(hours / workers)}{costs}{known}"] if speeds else lines
+    return [*lines, f"{who}: about {_hours(hours / workers)}{costs}{known}"] if speeds else lines
 
 
 def as_json(rows: Iterable[Forecast]) -> str:
@@ -121,11 +126,11 @@ def only_plan(wanted: Sequence[Choices], options: Execution, scaling: WorkerOpti
     for warning in dict.fromkeys(w for plan in planned.plans for w in plan.warnings):
         say(f"warning: {warning}")
     if planned.plans:
-        rows = forecasts(planned.plans, options)
+        rows = row_forecasts(planned.plans, options)
         count = f"{len(rows)} row{'s' if len(rows) != 1 else ''}"
         title = f"suite {suite}: {count}" if suite else count
         convention = options.convention or DEFAULT
-        told = as_json(rows) if options.json else table(title, rows, convention, scaling.workers or 1, scaling.price)
+        told = as_json(rows) if options.json else as_table(title, rows, convention, scaling.workers or 1, scaling.price)
         print(told, flush=True)
         if scaling.budget.limits:
             say(f"forecast: {first_limit_hit(scaling.budget, planned.plans, rows, options.folder)}")
@@ -136,8 +141,8 @@ def only_plan(wanted: Sequence[Choices], options: Execution, scaling: WorkerOpti
     return planned.code
 
 
-def forecasts(planned: Sequence[Plan], options: Execution) -> list[Forecast]:
-    """What each row will cost, by stored runs or by what its method declares."""
+def row_forecasts(planned: Sequence[Plan], options: Execution) -> list[Forecast]:
+    """The forecast of each row, by stored runs or by what its method declares."""
     from harness.engine.measured_speed import expected_hours, measured_runs
 
     known = measured_runs(options.folder)
@@ -176,5 +181,5 @@ class BesideForecast(Hook):
         if (expected := self._expected.get(plan.row_name)) is None:
             return
         took = (time.monotonic() - self._begun) / 3600
-        say(f"forecast {_time(expected)}, took {_time(took)}")
+        say(f"forecast {_hours(expected)}, took {_hours(took)}")
         append_actual(self._out, plan.row_name, str(result.folder), self._workers, expected, took)

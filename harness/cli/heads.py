@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli.command import choice, output, setting
-from harness.cli.options import LocalData, sets_of
+from harness.cli.options import LocalData, parse_sets
 from harness.cli.output import say
 from harness.cli.stopping import until_interrupted
 from harness.errors import UserError
@@ -46,27 +46,28 @@ def heads(
     """
     from harness.config.layers import Choices
 
-    given = {**sets_of(sets or []), "sample_seed": seed}
-    plan = _plan(Choices(method, dataset, data=data, model=model, sample=sample, seed=seed, sets=given))
-    return until_interrupted(lambda: _find(plan, top, Path(out).expanduser()), "interrupted; nothing was written")
+    given = {**parse_sets(sets or []), "sample_seed": seed}
+    plan = _plan_all_heads(Choices(method, dataset, data=data, model=model, sample=sample, seed=seed, sets=given))
+    file = Path(out).expanduser()
+    return until_interrupted(lambda: _write_heads(plan, top, file), "interrupted; nothing was written")
 
 
-def _plan(choices: Choices) -> Plan:
-    """The plan with all heads in place of a list. Raises UserError for a method that uses none."""
+def _plan_all_heads(choices: Choices) -> Plan:
+    """Plan the method with all heads in place of a list. Raises UserError for a method that uses no heads."""
     from harness.config.registry import method_class
     from harness.config.resolve import resolve_part
     from harness.engine.plan import plan_choices
-    from harness.llm.model_facts import greedy
+    from harness.llm.model_facts import check_greedy
 
     cls = method_class(resolve_part("methods", choices).parts["method"].implementation)
     if not cls.heads_field:
         raise UserError(f"'{choices.method}' uses no list of attention heads; name a method that does, such as qrhead")
     plan = plan_choices(replace(choices, sets={**choices.sets, f"method.{cls.heads_field}": "all"}))
-    greedy(plan.config.model, "a model whose heads are ranked")
+    check_greedy(plan.config.model, "a model whose heads are ranked")
     return plan
 
 
-def _find(plan: Plan, top: int, out: Path) -> int:
+def _write_heads(plan: Plan, top: int, out: Path) -> int:
     """Score the heads, write the `top` best as a list to `out`, and print them; returns the exit code."""
     from harness.engine.heads import find_heads
     from harness.storage.files import save_error, write_atomic

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.command import choice, setting
-from harness.cli.options import RESULTS, Out, split
+from harness.cli.options import RESULTS, Out, split_names
 from harness.cli.output import columns, say
 from harness.config import registry
 from harness.errors import UnknownName, UserError, printable
@@ -21,7 +21,7 @@ from harness.storage.object_store import is_url
 from harness.storage.run_schema import LOGGED
 
 _SHOWN = 10
-_SAME = 1e-9
+_TOLERANCE = 1e-9
 
 
 def import_(
@@ -51,7 +51,7 @@ def import_(
         raise UnknownName("tool", tool, READERS)
     if is_url(out):
         raise UserError("--out: runs are imported into a local folder")
-    names = tuple(split([scorers or ""]))
+    names = tuple(split_names([scorers or ""]))
     registry.trust(*names)
     ready = [prepare(read(tool, Path(file)), dataset, data, names) for file in dict.fromkeys(files)]
     places = [one.place for one in ready]
@@ -60,14 +60,14 @@ def import_(
     if there := [place for place in places if (Path(out) / place).exists()]:
         raise UserError(f"{Path(out) / there[0]} is there already; delete it to import the file again")
     for one in ready:
-        _show(one, one.write(Path(out), say))
+        _print_import(one, one.write(Path(out), say))
     return 3 if any(one.lost for one in ready) else 0
 
 
-def _show(one: Imported, folder: Path) -> None:
+def _print_import(one: Imported, folder: Path) -> None:
     """Print the means of a run that was written, and on stderr what was left out."""
     print(printable(f"{folder}: {len(one.records)} questions, made elsewhere by {one.run.tool}"))
-    print(columns(_means(one)) or "  no question was answered")
+    print(columns(_mean_rows(one)) or "  no question was answered")
     for sentence in one.lost[:_SHOWN]:
         say(printable(f"left out: {sentence}"))
     if len(one.lost) > _SHOWN:
@@ -76,8 +76,8 @@ def _show(one: Imported, folder: Path) -> None:
         say(printable(f"note: {warning}"))
 
 
-def _means(one: Imported) -> list[tuple[str, ...]]:
-    """Of each score mean and standard error over the answers that have it, and whether the tool printed the same.
+def _mean_rows(one: Imported) -> list[tuple[str, ...]]:
+    """A row for each score: mean ± standard error over the answers that have it, and what the tool printed.
 
     Failed questions are left out, as the other tools do; the tables of this project count them 0.
     """
@@ -88,7 +88,7 @@ def _means(one: Imported) -> list[tuple[str, ...]]:
     for name, *here in zip(map(str, scores), scores.mean(), scores.sem(), strict=True):
         told = one.run.told.get(name.removeprefix(LOGGED)) if name.startswith(LOGGED) else None
         pairs = [(there, own) for there, own in zip(told or (), here, strict=False) if there is not None]
-        same = all(math.isclose(there, own, rel_tol=0, abs_tol=_SAME) for there, own in pairs)
+        same = all(math.isclose(there, own, rel_tol=0, abs_tol=_TOLERANCE) for there, own in pairs)
         verdict = "as printed there" if same else f"printed there: {_plus_minus([there for there, _ in pairs])}"
         rows.append((f"  {name}", _plus_minus(here), verdict if pairs else ""))
     return rows

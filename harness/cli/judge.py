@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from harness.cli.command import choice, execution, setting
-from harness.cli.options import Json, MovedData, Runs, sets_of
+from harness.cli.options import Json, MovedData, Runs, parse_sets
 from harness.cli.output import columns, mean_text, say
 from harness.cli.stopping import until_interrupted
 from harness.errors import HarnessError, UserError
@@ -83,7 +83,7 @@ def judge(
     from reports.gold_rows import examples_of
 
     examples = {folder: examples_of(read_run(folder), data) for folder in folders}
-    chosen = make_judge(model, sets_of(sets or []), prompt, name, max_tokens)
+    chosen = make_judge(model, parse_sets(sets or []), prompt, name, max_tokens)
     judges = dict.fromkeys(examples, chosen)
     for folder, asked in examples.items() if prompt is None else ():
         if published := published_for(asked):

@@ -27,7 +27,7 @@ def list_(
 ) -> int:
     """List methods, data sets, models, encoders, scorers, suites and profiles."""
     kinds = [find_kind(kind)] if kind else list(KINDS)
-    listed = {k: entries(k) for k in kinds}
+    listed = {k: summaries(k) for k in kinds}
     if json:
         print(json_.dumps(listed[kinds[0]] if kind else listed, indent=2, ensure_ascii=False))
         return 0
@@ -43,7 +43,7 @@ def list_(
 
 
 def _family(method: str) -> str:
-    """The first line of the module that implements a method."""
+    """The heading of a method in the list: the first line of the module that implements it."""
     layers = [layer for _, layer in presets.read("methods", method)]
     target = next((str(layer["implementation"]) for layer in reversed(layers) if "implementation" in layer), "")
     module = registry.shipped("methods").get(target, target).partition(":")[0]
@@ -65,7 +65,7 @@ def find_kind(kind: str) -> str:
     raise UnknownName("kind", kind, KINDS)
 
 
-def entries(kind: str) -> dict[str, str]:
+def summaries(kind: str) -> dict[str, str]:
     """Name -> one line, sorted by name."""
     if kind == "scorers":
         from harness import scorers

@@ -184,7 +184,7 @@ def _exit_at_once(code: int) -> None:
 
 
 def _run_command(arguments: list[str]) -> int:
-    """Run the command; its exit code, or that of the error which it raised and which is printed."""
+    """Run the command and return its exit code; an error is printed and gives its own code."""
     try:
         return int(app(args=arguments, prog_name="harness", standalone_mode=False) or 0)
     except UserError as e:
@@ -194,14 +194,14 @@ def _run_command(arguments: list[str]) -> int:
     except typer.TyperException as e:
         return _print_usage_error(e)
     except Exception as e:  # noqa: BLE001 - a bug: its message may hold text from outside, so Python does not print it
-        if (told := _system_error(e)) is not None:
-            return _print_error(*told)
+        if (error := _system_error(e)) is not None:
+            return _print_error(*error)
         traceback.print_exc()
         return 1
 
 
 def _system_error(e: Exception) -> tuple[str, int] | None:
-    """The sentence and exit code for what this machine refuses anywhere in a command; None for a bug."""
+    """Message and exit code for an error of this machine (disk, permissions, limits); None for a bug."""
     name = f"'{str(e.filename)[:60]}'" if isinstance(e, OSError) and e.filename else "a file"
     sentences = {
         errno.ENAMETOOLONG: (f"{name}... is longer than a file's name may be; give a shorter one", 2),
@@ -222,7 +222,7 @@ def _print_error(sentence: str, code: int) -> int:
 
 
 def _print_usage_error(e: Any) -> int:
-    """A mistake in the command line itself, with the nearest spelling and the command that explains it."""
+    """Print a mistake in the command line, with the nearest spelling and the command that explains it."""
     context = getattr(e, "ctx", None)
     if type(e).__name__ == "NoArgsIsHelpError":
         sys.stderr.write(f"{e.format_message()}\n")

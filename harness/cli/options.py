@@ -123,7 +123,7 @@ class Selection(RowOptions):
         from harness.config.layers import Choices
 
         alike = {key: getattr(self, key) for key in ("data", "model", "profile", "limit", "sample", "seed")}
-        sets, suite = sets_of(self.sets), suites.chosen(self.suite, split(self.unset))
+        sets, suite = parse_sets(self.sets), suites.chosen(self.suite, split_names(self.unset))
         return Choices(method, dataset, sets=sets, files=tuple(self.config), suite=suite, **alike)
 
     def rows(self, swept: Iterable[str] | None = None, repeat: int | None = None) -> list[Choices]:
@@ -134,7 +134,8 @@ class Selection(RowOptions):
         from harness.engine.rows import command_rows, with_seeds
 
         shared, axes = with_seeds(self.choices(), sweep.read(swept or ()), repeat)
-        return distinct_repeats(command_rows(shared, split(self.method), split(self.dataset), axes, say), repeat, say)
+        chosen = command_rows(shared, split_names(self.method), split_names(self.dataset), axes, say)
+        return distinct_repeats(chosen, repeat, say)
 
 
 @dataclass(frozen=True)
@@ -184,13 +185,13 @@ class FigureOutput:
     ] = None
 
 
-def split(names: Iterable[str]) -> list[str]:
+def split_names(names: Iterable[str]) -> list[str]:
     """["a,b", "c"] -> ["a", "b", "c"], each once, in order."""
     parts = [part.strip() for name in names for part in name.split(",")]
     return list(dict.fromkeys(part for part in parts if part))
 
 
-def sets_of(texts: Iterable[str]) -> dict[str, Any]:
+def parse_sets(texts: Iterable[str]) -> dict[str, Any]:
     """["method.k=3"] -> {"method.k": Raw("3")}. Raises ConfigError for what is not an assignment, or is set twice."""
     values, problems = assignments(texts, "--set ")
     if problems:

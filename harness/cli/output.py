@@ -1,8 +1,5 @@
 """Print results: aligned columns, means with intervals, and tables in the format that was asked for.
 
-format_of(None, "tables/all.csv")   "csv": --format, else the ending of --out FILE, else text
-write("...", "tables/all.csv")      write the file at once; None: print
-
 >>> print(columns([("bm25", "top-5 chunks"), ("pecan", "a graph")]))
 bm25   top-5 chunks
 pecan  a graph
@@ -23,7 +20,7 @@ _NAMES = {"text": "text", "md": "markdown", "markdown": "markdown", "csv": "csv"
 
 
 def format_of(form: str | None, out: str | None) -> str:
-    """The format to write, one of reports.tables.FORMATS.
+    """The table format: that of --format (`form`), else by the ending of --out (`out`), else text.
 
     Raises UnknownName for an unknown format, UserError for an unknown ending of `out`.
     """
@@ -88,7 +85,7 @@ def mean_text(score: dict[str, Any]) -> str:
 
 
 def mean_texts(summary: dict[str, Any]) -> dict[str, str]:
-    """The means of a summary.json by score, as text; over how many questions where that is not all of them."""
+    """Score -> mean as text, of a summary.json; with the number of questions where that is not all of them."""
     skip = summary.get("failed_count_as") == "skip"
     counted = summary.get("n_scored" if skip else "n_total")
     texts = {}

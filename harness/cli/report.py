@@ -8,15 +8,7 @@ harness report a b --html index.html         one page of all runs below both, wi
 harness report results --paper               published value, ours, the difference: equivalent, differs, undecided, ...
 harness report results --paper --margin 1    equivalent within 1 point (costs: 1 %), by default 2
 
-Figures, each made by the module of its name in reports/figures/:
-
-harness report curves results --t-p 0.5,0.9 --format csv       every t_n at every t_p, of runs with --record-stops
-harness report front results --dataset musique --out front.pdf
-harness report memory results --out memory.svg                 of runs with and without --set dataset.swap=entities
-harness report queries results --per-document 1,2,4,8,100 --paper
-harness report sweep results --x method.k --out k.svg          of runs with --sweep method.k=1,3,10
-harness report bands results --format csv --out bands.csv      tables only: stored answers under every scorer
-harness report stability results                               the ranking under every scorer, judge and draw at once
+A figure is made by the module of its name in reports/figures/.
 """
 
 from __future__ import annotations
@@ -30,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from harness.cli.command import choice, output, setting
 from harness.cli.compare import chosen_columns
-from harness.cli.figures import figure, numbers
+from harness.cli.figures import parse_numbers, write_figure
 from harness.cli.options import (
     RESULTS,
     Convention,
@@ -95,7 +87,7 @@ def report(table: TableOutput, page: Page, wide: Wide, folders: RunsFolders = No
     """
     form = format_of(table.form, table.out)
     columns = chosen_columns(table.columns, table.everything)
-    _check(table, page, wide)
+    _check_options(table, page, wide)
     _check_wide(table, page, wide)
     folders = folders or [RESULTS]
     runs, damaged = stored_runs(folders, hold="all" if table.average_seeds else "numbers")  # a vote needs answers
@@ -112,7 +104,7 @@ def report(table: TableOutput, page: Page, wide: Wide, folders: RunsFolders = No
     return 3 if damaged else 0
 
 
-def _check(table: TableOutput, page: Page, wide: Wide) -> None:
+def _check_options(table: TableOutput, page: Page, wide: Wide) -> None:
     """Raise UserError for options that would have no effect."""
     if page.html is None and page.questions is not None:
         raise UserError("--questions is a setting of the page; add --html FILE")
@@ -269,8 +261,10 @@ def report_curves(
 
     The recorded answers are scored now, as `harness score` does, so the data set is loaded; no model is.
     """
-    thresholds = numbers(t_p, "--t-p", float, lambda p: 0 <= p <= 1, "numbers from 0 to 1")
-    return figure("curves", output, folders, t_n=t_n, t_p=thresholds, score=score, data=data, convention=convention)
+    thresholds = parse_numbers(t_p, "--t-p", float, lambda p: 0 <= p <= 1, "numbers from 0 to 1")
+    return write_figure(
+        "curves", output, folders, t_n=t_n, t_p=thresholds, score=score, data=data, convention=convention
+    )
 
 
 def report_front(
@@ -288,7 +282,7 @@ def report_front(
 
     A hollow mark is a method that another one beats in both.
     """
-    return figure("front", output, folders, dataset=dataset, score=score, cost=cost, convention=convention)
+    return write_figure("front", output, folders, dataset=dataset, score=score, cost=cost, convention=convention)
 
 
 def report_memory(
@@ -306,12 +300,12 @@ def report_memory(
     """
     if not 0 < margin < 100:
         raise UserError(f"--margin {margin:g}: should be points of the score between 0 and 100")
-    return figure("memory", output, folders, score=score, margin=margin / 100)
+    return write_figure("memory", output, folders, score=score, margin=margin / 100)
 
 
 def report_nodes(output: FigureOutput, folders: RunsFolders = None) -> int:
     """Plot how many nodes each question retrieved: a histogram with a log-normal fit."""
-    return figure("nodes", output, folders)
+    return write_figure("nodes", output, folders)
 
 
 def report_queries(
@@ -330,9 +324,9 @@ def report_queries(
     convention: Convention = None,
 ) -> int:
     """Plot TFLOPs per query where queries share an index."""
-    counts = numbers(per_document, "--per-document", int, lambda k: k >= 1, "whole numbers from 1 on")
+    counts = parse_numbers(per_document, "--per-document", int, lambda k: k >= 1, "whole numbers from 1 on")
     options = {"per_document": counts, "reference": reference, "paper": paper, "convention": convention}
-    return figure("queries", output, folders, **options)
+    return write_figure("queries", output, folders, **options)
 
 
 def report_sweep(
@@ -348,7 +342,7 @@ def report_sweep(
 
     Runs whose method has no such setting are drawn as level lines.
     """
-    return figure("sweep", output, folders, x=x, score=score, convention=convention)
+    return write_figure("sweep", output, folders, x=x, score=score, convention=convention)
 
 
 def report_tokens(output: FigureOutput, folders: RunsFolders = None, data: MovedData = None) -> int:
@@ -356,4 +350,4 @@ def report_tokens(output: FigureOutput, folders: RunsFolders = None, data: Moved
 
     Runs over the same rows with the same model count as one. Only the model's tokenizer is loaded.
     """
-    return figure("tokens", output, folders, data=data)
+    return write_figure("tokens", output, folders, data=data)

@@ -77,16 +77,16 @@ def reproduce(
     if not 0 < pages.margin < float("inf"):
         raise UserError(f"--margin {pages.margin:g}: should be more than 0")
     if listing:
-        from harness.cli.reproduce_list import show
+        from harness.cli.reproduce_list import print_needs
 
-        return show(name, execution.json)
+        return print_needs(name, execution.json)
     if name is None:
-        return _stored(chosen, execution, pages)
+        return _write_stored_pages(chosen, execution, pages)
     from reports.paper.tables_and_figures import find_table_or_figure
 
     place, suite = find_table_or_figure(name)
     ran: list[Path] = []
-    code = run_selection(_selection(chosen, suite), execution, scaling, ran=ran)
+    code = run_selection(_suite_selection(chosen, suite), execution, scaling, ran=ran)
     if code in (1, 130) or not ran:
         return code
     runs = [run for run in map(read_run, dict.fromkeys(ran)) if run.records]
@@ -97,7 +97,7 @@ def reproduce(
     return code
 
 
-def _stored(chosen: RowOptions, execution: Execution, pages: Pages) -> int:
+def _write_stored_pages(chosen: RowOptions, execution: Execution, pages: Pages) -> int:
     """Write the pages of all runs in --out; without runs, those of the printed values alone."""
     if not pages.files:
         raise UserError("name a table or figure (harness reproduce --list), or write a page: --html reproduce.html")
@@ -109,8 +109,8 @@ def _stored(chosen: RowOptions, execution: Execution, pages: Pages) -> int:
     return 3 if damaged else 0
 
 
-def _selection(chosen: RowOptions, suite: str) -> Selection:
-    """The rows as `harness run --suite` selects them; with a small model its profile, in every role."""
+def _suite_selection(chosen: RowOptions, suite: str) -> Selection:
+    """The selection of a suite's rows; a small model plays every role, with its own profile in place of paper."""
     from reports.paper.tables_and_figures import TWIN
 
     made = Selection(**{f.name: getattr(chosen, f.name) for f in fields(chosen)}, suite=suite)
@@ -143,7 +143,7 @@ def _print_values(runs: list[StoredRun], item: TableOrFigure, pages: Pages) -> N
 
 
 def _write_drawings(runs: list[StoredRun], item: TableOrFigure, suite: str, out: Path) -> None:
-    """Write what draws the item, each into a file beside the runs; one that cannot be drawn says why."""
+    """Write each drawing of the item into a file beside the runs; print why where one cannot be drawn."""
     from harness.cli.main import root
 
     folders = [str(run.path) for run in runs]

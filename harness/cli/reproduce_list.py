@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from harness.cli.doctor import Check, rows_check, weights_check
+from harness.cli.doctor import Check, check_rows, check_weights
 from harness.cli.output import columns
 from harness.config import suites
 from harness.config.schema import EncoderConfig
@@ -32,14 +32,14 @@ Without the weights: harness reproduce NAME --model smollm2-135m; on the made-up
 _NOUNS = {"Data sets": "data set", "Files": "file", "Weights": "weight", "Packages": "package", "GPU": "GPU"}
 
 
-def show(name: str | None, json: bool) -> int:
+def print_needs(name: str | None, json: bool) -> int:
     """Print what is needed: of one table or figure in detail, or of all, a line each."""
     chosen = (
         [find_table_or_figure(name)]
         if name is not None
         else [(item, item.name) for item in tables_and_figures() if item.name]
     )
-    listed = [(item, suite, checks(suites.read(str(suite)))) for item, suite in chosen]
+    listed = [(item, suite, suite_checks(suites.read(str(suite)))) for item, suite in chosen]
     if json:
         told = [
             {"name": suite, **item.model_dump(exclude={"name"}), "needs": [asdict(check) for check in own]}
@@ -55,16 +55,16 @@ def show(name: str | None, json: bool) -> int:
     return 0
 
 
-def checks(suite: suites.Suite) -> list[Check]:
+def suite_checks(suite: suites.Suite) -> list[Check]:
     """A check of each thing that the suite needs."""
     found = needs(suite)
     return [*_file_checks(found), _gpu_check(found)]
 
 
 def _file_checks(found: Needs) -> Iterator[Check]:
-    """Rows, retrieved documents, weights, adapters and packages."""
+    """Yield a check of each data set, file of documents, weights, adapter and package."""
     for name in found.datasets:
-        yield rows_check(name)
+        yield check_rows(name)
     for name, place in found.documents.items():
         here = Path(place).expanduser().exists()
         how = f"harness retrieve --dataset {name} --corpus WIKIPEDIA --retriever e5 --top 8 --limit 1000"
@@ -75,9 +75,9 @@ def _file_checks(found: Needs) -> Iterator[Check]:
             yield Check("Weights", "missing", name, f"the key of its provider: export {key}=...")
         else:
             part = "encoder" if isinstance(config, EncoderConfig) else "model"
-            yield weights_check("Weights", name, config.model_dump(), f"{part}.source")
+            yield check_weights("Weights", name, config.model_dump(), f"{part}.source")
     for source in found.classifiers:
-        yield weights_check("Weights", source, {"source": source}, "method.classifier")
+        yield check_weights("Weights", source, {"source": source}, "method.classifier")
     for place in found.adapters:
         here = Path(place).expanduser().exists()
         out, _, _ = place.partition("/adapters/")
@@ -114,7 +114,7 @@ def _memory_text(own: list[Check]) -> str:
 
 
 def _lacking_text(own: list[Check]) -> str:
-    """ "ready", or "lacks 4 data sets, 1 GPU"."""
+    """ "ready" where all checks are ok, else "lacks 4 data sets, 1 GPU"."""
     count = Counter(_NOUNS[check.part] for check in own if check.state != "ok")
     return "ready" if not count else "lacks " + ", ".join(f"{n} {noun}{'s' * (n > 1)}" for noun, n in count.items())
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from harness.cli.command import choice, output, setting
-from harness.cli.options import Json, sets_of
+from harness.cli.options import Json, parse_sets
 from harness.cli.output import say
 from harness.cli.stopping import until_interrupted
 from harness.config import presets
@@ -65,7 +65,7 @@ def retrieve(
     from harness.retrieval.retrieval_run import Request, check_packages
     from harness.retrieval.retrieval_run import retrieve as run
 
-    config, encoder = _configs(dataset, data, retriever, sets or [])
+    config, encoder = _resolve_configs(dataset, data, retriever, sets or [])
     check_packages(encoder)
     path = Path(corpus).expanduser()
     if not path.is_file():
@@ -73,8 +73,8 @@ def retrieve(
     check_home()
     # The corpus's name, and a mark of where it is: two dumps may have one name.
     mark = hashlib.sha256(str(path.resolve()).encode(errors="surrogateescape")).hexdigest()[:8]
-    place = Path(index).expanduser() if index else home() / "retrieval" / f"{_plain(path.name)}-{mark}"
-    name = f"{_plain(config.name)}-{_plain(Path(retriever).name)}.jsonl"
+    place = Path(index).expanduser() if index else home() / "retrieval" / f"{_file_name(path.name)}-{mark}"
+    name = f"{_file_name(config.name)}-{_file_name(Path(retriever).name)}.jsonl"
     target = Path(out).expanduser() if out else Path("retrieved") / name
     rows = load_questions(config, limit)
     source = {"name": config.name, "split": config.split, "data": Path(data).name if data else config.hub}
@@ -88,13 +88,13 @@ def retrieve(
     return until_interrupted(work, "interrupted; finished parts of the index are kept")
 
 
-def _configs(
+def _resolve_configs(
     dataset: str, data: str | None, retriever: str, sets: list[str]
 ) -> tuple[DatasetConfig, EncoderConfig | None]:
-    """The data set and the encoder (None for BM25) that the options name. Raises UserError."""
+    """Resolve the data set and the encoder (None for BM25) that the options name. Raises UserError."""
     from harness.config.resolve import part
 
-    given = sets_of(sets)
+    given = parse_sets(sets)
     parts = ("dataset",) if retriever == _BM25 else ("dataset", "encoder")
     if foreign := [key for key in given if key.partition(".")[0] not in parts or "." not in key]:
         raise ConfigError([f"--set {foreign[0]}: only {'.KEY and '.join(parts)}.KEY can be set here"])
@@ -109,12 +109,12 @@ def _configs(
     return config, part("encoders", dataset=dataset, data=data, sets={**given, "encoder": retriever})
 
 
-def _plain(name: str) -> str:
+def _file_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "file"
 
 
 class _Progress:
-    """The stage of the work and how far it is: a line of the terminal, or a line a minute in a log."""
+    """Show the stage of the work and its progress: a line of the terminal, or a line a minute in a log."""
 
     def __init__(self) -> None:
         self._live = sys.stderr.isatty()

@@ -19,9 +19,9 @@ from pathlib import Path
 
 from harness.cli.options import Repeat, Selection, Sweep
 from harness.cli.output import say
-from harness.cli.run_hooks import Attached
+from harness.cli.run_hooks import Attachments
 from harness.cli.run_options import Execution
-from harness.cli.run_result import failures, print_result, rows_lost_sentence
+from harness.cli.run_result import failure_text, print_result, rows_lost_sentence
 from harness.cli.stopping import INTERRUPTED, print_resume_command
 from harness.cli.worker_options import WorkerOptions
 from harness.config.layers import Choices
@@ -73,7 +73,7 @@ def _run_all(
     folders: list[Path],
 ) -> int:
     """Plan and run the rows; returns the worst exit code."""
-    attached = Attached(suite, options, scaling, command)
+    attached = Attachments(suite, options, scaling, command)
     wanted = attached.with_option_settings(rows)
     if options.plan:
         return attached.only_plan(wanted)
@@ -93,9 +93,9 @@ def _run_all(
 def _print_all(
     outcomes: Iterable[Outcome], planned: Planned, options: Execution, folders: list[Path]
 ) -> tuple[int, bool]:
-    """Print what becomes of each row; those that did not run whole go to `planned.lost`.
+    """Print the result of each row as it ends; rows that did not run whole go to `planned.lost`.
 
-    Returns the exit code, and whether a row waits for another one.
+    folders: gets the folder of each row that ran. Returns the exit code, and whether a row waits for another one.
     """
     code, ran, waiting = planned.code, False, False
     several = len(planned.plans) > 1
@@ -127,7 +127,7 @@ def _print_one(outcome: Outcome, several: bool, options: Execution) -> tuple[int
     for problem in result.save_problems:
         say(f"error: {problem}")
     if result.failed:
-        say(failures(result, f"{name}: " if several else "", options.debug))
+        say(failure_text(result, f"{name}: " if several else "", options.debug))
     print_result(result, options.json)
     why = [f"{result.failed} of {result.summary['n_total']} questions failed"] if result.failed else []
     why += result.save_problems

@@ -1,11 +1,5 @@
 """What the options of `harness run` attach to its rows, apart from running them.
 
-    attached = Attached(selection, options, scaling, command)     what does not fit together is refused here
-    wanted = attached.with_option_settings(rows)                  rows with the settings that options add
-    attached.track()                                              before the rows are planned
-    attached.begin(planned)                                       warnings; forecasts know the rows
-    with attached.executor() as execute: ...                      in this process, as one shard, or by workers
-
 numbers from other rows · recorded stops · MLflow · forecasts (forecast_table.py) · shards, workers (worker_options.py)
 """
 
@@ -34,10 +28,11 @@ if TYPE_CHECKING:
     from harness.engine.runner import RunResult
 
 
-class Attached:
-    """Attachments of one command. Raises UserError for options that do not fit together.
+class Attachments:
+    """What the options of one command attach to its rows; its methods are called in their order.
 
     suite: its name, None without one; hooks: what follows the rows (engine/rows_in_turn.py), complete after `begin`.
+    Raises UserError for options that do not fit together.
     """
 
     def __init__(self, suite: str | None, options: Execution, scaling: WorkerOptions, command: list[str]) -> None:
@@ -67,7 +62,7 @@ class Attached:
         return only_plan(wanted, self._options, self._scaling, self._suite)
 
     def track(self) -> None:
-        """Prepare the trackers. Raises ConfigError for one that was asked for and cannot be used, UnknownName."""
+        """Set up the trackers, before rows are planned. Raises ConfigError for one that cannot be used, UnknownName."""
         options = self._options
         alike: dict[str, Any] = {"note": say, "shared": self._scaling.divided}
         trackers = BackgroundTracking(options.folder, options.mlflow, self._suite, options.traces, **alike)
@@ -79,7 +74,7 @@ class Attached:
     def begin(self, plans: Sequence[Plan]) -> None:
         """The rows are planned: print their warnings, the forecast of a suite, and each row's name before it runs."""
         self._plans = plans
-        warn(plans, self._unlogged)
+        print_warnings(plans, self._unlogged)
         live = sys.stderr.isatty() and self._scaling.engine == "local"  # a live line begins with the row's name
         if len(plans) > 1 and not live:
             self.hooks.insert(0, _Heading())
@@ -88,19 +83,19 @@ class Attached:
 
     def _forecast(self, plans: Sequence[Plan]) -> None:
         """Print the forecast of a suite, and which limit will be reached."""
-        from harness.cli.forecast_table import BesideForecast, forecasts, one_line
+        from harness.cli.forecast_table import BesideForecast, row_forecasts, suite_line
         from harness.engine.command_limits import LimitHook, first_limit_hit
 
-        expected, workers, out = forecasts(plans, self._options), self._scaling.workers or 1, self._options.folder
+        expected, workers, out = row_forecasts(plans, self._options), self._scaling.workers or 1, self._options.folder
         if self._suite is not None:
-            say(one_line(self._suite, expected, workers))
+            say(suite_line(self._suite, expected, workers))
             self.hooks.append(BesideForecast(expected, out, workers))
         if (budget := self._scaling.budget).limits:
             self.hooks.insert(0, LimitHook(budget, plans, out, self._command, say))
             say(f"forecast: {first_limit_hit(budget, plans, expected, out)}")
 
     def executor(self) -> AbstractContextManager[Callable[[Plan], RunResult]]:
-        """What answers a plan."""
+        """A context manager that yields the function which runs a plan: here, as one shard, or by workers."""
         return self._scaling.executor(self._options, self._command, self._plans, self._numbers.choices_with_sources)
 
 
@@ -113,8 +108,8 @@ class _Heading(Hook):
         return plan
 
 
-def warn(plans: Sequence[Plan], unlogged: Sequence[str] = ()) -> None:
-    """Print what is to be known before the rows run, each sentence once; unlogged: about the tracker."""
+def print_warnings(plans: Sequence[Plan], unlogged: Sequence[str] = ()) -> None:
+    """Print warnings before the rows run, each sentence once; unlogged: sentences about the tracker."""
     for line in dict.fromkeys(model_warnings.embedded_notice(p.config.model) for p in plans if p.config.model.embedded):
         say(line)
     for model in {p.config.model.name: p.config.model for p in plans if p.config.model.small}.values():

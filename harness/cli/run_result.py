@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from harness.engine.runner import RunResult
 
 
-def failures(result: RunResult, row: str, debug: bool) -> str:
-    """How many questions failed, why and where the first one did, and how to answer or score them again.
+def failure_text(result: RunResult, row: str, debug: bool) -> str:
+    """The error line of a run: how many questions failed, why the first one did, and how to run or score them again.
 
-    debug: with the traceback of the first one.
+    row: goes in front; debug: adds the traceback of the first one.
     """
     from harness.storage.failures import lacks_only_scores, one_line
     from harness.storage.files import read_lines
@@ -59,7 +59,7 @@ def print_result(result: RunResult, json: bool) -> None:
 
 
 def _unsent_requests(summary: Mapping[str, Any]) -> str:
-    """How many of the requests to language models were not sent, the indexes' included."""
+    """A note on how many requests to language models the cache of replies answered, indexes included; "" for none."""
     answered = summary.get("n_total", 0) - summary.get("n_failed", 0)
     phases = [(phase, answered) for phase in summary.get("usage", {}).values()]
     phases += [(phase, 1) for phase in summary.get("index", {}).get("usage", {}).values()]

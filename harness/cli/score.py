@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.command import setting
-from harness.cli.options import Json, MovedData, Runs, split
+from harness.cli.options import Json, MovedData, Runs, split_names
 from harness.cli.output import mean_texts
 from harness.config import registry
 from harness.errors import UserError, printable
@@ -37,13 +37,13 @@ def score(
     """
     from harness.engine.rescore import rescore
 
-    names = split([scorers or ""])
+    names = split_names([scorers or ""])
     if only and not names:
         raise UserError("--only keeps the scores of --scorers alone; add --scorers NAME,...")
     folders = run_folders(runs)
     registry.trust(*names)
     if trust:
-        _ask(folders)
+        _ask_for_trust(folders)
     for folder in folders:
         summary = rescore(folder, scorers=names, only=only, data=data)
         if json:
@@ -54,8 +54,8 @@ def score(
     return 0
 
 
-def _ask(folders: list[Path]) -> None:
-    """Trust the code that the run folders name once the user has agreed to it. Raises UserError otherwise."""
+def _ask_for_trust(folders: list[Path]) -> None:
+    """Ask the user whether to import each function that the run folders name; raise UserError where not."""
     for folder in folders:
         for target, key in registry.code_named(run_yaml(folder)["config"].get("dataset")).items():
             if registry.trusted(target):

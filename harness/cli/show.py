@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 import typer
 
 from harness.cli.command import choice, output
-from harness.cli.list import KINDS, entries, find_kind
-from harness.cli.options import Json, Selection, split
+from harness.cli.list import KINDS, find_kind, summaries
+from harness.cli.options import Json, Selection, split_names
 from harness.cli.output import columns
 from harness.config import presets, registry
 from harness.config.schema import SAMPLING, DatasetConfig, ModelConfig
@@ -34,7 +34,7 @@ _PARTS = {"methods": "method", "datasets": "dataset", "models": "model", "encode
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownConfig:
     """A configuration ready to print: flat key -> value, key -> origin, prompt name -> text; origins has "prompt NAME"
     for each prompt that is replaced.
     """
@@ -61,7 +61,7 @@ def show(
     """
     kind = find_kind(kind) if kind else None
     if name is None:
-        name = next(iter(split(selection.method)), None)
+        name = next(iter(split_names(selection.method)), None)
         kind = kind or "methods"
         if name is None:
             raise UserError("name what to show: harness show NAME  (harness list)")
@@ -74,7 +74,7 @@ def show(
         parts |= {"parameters": this.parameters} if this.parameters else {}
         print(json_.dumps(parts, indent=2))
     else:
-        print(columns([(as_typed(k), _value(v), this.origins.get(k, "")) for k, v in this.values.items()]))
+        print(columns([(as_typed(k), _value_text(v), this.origins.get(k, "")) for k, v in this.values.items()]))
         for prompt, text in this.prompts.items():
             origin = this.origins.get(f"prompt {prompt}")
             head = f"prompt {prompt}  ({origin})" if origin else f"prompt {prompt}"
@@ -86,10 +86,10 @@ def show(
 
 
 def kind_of(name: str) -> str:
-    """The one kind that has `name`. Raises UserError when none or several do."""
+    """The kind of presets that `name` is a name of. Raises UserError when none or several have it."""
     if ":" in name:
         return "scorers"  # a function of the user's own
-    known = {kind: list(entries(kind)) if kind == "scorers" else presets.names(kind) for kind in KINDS}
+    known = {kind: list(summaries(kind)) if kind == "scorers" else presets.names(kind) for kind in KINDS}
     kinds = [kind for kind, names in known.items() if presets.fold(name) in map(presets.fold, names)]
     if len(kinds) > 1:
         raise UserError(f"'{name}' is a name in {' and '.join(kinds)}; add --kind {kinds[0]}")
@@ -100,8 +100,11 @@ def kind_of(name: str) -> str:
     return kinds[0]
 
 
-def resolve_one(kind: str, name: str, selection: Selection | None = None) -> tuple[Resolution, Any]:
-    """One method, data set, model or encoder with the layers that `selection` adds. Raises UserError."""
+def resolve_named(kind: str, name: str, selection: Selection | None = None) -> tuple[Resolution, Any]:
+    """Resolve one method, data set, model or encoder of this name with the layers that `selection` adds.
+
+    Returns the resolution, and its part for `kind`. Raises UserError.
+    """
     from harness.config.layers import Choices
     from harness.config.resolve import resolve_part
 
@@ -112,7 +115,7 @@ def resolve_one(kind: str, name: str, selection: Selection | None = None) -> tup
     return resolution, resolution.parts[part]
 
 
-def _describe(selection: Selection, kind: str, name: str) -> Shown:
+def _describe(selection: Selection, kind: str, name: str) -> ShownConfig:
     """What is shown of `name`; of a method with --dataset, the whole configuration of a run."""
     if kind == "scorers":
         return _shown_scorer(name)
@@ -120,20 +123,20 @@ def _describe(selection: Selection, kind: str, name: str) -> Shown:
         tree = Tree()
         for origin, layer in presets.read(kind, name):
             tree.merge(layer, origin)
-        return Shown(flatten(tree.values) if tree.values else {}, tree.origins)
+        return ShownConfig(flatten(tree.values) if tree.values else {}, tree.origins)
     if kind == "methods" and selection.dataset:
         from harness.config.resolve import resolve
 
-        datasets = split(selection.dataset)
+        datasets = split_names(selection.dataset)
         if len(datasets) > 1:
             raise UserError("show one data set at a time")
         resolution = resolve(selection.choices(name, datasets[0]))
-        run = attempt(resolution.problems, _to_shown, resolution, resolution.parts)
+        run = attempt(resolution.problems, _shown_config, resolution, resolution.parts)
         raise_all(resolution.problems)
         assert run is not None  # no problems
         return run
-    resolution, part = resolve_one(kind, name, selection)
-    shown = _to_shown(resolution, {_PARTS[kind]: part})
+    resolution, part = resolve_named(kind, name, selection)
+    shown = _shown_config(resolution, {_PARTS[kind]: part})
     for origin, values in presets.read("methods", name) if kind == "methods" else ():
         for dataset, params in (values.get("by_dataset") or {}).items():
             for key, value in flatten(params, "method.params").items():
@@ -143,7 +146,7 @@ def _describe(selection: Selection, kind: str, name: str) -> Shown:
 
 
 def _dataset_notes(name: str, config: DatasetConfig) -> dict[str, Any]:
-    """What to download, which options there are, and how retrieved documents are given."""
+    """The notes on a data set: what to download, its options, and how retrieved documents are given."""
     from harness.datasets import documents_given, option_fields
 
     options = {
@@ -176,13 +179,13 @@ def _print_notes(notes: dict[str, Any]) -> None:
     if lines := notes.get("download"):
         print("\ndownload\n" + "\n".join(f"  {line}" for line in lines))
     if options := notes.get("options"):
-        rows = [(f"  dataset.{k}", o["type"], _value(o["default"]), o["meaning"]) for k, o in options.items()]
+        rows = [(f"  dataset.{k}", o["type"], _value_text(o["default"]), o["meaning"]) for k, o in options.items()]
         print("\noptions, as --set dataset.NAME=VALUE\n" + columns([("  name", "type", "default", "meaning"), *rows]))
     if lines := notes.get("documents"):
         print("\nretrieved documents\n" + "\n".join(f"  {line}" for line in lines))
 
 
-def _to_shown(resolution: Resolution, parts: dict[str, Any]) -> Shown:
+def _shown_config(resolution: Resolution, parts: dict[str, Any]) -> ShownConfig:
     """Values with their origins, a method's prompts and what its parameters mean, ready to print."""
     from harness.engine.plan import awaited_params, make_method
     from harness.method import MethodConfig
@@ -209,10 +212,10 @@ def _to_shown(resolution: Resolution, parts: dict[str, Any]) -> Shown:
         if key.startswith(_REPLACED):
             name, _, turn = key.removeprefix(_REPLACED).rpartition(".")
             origins[f"prompt {name}" if turn == "user" else f"prompt {name}, system"] = origin
-    return Shown(values, origins, prompts, parameters=parameters)
+    return ShownConfig(values, origins, prompts, parameters=parameters)
 
 
-def _shown_scorer(name: str) -> Shown:
+def _shown_scorer(name: str) -> ShownConfig:
     from harness import scorers
 
     known = next((n for n in scorers.names() if presets.fold(n) == presets.fold(name)), name)
@@ -221,21 +224,21 @@ def _shown_scorer(name: str) -> Shown:
     values = {"name": known, "summary": scorers.lookup(known).summary, "version": scorers.version(known)}
     if ":" in known:
         values["summary"] = (inspect.getdoc(registry.load(known)) or values["summary"]).partition("\n")[0]
-    return Shown(values, dict.fromkeys(values, "harness.scorers"))
+    return ShownConfig(values, dict.fromkeys(values, "harness.scorers"))
 
 
-def _print_difference(a: Shown, b: Shown, names: tuple[str, str], json: bool) -> None:
+def _print_difference(a: ShownConfig, b: ShownConfig, names: tuple[str, str], json: bool) -> None:
     """Print exactly the keys whose values differ, names apart."""
     both = {**a.values, **b.values}
     keys = [k for k in both if not k.endswith(".name") and a.values.get(k, ()) != b.values.get(k, ())]
     if json:
         print(json_.dumps({k: [a.values.get(k), b.values.get(k)] for k in keys}, indent=2))
         return
-    rows = [(as_typed(k), *(_value(s.values[k]) if k in s.values else "-" for s in (a, b))) for k in keys]
+    rows = [(as_typed(k), *(_value_text(s.values[k]) if k in s.values else "-" for s in (a, b))) for k in keys]
     prompts = [p for p in {**a.prompts, **b.prompts} if a.prompts.get(p) != b.prompts.get(p)]
     rows += [(f"prompt {p}", *("differs" if p in s.prompts else "-" for s in (a, b))) for p in prompts]
     print(columns([("", *names), *rows]) if rows else f"{names[0]} and {names[1]} do not differ")
 
 
-def _value(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return value if isinstance(value, str) and value else json_.dumps(value, ensure_ascii=False)

@@ -1,7 +1,4 @@
-"""Stop a long command: the first Ctrl-C or SIGTERM ends it after the current step, the second at once.
-
-print_resume_command("interrupted; a checkpoint is saved", ["harness", "run"])  prints how to resume, the command last
-"""
+"""Stop a long command: the first Ctrl-C or SIGTERM ends it after the current step, the second at once."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ INTERRUPTED = 130
 
 
 def print_resume_command(what: str, command: Sequence[str] = ()) -> None:
-    """Print `what` became of the work, and the command that resumes it (by default this one), its passwords masked."""
+    """Print `what` became of the work, then the command that resumes it (by default this one), passwords masked."""
     command = list(command) or ["harness", *sys.argv[1:]]
     shown = [masked(word) for word in command]
     say(f"{what}. The same command resumes" + (" (replace *** by the password):" if shown != command else ":"))
@@ -29,7 +26,7 @@ def print_resume_command(what: str, command: Sequence[str] = ()) -> None:
 
 
 def until_interrupted(work: Callable[[], int], what: str) -> int:
-    """The exit code of `work`; after Ctrl-C or SIGTERM 130, with `what` became of it and how to resume."""
+    """Call `work` and return its exit code; after Ctrl-C or SIGTERM print `what` and how to resume, and return 130."""
     with interrupt_on_signals():
         try:
             return work()
@@ -38,7 +35,7 @@ def until_interrupted(work: Callable[[], int], what: str) -> int:
             return INTERRUPTED
 
 
-def signals(stop: threading.Event) -> contextlib.AbstractContextManager[None]:
+def stop_on_signals(stop: threading.Event) -> contextlib.AbstractContextManager[None]:
     """Inside the block set `stop` at the first Ctrl-C or SIGTERM, raise KeyboardInterrupt at the second."""
 
     def ask(_number: int) -> None:

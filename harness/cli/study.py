@@ -1,9 +1,5 @@
 """`harness study`: figures of stored runs, each made by the module of its name in reports/figures/.
 
-harness study length results --edges 8000,16000 --score flashrag.f1
-harness study position results --out position.svg
-harness study trials results --out trials.svg
-
 No model is loaded, for lengths only the tokenizer of the model that a run read with. Texts, supporting marks and gold
 answers come from the data set.
 """
@@ -13,7 +9,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from harness.cli.command import setting
-from harness.cli.figures import figure, numbers
+from harness.cli.figures import parse_numbers, write_figure
 from harness.cli.options import Convention, FigureOutput, MovedData, Runs, Score
 from harness.cost.flops import DEFAULT
 from harness.errors import UserError
@@ -30,7 +26,7 @@ def study_position(
 
     Runs whose rows cannot be loaded are left out with a warning.
     """
-    return figure("position", output, folders, score=score, parts=parts, data=data)
+    return write_figure("position", output, folders, score=score, parts=parts, data=data)
 
 
 def study_length(
@@ -47,10 +43,10 @@ def study_length(
 
     Runs whose rows or tokenizer cannot be loaded are left out with a warning.
     """
-    limits = numbers(edges, "--edges", int, lambda n: n > 0, "numbers of tokens")
+    limits = parse_numbers(edges, "--edges", int, lambda n: n > 0, "numbers of tokens")
     if limits is not None and limits != sorted(limits):
         raise UserError(f"--edges {edges}: should rise from edge to edge")
-    return figure("length", output, folders, score=score, edges=limits, data=data)
+    return write_figure("length", output, folders, score=score, edges=limits, data=data)
 
 
 def study_trials(
@@ -64,9 +60,9 @@ def study_trials(
     convention: Convention = DEFAULT,
 ) -> int:
     """Plot score and requests by the maximum number of trials, from runs made with --record-stops."""
-    return figure("trials", output, folders, most=most, score=score, data=data, convention=convention)
+    return write_figure("trials", output, folders, most=most, score=score, data=data, convention=convention)
 
 
 def study_requests(folders: Runs, output: FigureOutput, score: Score = None) -> int:
     """Plot the score by the number of requests per question; requests for indexes are counted apart."""
-    return figure("requests", output, folders, score=score)
+    return write_figure("requests", output, folders, score=score)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.options import TrainingOut, sets_of, split
+from harness.cli.options import TrainingOut, parse_sets, split_names
 from harness.cli.output import columns, say
 from harness.cli.stopping import INTERRUPTED, print_resume_command
-from harness.cli.training_run import TrainOptions, check, feed, watched
+from harness.cli.training_run import TrainOptions, check_options, run_until_stopped, training_log
 from harness.config.yaml_tree import Raw
 from harness.errors import UnknownName, UserError
 
@@ -58,8 +58,8 @@ def train(
     try:
         if not options.eval_only:
             check_writable(folder)
-            log = feed(folder, options.mlflow, params, "adapter training")
-            done, finished = watched(lambda tell, stop: training.run(tell, stop, options.steps), log)
+            log = training_log(folder, options.mlflow, params, "adapter training")
+            done, finished = run_until_stopped(lambda tell, stop: training.run(tell, stop, options.steps), log)
             if not done:
                 kept = "a checkpoint of the step is" if reader else "labels and a checkpoint of the step are"
                 print_resume_command(f"interrupted; {kept} saved")
@@ -84,34 +84,34 @@ def train(
 
 def _course(name: str, options: TrainOptions, out: Path) -> tuple[Course, dict[str, str], str]:
     """The training, its parameters for MLflow, and how its adapters are used; nothing is loaded. Raises UserError."""
-    preset, method = _method(name)
-    check(options.device, options.mlflow)
+    preset, method = _trainable_method(name)
+    check_options(options.device, options.mlflow)
     if (options.teacher is None) != (options.dataset is None):
         raise UserError("a teacher labels a data set: name both --teacher MODEL and --dataset NAME, or neither")
     of_dataset = {"--data": options.data, "--exclude": options.exclude, "--pages": options.pages}
     for option, value in of_dataset.items():
         if options.dataset is None and value is not None:
             raise UserError(f"{option} is where the rows of --dataset are; name the data set too")
-    given = _routed(sets_of(options.sets))
+    given = _sets_by_target(parse_sets(options.sets))
     from harness.config.resolve import part
-    from harness.llm.model_facts import greedy
+    from harness.llm.model_facts import check_greedy
     from harness.llm.model_info import model_facts
     from harness.training import settings as read
     from harness.training.course import Course
 
-    base: ModelConfig = greedy(part("models", model=options.model, sets=given["model"]), "a model in training")
-    chosen = split(options.task)
+    base: ModelConfig = check_greedy(part("models", model=options.model, sets=given["model"]), "a model in training")
+    chosen = split_names(options.task)
     offered = {task.name: task for task in method.training()}
     if foreign := [task for task in chosen if task not in offered]:
         raise UnknownName(f"task of '{preset}'", foreign[0], offered)
     tasks = [task for name, task in offered.items() if not chosen or name in chosen]
     profile = options.profile or ("pocket" if base.embedded else "paper")
     own = Path(options.config) if options.config is not None else None
-    settings = read.read_settings(read.Settings, _family(preset), profile, list(offered), given[""], own)
+    settings = read.read_settings(read.Settings, _settings_name(preset), profile, list(offered), given[""], own)
     labelled = None
     if options.teacher is not None:
-        teacher = greedy(part("models", model=options.teacher, sets=given["teacher"]), "a teacher")
-        labelled = labels(options, settings, teacher, given["dataset"])
+        teacher = check_greedy(part("models", model=options.teacher, sets=given["teacher"]), "a teacher")
+        labelled = make_labels(options, settings, teacher, given["dataset"])
     if base.backend not in ("hf", "random"):
         raise UserError(
             f"'{base.name}' runs on a server, so it cannot be trained here; name a model folder or a hub id"
@@ -128,8 +128,8 @@ def _course(name: str, options: TrainOptions, out: Path) -> tuple[Course, dict[s
     return course, params, use
 
 
-def _routed(sets: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Assignments by what they are of: "model", "dataset", "teacher", and "" for the training's own."""
+def _sets_by_target(sets: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Split the assignments of --set by target: "model", "dataset", "teacher", and "" for the training itself."""
     routed: dict[str, dict[str, Any]] = {part: {} for part in (*_ROUTED, "")}
     for key, value in sets.items():
         head, _, rest = key.partition(".")
@@ -142,7 +142,7 @@ def _routed(sets: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return routed
 
 
-def _method(name: str) -> tuple[str, Method]:
+def _trainable_method(name: str) -> tuple[str, Method]:
     """The preset's name, and its method. Raises UnknownName, UserError for one without adapters."""
     from harness.config.layers import Choices
     from harness.config.resolve import resolve_part
@@ -155,8 +155,8 @@ def _method(name: str) -> tuple[str, Method]:
     return preset, method
 
 
-def _family(name: str) -> str:
-    """The name that settings are kept under: the preset's, or the beginning of it that has some."""
+def _settings_name(name: str) -> str:
+    """The name under which training settings are kept: the preset's, else the longest beginning of it that has some."""
     from harness.training.settings import profiles
 
     parts = name.split("-")
@@ -164,14 +164,14 @@ def _family(name: str) -> str:
     return next((head for head in heads if profiles(head)), name)
 
 
-def labels(options: TrainOptions, settings: Settings, teacher: ModelConfig, sets: Mapping[str, Any]) -> Labels:
+def make_labels(options: TrainOptions, settings: Settings, teacher: ModelConfig, sets: Mapping[str, Any]) -> Labels:
     """The teacher and the training questions it labels. sets: assignments to dataset.KEY and datasets.NAME.KEY.
 
     Raises UserError for a split or file that is not a training one, and for paths that several sets would share.
     """
     from harness.training.course import Labels
 
-    names = split([options.dataset or ""])
+    names = split_names([options.dataset or ""])
     if len(names) > 1:
         for option, value in (("--data", options.data), ("--set dataset.documents", sets.get("dataset.documents"))):
             if value is not None and _PLACE not in str(value):
@@ -225,7 +225,7 @@ def _question_set(name: str, options: TrainOptions, settings: Settings, sets: Ma
 
 
 def _reader(options: TrainOptions, out: Path) -> tuple[ReaderTraining, dict[str, str], str]:
-    """As `_course`, of one adapter for what all methods ask of a reader (harness/training/reader.py)."""
+    """As `_course`, for one adapter that serves all methods (harness/training/reader.py)."""
     from harness.config.resolve import part
     from harness.llm.model_info import model_facts
     from harness.training.reader import ReaderSettings, ReaderTraining
@@ -237,8 +237,8 @@ def _reader(options: TrainOptions, out: Path) -> tuple[ReaderTraining, dict[str,
         raise UserError(
             "the reader learns from training rows: leave out --teacher, --dataset, --task, --exclude and --pages"
         )
-    check(options.device, options.mlflow)
-    sets = sets_of(options.sets)
+    check_options(options.device, options.mlflow)
+    sets = parse_sets(options.sets)
     of_model = {key: value for key, value in sets.items() if key.startswith("model.")}
     rest = {key: value for key, value in sets.items() if key not in of_model}
     own = Path(options.config) if options.config is not None else None

@@ -1,8 +1,4 @@
-"""What commands that train share: their options, checked, metrics to MLflow, a stop on request.
-
-check("cuda:0", "http://...")            raises for an unknown device or an unusable MLflow URI
-done, result = watched(run, feed(...))   done is False where training was interrupted; result is what `run` returned
-"""
+"""What commands that train share: options, their check, metrics to MLflow, a stop on request."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 from harness.cli.command import choice, execution, setting
 from harness.cli.options import Device, Json, TrainingMlflow
 from harness.cli.output import say
-from harness.cli.stopping import signals
+from harness.cli.stopping import stop_on_signals
 from harness.errors import ConfigError, UnknownName
 
 if TYPE_CHECKING:
@@ -100,7 +96,7 @@ class TrainOptions:
     json: Json = False
 
 
-def check(device: str, mlflow: str | None) -> None:
+def check_options(device: str, mlflow: str | None) -> None:
     """Raise UnknownName for an unknown device, ConfigError for an unusable MLflow URI."""
     if device not in _DEVICES and not re.fullmatch(r"cuda:\d+", device):
         raise UnknownName("device", device, _DEVICES)
@@ -111,8 +107,10 @@ def check(device: str, mlflow: str | None) -> None:
             raise ConfigError(sentences)
 
 
-def feed(out: Path, mlflow: str | None, params: Mapping[str, str], experiment: str | None = None) -> TrainingLog | None:
-    """Log the training in `out` to a run of MLflow; None where logging is off."""
+def training_log(
+    out: Path, mlflow: str | None, params: Mapping[str, str], experiment: str | None = None
+) -> TrainingLog | None:
+    """The log of the training in `out` to a run of MLflow; None where logging is off."""
     if mlflow in (None, "off"):
         return None
     from harness.tracking.background import EXPERIMENT, TrainingLog
@@ -120,14 +118,14 @@ def feed(out: Path, mlflow: str | None, params: Mapping[str, str], experiment: s
     return TrainingLog(out, mlflow or "", params, lambda line: say(f"warning: {line}"), experiment or EXPERIMENT)
 
 
-def watched(run: Callable[[Report, threading.Event], T], log: TrainingLog | None) -> tuple[bool, T | None]:
+def run_until_stopped(run: Callable[[Report, threading.Event], T], log: TrainingLog | None) -> tuple[bool, T | None]:
     """Run a training to its end or to the first signal, and close its MLflow run with the right status.
 
     Returns whether it ended by itself, and what `run` returned (None where it was stopped at once).
     """
     stop, status, result = threading.Event(), "FAILED", None
     try:
-        with signals(stop):
+        with stop_on_signals(stop):
             result = run(say, stop)
         status = "KILLED" if stop.is_set() else "FINISHED"
     except KeyboardInterrupt:

@@ -8,7 +8,7 @@ import json as json_
 from harness import scorers
 from harness.cli.options import Json, Repeat, Selection, Sweep
 from harness.cli.output import say
-from harness.cli.show import resolve_one
+from harness.cli.show import resolve_named
 from harness.config import presets, registry, suites
 from harness.config.layers import Choices
 from harness.config.registry import parameters
@@ -58,7 +58,7 @@ def _check_all(json: bool) -> int:
         counts[kind] = len(names)
         for name in names:
             try:
-                check(kind, name)
+                check_file(kind, name)
             except HarnessError as e:
                 problems += [f"{kind}/{name}: {sentence}" for sentence in e.sentences]
     if problems:
@@ -70,7 +70,7 @@ def _check_all(json: bool) -> int:
     return 0
 
 
-def check(kind: str, name: str) -> None:
+def check_file(kind: str, name: str) -> None:
     """Check one configuration by itself, without data or models. Raises UserError."""
     if kind == "suites":
         _check_suite(name)
@@ -81,7 +81,7 @@ def check(kind: str, name: str) -> None:
         for dataset in [None, *dict.fromkeys(key for table in tables for key in table)]:
             make_method(resolve_part("methods", Choices(method=name, dataset=dataset)))
     else:
-        _, part = resolve_one(kind, name)
+        _, part = resolve_named(kind, name)
         if kind == "datasets":
             _check_dataset(part)
 

@@ -27,7 +27,7 @@ _ENGINES = ("local", "ray", "slurm")
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """How the work is divided."""
+    """How the work is divided among processes and machines, and the limits of its cost."""
 
     shard: Annotated[
         str | None,
@@ -72,7 +72,7 @@ class WorkerOptions:
 
     @property
     def price(self) -> float | None:
-        """Of an hour of one worker: of its GPUs, or of one if none is named."""
+        """The price of an hour of one worker: of its GPUs, or of one GPU if none is named."""
         return None if self.price_per_gpu_hour is None else self.price_per_gpu_hour * (self.gpus_per_worker or 1)
 
     @cached_property
@@ -90,7 +90,7 @@ class WorkerOptions:
         return self.engine != "local" or self.shard is not None
 
     def check(self, plan: bool = False) -> None:
-        """Raise UserError for options that do not fit; plan: for a forecast, where any engine has workers."""
+        """Raise UserError for options that do not fit together; plan: for a forecast, which may name workers anyway."""
         if self.engine not in _ENGINES:
             raise UnknownName("engine", self.engine, _ENGINES)
         if self.shard is not None and self.engine != "local":
@@ -112,9 +112,9 @@ class WorkerOptions:
     def executor(
         self, options: Execution, command: list[str], plans: Sequence[Plan], chain: Callable[[Plan], list[Choices]]
     ) -> Iterator[Callable[[Plan], RunResult]]:
-        """Yield what answers a plan: this process, one shard of it, or the workers of an engine.
+        """Yield the function that runs a plan: in this process, one shard of it, or by the workers of an engine.
 
-        plans: of all rows, which workers begin before it is their turn; chain: what another process makes a plan from.
+        plans: of all rows, which workers begin before their turn; chain: the choices from which a worker makes a plan.
         """
         from harness.engine import runner
 
@@ -134,7 +134,7 @@ class WorkerOptions:
             return
 
         def here(plan: Plan) -> RunResult:
-            progress = _progress(options, plan.row_name if len(plans) > 1 else "")
+            progress = _make_progress(options, plan.row_name if len(plans) > 1 else "")
             progress.budget = self.budget
             if self.shard is None:
                 return runner.run(plan, options.folder, progress=progress, **asking)
@@ -145,7 +145,7 @@ class WorkerOptions:
         yield here
 
     def _driver(self, options: Execution, asking: dict[str, Any]) -> Driver | SlurmDriver:
-        out, progress = options.folder, _progress(options)
+        out, progress = options.folder, _make_progress(options)
         if self.engine == "slurm":
             return self._slurm_driver(out, progress, asking)
         from harness.scale.driver import Driver
@@ -170,7 +170,7 @@ class WorkerOptions:
         return SlurmDriver(out, progress, workers=self.workers, gpus=gpus, settings=settings, options=options)
 
 
-def _progress(options: Execution, name: str = "") -> Progress:
+def _make_progress(options: Execution, name: str = "") -> Progress:
     from harness.engine.progress import Progress, Quiet
 
     return Quiet() if options.quiet else Progress(name=name)

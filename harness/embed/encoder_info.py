@@ -18,18 +18,19 @@ from harness.storage.untrusted import package_folder, parse_json, read_object, r
 
 MODULES = "modules.json"  # of a folder of sentence-transformers
 _NO_LIMIT = 10**6  # transformers writes 1e30 for a tokenizer without a limit
-_LONGER = ("mpnet", 512)
+_PAPER_ENCODER = ("mpnet", 512)
 """The encoder of the profile `paper`, and the tokens that it reads."""
 
 
 def encoder_facts(config: EncoderConfig, role: str = "encoder") -> ModelFacts:
     """Facts of the encoder or reranker that `config` names; never raises for one that is merely unusable."""
     try:
-        folder, asking = encoder_folder(config, role), query_folder(config)
-        problems = [sentence for tower in dict.fromkeys((folder, asking)) if (sentence := disagreement(tower, config))]
+        folder, of_queries = encoder_folder(config, role), query_folder(config)
+        sentences = [conflict(tower, config) for tower in dict.fromkeys((folder, of_queries))]
+        problems = [sentence for sentence in sentences if sentence]
         identity = {
             "weights": hash_files(folder),
-            "query_weights": None if asking == folder else hash_files(asking),
+            "query_weights": None if of_queries == folder else hash_files(of_queries),
             "pooling": config.pooling or pooling_of(folder) or "mean",
             "similarity": config.similarity,
             "query_prefix": config.query_prefix,
@@ -50,7 +51,7 @@ def encoder_folder(config: EncoderConfig, role: str = "encoder") -> Path:
 
     Raises CannotRun when it is missing or its weights are not those of `config.sha256`.
     """
-    folder = _package_folder(config) if config.package else _folder(config, f"{role}.source")
+    folder = _package_folder(config) if config.package else _own_folder(config, f"{role}.source")
     weights = folder / "model.safetensors"
     if config.sha256 and (not weights.exists() or file_hash(weights) != config.sha256):
         raise CannotRun(
@@ -64,8 +65,8 @@ def query_folder(config: EncoderConfig) -> Path:
     """The folder of the network for questions: the passages' own where there is one network. Raises CannotRun."""
     if config.query_source is None:
         return encoder_folder(config)
-    asking = config.model_copy(update={"source": config.query_source, "revision": None})
-    return _folder(asking, "encoder.query_source")
+    of_queries = config.model_copy(update={"source": config.query_source, "revision": None})
+    return _own_folder(of_queries, "encoder.query_source")
 
 
 def max_tokens(config: EncoderConfig) -> int | None:
@@ -88,6 +89,7 @@ def max_tokens(config: EncoderConfig) -> int | None:
 
 
 def _token_limit(path: Path, key: str) -> int | None:
+    """A positive number of tokens at `key` of a JSON file, None where it says none."""
     try:
         tokens = read_object(path).get(key)
     except (OSError, ValueError):
@@ -103,7 +105,7 @@ def cut_warning(configs: Iterable[EncoderConfig], texts: int | None, cut: int) -
     limits = {config.name: max_tokens(config) for config in used}
     reads = " and ".join(f"{name} reads {limit or 'an unknown number of'} tokens" for name, limit in limits.items())
     share = f"{cut} texts" if texts is None else f"{100 * cut / texts:.0f} % of {texts} texts"
-    return f"encoder {reads}: {share} were cut{_longer(used)}"
+    return f"encoder {reads}: {share} were cut{_longer_hint(used)}"
 
 
 def chunk_warning(config: EncoderConfig, tokens: int | None) -> str | None:
@@ -114,13 +116,13 @@ def chunk_warning(config: EncoderConfig, tokens: int | None) -> str | None:
     limit = max_tokens(config) if tokens is not None else None
     if tokens is None or limit is None or tokens <= limit:
         return None
-    return f"encoder {config.name} reads {limit} tokens of chunks of {tokens} and cuts the rest{_longer([config])}"
+    return f"encoder {config.name} reads {limit} tokens of chunks of {tokens} and cuts the rest{_longer_hint([config])}"
 
 
-def _longer(configs: Iterable[EncoderConfig]) -> str:
-    """The end of a sentence that names the papers' encoder, where one of these reads less; else ""."""
-    short = any((limit := max_tokens(config)) is not None and limit < _LONGER[1] for config in configs)
-    return f"; --set encoder={_LONGER[0]} reads {_LONGER[1]}" if short else ""
+def _longer_hint(configs: Iterable[EncoderConfig]) -> str:
+    """ "; --set encoder=NAME reads N": names the papers' encoder where one of these reads less than it; else ""."""
+    short = any((limit := max_tokens(config)) is not None and limit < _PAPER_ENCODER[1] for config in configs)
+    return f"; --set encoder={_PAPER_ENCODER[0]} reads {_PAPER_ENCODER[1]}" if short else ""
 
 
 def _package_folder(config: EncoderConfig) -> Path:
@@ -133,7 +135,7 @@ def _package_folder(config: EncoderConfig) -> Path:
     return inside(root, config.package_path or "")
 
 
-def _folder(config: EncoderConfig, key: str) -> Path:
+def _own_folder(config: EncoderConfig, key: str) -> Path:
     here = f", or choose an encoder that is here: {DEFAULTS['encoder']}" if key.startswith("encoder.") else ""
     model = ModelConfig(name=config.name, source=config.source, revision=config.revision)
     return local_folder(model, weights_of(key, here))[0]
@@ -158,8 +160,8 @@ def pooling_of(folder: Path) -> str | None:
     return None
 
 
-def disagreement(folder: Path, config: EncoderConfig) -> str | None:
-    """Why `config` and the folder cannot both be right, as a sentence; None where they agree. Raises as pooling_of."""
+def conflict(folder: Path, config: EncoderConfig) -> str | None:
+    """A sentence where `config` and the folder's own settings differ, None where they agree. Raises as pooling_of."""
     own = pooling_of(folder)
     if config.pooling is not None and own is not None and own != config.pooling:
         return (
@@ -179,7 +181,7 @@ def _modules(folder: Path) -> list[dict[str, Any]]:
     path = folder / MODULES
     modules = list(_read_json(path, list)) if path.exists() else []
     if not all(isinstance(module, dict) for module in modules):
-        raise CannotRun(_broken(path, "it does not list modules"))
+        raise CannotRun(_unreadable(path, "it does not list modules"))
     return modules
 
 
@@ -187,11 +189,11 @@ def _read_json(path: Path, expected: type) -> Any:
     try:
         content = parse_json(read_plain(path))
     except (OSError, ValueError) as error:
-        raise CannotRun(_broken(path, str(error))) from error
+        raise CannotRun(_unreadable(path, str(error))) from error
     if not isinstance(content, expected):
-        raise CannotRun(_broken(path, f"it holds a {type(content).__name__} where a {expected.__name__} belongs"))
+        raise CannotRun(_unreadable(path, f"it holds a {type(content).__name__} where a {expected.__name__} belongs"))
     return content
 
 
-def _broken(path: Path, why: str) -> str:
+def _unreadable(path: Path, why: str) -> str:
     return f"the encoder's file {path} cannot be read ({why}); download the folder again, or name another"

@@ -28,8 +28,8 @@ from harness.parallel.scheduler import in_forward_thread
 _kept: dict[tuple[str, str], Any] = {}
 
 
-def loaded(config: EncoderConfig, what: str, load: Callable[[str, str | None], Any]) -> tuple[Any, dict[str, Any]]:
-    """The network of `config` as load(folder, device) makes it, and its identity; `what` is how messages call it.
+def load_once(config: EncoderConfig, what: str, load: Callable[[str, str | None], Any]) -> tuple[Any, dict[str, Any]]:
+    """The network of `config`, made by load(folder, device) once a process, and its identity. what: for messages.
 
     Raises CannotRun when it is missing, is not what it says, or cannot be loaded.
     """
@@ -51,11 +51,8 @@ def loaded(config: EncoderConfig, what: str, load: Callable[[str, str | None], A
     return _kept[key], facts.identity
 
 
-def with_lengths(event: Event, lengths: Sequence[int], limit: int) -> Event:
-    """`event` as that of one batch of texts of so many tokens, of which the network reads `limit` at most.
-
-    Real lengths count: padding inside a batch is an accident of batching, not a cost of the method.
-    """
+def with_token_counts(event: Event, lengths: Sequence[int], limit: int) -> Event:
+    """`event` with the counts of a batch of texts. lengths: tokens of each, no padding; limit: most that is read."""
     read = [min(n, limit) for n in lengths]
     cut = sum(n > limit for n in lengths)
     return replace(event, new=sum(read), pairs=sum(n * n for n in read), requests=1, texts=len(lengths), cut=cut)
@@ -95,7 +92,7 @@ class SentenceEncoder:
             logits=logits,
             seconds=time.perf_counter() - began,
         )
-        self._meter.record(with_lengths(batch, lengths, net.max_seq_length), shape_of(network.config))
+        self._meter.record(with_token_counts(batch, lengths, net.max_seq_length), shape_of(network.config))
         return vectors
 
     def _run(self, net: Any, texts: list[str]) -> tuple[np.ndarray, list[int]]:
@@ -119,15 +116,15 @@ def load_encoder(config: EncoderConfig, meter: Meter, role: str) -> SentenceEnco
     """Bind the encoder that `config` names to `meter`; loads it once a process. Raises CannotRun."""
 
     def load(folder: str, device: str | None) -> tuple[Any, Any]:
-        passage = _network(Path(folder), config, device)
-        query = passage if config.query_source is None else _network(query_folder(config), config, device)
+        passage = _load_network(Path(folder), config, device)
+        query = passage if config.query_source is None else _load_network(query_folder(config), config, device)
         return passage, query
 
-    nets, identity = loaded(config, "encoder", load)
+    nets, identity = load_once(config, "encoder", load)
     return SentenceEncoder(config, nets, identity, meter, role)
 
 
-def _network(folder: Path, config: EncoderConfig, device: str | None) -> Any:
+def _load_network(folder: Path, config: EncoderConfig, device: str | None) -> Any:
     """One SentenceTransformer. Raises what the libraries raise for a folder that they cannot read."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
@@ -167,7 +164,7 @@ class CrossEncoderReranker:
         limit = self._net.max_length or self._net.tokenizer.model_max_length
         phase, seconds = self._meter.current_phase, time.perf_counter() - began
         batch = Event(self._role, self.name, phase, "rerank", 0, logits=len(lengths), seconds=seconds)
-        self._meter.record(with_lengths(batch, lengths, limit), self._shape)
+        self._meter.record(with_token_counts(batch, lengths, limit), self._shape)
         return scores
 
     def _run(self, pairs: list[tuple[str, str]]) -> tuple[np.ndarray, list[int]]:
@@ -186,21 +183,21 @@ def load_reranker(config: EncoderConfig, meter: Meter, role: str) -> CrossEncode
 
     def load(folder: str, device: str | None) -> Any:
         net = CrossEncoder(folder, device=device, max_length=config.max_length, local_files_only=True)
-        if missing := _headless(net.model, Path(folder)):
+        if missing := _missing_head_weight(net.model, Path(folder)):
             raise CannotRun(
                 f"'{config.name}' is no reranker: its weights have no '{missing}', so its scores would be noise; name "
                 "a cross-encoder with --set reranker=NAME"
             )
         return net
 
-    net, identity = loaded(config, "reranker", load)
+    net, identity = load_once(config, "reranker", load)
     if net.num_labels != 1:
         raise CannotRun(f"'{config.name}' gives {net.num_labels} scores a pair; a reranker gives one")
     return CrossEncoderReranker(config, net, identity, meter, role)
 
 
-def _headless(model: Any, folder: Path) -> str | None:
-    """A weight of the network's head that the folder lacks; the libraries would fill it with random numbers."""
+def _missing_head_weight(model: Any, folder: Path) -> str | None:
+    """The name of a weight of the network's head that the folder lacks (libraries draw it at random), else None."""
     from safetensors import safe_open
 
     stored: set[str] = set()

@@ -1,10 +1,5 @@
 """What the rows of a command spend, against its limits.
 
-    budget = Budget({"tokens": 2e6, "hours": 8.0})
-    budget.open_row(folder)   a row's earlier starts count too
-    budget.spend(usage)       of a question, or of an index
-    budget.may_continue()     whether a further question may be begun
-
 Tokens and TFLOPs (convention all-params) are those of the tables: the whole cost of what was answered, indexes and
 replies that a cache gave included. Hours are the time of this command and of earlier starts that were not killed; money
 is hours times the price of one.

@@ -1,8 +1,5 @@
 """How long a forecast's tokens take on this hardware, by the speed of earlier runs on it.
 
-    known = measured_runs(Path("results"))       one line a finished run: tokens, seconds, method, model, hardware
-    expected_hours(plan, 2.1e6, known)           (0.4, "1,420 tokens/s: pecan, 2 runs")
-
 Tokens a second are those of the calls themselves (usage.seconds), so loading a model and waiting for a lock count as
 nothing. The first of these that has a run: same method and data set, same method, same model.
 """

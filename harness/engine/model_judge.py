@@ -26,7 +26,7 @@ from harness.cost.meter import Meter
 from harness.engine.judge_prompts import PublishedPrompts
 from harness.errors import QuestionError, UserError, raise_all
 from harness.llm import load
-from harness.llm.model_facts import greedy
+from harness.llm.model_facts import check_greedy
 from harness.llm.model_info import model_facts
 from harness.models import LanguageModel
 from harness.prompts import Pieces, Prompt, feed, replacement_problem
@@ -260,7 +260,7 @@ def make_judge(
     """Make a judge without loading its model. sets: {"model.KEY": value}; prompt: a file. Raises UserError."""
     if foreign := [key for key in sets if key.partition(".")[0] != "model"]:
         raise UserError(f"--set {foreign[0]}: only settings of the model that judges can be set here (model.KEY=VALUE)")
-    config = greedy(part("models", model=model, sets=dict(sets)), "a judge")
+    config = check_greedy(part("models", model=model, sets=dict(sets)), "a judge")
     facts = model_facts(config)
     raise_all([UserError(problem) for problem in facts.problems])
     if name is not None and not re.fullmatch(r"\w[\w.-]*", name):

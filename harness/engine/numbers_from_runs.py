@@ -29,7 +29,7 @@ from harness.engine.manifest import shape_of_role
 from harness.engine.plan import FROM, Plan, plan_choices
 from harness.errors import UserError
 from harness.llm.model_info import local_folder
-from harness.llm.tokenizer_files import place
+from harness.llm.tokenizer_files import tokenizer_folder
 from harness.storage.run_folder import StoredRun, read_run
 
 _STUDY = "study"  # the action of a step after the stop of the run itself
@@ -170,7 +170,7 @@ def _token_counter(plan: Plan) -> tuple[Callable[[str], float], int]:
 
     model = plan.models["reader"]
     try:
-        tokens = Tokens(place(model, local_folder(model)[0]), model.name)
+        tokens = Tokens(tokenizer_folder(model, local_folder(model)[0]), model.name)
     except UserError:
         return text_tokens, ALLOWANCE
-    return tokens.count, tokens.turn
+    return tokens.count, tokens.turn_tokens

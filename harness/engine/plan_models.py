@@ -20,8 +20,8 @@ from harness.embed import encoder_info
 from harness.engine.model_warnings import untrained_warnings
 from harness.errors import HarnessError, Missing, UserError, raise_all
 from harness.llm import model_info
-from harness.llm.adapters import furnished, other_prompts, without_prompts
-from harness.llm.endpoint_info import sizes
+from harness.llm.adapters import prompt_mismatch, unknown_prompts, with_bundled_adapters
+from harness.llm.endpoint_info import endpoint_shape
 from harness.llm.model_facts import ModelFacts
 from harness.method import Method
 
@@ -33,7 +33,7 @@ def models_of(r: Resolution, method: Method, identities: dict[str, dict[str, Any
     known: dict[str, ModelFacts] = {}
     for role in method.needs:
         models[role] = config = _with_adapters(r, method, role, parts.get(f"roles.{role}", parts["model"]))
-        if r.problems and model_info.to_convert(config):
+        if r.problems and model_info.needs_conversion(config):
             raise_all(r.problems)  # a minute's conversion is not worth the mistakes that are left
         key = canonical(config.model_dump(mode="json"))
         if key not in known:
@@ -107,7 +107,7 @@ def _check_compressor(r: Resolution, method: Method) -> None:
 def _with_adapters(r: Resolution, method: Method, role: str, config: ModelConfig) -> ModelConfig:
     """The role's model with those of its bundled adapters that the method uses; a missing needed one is a problem."""
     used = method.adapters().get(role, {}).values()
-    config = furnished(config, [use.name for use in used])
+    config = with_bundled_adapters(config, [use.name for use in used])
     missing = list(dict.fromkeys(use.name for use in used if use.needed and use.name not in config.adapters))
     if missing:
         preset = r.parts["method"].name
@@ -132,9 +132,9 @@ def check_prompts(r: Resolution, method: Method, models: dict[str, ModelConfig])
             r.add_problem(sentence)
         uses = method.adapters().get(role, {}).items()
         used = {task: (use.name, config.adapters[use.name]) for task, use in uses if use.name in config.adapters}
-        found = (other_prompts(*adapter, task, method.prompts()) for task, adapter in used.items())
+        found = (prompt_mismatch(*adapter, task, method.prompts()) for task, adapter in used.items())
         r.problems += [UserError(sentence) for sentence in found if sentence]
-        r.warnings += without_prompts(dict(used.values()))
+        r.warnings += unknown_prompts(dict(used.values()))
     if not r.problems:
         r.warnings += untrained_warnings(models.values(), method, r.parts["method"].name)
 
@@ -210,7 +210,7 @@ def _mark_other_encoder(r: Resolution, role: str, used: str) -> None:
 
 def server_shapes(models: Mapping[str, ModelConfig]) -> dict[str, ModelShape | None]:
     """Role -> sizes of its model (None where unknown), of the models behind a server."""
-    return {role: sizes(model) for role, model in models.items() if model.backend == "endpoint"}
+    return {role: endpoint_shape(model) for role, model in models.items() if model.backend == "endpoint"}
 
 
 def runnable_presets(capabilities: Collection[str]) -> list[str]:

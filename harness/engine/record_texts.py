@@ -1,10 +1,5 @@
 """The data set's texts in a record, so that a run can be read without it: question, gold answers and shown texts.
 
-with_texts(row, example, documents)    -> the record with them, and its long texts by checksum
-without_texts(row)                     -> the record without any text of the data set (dataset.keep_texts=no)
-update_texts(store, dataset, keep)     the same for all records of a run folder
-gold_of(row)                           -> the gold answers of a record, to score it again without its data set
-
 They are added after the method has answered: a method sees no gold.
 """
 

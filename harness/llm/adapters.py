@@ -1,8 +1,5 @@
 """LoRA adapters: whether a folder holds one, whether it is whole and fits the base; and one merged into the weights.
 
-    check("analysis", Path("trained/adapters/analysis"), base)        warnings, as sentences
-    merge(net, adapter_folder("package:configs/models/smollm2-135m-reader"))
-
 A check reads only headers of the safetensors files: no torch, no weights. An adapter that `harness train` wrote has a
 card that says of which weights it is; of the same model with other weights it is stale, of another model it is refused.
 """
@@ -29,10 +26,10 @@ CARD = "card.json"
 WEIGHTS = "adapter_model.safetensors"
 SETTINGS = "adapter_config.json"
 _PACKAGE = "package:"
-_HEAD, _A, _B = "base_model.model.", ".lora_A.weight", ".lora_B.weight"
+_KEY_PREFIX, _A, _B = "base_model.model.", ".lora_A.weight", ".lora_B.weight"
 # Kinds of adapters of peft whose sum with the weights is not W + alpha / rank x B A.
-_OTHER = ("use_dora", "fan_in_fan_out", "lora_bias", "modules_to_save", "rank_pattern", "alpha_pattern")
-_HEADER = 100_000_000  # bytes: the most that the library safetensors reads, too
+_NOT_PLAIN = ("use_dora", "fan_in_fan_out", "lora_bias", "modules_to_save", "rank_pattern", "alpha_pattern")
+_MAX_HEADER = 100_000_000  # bytes: the most that the library safetensors reads, too
 Shapes = dict[str, tuple[int, ...]]
 
 
@@ -45,16 +42,16 @@ class Base:
     where: Any
 
 
-def check(name: str, folder: Path, base: Base, merged: bool = False) -> list[str]:
-    """Warnings about the adapter `name` in `folder` for `base`; `merged` ones need no peft.
+def check_adapter(name: str, folder: Path, base: Base, merged: bool = False) -> list[str]:
+    """Check the adapter `name` in `folder` for `base`; returns warnings. merged: it is merged, which needs no peft.
 
-    Raises CannotRun for one that is not whole, or of another base.
+    Raises CannotRun for an adapter that is not whole, or of another base.
     """
     if not merged and importlib.util.find_spec("peft") is None:
         raise CannotRun(f"the adapter '{name}' needs the package peft; pip install 'longdoc-harness[train]'")
-    settings, shapes = _read(name, folder)
+    settings, shapes = _read_adapter(name, folder)
     for sentence in _misfits(settings, shapes, _base_shapes(base.folder)):
-        raise _other_base(
+        raise _base_error(
             name, folder, str(settings.get("base_model_name_or_path") or "an unnamed model"), base, sentence
         )
     card = read_card(folder)
@@ -64,9 +61,9 @@ def check(name: str, folder: Path, base: Base, merged: bool = False) -> list[str
     # Two ways of naming weights, a commit and a hash, cannot be compared.
     where = told.get("where")
     if where is None or set(where) != set(base.where) or canonical(where) == canonical(base.where):
-        return _contestants(name, base, card.get("trained"))
+        return _training_shares(name, base, card.get("trained"))
     if told.get("name") != base.name:
-        raise _other_base(name, folder, str(told.get("name")), base, "its card has the mark of other weights")
+        raise _base_error(name, folder, str(told.get("name")), base, "its card has the mark of other weights")
     again = f"train it again: harness train {card.get('method')}"
     return [f"the adapter '{name}' is stale: it was trained on other weights of '{base.name}'; {again}"]
 
@@ -88,11 +85,11 @@ def prompt_digests(prompts: Mapping[str, str]) -> dict[str, str]:
     return {name: digest(text)[:16] for name, text in prompts.items()}
 
 
-def other_prompts(name: str, folder: str | Path, task: str, prompts: Mapping[str, str]) -> str | None:
-    """A sentence where the card of the adapter `name` has not the task's prompts, or other texts of them, else None.
+def prompt_mismatch(name: str, folder: str | Path, task: str, prompts: Mapping[str, str]) -> str | None:
+    """A sentence where the card of the adapter `name` names other prompts than the task's, or other texts; else None.
 
-    prompts: name -> text, all of the method. Of a card without prompts, or of an earlier form that does not name them,
-    nothing is known. Raises CannotRun for a card that cannot be read.
+    prompts: name -> text, all of the method. A card that names no prompts gives None. Raises CannotRun for a card that
+    cannot be read.
     """
     card = read_card(Path(folder)) or {}
     theirs, ours = card.get("prompts"), prompt_digests(prompts)
@@ -112,8 +109,8 @@ def other_prompts(name: str, folder: str | Path, task: str, prompts: Mapping[str
     return None
 
 
-def without_prompts(used: Mapping[str, str | Path]) -> list[str]:
-    """A warning about the adapters (name -> folder) of which nothing says what prompts they were trained on, if any."""
+def unknown_prompts(used: Mapping[str, str | Path]) -> list[str]:
+    """A warning about adapters (name -> folder) whose cards do not say which prompts they were trained on, if any."""
     names = [name for name, folder in used.items() if not (read_card(Path(folder)) or {}).get("prompts")]
     if not names:
         return []
@@ -122,37 +119,38 @@ def without_prompts(used: Mapping[str, str | Path]) -> list[str]:
     return [f"{warning} in use (harness show METHOD), {fix}"]
 
 
-def furnished(config: ModelConfig, names: Iterable[str]) -> ModelConfig:
-    """The model with its bundled ones of the named adapters; an adapter named by a folder stays as it is."""
+def with_bundled_adapters(config: ModelConfig, names: Iterable[str]) -> ModelConfig:
+    """The model config with the adapters `names` that its package bundles; adapters that it names itself stay."""
     root = package_folder(config.package) if config.package and config.offers else None
     if root is None:
         return config
     offered = {name: inside(root, config.offers[name]) for name in names if name in config.offers}
-    there = {name: str(path) for name, path in offered.items() if (path / SETTINGS).is_file()}
-    return config.model_copy(update={"adapters": {**there, **config.adapters}}) if there else config
+    bundled = {name: str(path) for name, path in offered.items() if (path / SETTINGS).is_file()}
+    return config.model_copy(update={"adapters": {**bundled, **config.adapters}}) if bundled else config
 
 
 # --- the files --------------------------------------------------------------------------------------------------------
 
 
-def _read(name: str, folder: Path) -> tuple[dict[str, Any], Shapes]:
+def _read_adapter(name: str, folder: Path) -> tuple[dict[str, Any], Shapes]:
+    """Settings of an adapter, and the shapes of its matrices. Raises CannotRun."""
     if not (folder / SETTINGS).is_file():
         what = f"the folder '{folder}' has no {SETTINGS}" if folder.is_dir() else f"there is no folder '{folder}'"
         raise CannotRun(f"{what}, so it is no adapter; name one that was saved with peft for '{name}'")
     if not (folder / WEIGHTS).is_file():
         raise CannotRun(f"the adapter '{name}' in '{folder}' has no {WEIGHTS}; other formats can run code")
     try:
-        return read_object(folder / SETTINGS), _header(folder / WEIGHTS)
+        return read_object(folder / SETTINGS), _tensor_shapes(folder / WEIGHTS)
     except (OSError, ValueError) as e:
         raise CannotRun(f"the adapter '{name}' in '{folder}' is damaged ({e}); train it again or fetch it again") from e
 
 
-def _header(path: Path) -> Shapes:
-    """Name -> shape of a safetensors file. Raises ValueError where the file is not as long as its header says."""
+def _tensor_shapes(path: Path) -> Shapes:
+    """Tensor name -> shape, from a safetensors header. Raises ValueError where the file is not as long as it says."""
     with open(path, "rb", opener=regular_only) as file:
         length = os.fstat(file.fileno()).st_size
         size = int.from_bytes(file.read(8), "little")
-        if size > min(length, _HEADER):
+        if size > min(length, _MAX_HEADER):
             raise ValueError(f"{path.name} is cut off")
         header = as_object(file.read(size))
     header.pop("__metadata__", None)
@@ -171,7 +169,7 @@ def _base_shapes(folder: Path) -> Shapes:
     shapes: Shapes = {}
     for path in sorted(folder.glob("*.safetensors")):
         try:
-            shapes |= _header(path)
+            shapes |= _tensor_shapes(path)
         except (OSError, ValueError):
             return {}  # loading the base will say what is wrong with it
     return shapes
@@ -181,7 +179,7 @@ def _base_shapes(folder: Path) -> Shapes:
 
 
 def _misfits(settings: Mapping[str, Any], shapes: Shapes, base: Shapes) -> Iterator[str]:
-    """The mismatches: matrices that the base lacks, or has in another shape.
+    """Yield a sentence for each mismatch: matrices that the base lacks, or has in another shape.
 
     A LoRA of a matrix [out, in] is A [rank, in] and B [out, rank] (Hu et al. 2021, eq. 3).
     """
@@ -198,7 +196,7 @@ def _misfits(settings: Mapping[str, Any], shapes: Shapes, base: Shapes) -> Itera
         for side, axis in ((".lora_A.", 1), (".lora_B.", 0)):
             if side not in key:
                 continue
-            module = key.removeprefix(_HEAD).partition(side)[0]
+            module = key.removeprefix(_KEY_PREFIX).partition(side)[0]
             theirs = base.get(f"{module}.weight")
             if theirs is None:
                 yield f"it changes {module}, which is not there"
@@ -209,17 +207,17 @@ def _misfits(settings: Mapping[str, Any], shapes: Shapes, base: Shapes) -> Itera
                 yield f"it takes {module} to have {shape[axis]} {end}, there are {size}"
 
 
-def _other_base(name: str, folder: Path, made_for: str, base: Base, why: str) -> CannotRun:
+def _base_error(name: str, folder: Path, made_for: str, base: Base, why: str) -> CannotRun:
     return CannotRun(
         f"the adapter '{name}' in '{folder}' is of another base than '{base.name}' (it was made for '{made_for}'): "
         f"{why}; name an adapter of '{base.name}'"
     )
 
 
-def _contestants(name: str, base: Base, trained: Any) -> list[str]:
-    """Whose prompts the rows were that the adapter was last trained on, as its card counts them, in a sentence."""
-    told = trained if isinstance(trained, dict) else {}
-    methods, rows = told.get("methods"), told.get("rows")
+def _training_shares(name: str, base: Base, trained: Any) -> list[str]:
+    """A sentence: whose prompts the rows were that the adapter was last trained on, by its card; [] if unknown."""
+    counts = trained if isinstance(trained, dict) else {}
+    methods, rows = counts.get("methods"), counts.get("rows")
     if not isinstance(methods, dict) or not all(type(n) is int and n > 0 for n in (rows, *methods.values())):
         return []
     shares = [f"{method} {100 * n / rows:.0f} %" for method, n in sorted(methods.items(), key=lambda item: -item[1])]
@@ -249,7 +247,7 @@ def merge(net: torch.nn.Module, folder: Path) -> None:
     from safetensors.torch import load_file
 
     settings = read_object(folder / SETTINGS)
-    if settings.get("peft_type") != "LORA" or any(settings.get(key) for key in _OTHER):
+    if settings.get("peft_type") != "LORA" or any(settings.get(key) for key in _NOT_PLAIN):
         raise CannotRun(f"the adapter '{folder.name}' is not plain LoRA, so it cannot be merged; use model.adapters")
     scale = settings["lora_alpha"] / (math.sqrt(settings["r"]) if settings.get("use_rslora") else settings["r"])
     tensors = load_file(str(folder / WEIGHTS))
@@ -257,7 +255,7 @@ def merge(net: torch.nn.Module, folder: Path) -> None:
     for key, a in tensors.items():
         if not key.endswith(_A):
             continue
-        module = key.removeprefix(_HEAD).removesuffix(_A)
+        module = key.removeprefix(_KEY_PREFIX).removesuffix(_A)
         weight, b = weights[f"{module}.weight"], tensors[key.removesuffix(_A) + _B]
         change = scale * (b.to(weight.device).float() @ a.to(weight.device).float())
         weight.data = (weight.data.float() + change).to(weight.dtype)

@@ -1,4 +1,4 @@
-"""API keys in what a server says: replaced by "[key]" before anything is stored or printed."""
+"""Replace API keys in server replies by "[key]", before anything is stored or printed."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ def key_mask(key: str | None) -> Callable[[str], str]:
         return str
     # Servers that need no key are given a word ("not-needed"); a reply may well hold that one in another form.
     no_word = len(key) >= _RANDOM or any(c.isdigit() for c in key)
-    pattern = _BREAK.join(map(_spelt, key)) if no_word else re.escape(key)
+    pattern = _BREAK.join(map(_character_pattern, key)) if no_word else re.escape(key)
     return partial(re.compile(pattern, re.IGNORECASE if no_word else 0).sub, "[key]")
 
 
-def _in_url(sign: str) -> str:
+def _url_pattern(sign: str) -> str:
     """A pattern for one character or its escape in a URL, also in a URL in a URL."""
     return rf"(?:{re.escape(sign)}|%(?:25){{0,3}}{ord(sign):02x})"
 
 
-_SLASHES, _AND, _HASH, _END = rf"(?:{_in_url(chr(92))}){{1,16}}", *map(_in_url, "&#;")
+_SLASHES, _AND, _HASH, _END = rf"(?:{_url_pattern(chr(92))}){{1,16}}", *map(_url_pattern, "&#;")
 
 
-def _spelt(sign: str) -> str:
+def _character_pattern(sign: str) -> str:
     """A pattern for one character: itself, or escaped for a URL, for JSON or for HTML, and these for a URL again."""
     code = ord(sign)
     ways = [rf"{_SLASHES}(?:u00|x){code:02x}", rf"{_AND}{_HASH}(?:x0{{0,4}}{code:x}|0{{0,4}}{code}){_END}"]
     if not sign.isalnum():  # behind a backslash a letter may be another character
         named = html.escape(sign)
-        ways += [_SLASHES + _in_url(sign), *([_AND + named[1:-1] + _END] if named != sign else [])]
-    return f"(?:{'|'.join([_in_url(sign), *ways])})"
+        ways += [_SLASHES + _url_pattern(sign), *([_AND + named[1:-1] + _END] if named != sign else [])]
+    return f"(?:{'|'.join([_url_pattern(sign), *ways])})"

@@ -17,14 +17,16 @@ def block_weights(query: torch.Tensor, key: torch.Tensor, first: int, spans: Ran
     query: [heads, rows, size], row i standing at position `first` + i; key: [kv_heads, tokens, size].
     Returns float32 [rows, spans]. At most BLOCK x tokens weights a head exist at a time.
     """
-    picked = indicator(spans, key.shape[1], key.device)
+    picked = span_indicator(spans, key.shape[1], key.device)
     out = torch.zeros(query.shape[1], len(spans), device=key.device)
-    for r, weights in blocks(query, key, first, scaling):
+    for r, weights in weight_blocks(query, key, first, scaling):
         out[r : r + BLOCK] = weights.mean(0) @ picked[: weights.shape[-1]]
     return out
 
 
-def blocks(query: torch.Tensor, key: torch.Tensor, first: int, scaling: float) -> Iterator[tuple[int, torch.Tensor]]:
+def weight_blocks(
+    query: torch.Tensor, key: torch.Tensor, first: int, scaling: float
+) -> Iterator[tuple[int, torch.Tensor]]:
     """(first row, weights [heads, BLOCK rows, keys up to the last of these rows]) of each block of query rows."""
     heads, rows, _ = query.shape
     kv_heads = key.shape[0]
@@ -43,7 +45,7 @@ def blocks(query: torch.Tensor, key: torch.Tensor, first: int, scaling: float) -
 def column_weights(
     query: torch.Tensor, key: torch.Tensor, lse: torch.Tensor, spans: Ranges, scaling: float
 ) -> torch.Tensor:
-    """The same as `block_weights` from the log-sum-exp [heads, rows] of the rows' scores; reads the spans' keys alone.
+    """As `block_weights`, from the log-sum-exp [heads, rows] of the rows' scores: only the spans' keys are read.
 
     Every span precedes the rows, so that no score is masked.
     """
@@ -51,7 +53,7 @@ def column_weights(
     kv_heads = key.shape[0]
     k = torch.cat([key[:, a:b] for a, b in spans], dim=1).float().transpose(-1, -2)
     ends = list(itertools.accumulate((b - a for a, b in spans), initial=0))
-    picked = indicator(list(itertools.pairwise(ends)), ends[-1], key.device)
+    picked = span_indicator(list(itertools.pairwise(ends)), ends[-1], key.device)
     step = max(BLOCK, BLOCK * 256 // ends[-1])  # rows at a time: as many weights as BLOCK rows of 256 columns, or BLOCK
     parts = []
     for q, sums in zip(torch.split(query.float(), step, 1), torch.split(lse.float(), step, 1), strict=True):
@@ -60,7 +62,7 @@ def column_weights(
     return torch.cat(parts)
 
 
-def indicator(spans: Ranges, tokens: int, device: torch.device) -> torch.Tensor:
+def span_indicator(spans: Ranges, tokens: int, device: torch.device) -> torch.Tensor:
     """Float32 [tokens, spans]: 1 / length of the span for the tokens that stand in it, 0 for the others."""
     picked = torch.zeros(tokens, len(spans))
     for i, (a, b) in enumerate(spans):

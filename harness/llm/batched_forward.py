@@ -27,15 +27,15 @@ from typing import Any, Protocol
 
 import torch
 
-from harness.llm.capture import Capture, Pack, Part, WriteCapture, active, packed
-from harness.llm.cuda_graphs import Steps
-from harness.llm.kernels import Lengths, VarlenKernel
+from harness.llm.capture import Capture, Pack, Part, WriteCapture, capturing, packed_attention
+from harness.llm.cuda_graphs import RecordedSteps
+from harness.llm.kernels import PackLayout, VarlenKernel
 from harness.llm.kv import Slot, packed_cache, rewind, slot_of
-from harness.llm.prefixes import Held, copy_shared, held_by_others
+from harness.llm.prefixes import SharedPrefix, copy_shared, shared_prefix
 from harness.parallel.scheduler import caught
 
 # An ask of at most this many tokens writes, probes or reads a little; many of them cost little more than one.
-_FEW = 64
+_SHORT = 64
 THREADS = torch.get_num_threads()  # what torch chose: one a core, or OMP_NUM_THREADS
 
 
@@ -80,11 +80,11 @@ class Network(Protocol):
     @property
     def pack_problem(self) -> str | None: ...  # noqa: D102
 
-    def steps(self) -> Steps | None:
-        """Recordings of decode steps with the adapter that runs; None where steps are not recorded."""
+    def recorded_steps(self) -> RecordedSteps | None:
+        """Recorded decode steps with the active adapter; None where steps are not recorded."""
 
     def adapter(self, name: str | None) -> AbstractContextManager[None]:
-        """Use this adapter inside, none for None."""
+        """Enable this adapter inside, none for None."""
 
 
 class ForwardLane:
@@ -97,18 +97,20 @@ class ForwardLane:
         self._limit = model.prefill_chunk
 
     def take(self, asks: Sequence[Ask]) -> list[int]:
-        """Indices of the asks of the next pass: those of few tokens, then longer ones, by their age.
+        """Indices of the asks of the next pass: those of few tokens, then longer ones, each by their age.
 
         Together at most `prefill_chunk` tokens; the oldest of either kind is taken in any case.
         """
-        copies = [held_by_others(*_beginning(ask)) if ask.blocks else Held() for ask in self._sharing(asks)]
-        sizes = [len(ask.ids) - there.tokens for ask, there in zip(asks, copies, strict=True)]
+        copies = [shared_prefix(*_prefix_of(ask)) if ask.blocks else SharedPrefix() for ask in self._sharing(asks)]
+        sizes = [len(ask.ids) - copied.tokens for ask, copied in zip(asks, copies, strict=True)]
         taken: list[int] = []
         begun: set[bytes] = set()
         room = self._limit
-        for kind in ([n for n, size in enumerate(sizes) if (size <= _FEW) is few] for few in (True, False)):
-            for n in kind:
-                if n != kind[0] and sizes[n] > room:
+        short = [n for n, size in enumerate(sizes) if size <= _SHORT]
+        long = [n for n, size in enumerate(sizes) if size > _SHORT]
+        for indices in (short, long):
+            for n in indices:
+                if n != indices[0] and sizes[n] > room:
                     break
                 if (block := copies[n].missing) is not None:
                     if n and block in begun:  # computed in this pass for another context, and copied in the next
@@ -124,7 +126,7 @@ class ForwardLane:
             # Sums depend on how many threads share them, and libraries leave another number in their thread (UMAP).
             torch.set_num_threads(THREADS)
         results: dict[int, Any] = dict.fromkeys(range(len(asks)))
-        rest = [_rest(ask) for ask in self._sharing(asks)]
+        rest = [_copy_shared(ask) for ask in self._sharing(asks)]
         with self._model.adapter(self._adapter):
             for group in self._groups(rest):
                 results.update(zip(group, self._run_group([rest[n] for n in group]), strict=True))
@@ -134,15 +136,15 @@ class ForwardLane:
         return [results[n] for n in range(len(asks))]
 
     def _sharing(self, asks: Sequence[Ask]) -> Sequence[Ask]:
-        """The asks, without the names of their blocks where contexts share nothing."""
+        """The asks; where contexts share nothing, without the names of their blocks."""
         if not any(ask.blocks for ask in asks) or self._model.shares:
             return asks
         return [replace(ask, blocks=()) for ask in asks]
 
     def _groups(self, asks: Sequence[Ask]) -> list[list[int]]:
         """Indices of the asks that share a pass: all of them, or as many as `fixed_rows` hold, the shortest first."""
-        groups = [[n] for n, ask in enumerate(asks) if ask.ids and _by_query_head(ask)]
-        some = [n for n, ask in enumerate(asks) if ask.ids and not _by_query_head(ask)]
+        groups = [[n] for n, ask in enumerate(asks) if ask.ids and _has_head_choices(ask)]
+        some = [n for n, ask in enumerate(asks) if ask.ids and not _has_head_choices(ask)]
         if len(some) < 2 or self._model.pack_problem is not None:
             return [*groups, *([n] for n in some)]
         if (rows := self._model.fixed_rows) is None:
@@ -157,8 +159,9 @@ class ForwardLane:
         return groups
 
     def _run_group(self, asks: list[Ask]) -> list[Any]:
+        """Run the asks in one pass; if that fails, take it back and run each alone. Logits or exception of each."""
         if len(asks) > 1:
-            undo = [_undo(ask) for ask in asks]
+            undo = [_undo_of(ask) for ask in asks]
             try:
                 return self._run_together(asks)
             except Exception:  # noqa: BLE001 - whose error it is shows when each context runs alone
@@ -170,8 +173,8 @@ class ForwardLane:
     def _run_together(self, asks: Sequence[Ask]) -> list[torch.Tensor | None]:
         model = self._model
         if model.fixed_rows is not None:
-            return in_rows(model.net, model.device, asks, model.fixed_rows)
-        eagerly = functools.partial(together, model.net, model.device, asks, model.kernel)
+            return run_in_rows(model.net, model.device, asks, model.fixed_rows)
+        eagerly = functools.partial(run_packed, model.net, model.device, asks, model.kernel)
         if self._steps is None or any(not _recordable(ask) for ask in asks):
             return eagerly()
         slots = [slot_of(ask.cache) for ask in asks]
@@ -180,16 +183,16 @@ class ForwardLane:
             return self._steps.run([ask.ids[0] for ask in asks], slots, eagerly)
 
     @functools.cached_property
-    def _steps(self) -> Steps | None:
-        return self._model.steps()
+    def _steps(self) -> RecordedSteps | None:
+        return self._model.recorded_steps()
 
     def _run_alone(self, ask: Ask) -> torch.Tensor | None:
-        if _by_query_head(ask):
-            return together(self._model.net, self._model.device, [ask])[0]
+        if _has_head_choices(ask):
+            return run_packed(self._model.net, self._model.device, [ask])[0]
         # The kernel gives the log-sum-exp of a single context too, which captures want.
         if len(ask.ids) <= (self._model.fixed_rows or 0) or self._model.kernel is not None:
             return self._run_together([ask])[0]
-        return alone(self._model.net, self._model.device, ask)
+        return run_alone(self._model.net, self._model.device, ask)
 
 
 def _recordable(ask: Ask) -> bool:
@@ -197,24 +200,25 @@ def _recordable(ask: Ask) -> bool:
     return (len(ask.ids), ask.logits, ask.capture, *ask.labels) == (1, 1, None) and not slot_of(ask.cache).dropped
 
 
-def _by_query_head(ask: Ask) -> bool:
-    """Whether each query head has its own choice of a bounded cache: it needs a mask, so a call of its own."""
+def _has_head_choices(ask: Ask) -> bool:
+    """Whether each query head has its own choice of a bounded cache, which needs a mask and so a pass of its own."""
     return slot_of(ask.cache).copies > 1
 
 
-def _beginning(ask: Ask) -> tuple[Slot, int, int, Sequence[bytes]]:
+def _prefix_of(ask: Ask) -> tuple[Slot, int, int, Sequence[bytes]]:
+    """The arguments of `shared_prefix` and `copy_shared` for an ask."""
     return slot_of(ask.cache), len(ask.ids), ask.logits, ask.blocks
 
 
-def _rest(ask: Ask) -> Ask:
-    """What is left of an ask when what another context holds of it is copied to its cache."""
+def _copy_shared(ask: Ask) -> Ask:
+    """Copy what another context holds of an ask to its cache; returns the ask for the rest."""
     if not ask.blocks:
         return ask
-    done = copy_shared(*_beginning(ask))
-    return replace(ask, ids=ask.ids[done.tokens :], blocks=ask.blocks[done.blocks :])
+    copied = copy_shared(*_prefix_of(ask))
+    return replace(ask, ids=ask.ids[copied.tokens :], blocks=ask.blocks[copied.blocks :])
 
 
-def _undo(ask: Ask) -> Callable[[], None]:
+def _undo_of(ask: Ask) -> Callable[[], None]:
     """A function that restores the ask's cache and capture after a failed pass."""
     length = slot_of(ask.cache).read()
     undo_capture = ask.capture.undo() if ask.capture is not None else None
@@ -227,7 +231,7 @@ def _undo(ask: Ask) -> Callable[[], None]:
     return take_back
 
 
-def alone(net: Any, device: torch.device, ask: Ask) -> torch.Tensor | None:
+def run_alone(net: Any, device: torch.device, ask: Ask) -> torch.Tensor | None:
     """One context's pass: float32 logits [ask.logits, vocab], None for 0 rows."""
     _make_room([ask])
     given = {
@@ -237,17 +241,17 @@ def alone(net: Any, device: torch.device, ask: Ask) -> torch.Tensor | None:
     }
     if (slot := slot_of(ask.cache)).dropped:  # positions go on where the text does
         given["position_ids"] = torch.arange(slot.read(), slot.read() + len(ask.ids), device=device)[None]
-    with torch.inference_mode(), active(ask.capture):
+    with torch.inference_mode(), capturing(ask.capture):
         if not ask.logits:
             net.get_decoder()(**given)
             return None
         return _logits(net, given, ask.logits, [ask.labels] * ask.logits)
 
 
-def together(
+def run_packed(
     net: Any, device: torch.device, asks: Sequence[Ask], kernel: VarlenKernel | None = None
 ) -> list[torch.Tensor | None]:
-    """The same for several contexts of one arena in one pass, in the order of `asks`. Raises MemoryError."""
+    """One pass over several contexts of one arena: logits as of `run_alone` for each of `asks`. Raises MemoryError."""
     _make_room(asks)
     order = list(range(len(asks)))
     if kernel is not None:  # it wants the contexts in the order of their places
@@ -263,7 +267,7 @@ def together(
         positions += range(before, before + len(ask.ids))
         logit_rows += range(len(ids) - ask.logits, len(ids))
     new, slots = [part.end - part.start for part in parts], [slot_of(part.cache) for part in parts]
-    at = Lengths(new, [slot.start for slot in slots], [slot.used[0] + n for slot, n in zip(slots, new, strict=True)])
+    at = PackLayout(new, [slot.start for slot in slots], [slot.used[0] + n for slot, n in zip(slots, new, strict=True)])
     given = {
         "input_ids": torch.tensor([ids], device=device),
         "position_ids": torch.tensor([positions], device=device),
@@ -273,7 +277,7 @@ def together(
         "use_cache": True,
     }
     found: list[torch.Tensor | None] = [None] * len(asks)
-    with torch.inference_mode(), packed(Pack(parts, slots[0].arena, kernel, at)):
+    with torch.inference_mode(), packed_attention(Pack(parts, slots[0].arena, kernel, at)):
         if not logit_rows:
             net.get_decoder()(**given)
             return found
@@ -286,7 +290,7 @@ def together(
 
 
 def _logits(net: Any, given: dict[str, Any], keep: Any, labels: Sequence[Sequence[int]]) -> torch.Tensor:
-    """Float32 logits [rows, vocab] of a pass; row n has those of labels[n] from its hidden state in float32.
+    """Float32 logits [rows, vocab] of a pass; those of the tokens labels[n] in row n are computed in float32.
 
     In bfloat16 the logits of two labels are often one number, and a probe then a tie. Where the head is not a plain
     linear layer in memory (logits scaled or capped behind it, an adapter, quantised weights), its own logits stay.
@@ -315,17 +319,17 @@ def _logits(net: Any, given: dict[str, Any], keep: Any, labels: Sequence[Sequenc
     return rows
 
 
-def in_rows(net: Any, device: torch.device, asks: Sequence[Ask], rows: int) -> list[torch.Tensor | None]:
-    """The same in a pass of exactly `rows` tokens; what is missing is filled up by a context that is thrown away.
+def run_in_rows(net: Any, device: torch.device, asks: Sequence[Ask], rows: int) -> list[torch.Tensor | None]:
+    """As `run_packed` in a pass of exactly `rows` tokens, padded with a context of zeros that is thrown away.
 
-    Either every row has its logits computed or none, so that the last product has always `rows` rows too.
+    Logits are computed for every row or for none, so that the last product always has `rows` rows too.
     """
     wanted = any(ask.logits for ask in asks)
-    whole = [replace(ask, logits=len(ask.ids) if wanted else 0) for ask in asks]
+    padded = [replace(ask, logits=len(ask.ids) if wanted else 0) for ask in asks]
     if missing := rows - sum(len(ask.ids) for ask in asks):
-        filling = slot_of(asks[0].cache).arena.cache()
-        whole.append(Ask([0] * missing, filling, missing if wanted else 0))
-    outs = together(net, device, whole)
+        padding = slot_of(asks[0].cache).arena.cache()
+        padded.append(Ask([0] * missing, padding, missing if wanted else 0))
+    outs = run_packed(net, device, padded)
     return [
         out[len(ask.ids) - ask.logits :] if out is not None and ask.logits else None
         for ask, out in zip(asks, outs, strict=False)
@@ -333,7 +337,7 @@ def in_rows(net: Any, device: torch.device, asks: Sequence[Ask], rows: int) -> l
 
 
 def _make_room(asks: Sequence[Ask]) -> None:
-    """Begin a pass: reserve the positions of its new tokens."""
+    """Begin a pass: reserve the positions of its new tokens in the arena. Raises MemoryError."""
     arena = slot_of(asks[0].cache).arena
     with arena.lock:
         arena.clock += 1

@@ -21,28 +21,28 @@ from harness.model_outputs import CacheLimit, Kept
 
 
 def kept_tokens(scores: torch.Tensor | None, read: int, limit: CacheLimit, choices: int) -> torch.Tensor:
-    """Int64 [choices, budget], ascending: the tokens that stay of `read`, more than the budget.
+    """Which of `read` tokens (more than the budget) stay: int64 [choices, budget], ascending.
 
-    scores: float32 [heads, read], None where the rule needs none: then the middle's newest tokens stay; choices: the
-    key/value heads, whose query heads are summed, or all heads.
+    scores: float32 [heads, read]; None keeps the newest tokens of the middle; choices: the number of key/value heads,
+    whose query heads are summed, or of all heads.
     """
     end = read - limit.last
     ranked = limit.budget - limit.first - limit.last
     if scores is None:
         middle = torch.arange(end - ranked, end).expand(choices, -1)
     else:
-        grouped = pooled(scores[:, limit.first : end], limit.width).view(choices, -1, end - limit.first).sum(1)
+        grouped = max_pooled(scores[:, limit.first : end], limit.width).view(choices, -1, end - limit.first).sum(1)
         middle = grouped.topk(ranked, -1).indices.sort(-1).values + limit.first
     ends = [torch.arange(limit.first).expand(choices, -1), torch.arange(end, read).expand(choices, -1)]
     return torch.cat([ends[0], middle, ends[1]], -1)
 
 
-def pooled(scores: torch.Tensor, width: int) -> torch.Tensor:
+def max_pooled(scores: torch.Tensor, width: int) -> torch.Tensor:
     """The maximum over `width` neighbours (odd) of each score of [heads, tokens]; fewer at the ends."""
     return torch.nn.functional.max_pool1d(scores[None], width, stride=1, padding=width // 2)[0]
 
 
-def cut(cache: Cache, scores: dict[int, torch.Tensor], limit: CacheLimit) -> Kept:
+def cut_cache(cache: Cache, scores: dict[int, torch.Tensor], limit: CacheLimit) -> Kept:
     """Drop what `limit` leaves out, in every layer; scores: layer -> float32 [heads, tokens], {} without attention.
 
     All layers and heads keep as many tokens. Nothing is dropped of a cache within the budget.

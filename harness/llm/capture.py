@@ -30,8 +30,8 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from harness.errors import CannotRun
-from harness.llm.attention_weights import Ranges, block_weights, blocks, column_weights
-from harness.llm.kernels import Lengths, OnDevice, VarlenKernel, cpu_attention, one_row
+from harness.llm.attention_weights import Ranges, block_weights, column_weights, weight_blocks
+from harness.llm.kernels import DeviceLayout, PackLayout, VarlenKernel, cpu_attention, one_row_attention
 from harness.llm.kv import Arena, slot_of
 
 NAME = "harness"
@@ -51,7 +51,7 @@ _local = threading.local()
 
 @dataclass
 class FeedCapture:
-    """The attention that a prefill reports: for each (rows, spans) request the mean attention of the rows to each span.
+    """Attention of a prefill: for each request, (rows, spans), the mean attention of the rows to each span.
 
     Positions are absolute; `first` is the position of the first new token; every span ends at or before its rows.
     """
@@ -65,7 +65,9 @@ class FeedCapture:
         self.totals = [torch.zeros(len(spans)) for _, spans in self.requests]
 
     def take(self, query: torch.Tensor, key: torch.Tensor, lse: torch.Tensor | None, scaling: float) -> None:
-        """Add one layer. query [1, heads, new, size]; key [1, kv_heads, tokens, size]; lse [1, heads, new] or None."""
+        """Add one layer. query [1, heads, new, size]; key [1, kv_heads, tokens, size]; lse (log-sum-exp of each row's
+        scores) [1, heads, new] or None.
+        """
         new = query.shape[2]
         for i, ((a, b), spans) in enumerate(self.requests):
             rows = slice(max(a - self.first, 0), min(b - self.first, new))
@@ -110,7 +112,7 @@ class HeadCapture:
     def take(self, layer: int, query: torch.Tensor, key: torch.Tensor, scaling: float) -> None:
         """Add the rows of one pass. query [1, heads, new, size]; key [1, kv_heads, tokens, size]."""
         start, end = self.keys
-        for _, weights in blocks(query[0], key[0], self.first, scaling):
+        for _, weights in weight_blocks(query[0], key[0], self.first, scaling):
             part = torch.zeros(query.shape[1], end - start)
             seen = weights[:, :, start:end].sum(1).cpu()  # a block's weights end with the key of its last row
             part[:, : seen.shape[1]] = seen
@@ -229,7 +231,7 @@ class Pack:
     parts: list[Part]
     arena: Arena
     kernel: VarlenKernel | None = None
-    at: Lengths | OnDevice | None = None
+    at: PackLayout | DeviceLayout | None = None
 
     def attend(self, module: Any, query: torch.Tensor, scaling: float, kwargs: dict[str, Any]) -> torch.Tensor:
         """Attention of every context over its own keys. query [1, heads, sum of new, size]; [1, new, heads, size]."""
@@ -239,16 +241,16 @@ class Pack:
         for part in self.parts:
             layer = part.cache.layers[module.layer_idx]
             own = query[:, :, part.start : part.end]
-            out, lse = _fused(
+            out, lse = _fused_attention(
                 module, own, layer.keys, layer.values, part.mask(layer.get_seq_length(), own), scaling, kwargs
             )
             outs.append(out)
             # A view would keep the queries of all contexts in memory for as long as one of them writes.
-            _report(part.capture, module, own.clone() if part.capture is not None else own, layer.keys, lse, scaling)
+            _capture(part.capture, module, own.clone() if part.capture is not None else own, layer.keys, lse, scaling)
         return torch.cat(outs, dim=1)
 
     def _in_one_call(
-        self, module: Any, query: torch.Tensor, scaling: float, kernel: VarlenKernel, at: Lengths | OnDevice
+        self, module: Any, query: torch.Tensor, scaling: float, kernel: VarlenKernel, at: PackLayout | DeviceLayout
     ) -> torch.Tensor:
         layer = module.layer_idx
         keys, values = self.arena.keys[layer], self.arena.values[layer]
@@ -259,13 +261,13 @@ class Pack:
             if part.capture is not None:
                 rows = slice(part.start, part.end)
                 own = query[:, :, rows].clone()
-                _report(part.capture, module, own, part.cache.layers[layer].keys, lse[None, :, rows], scaling)
+                _capture(part.capture, module, own, part.cache.layers[layer].keys, lse[None, :, rows], scaling)
         return out[None]
 
 
 @contextlib.contextmanager
-def packed(pack: Pack) -> Iterator[None]:
-    """Make attention calls in this thread those of `pack`."""
+def packed_attention(pack: Pack) -> Iterator[None]:
+    """Inside, attention calls in this thread are those of `pack`."""
     _local.pack = pack
     try:
         yield
@@ -274,8 +276,8 @@ def packed(pack: Pack) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def active(capture: Capture | None) -> Iterator[None]:
-    """Make `capture` the one that attention calls in this thread report to."""
+def capturing(capture: Capture | None) -> Iterator[None]:
+    """Inside, attention calls in this thread report to `capture`."""
     before = getattr(_local, "capture", None)
     _local.capture = capture
     try:
@@ -302,19 +304,19 @@ def _attention(
     pack: Pack | None = getattr(_local, "pack", None)
     if pack is not None:
         return pack.attend(module, query, scale, kwargs), None
-    out, lse = _fused(module, query, key, value, attention_mask, scale, kwargs)
+    out, lse = _fused_attention(module, query, key, value, attention_mask, scale, kwargs)
     capture = getattr(_local, "capture", None)
-    if capture is not None and not _causal(module, attention_mask, query.shape[2], kwargs):
+    if capture is not None and not _is_causal(module, attention_mask, query.shape[2], kwargs):
         raise CannotRun(
             f"{type(module).__name__} masks or biases its scores beyond the causal mask, which attention capture does "
             "not reproduce; choose another model, or a method that needs no attention"
         )
-    _report(capture, module, query, key, lse, scale)
+    _capture(capture, module, query, key, lse, scale)
     return out, None
 
 
-def _causal(module: Any, mask: torch.Tensor | None, new: int, kwargs: dict[str, Any]) -> bool:
-    """Whether the scores of `new` queries are masked causally and not changed otherwise."""
+def _is_causal(module: Any, mask: torch.Tensor | None, new: int, kwargs: dict[str, Any]) -> bool:
+    """Whether `mask` is the causal mask of `new` queries and nothing more."""
     if mask is None:
         is_causal = kwargs.get("is_causal")
         return new == 1 or bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
@@ -324,7 +326,7 @@ def _causal(module: Any, mask: torch.Tensor | None, new: int, kwargs: dict[str, 
     return bool(((mask == 0) == earlier).all() and ((mask < -1e4) != earlier).all())
 
 
-def _fused(
+def _fused_attention(
     module: Any,
     query: torch.Tensor,
     key: torch.Tensor,
@@ -333,11 +335,11 @@ def _fused(
     scale: float,
     kwargs: dict[str, Any],
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Fused attention, [1, new, heads, size], and its log-sum-exp where the kernel gives it."""
+    """The output of fused attention [1, new, heads, size], and its log-sum-exp where the kernel gives it."""
     # The CPU kernel wants heads of one size; the keys of latent attention (DeepSeek-V2) are longer than its values.
     if query.device.type == "cpu" and not torch.is_grad_enabled() and query.shape[-1] == value.shape[-1]:
         if mask is None and query.shape[2] == 1 and query.dtype != torch.float32:
-            out, lse = one_row(query, key, value, scale)
+            out, lse = one_row_attention(query, key, value, scale)
         else:
             causal = mask is None and query.shape[2] > 1
             out, lse = cpu_attention(query, key, value, mask, scale, causal)
@@ -346,7 +348,7 @@ def _fused(
     return out, None
 
 
-def _report(
+def _capture(
     capture: Capture | None,
     module: Any,
     query: torch.Tensor,

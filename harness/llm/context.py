@@ -1,4 +1,4 @@
-"""The context of a session with a loaded model, as tokens: turns of the template, texts, replies of the cache."""
+"""The context of a session with a loaded model, as token ids: turns of the template, texts, kept replies."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from harness.cost.flops import ModelShape
 from harness.cost.meter import Meter
 from harness.llm.batched_forward import Ask, Network
 from harness.llm.kv import Arena
-from harness.llm.template import Framed, Pieces, opening
+from harness.llm.template import Framed, Pieces, turn_frame
 from harness.llm.text import Text
 from harness.models import Session, Span
 
 
-class Loaded(Framed, Network, Protocol):
+class LoadedModel(Framed, Network, Protocol):
     """What a session needs of a loaded model; `HFModel` has it.
 
     layers: number of layers; stop_ids: tokens that end a reply; endings: markers that are cut off a reply;
-    thinking: of a reasoning model; opens, closes, skips: tokens by which the template opens its thinking, those that
-    end it at its limit, and an empty one.
+    thinking: of a reasoning model; opens, closes, skips: tokens by which the template opens a thinking, that end one
+    at its limit, and of an empty one.
     """
 
     window: int
@@ -69,37 +69,38 @@ class PassCost:
 
 
 class Context(Session):
-    """Tokens that were fed or written, those of them that the model has run, and where the content of a turn begins."""
+    """A context as token ids: all that was fed or written, of which the model has run the first `_cached`."""
 
-    def __init__(self, model: Loaded, meter: Meter, role: str, adapter: str | None) -> None:
+    def __init__(self, model: LoadedModel, meter: Meter, role: str, adapter: str | None) -> None:
         super().__init__(model.name, model.window, meter, role)
         self._model, self._adapter = model, adapter
         self.ids: list[int] = []
         self._cached = 0  # tokens that the model has run
-        self._owed = 0  # tokens that replies of the cache have booked, so that running them is not booked
+        self._booked_end = 0  # tokens up to here were booked by kept replies: running them is not booked again
         self._answering = False  # whether the reply that is open is past its thinking
-        self._content = 0  # where the content of the turn begins: behind the last piece of the template
+        self._content = 0  # where the turn's content begins: after the last piece of the template
 
     def _queue(self, ids: Sequence[int]) -> Span:
+        """Append ids to the context; they run with the next pass. Raises WindowExceeded."""
         self._check_window(len(ids))
         span = Span(len(self.ids), len(self.ids) + len(ids))
         self.ids.extend(ids)
         return span
 
-    def _frame(self, piece: Sequence[int]) -> None:
-        """Queue a piece of the template."""
+    def _queue_frame(self, piece: Sequence[int]) -> None:
+        """Queue a piece of the template. Raises ForgedTurn where it spells a marker with the content before it."""
         if self._content < len(self.ids):
-            self._model.text.guard.closing(self.ids, piece)
+            self._model.text.guard.check_border(self.ids, piece)
         self._queue(piece)
         self._content = len(self.ids)
 
     def _open(self, turn: str) -> None:
-        self._frame(opening(self._model, self._turn, turn))
+        self._queue_frame(turn_frame(self._model, self._turn, turn))
         self._answering = self._model.thinking is None
 
     def _skip_thinking(self) -> None:
         if self._model.thinking:
-            self._frame(self._model.skips)
+            self._queue_frame(self._model.skips)
             self._answering = True
 
     def _append(self, text: str) -> Span:
@@ -118,7 +119,7 @@ class Context(Session):
         tokenizer = self._model.text.tokenizer
         token = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
         if not self._model.begin and token is not None:
-            self._frame([token])
+            self._queue_frame([token])
 
     def system(self, text: str) -> Span:
         """Begin the context with a system turn. Raises CannotRun if the chat template has no system role."""
@@ -133,17 +134,17 @@ class Context(Session):
         """Tokens in the context, queued ones included."""
         return len(self.ids)
 
-    # -- replies of the cache (kept_replies.py) ------------------------------------------------------------------------
+    # -- kept replies (kept_replies.py) --------------------------------------------------------------------------------
 
     def _request(self) -> Any:
-        """The tokens, and how many of them are booked: what the request costs depends on it."""
+        """The tokens as a hash, and how many of them are booked, on which the cost of the request depends."""
         tokens = hashlib.sha256(json.dumps(self.ids).encode()).hexdigest()
-        return [tokens, max(self._cached, self._owed), self._answering, self._adapter]
+        return [tokens, max(self._cached, self._booked_end), self._answering, self._adapter]
 
-    def _added(self, before: int) -> dict[str, Any]:
+    def _reply_state(self, before: int) -> dict[str, Any]:
         return {"ids": self.ids[before:], "ran": self._cached - before}
 
-    def _add(self, told: Mapping[str, Any]) -> None:
+    def _restore_reply(self, values: Mapping[str, Any]) -> None:
         self._model.remember_first_prompt(self._role, self.ids)
-        self._owed = len(self.ids) + int(told.get("ran", 0))
-        self.ids.extend(told.get("ids", ()))
+        self._booked_end = len(self.ids) + int(values.get("ran", 0))
+        self.ids.extend(values.get("ids", ()))

@@ -7,7 +7,7 @@ A recording has fixed addresses and a fixed number of contexts, a power of two; 
 that are thrown away. When the arena of keys grows its addresses change, and the recordings are made anew.
 
 The first step of each size also runs eagerly. Where the two differ or recording fails (a mixture that picks its experts
-in Python, say), the model goes on without recordings, and `Steps.problem` says why.
+in Python, say), the model goes on without recordings, and `RecordedSteps.problem` says why.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from typing import Any
 import torch
 from transformers.cache_utils import Cache
 
-from harness.llm.capture import Pack, packed
-from harness.llm.kernels import OnDevice, VarlenKernel
+from harness.llm.capture import Pack, packed_attention
+from harness.llm.kernels import DeviceLayout, VarlenKernel
 from harness.llm.kv import BLOCK, Arena, PackedLayer, Slot, slot_of
 
 # The missing contexts, fewer than half of a power of two, have one place each in a slot of BLOCK.
-MOST = 2 * BLOCK
+MAX_CONTEXTS = 2 * BLOCK
 
 
-class Steps:
-    """Recorded decode steps of one network with one adapter.
+class RecordedSteps:
+    """Decode steps of one network with one adapter, recorded once and replayed.
 
     longest: most tokens of a context; tolerance: largest difference between the logits of a recording and those of the
     eager step, relative to their size; problem: why steps are no longer recorded, None while they are.
@@ -49,7 +49,7 @@ class Steps:
 
         slots: of the contexts, with room for the token; eagerly: runs the same step kernel by kernel.
         """
-        if self.problem is not None or len(tokens) > MOST:
+        if self.problem is not None or len(tokens) > MAX_CONTEXTS:
             return eagerly()
         size = 1 << (len(tokens) - 1).bit_length()
         filling = slot_of(self._filling)
@@ -67,24 +67,24 @@ class Steps:
             rows += [(filling.start + n, 0, 0) for n in range(size - len(tokens))]
             order = sorted(range(size), key=lambda n: rows[n][0])
             if size not in self._recordings:
-                return self._first(size, [rows[n] for n in order], order, eagerly)
-            logits = self._played(size, [rows[n] for n in order])
+                return self._record_and_check(size, [rows[n] for n in order], order, eagerly)
+            logits = self._replay(size, [rows[n] for n in order])
             for slot in slots:
                 slot.used = [used + 1 for used in slot.used]
         return [logits[order.index(n)][None] for n in range(len(tokens))]
 
-    def _first(
+    def _record_and_check(
         self,
         size: int,
         rows: Sequence[tuple[int, int, int]],
         order: Sequence[int],
         eagerly: Callable[[], list[torch.Tensor | None]],
     ) -> list[torch.Tensor | None]:
-        """Run a step eagerly, record it, and compare the two."""
+        """Run a step eagerly and return its logits; record it, and set `problem` where the recording differs."""
         expected = eagerly()
         try:
             self._recordings[size] = self._record(size, rows)
-            found = self._played(size, rows)
+            found = self._replay(size, rows)
             for n, row in enumerate(expected):
                 assert row is not None
                 if not bool((found[order.index(n)] - row[0]).norm() <= self._tolerance * row.norm()):
@@ -98,16 +98,17 @@ class Steps:
     def _record(
         self, size: int, rows: Sequence[tuple[int, int, int]]
     ) -> tuple[torch.Tensor, Callable[[], torch.Tensor]]:
-        numbers = _numbers(rows).to(self._net.device)
+        """The tensor of a step's inputs, and a function that replays the step on what the tensor holds."""
+        numbers = _input_rows(rows).to(self._net.device)
         first = torch.arange(size + 1, dtype=torch.int32, device=numbers.device)
         # transformers takes a mask of four dimensions as it is; every context has its own kernel's.
         mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=numbers.device)
 
         def step() -> torch.Tensor:
             ids, positions, places, keys, written = numbers
-            at = OnDevice(first, places.int(), keys[:size].int(), 1, self._longest)
+            at = DeviceLayout(first, places.int(), keys[:size].int(), 1, self._longest)
             layers = [PackedLayer(n, self._arena, written[:size]) for n in range(len(self._arena.keys))]
-            with packed(Pack([], self._arena, self._kernel, at)):
+            with packed_attention(Pack([], self._arena, self._kernel, at)):
                 out = self._net(
                     input_ids=ids[None, :size],
                     position_ids=positions[None, :size],
@@ -119,17 +120,17 @@ class Steps:
             return logits
 
         with torch.inference_mode():
-            return numbers, recorded(step)
+            return numbers, record_graph(step)
 
-    def _played(self, size: int, rows: Sequence[tuple[int, int, int]]) -> torch.Tensor:
-        """Float32 logits [size, vocab], a copy: the next step writes over those of the recording."""
+    def _replay(self, size: int, rows: Sequence[tuple[int, int, int]]) -> torch.Tensor:
+        """Replay a step on `rows`: float32 logits [size, vocab], a copy of those that the next step overwrites."""
         numbers, play = self._recordings[size]
         with torch.inference_mode():
-            numbers.copy_(_numbers(rows))
+            numbers.copy_(_input_rows(rows))
             return play().clone()
 
 
-def _numbers(rows: Sequence[tuple[int, int, int]]) -> torch.Tensor:
+def _input_rows(rows: Sequence[tuple[int, int, int]]) -> torch.Tensor:
     """int64 [5, contexts + 1]: token, position, place, number of keys and place of the new token of each context.
 
     The last column only closes the list of places.
@@ -139,11 +140,11 @@ def _numbers(rows: Sequence[tuple[int, int, int]]) -> torch.Tensor:
     return torch.tensor([*columns, [0, 0, place + before + 1, 0, 0]]).T.contiguous()
 
 
-def recorded(step: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
-    """A function that plays back what `step` does on the GPU; its tensor is the same each time, with new numbers."""
+def record_graph(step: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
+    """Record what `step` does on the GPU; returns a function that replays it and returns the same tensor, refilled."""
     graph = torch.cuda.CUDAGraph()
     # "thread_local": other threads, the encoder's say, may use the card meanwhile.
-    with torch.cuda.graph(graph, pool=_memory(), capture_error_mode="thread_local"):
+    with torch.cuda.graph(graph, pool=_graph_pool(), capture_error_mode="thread_local"):
         out = step()
 
     def play() -> torch.Tensor:
@@ -154,6 +155,6 @@ def recorded(step: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
 
 
 @functools.cache
-def _memory() -> Any:
+def _graph_pool() -> Any:
     """One pool for all recordings: only one plays at a time, and its logits are copied before the next."""
     return torch.cuda.graph_pool_handle()

@@ -1,6 +1,6 @@
 """Markers that end a model's turn, spelled out at the end of its reply: they are never part of an answer.
 
-    endings = pattern(["<|eot_id|>"])
+    endings = endings_pattern(["<|eot_id|>"])
     reply_end("Paris<|eot_id|>\\n", (), endings)      (5, True)
 
 A tokenizer leaves the tokens out that it flags as special. A marker comes through where its tokenizer does not flag it,
@@ -31,14 +31,14 @@ OPENING = tuple(_OPENING.split())
 _FIRST = re.compile(r"\s*(<[^<>\s]+>)")
 
 
-def pattern(markers: Iterable[str]) -> re.Pattern[str] | None:
-    """Matches any number of `markers` at the end of a text, white space behind each included; None for no marker."""
+def endings_pattern(markers: Iterable[str]) -> re.Pattern[str] | None:
+    """A pattern for any number of `markers` with white space behind each, at the end of a text; None for no marker."""
     longest_first = sorted({marker for marker in markers if len(marker) > 1}, key=lambda marker: (-len(marker), marker))
     return re.compile(rf"(?:(?:{'|'.join(map(re.escape, longest_first))})\s*)+\Z") if longest_first else None
 
 
 def reply_end(text: str, stop: Sequence[str], endings: re.Pattern[str] | None) -> tuple[int, bool]:
-    """The end of a reply: before the first stop string, and before markers there; and whether there were any."""
+    """(Where a reply ends: before its first stop string and before markers there; whether there were markers)."""
     stopped = min((text.index(s) for s in stop if s in text), default=len(text))
     marked = endings.search(text[:stopped]) if endings is not None else None
     return (stopped, False) if marked is None else (marked.start(), True)

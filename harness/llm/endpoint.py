@@ -14,13 +14,6 @@ costs, and what is booked. What a server finds in its prefix cache depends on th
 beside them and on earlier runs, so it is told apart (`Event.reused`) and taken off no cost. Token counts are the
 server's own (`usage`), and the local tokenizer's where it sends none, or one that cannot be true (`Event.recounted`).
 Spans, room and budgets are counted with the local tokenizer.
-
-What a chat server says: one reply, read out of the JSON of /chat/completions.
-
-    reply = complete(server, {"model": ..., "messages": [...], "max_tokens": 32})
-    reply.text, reply.finish, reply.tokens_in, reply.tokens_out, reply.first_token
-
-A reply without a message is invalid: the request is repeated (see endpoint_http).
 """
 
 from __future__ import annotations
@@ -38,29 +31,30 @@ from harness.config.schema import ModelConfig, Thinking
 from harness.cost.events import Event, Kind
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError
-from harness.llm.endings import KNOWN, pattern, reply_end
+from harness.llm.endings import KNOWN, endings_pattern, reply_end
 from harness.llm.endpoint_http import RetryPolicy, Server, Tries
-from harness.llm.endpoint_info import key_of, sizes, tokenizer_folder
+from harness.llm.endpoint_info import api_key, endpoint_shape, endpoint_tokenizer
 from harness.llm.endpoint_tokens import Tokens
-from harness.llm.kept_replies import recalled
+from harness.llm.kept_replies import with_kept_replies
 from harness.llm.model_facts import ModelFacts
 from harness.llm.thinking import split_thinking
 from harness.models import Decoding, LanguageModel, Probe, Session, Span, Written
 
 _TOKEN_BYTES = 1024  # more than the longest token of any vocabulary, and than one logged alternative takes as JSON
-_FRAME = 1 << 20  # of a reply around its tokens
-_UNSAID = 4096  # tokens of a reply where a request names no limit
+_REPLY_FRAME = 1 << 20  # of a reply around its tokens
+_DEFAULT_TOKENS = 4096  # tokens of a reply where a request names no limit
 _IMPOSSIBLE = -1e4  # a log-probability that stands for 0; JSON may hold whole numbers beyond any float
 _PROMPT_FRAME, _TURN_FRAME = 4096, 64  # tokens that a template may add: a system prompt, and around each turn
 
 
 @dataclass(frozen=True)
 class Reply:
-    """One reply. tokens_*: as the server counts them, None where it does not say (tokens_cached: of tokens_in);
-    counts_refused: how many of the server's counts cannot be true and are None for that reason; first_token: (token,
-    log-probability) of what might have come first, () where the server lists none; ending: whether markers of the end
-    of a turn were cut off the end of the text; thinking: what a reasoning model wrote before its answer, apart from the
-    text or taken off it by `answer`; thinking_tokens: as the server counts them; unclosed: whether it did not end."""
+    """One reply of /chat/completions.
+
+    tokens_*: as the server counts them, None where it does not say (tokens_cached: of tokens_in); counts_refused: how
+    many of its counts cannot be true and are None; first_token: (token, log-probability) of what might have come first;
+    ending: whether markers of the end of a turn were cut off; thinking: what a reasoning model wrote before its answer;
+    unclosed: whether that did not end."""
 
     text: str
     finish: str
@@ -75,14 +69,14 @@ class Reply:
     unclosed: bool = False
 
     def answer(self, markers: Thinking | None) -> Reply:
-        """The reply without the thinking that stands in its text. A server may send it apart, as `thinking`."""
+        """The reply with the thinking moved out of its text; a server may also have sent it apart, as `thinking`."""
         if markers is None:
             return self
         thinking, text, closed = split_thinking(self.text, markers)
-        apart = bool(self.thinking) and not text and self.finish == "length"  # all of the limit went into thinking
-        return replace(self, text=text, thinking=self.thinking + thinking, unclosed=not closed or apart)
+        used_up = bool(self.thinking) and not text and self.finish == "length"  # all of the limit went into thinking
+        return replace(self, text=text, thinking=self.thinking + thinking, unclosed=not closed or used_up)
 
-    def cut(self, stop: Sequence[str], endings: re.Pattern[str] | None) -> Reply:
+    def cut_at_stop(self, stop: Sequence[str], endings: re.Pattern[str] | None) -> Reply:
         """The reply up to the first stop string, without markers at its end."""
         end, ending = reply_end(self.text, stop, endings)
         finish = "stop" if self.finish == "length" and end < len(self.text) else self.finish
@@ -90,10 +84,13 @@ class Reply:
 
 
 def complete(server: Server, body: Mapping[str, Any], tries: Tries | None = None) -> Reply:
-    """Ask for one reply; tries: counts how often. Raises RequestFailed and CannotRun as `Server.post` does."""
-    max_tokens = int(body.get("max_tokens") or _UNSAID)
-    max_bytes = _FRAME + _TOKEN_BYTES * max_tokens * (1 + int(body.get("top_logprobs") or 0))
-    parsed = server.post("/chat/completions", body, _problem, max_bytes, tries or Tries())
+    """Send a request to /chat/completions and parse its reply; `tries` counts how often it was sent.
+
+    A reply without a message is invalid, and the request is repeated. Raises RequestFailed and CannotRun.
+    """
+    max_tokens = int(body.get("max_tokens") or _DEFAULT_TOKENS)
+    max_bytes = _REPLY_FRAME + _TOKEN_BYTES * max_tokens * (1 + int(body.get("top_logprobs") or 0))
+    parsed = server.post("/chat/completions", body, _reply_problem, max_bytes, tries or Tries())
     choice = parsed["choices"][0]
     text = server.mask_key(choice["message"].get("content") or "")
     usage_sent = parsed.get("usage")
@@ -103,28 +100,29 @@ def complete(server: Server, body: Mapping[str, Any], tries: Tries | None = None
     messages = body.get("messages") or ()
     sent = sum(len(m["content"].encode("utf-8", "replace")) for m in messages)
     written = len(text.encode("utf-8", "replace"))
-    tokens_in = _count(usage.get("prompt_tokens"), sent, sent + _PROMPT_FRAME + _TURN_FRAME * len(messages))
-    tokens_out = _count(usage.get("completion_tokens"), written, max(written, max_tokens) + _TURN_FRAME)
+    tokens_in = _token_count(usage.get("prompt_tokens"), sent, sent + _PROMPT_FRAME + _TURN_FRAME * len(messages))
+    tokens_out = _token_count(usage.get("completion_tokens"), written, max(written, max_tokens) + _TURN_FRAME)
     refused = (usage.get("prompt_tokens") is not None and tokens_in is None) + (
         usage.get("completion_tokens") is not None and tokens_out is None
     )
-    more = usage.get("completion_tokens_details")
+    parts = usage.get("completion_tokens_details")
+    thought = parts.get("reasoning_tokens") if isinstance(parts, dict) else None
     apart = choice["message"].get("reasoning_content") or choice["message"].get("reasoning")
     return Reply(
         text=text,
         thinking=server.mask_key(apart) if isinstance(apart, str) else "",
-        thinking_tokens=_count(more.get("reasoning_tokens") if isinstance(more, dict) else None, 0, tokens_out or 0),
+        thinking_tokens=_token_count(thought, 0, tokens_out or 0),
         finish=server.mask_key(str(choice.get("finish_reason") or "stop")),
         tokens_in=tokens_in,
-        tokens_cached=_count(cached, 0, tokens_in or 0) or 0,
+        tokens_cached=_token_count(cached, 0, tokens_in or 0) or 0,
         tokens_out=tokens_out,
         counts_refused=refused,
-        first_token=tuple((server.mask_key(token), p) for token, p in _listed(choice.get("logprobs"))),
+        first_token=tuple((server.mask_key(token), p) for token, p in _top_logprobs(choice.get("logprobs"))),
     )
 
 
-def _problem(reply: Any) -> str | None:
-    """The problem of a parsed reply, None for one with a message."""
+def _reply_problem(reply: Any) -> str | None:
+    """Why a parsed reply cannot be used, None for one that can."""
     if not isinstance(reply, dict):
         return "the reply is no JSON object"
     if reply.get("error"):
@@ -139,19 +137,20 @@ def _problem(reply: Any) -> str | None:
         return "the reply holds half a character, so it was garbled"
     if message.get("content") is None and message.get("tool_calls"):
         return "the reply calls a tool instead of answering"
-    if not all(p < 1 for _, p in _listed(choices[0].get("logprobs"))):  # rounding may make it a little more than 0
+    logprobs = [p for _, p in _top_logprobs(choices[0].get("logprobs"))]
+    if not all(p < 1 for p in logprobs):  # rounding may make it a little more than 0
         return "the reply has a log-probability that is none"
     return None
 
 
-def _count(value: Any, size: int, most: int) -> int | None:
-    """A server's count of the tokens in `size` bytes of text, None for one that is no count or cannot be true."""
+def _token_count(value: Any, size: int, most: int) -> int | None:
+    """`value` where it can be the number of tokens in `size` bytes of text and is at most `most`, else None."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     return value if whole and -(-size // _TOKEN_BYTES) <= value <= most else None
 
 
-def _listed(logprobs: Any) -> tuple[tuple[str, float], ...]:
-    """The alternatives to the first token; SentencePiece's mark for a space is one."""
+def _top_logprobs(logprobs: Any) -> tuple[tuple[str, float], ...]:
+    """(Token, log-probability) of the alternatives to the first token; SentencePiece's mark becomes a space."""
     content = logprobs.get("content") if isinstance(logprobs, dict) else None
     if not isinstance(content, list) or not content or not isinstance(content[0], dict):
         return ()
@@ -170,14 +169,14 @@ class EndpointModel(LanguageModel):
         assert config.base_url is not None  # endpoint_facts refuses it otherwise
         self.name, self.identity, self.capabilities = facts.name, facts.identity, facts.capabilities
         self.window, self.logprobs = facts.window, config.logprobs
-        self.shape, self.thinking = sizes(config), config.thinking
+        self.shape, self.thinking = endpoint_shape(config), config.thinking
         self.first_prompts = {}
         self.served = config.source or config.name
-        self.tokens = Tokens(tokenizer_folder(config)[0], config.name)
-        self.endings = pattern({*KNOWN, *self.tokens.markers})
+        self.tokens = Tokens(endpoint_tokenizer(config)[0], config.name)
+        self.endings = endings_pattern({*KNOWN, *self.tokens.markers})
         policy = RetryPolicy(config.timeout, config.retries)
-        self.server = Server(config.base_url, key_of(config), policy, config.api_key_env)
-        self.server.alive()
+        self.server = Server(config.base_url, api_key(config), policy, config.api_key_env)
+        self.server.check_alive()
 
     def session(self, meter: Meter, role: str = "reader", adapter: str | None = None) -> EndpointSession:
         """Open an empty conversation. Raises CannotRun for an adapter: a server has its own names for those."""
@@ -191,7 +190,7 @@ class EndpointModel(LanguageModel):
 
     def turn_tokens(self) -> int:
         """Tokens of one user turn's frame, BOS included; endpoint_tokens.ALLOWANCE where no template tells."""
-        return self.tokens.turn
+        return self.tokens.turn_tokens
 
     def system_turn_tokens(self, text: str) -> int:
         """Tokens of the text and of a user turn's frame; a system turn's own frame is unknown and may be shorter."""
@@ -200,7 +199,7 @@ class EndpointModel(LanguageModel):
     def remember_first_prompt(self, role: str, messages: list[dict[str, str]]) -> None:
         """Keep the first conversation that `role` sent, for the manifest; its token ids are the server's affair."""
         if role not in self.first_prompts:
-            self.first_prompts[role] = {"text": conversation(messages), "ids": []}
+            self.first_prompts[role] = {"text": conversation_text(messages), "ids": []}
 
 
 class EndpointSession(Session):
@@ -216,18 +215,19 @@ class EndpointSession(Session):
 
     # -- the conversation ----------------------------------------------------------------------------------------------
 
-    def _grow(self, tokens: int) -> Span:
+    def _add_tokens(self, tokens: int) -> Span:
+        """Count `tokens` more in the context. Raises WindowExceeded."""
         self._check_window(tokens)
         self._length += tokens
         return Span(self._length - tokens, self._length)
 
     def _open(self, turn: str) -> None:
         if turn != "reply":  # whose frame is counted with the user turn's
-            self._grow(self._model.turn_tokens())
+            self._add_tokens(self._model.turn_tokens())
         self._turns.append(("assistant" if turn == "reply" else turn, ""))
 
     def _append(self, text: str) -> Span:
-        span = self._grow(self._model.tokens.count(text))
+        span = self._add_tokens(self._model.tokens.count(text))
         role, before = self._turns[-1]
         self._turns[-1] = role, before + text
         return span
@@ -246,30 +246,30 @@ class EndpointSession(Session):
             )
 
     def _text(self) -> str:
-        return conversation(self._messages()[0])
+        return conversation_text(self._messages()[0])
 
     # -- asking --------------------------------------------------------------------------------------------------------
 
     def _messages(self) -> tuple[list[dict[str, str]], int]:
         """The conversation as a server gets it, and the number of markers of turns that were broken up in it."""
         turns = self._turns[:-1] if self._turn == "reply" else self._turns  # the reply's turn is still to be filled
-        broken = [(role, *self._model.tokens.broken(text)) for role, text in turns]
+        broken = [(role, *self._model.tokens.break_markers(text)) for role, text in turns]
         return [{"role": role, "content": text} for role, text, _ in broken], sum(count for *_, count in broken)
 
     def _ask(self, kind: Kind, body: dict[str, Any], stop: Sequence[str] = ()) -> Reply:
-        """Send the conversation; book what it cost, a failure too. The reply is the answer, up to one of `stop`."""
+        """Send the conversation, and book its cost, also if it fails. Returns the answer, up to a string of `stop`."""
         messages, markers = self._messages()
         self._model.remember_first_prompt(self._role, messages)
         began, reply, tries = time.perf_counter(), None, Tries()
         try:
             reply = complete(self._model.server, {"model": self._model.served, "messages": messages, **body}, tries)
-            reply = reply.answer(self._model.thinking).cut(stop, self._model.endings)
+            reply = reply.answer(self._model.thinking).cut_at_stop(stop, self._model.endings)
         finally:
-            self._book(kind, reply, time.perf_counter() - began, tries.again, markers)
+            self._book(kind, reply, time.perf_counter() - began, tries.retries, markers)
         return reply
 
     def _book(self, kind: Kind, reply: Reply | None, seconds: float, retries: int, markers: int) -> None:
-        """One request, however often it was sent; for a reply also its tokens, whose first came out of the prefill."""
+        """Book one request, however often it was sent, with the tokens of its reply (None: it failed)."""
         role, name, phase = self._role, self._model.name, self._meter.current_phase
         spent: dict[str, Any] = {"requests": 1, "seconds": seconds, "retries": retries, "markers": markers}
         if reply is None:
@@ -284,7 +284,7 @@ class EndpointSession(Session):
             self._book_writing(reply, read)
 
     def _book_writing(self, reply: Reply, read: int) -> None:
-        """The tokens that were written behind `read` others, the thinking and the answer each as an event."""
+        """Book the written tokens behind `read` others: thinking and answer as an event each."""
         count = self._model.tokens.count
         role, name, phase = self._role, self._model.name, self._meter.current_phase
         thought = count(reply.thinking) if reply.thinking_tokens is None else reply.thinking_tokens
@@ -301,25 +301,25 @@ class EndpointSession(Session):
                 read, first = read + new, 0
 
     def _request(self) -> Any:
-        """The conversation as it is sent, by its hash, and to which server."""
+        """The server's address, the hash of the conversation as it is sent, and its length."""
         messages = json.dumps(self._messages()[0])
         return [self._model.server.base_url, hashlib.sha256(messages.encode()).hexdigest(), self._length]
 
-    def _added(self, before: int) -> dict[str, Any]:
+    def _reply_state(self, before: int) -> dict[str, Any]:
         return {}
 
-    def _add(self, told: Mapping[str, Any]) -> None:
+    def _restore_reply(self, values: Mapping[str, Any]) -> None:
         self._model.remember_first_prompt(self._role, self._messages()[0])
-        if "text" in told:
-            self._turns[-1] = "assistant", told["text"]
-            self._length += told["size"]
+        if "text" in values:
+            self._turns[-1] = "assistant", values["text"]
+            self._length += values["size"]
 
     def _first_token(self, label: str) -> str | None:
-        return self._model.tokens.first(label) or None
+        return self._model.tokens.first_token_text(label) or None
 
-    @recalled
+    @with_kept_replies
     def _probe(self, labels: Sequence[str], firsts: Sequence[str], after: str) -> Probe:
-        """The labels' part of the tokens that the server lists; 0 for a label that is not among them."""
+        """Probabilities of the labels among the tokens that the server lists; 0 for a label that is not listed."""
         body = {"max_tokens": 1, "temperature": 0.0, "logprobs": True, "top_logprobs": self._model.logprobs}
         listed = self._ask("probe", body).first_token
         if not listed:
@@ -334,7 +334,7 @@ class EndpointSession(Session):
         best = max(weights, key=lambda token: weights[token])
         return Probe.of(mass, labels[firsts.index(best)] if best in firsts else None)
 
-    @recalled
+    @with_kept_replies
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
         """Raises RequestFailed if the server gives no usable reply."""
         thinking = self._model.thinking
@@ -364,6 +364,6 @@ class EndpointSession(Session):
         return self._length
 
 
-def conversation(messages: Sequence[Mapping[str, str]]) -> str:
-    """Messages as one text, each below the name of who speaks."""
+def conversation_text(messages: Sequence[Mapping[str, str]]) -> str:
+    """Messages as one text, each below its role in brackets."""
     return "\n".join(f"[{message['role']}]\n{message['content']}" for message in messages)

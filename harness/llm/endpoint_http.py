@@ -1,8 +1,8 @@
-"""Requests to an OpenAI-compatible server that outlast its bad moments.
+"""Requests to an OpenAI-compatible server, with retries, waits and masked keys.
 
     server = Server(base_url, key, RetryPolicy(timeout=120, retries=4))
     server.post("/chat/completions", body, check, max_bytes, tries := Tries()) the parsed reply, which `check` accepted
-    tries.again                                                             number of retries, failed or not
+    tries.retries                                                           number of retries, failed or not
 
 | what happens                                                        | then                                       |
 |---------------------------------------------------------------------|--------------------------------------------|
@@ -41,15 +41,15 @@ from harness.parallel.scheduler import current
 from harness.storage.limits import nesting_problem
 from harness.storage.untrusted import parse_json
 
-_AGAIN = frozenset({408, 409, 425, 429})
+_RETRIED = frozenset({408, 409, 425, 429})
 _NO_MODEL = re.compile(
     r"model_not_found|model\b.*\b(not found|not exist|unknown)|(unknown|invalid|not a valid) model", re.I
 )
 _MOST_BYTES = 64 * 2**20
-_SAID = 300  # characters of a server's own words in a message
-_NAMES = 10  # models of a server that a message lists
+_MAX_QUOTED = 300  # characters of a server's own words in a message
+_MAX_NAMES = 10  # models of a server that a message lists
 _SILENT = "nothing came back"
-_SLICE = 0.1  # seconds between two looks whether the run ends
+_POLL = 0.1  # seconds between two looks whether the run ends
 
 
 class _Retryable(Exception):
@@ -88,7 +88,7 @@ class Tries:
     made: int = 0
 
     @property
-    def again(self) -> int:
+    def retries(self) -> int:
         """Tries beyond the first."""
         return max(self.made - 1, 0)
 
@@ -121,7 +121,7 @@ class Server:
         content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         why = ""
         for n in range(self.policy.retries + 1):
-            self._wait(n)
+            self._wait_for_try(n)
             tries.made += 1
             try:
                 reply = self._send_once(path, content, self.policy.timeout, max_bytes)
@@ -130,15 +130,15 @@ class Server:
                 return dict(reply)
             except _Retryable as e:
                 why = str(e)
-                self._set_back(e.wait)
+                self._obey_wait(e.wait)
         sent = "1 try" if tries.made == 1 else f"{tries.made} tries"
         raise RequestFailed(f"{self.base_url} gave no usable reply in {sent}: {why}")
 
-    def alive(self, timeout: float = 10.0) -> None:
-        """Return when a server answers, whatever it says but that it does not know us. Raises CannotRun."""
+    def check_alive(self, timeout: float = 10.0) -> None:
+        """Return when a server answers at all. Raises CannotRun where none does, or where it refuses our key."""
         why = ""
         for n in range(self.policy.retries + 1):
-            self._wait(n)
+            self._wait_for_try(n)
             try:
                 self._send_once("/models", None, min(timeout, self.policy.timeout), _MOST_BYTES)
                 return
@@ -165,9 +165,10 @@ class Server:
                 ) as reply,
             ):
                 if not 200 <= reply.status < 300:
-                    raise self._refused(reply, content)
+                    raise self._error_of_status(reply, content)
                 kind = _header(reply, b"content-type").partition(";")[0].lower() or "text/plain"
-                return _parse_reply(" ".join(self.mask_key(kind).split())[:_SAID], _read(reply, max_bytes, timeout))
+                kind = " ".join(self.mask_key(kind).split())[:_MAX_QUOTED]
+                return _parse_reply(kind, _read_body(reply, max_bytes, timeout))
         except httpcore2.TimeoutException:
             raise _Retryable(f"{_SILENT} within {timeout:g} seconds") from None
         except httpcore2.ConnectError as e:
@@ -175,8 +176,8 @@ class Server:
         except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.ProxyError) as e:
             raise _Retryable(f"the reply was cut off ({type(e).__name__})") from None
 
-    def _refused(self, reply: httpcore2.Response, content: bytes | None) -> Exception:
-        """The outcome of a try by its HTTP status; content: the request's, None for a GET."""
+    def _error_of_status(self, reply: httpcore2.Response, content: bytes | None) -> Exception:
+        """The exception for a reply by its HTTP status; content: the request's, None for a GET."""
         code = reply.status
         if 300 <= code < 400:
             return CannotRun(
@@ -188,28 +189,29 @@ class Server:
             return CannotRun(f"{self.base_url} refuses us (status {code}); {wish}")
         status = f"status {code}{self._server_words(reply)}"
         if content is not None and (code == 404 or (code == 400 and _NO_MODEL.search(status))):
-            model, offered = str(json.loads(content).get("model")), self._offered()
+            model, offered = str(json.loads(content).get("model")), self._offered_models()
             if code == 404 or model not in offered:
-                names = f"; it offers {', '.join(offered[:_NAMES])}" if offered else ""
-                names += f" and {len(offered) - _NAMES} more" if len(offered) > _NAMES else ""
+                names = f"; it offers {', '.join(offered[:_MAX_NAMES])}" if offered else ""
+                names += f" and {len(offered) - _MAX_NAMES} more" if len(offered) > _MAX_NAMES else ""
                 return CannotRun(
                     f"{self.base_url} knows no such address, or no model '{model}' ({status}){names}; "
                     "correct model.base_url or model.source"
                 )
-        if code in _AGAIN or code >= 500:
+        if code in _RETRIED or code >= 500:
             return _Retryable(status, _retry_after(_header(reply, b"retry-after")))
         return RequestFailed(f"{self.base_url} refused the request: {status}")
 
-    def _offered(self) -> list[str]:
-        """Names of the models that the server lists; none where it has no list."""
+    def _offered_models(self) -> list[str]:
+        """Names of the models that the server lists; [] where it has no list."""
         try:
             rows = self._send_once("/models", None, min(10.0, self.policy.timeout), _MOST_BYTES)["data"]
             names = [self.mask_key(row["id"]) for row in rows if isinstance(row["id"], str)]
         except (CannotRun, RequestFailed, _Retryable, LookupError, TypeError):
             return []
-        return [name for name in names if name.isprintable() and len(name) <= _SAID]
+        return [name for name in names if name.isprintable() and len(name) <= _MAX_QUOTED]
 
     def _server_words(self, reply: httpcore2.Response) -> str:
+        """ ": MESSAGE" of an error reply, shortened and without keys; "" where it has none."""
         try:
             text = next(reply.iter_stream(), b"").decode("utf-8", "replace")
         except (httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError):
@@ -221,14 +223,14 @@ class Server:
         except (ValueError, RecursionError):
             pass
         text = " ".join(self.mask_key(text).split())
-        return f": {text[:_SAID]}" if text else ""
+        return f": {text[:_MAX_QUOTED]}" if text else ""
 
     # -- waiting -----------------------------------------------------------------------------------------------------
 
-    def _set_back(self, wait: float | None) -> None:
-        """Remember how long a server wants to be left alone.
+    def _obey_wait(self, wait: float | None) -> None:
+        """Send no request for the `wait` seconds that a server asks for (Retry-After; None: nothing).
 
-        Raises RequestFailed where that is longer than we wait, CannotRun where all waits of the run are.
+        Raises RequestFailed where that is longer than we wait, CannotRun where all waits of the run together are.
         """
         if wait is None:
             return
@@ -247,8 +249,8 @@ class Server:
                 f"{self.policy.obey_total:.0f} that a run waits; run the same command again later"
             )
 
-    def _wait(self, retry: int) -> None:
-        """Wait until try number `retry` may be made; ends with Stopped when the run does."""
+    def _wait_for_try(self, retry: int) -> None:
+        """Wait until try number `retry` may be sent. Raises Stopped when the run ends meanwhile."""
         until = time.monotonic()
         if retry:
             with self._lock:
@@ -261,16 +263,16 @@ class Server:
             if left <= 0:
                 return
             with contextlib.nullcontext() if scheduler is None else scheduler.outside():
-                time.sleep(min(left, _SLICE))
+                time.sleep(min(left, _POLL))
 
 
 def _header(reply: httpcore2.Response, name: bytes) -> str:
-    """A header of a reply, "" where it has none."""
+    """The value of a header of a reply, "" where it has none."""
     return next((value.decode("latin-1").strip() for key, value in reply.headers if key.lower() == name), "")
 
 
-def _read(reply: httpcore2.Response, max_bytes: int, timeout: float) -> bytes:
-    """The body, at most `max_bytes` of it."""
+def _read_body(reply: httpcore2.Response, max_bytes: int, timeout: float) -> bytes:
+    """The body of a reply. Raises _Retryable where it is longer than `max_bytes` or not whole in time."""
     parts, size = [], 0
     try:
         for piece in reply.iter_stream():
@@ -284,6 +286,7 @@ def _read(reply: httpcore2.Response, max_bytes: int, timeout: float) -> bytes:
 
 
 def _parse_reply(kind: str, body: bytes) -> Any:
+    """Parse a JSON body of the content type `kind`. Raises _Retryable for anything else."""
     if kind != "application/json" and not kind.endswith("+json"):
         raise _Retryable(f"the reply is {kind} instead of application/json")
     try:
@@ -295,7 +298,7 @@ def _parse_reply(kind: str, body: bytes) -> Any:
 
 
 def _retry_after(text: str) -> float | None:
-    """Seconds that a Retry-After asks for, as a number or as a date; None where it says nothing that can be read."""
+    """Seconds that a Retry-After header asks for, as a number or as a date; None where it cannot be read."""
     try:
         seconds = float(text)
     except ValueError:

@@ -1,10 +1,5 @@
 """What can be known of a model behind a server without asking the server: names, numbers and files alone.
 
-    endpoint_facts(config)      capabilities, window, identity; every mistake as one sentence
-    key_of(config)              the key, read from the environment variable that model.api_key_env names
-    tokenizer_folder(config)    where tokenizer.json is, and what identifies it
-    sizes(config)               for FLOPs: model.shape, or config.json beside the tokenizer; None where neither tells
-
 A key is read when a request is sent, and kept in memory only. Messages never repeat a value that may be a key itself.
 """
 
@@ -25,34 +20,35 @@ from harness.cost.flops import ModelShape, shape_of
 from harness.errors import CannotRun, HarnessError, Missing, UserError, attempt
 from harness.llm.model_facts import ModelFacts
 from harness.llm.thinking import thinking_room
-from harness.llm.tokenizer_files import place
+from harness.llm.tokenizer_files import tokenizer_folder
 from harness.storage.file_hash import hash_named
 from harness.storage.untrusted import read_object
 
-_LOADED = """
+_LOADED_ONLY = """
 deterministic package package_path device_map trust_remote_code adapters script embedded dtype device attention
 template template_date prefill_chunk memory_fraction
 """
-_ASKED = ("base_url", "api_key_env", "timeout", "retries", "logprobs")
+_ENDPOINT_ONLY = ("base_url", "api_key_env", "timeout", "retries", "logprobs")
 # An upper-case name. Keys of every large provider have lower-case letters, so a pasted key is no such name.
 _NAME = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja")
 
 
-def misplaced(config: ModelConfig) -> list[str]:
-    """A sentence for every setting that means nothing to the back end, so that none is silently ignored."""
+def misplaced_settings(config: ModelConfig) -> list[str]:
+    """A sentence for every setting that the model's back end would ignore."""
     if config.backend == "endpoint":
         return [
             f"model.{name} says how a model is loaded here, but '{config.name}' runs behind a server; leave it out"
-            for name in _settings_given(config, _LOADED.split())
+            for name in _settings_given(config, _LOADED_ONLY.split())
         ]
     return [
         f"model.{name} is for a model behind a server; leave it out, or set model.backend=endpoint"
-        for name in _settings_given(config, _ASKED)
+        for name in _settings_given(config, _ENDPOINT_ONLY)
     ]
 
 
 def _settings_given(config: ModelConfig, names: Iterable[str]) -> list[str]:
+    """The names whose settings are not at their defaults."""
     fields = ModelConfig.model_fields
     names_set = [n for n in names if getattr(config, n) != fields[n].get_default(call_default_factory=True)]
     # float32 was the default before "auto", and stands in the run.yaml of every older run.
@@ -62,14 +58,14 @@ def _settings_given(config: ModelConfig, names: Iterable[str]) -> list[str]:
 def endpoint_facts(config: ModelConfig) -> ModelFacts:
     """Facts of a model behind a server.
 
-    The identity holds the name the server knows it by and not the server's address, so that a run goes on when the
-    same server comes up elsewhere; model.revision distinguishes two servers that answer differently under one name.
-    Capabilities: sampling; probe where the server gives log-probabilities.
+    The identity holds the name by which the server knows the model, not the address, so that a run resumes when the
+    server moves; model.revision distinguishes servers that answer differently under one name. Capabilities: sampling;
+    probe where the server gives log-probabilities.
     """
-    problems: list[HarnessError] = [*map(UserError, (*misplaced(config), *_address(config)))]
-    attempt(problems, key_of, config)
-    tokenizer = attempt(problems, tokenizer_folder, config)
-    window = config.window or (_positions(tokenizer[0]) if tokenizer else None)
+    problems: list[HarnessError] = [*map(UserError, (*misplaced_settings(config), *_address_problems(config)))]
+    attempt(problems, api_key, config)
+    tokenizer = attempt(problems, endpoint_tokenizer, config)
+    window = config.window or (_window_in_config(tokenizer[0]) if tokenizer else None)
     if tokenizer and not window:
         unknown = f"nothing here says how long the window of '{config.name}' is; set model.window=TOKENS"
         problems.append(UserError(unknown))
@@ -92,8 +88,9 @@ def endpoint_facts(config: ModelConfig) -> ModelFacts:
 
 
 def _warnings(config: ModelConfig) -> list[str]:
+    """Warnings about sizes that are assumed or unknown, and about a key that travels unencrypted."""
     warnings = []
-    if config.shape is None and sizes(config) is not None:
+    if config.shape is None and endpoint_shape(config) is not None:
         warnings.append(
             f"FLOPs of '{config.name}' are counted with the sizes in config.json beside its tokenizer; if the server "
             "runs a model of another size, give its sizes: --set model.shape.layers=..."
@@ -117,8 +114,8 @@ def is_loopback(host: str | None) -> bool:
         return False
 
 
-def _address(config: ModelConfig) -> list[str]:
-    """The problems of model.base_url. A URL with a secret in it is not repeated."""
+def _address_problems(config: ModelConfig) -> list[str]:
+    """A sentence about what is wrong with model.base_url, if anything; a URL with a secret in it is not repeated."""
     if not config.base_url:
         return [f"'{config.name}' runs behind a server; say where: --set model.base_url=http://HOST:PORT/v1"]
     try:
@@ -134,7 +131,7 @@ def _address(config: ModelConfig) -> list[str]:
     return []
 
 
-def key_of(config: ModelConfig) -> str | None:
+def api_key(config: ModelConfig) -> str | None:
     """The key, None where no variable is named. Raises CannotRun: no such variable, or a value no header can hold."""
     if config.api_key_env is None:
         return None
@@ -158,12 +155,12 @@ def key_of(config: ModelConfig) -> str | None:
     return key
 
 
-def sizes(config: ModelConfig) -> ModelShape | None:
-    """Sizes that FLOPs are counted by: model.shape, or config.json beside the tokenizer; None where unknown."""
+def endpoint_shape(config: ModelConfig) -> ModelShape | None:
+    """Sizes for FLOPs: model.shape, or those in config.json beside the tokenizer; None where neither says."""
     if config.shape is not None:
         return ModelShape(**config.shape.model_dump())
     try:
-        settings = read_object(tokenizer_folder(config)[0] / "config.json")
+        settings = read_object(endpoint_tokenizer(config)[0] / "config.json")
         if "num_key_value_heads" not in settings:  # without it nothing tells a gated MLP from a plain one
             return None
         return ModelShape(**Shape(**asdict(shape_of(SimpleNamespace(**settings)))).model_dump())
@@ -171,14 +168,14 @@ def sizes(config: ModelConfig) -> ModelShape | None:
         return None
 
 
-def tokenizer_folder(config: ModelConfig) -> tuple[Path, str]:
+def endpoint_tokenizer(config: ModelConfig) -> tuple[Path, str]:
     """The folder with tokenizer.json, and what identifies it. Raises CannotRun where there is none."""
     if not config.tokenizer:
         raise CannotRun(
             f"tokens of '{config.name}' are counted here, so its tokenizer must be at hand; name it with "
             "--set model.tokenizer=FOLDER, or owner/name on the hub"
         )
-    folder = place(config, Path())
+    folder = tokenizer_folder(config, Path())
     if not (folder / "tokenizer.json").is_file():
         raise CannotRun(
             f"model.tokenizer: '{config.tokenizer}' has no tokenizer.json; name a folder or a model that has one"
@@ -186,8 +183,8 @@ def tokenizer_folder(config: ModelConfig) -> tuple[Path, str]:
     return folder, hash_named(folder, (*_TOKENIZER_FILES, "config.json"))
 
 
-def _positions(folder: Path) -> int | None:
-    """The window that a config.json beside the tokenizer tells, None where there is none."""
+def _window_in_config(folder: Path) -> int | None:
+    """The window in config.json beside the tokenizer, None where it says none."""
     try:
         return int(read_object(folder / "config.json").get("max_position_embeddings") or 0) or None
     except (OSError, ValueError, TypeError, OverflowError):

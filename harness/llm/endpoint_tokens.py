@@ -1,13 +1,8 @@
 """Tokens of a model that runs elsewhere, counted here with its tokenizer: for budgets, spans and the first label token.
 
-    tokens = Tokens(folder, name)
-    tokens.offsets("two words")     [(0, 3), (3, 9)]
-    tokens.broken("<|eot_id|>")     ("< |eot_id|>", 1)
-
 A server encodes a whole conversation at once, control tokens in it included. So that a document cannot forge a turn,
-`broken` puts a space behind the first character of every marker that a text spells: those of the tokenizer and its
-template, and those of widespread models, because the tokenizer that counts here need not be the server's own.
-docs/security.md#forged-turns.
+`break_markers` puts a space behind the first character of every marker that a text spells: those of the tokenizer and
+its template, and those of widespread models, as the server's tokenizer may be another one (docs/security.md).
 """
 
 from __future__ import annotations
@@ -20,7 +15,7 @@ from harness.errors import CannotRun
 from harness.llm.endings import KNOWN, OPENING, markers_of
 from harness.llm.fast_tokenizer import FastTokenizer
 from harness.llm.template import PLAIN, cut_template
-from harness.llm.template_tokens import break_in_text, spelled
+from harness.llm.template_tokens import break_in_text, spelled_markers
 from harness.llm.text import Text
 from harness.llm.tokenizer_files import try_tokenizer
 
@@ -46,10 +41,10 @@ class Tokens:
                 cut_template(tokenizer.apply_chat_template, name, date, thinking=True, key=key) if template else None
             )
         frame = (pieces.begin, pieces.mid, pieces.thinks) if pieces else ()
-        self.turn = sum(len(self._text.trusted(piece)) for piece in frame) or ALLOWANCE
+        self.turn_tokens = sum(len(self._text.trusted(piece)) for piece in frame) or ALLOWANCE
         """Tokens that the template adds to one user turn, the head of the reply and the BOS included."""
         special = {content for content, flagged in added if flagged}
-        own = spelled(pieces or PLAIN, (content for content, _ in added))
+        own = spelled_markers(pieces or PLAIN, (content for content, _ in added))
         self._broken = {*special, *own, *self.markers, *KNOWN, *OPENING}
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
@@ -60,11 +55,11 @@ class Tokens:
         """Number of tokens of `text`."""
         return self._text.count(text)
 
-    def first(self, text: str) -> str:
-        """The first token of `text`, as text; "" where it has none."""
+    def first_token_text(self, text: str) -> str:
+        """The text of the first token of `text`; "" where it has none."""
         ids = self._text.plain(text)[:1]
         return self._text.decode(ids)[0] if ids else ""
 
-    def broken(self, text: str) -> tuple[str, int]:
+    def break_markers(self, text: str) -> tuple[str, int]:
         """`text` with every marker in it broken up, and their number; text without markers is returned unchanged."""
         return break_in_text(text, self._broken)

@@ -23,12 +23,12 @@ import httpcore2
 
 from harness.llm.endpoint_info import is_loopback
 
-_KEPT = 2.0  # seconds that an idle connection is kept for the next request; common servers close theirs after 5
+_KEEPALIVE = 2.0  # seconds that an idle connection is kept for the next request; common servers close theirs after 5
 _exchange = threading.local()  # end: when that of this thread is over, on the monotonic clock
 
 
-def _left() -> float:
-    """Seconds until the end of this thread's exchange. Raises httpcore2.TimeoutException where there are none."""
+def _seconds_left() -> float:
+    """Seconds until the deadline of this thread's exchange. Raises httpcore2.TimeoutException where none are left."""
     left: float = _exchange.end - time.monotonic()
     if left <= 0:
         raise httpcore2.TimeoutException
@@ -36,19 +36,19 @@ def _left() -> float:
 
 
 class _Stream(httpcore2.NetworkStream):
-    """A connection on which every step ends with the exchange."""
+    """A connection whose every step ends at the deadline of the exchange, whatever timeout it is given."""
 
     def __init__(self, inner: httpcore2.NetworkStream) -> None:
         self._inner = inner
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._inner.read(max_bytes, _left())
+        return self._inner.read(max_bytes, _seconds_left())
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._inner.write(buffer, _left())
+        self._inner.write(buffer, _seconds_left())
 
     def start_tls(self, ssl_context: ssl.SSLContext, server_hostname: Any = None, timeout: Any = None) -> _Stream:
-        return _Stream(self._inner.start_tls(ssl_context, server_hostname, _left()))
+        return _Stream(self._inner.start_tls(ssl_context, server_hostname, _seconds_left()))
 
     def close(self) -> None:
         self._inner.close()
@@ -59,11 +59,11 @@ class _Stream(httpcore2.NetworkStream):
 
 class _Backend(httpcore2.SyncBackend):
     def connect_tcp(self, host: str, port: int, timeout: float | None = None, *more: Any, **named: Any) -> _Stream:
-        return _Stream(super().connect_tcp(host, port, _left(), *more, **named))
+        return _Stream(super().connect_tcp(host, port, _seconds_left(), *more, **named))
 
 
 class Connections:
-    """Connections to one server, by the proxy that the environment names unless it is on this machine."""
+    """Connections to one server, through the proxy that the environment names, unless the server is this machine."""
 
     def __init__(self, base_url: str) -> None:
         url = urlsplit(base_url)
@@ -73,7 +73,7 @@ class Connections:
             ssl_context=ssl.create_default_context() if url.scheme == "https" else None,
             proxy=_proxy(proxy) if proxy else None,
             max_connections=None,
-            keepalive_expiry=_KEPT,
+            keepalive_expiry=_KEEPALIVE,
             network_backend=_Backend(),
         )
 

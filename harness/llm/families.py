@@ -60,7 +60,7 @@ _KINDS = frozenset({"full_attention", "sliding_attention", "chunked_attention"})
 # Why a family is refused, for those that people are likely to name.
 _SINKS = "has learned attention sinks"
 _ALIBI = "adds ALiBi biases to its attention scores"
-_OTHER = {
+_REFUSED = {
     "bloom": _ALIBI,
     "deepseek_v4": _SINKS,
     "diffllama": "subtracts two attention maps (differential attention)",
@@ -98,7 +98,7 @@ def cache_problem(settings: dict[str, Any]) -> str | None:
     return f"{reason}; use another model" if reason else None
 
 
-def checked(family: str) -> bool:
+def is_checked(family: str) -> bool:
     """Whether tests show that sessions on this family (model_type) equal one eager pass."""
     return family in _PLAIN or family in _WINDOWS
 
@@ -112,9 +112,9 @@ def capture_problem(settings: dict[str, Any], window: int, trust_remote_code: bo
     if reason is not None:
         return f"{reason}, which attention capture does not reproduce"
     family = str(settings.get("model_type"))
-    if not checked(family):
+    if not is_checked(family):
         return f"belongs to the family '{family}', which attention capture has not been checked with"
-    size = _span(settings)
+    size = _window_size(settings)
     if size is None or size >= window:
         return None
     name = "an attention chunk" if family == "llama4_text" else "a sliding window"
@@ -123,16 +123,16 @@ def capture_problem(settings: dict[str, Any], window: int, trust_remote_code: bo
 
 
 def _score_change(settings: dict[str, Any], trust_remote_code: bool) -> str | None:
-    """The setting that changes the scores or their mask at any length of the context."""
+    """What changes the attention scores or their mask at any length of the context, in words; None for nothing."""
     family = str(settings.get("model_type"))
     if trust_remote_code and "auto_map" in settings:
         return "runs code of its own (auto_map in its config.json)"
     if cap := settings.get("attn_logit_softcapping", _SOFT_CAPS.get(family)):
         return f"soft-caps its attention scores at {cap:g}"
-    return _OTHER.get(family)
+    return _REFUSED.get(family)
 
 
-def _span(settings: dict[str, Any]) -> int | None:
+def _window_size(settings: dict[str, Any]) -> int | None:
     """Tokens of the sliding window or chunk of a checked family; None: there is none, 0: its size is unknown."""
     family, kinds = settings["model_type"], set(settings.get("layer_types") or [])
     size = settings.get("attention_chunk_size" if family == "llama4_text" else "sliding_window", _WINDOWS.get(family))

@@ -71,6 +71,7 @@ def _folder(sha256: str) -> Path:
 
 
 def _check_header(file: Path) -> None:
+    """Raise CannotRun for a file that is no GGUF file of version 2 or 3."""
     try:
         with open(file, "rb", opener=regular_only) as f:
             head = f.read(8)
@@ -100,6 +101,7 @@ def _convert(file: Path, folder: Path) -> None:
 
 
 def _write(file: Path, draft: Path) -> None:
+    """Load a GGUF file with transformers and save model and tokenizer in `draft`. Raises CannotRun."""
     try:
         import gguf  # noqa: F401 - transformers needs it, and says so in a page
     except ImportError:
@@ -118,7 +120,7 @@ def _write(file: Path, draft: Path) -> None:
     except OSError:
         raise
     except Exception as error:  # a damaged file fails anywhere in the readers of three libraries
-        raise CannotRun(_reason(file, error)) from error
+        raise CannotRun(_conversion_error(file, error)) from error
     _split_digits(tokenizer, file)
     tokenizer.name_or_path = net.config._name_or_path = name
     net.config.architectures = [type(net).__name__]
@@ -126,8 +128,8 @@ def _write(file: Path, draft: Path) -> None:
     tokenizer.save_pretrained(draft)
 
 
-def _reason(file: Path, error: Exception) -> str:
-    """One sentence: what transformers or gguf could not do with the file, and what to do."""
+def _conversion_error(file: Path, error: Exception) -> str:
+    """The message for a file that transformers or gguf could not read: why, and what to do."""
     text = (str(error).splitlines() or [""])[0]
     if re.search(r"architecture|model_type|not supported yet", text):
         sentence = f"the architecture of '{file.name}' is not one that transformers reads from GGUF"
@@ -140,7 +142,7 @@ def _reason(file: Path, error: Exception) -> str:
 
 
 def _split_digits(tokenizer: Any, file: Path) -> None:
-    """Put back the pre-tokenizer of a vocabulary whose digits are single tokens."""
+    """Restore the pre-tokenizer that makes each digit a token, for vocabularies that need it (_DIGITS)."""
     from gguf import GGUFReader
     from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence
 

@@ -26,8 +26,8 @@ from harness.errors import CannotRun
 from harness.llm import capture, families
 from harness.llm.adapters import adapter_folder, merge
 from harness.llm.batched_forward import THREADS, Ask, ForwardLane
-from harness.llm.cuda_graphs import Steps
-from harness.llm.endings import markers_of, pattern
+from harness.llm.cuda_graphs import RecordedSteps
+from harness.llm.endings import endings_pattern, markers_of
 from harness.llm.kernels import VarlenKernel
 from harness.llm.kv import Arena
 from harness.llm.model_facts import ModelFacts
@@ -35,8 +35,8 @@ from harness.llm.model_info import memory_problem
 from harness.llm.session import HFSession
 from harness.llm.template import PLAIN, Pieces, cut_template, no_system
 from harness.llm.text import Text
-from harness.llm.tokenizer_files import place
-from harness.llm.trial_passes import TOLERANCE, cache_problem, pack_problem, rows_hold
+from harness.llm.tokenizer_files import tokenizer_folder
+from harness.llm.trial_passes import TOLERANCE, rows_are_independent, trial_cache_problem, trial_pack_problem
 from harness.models import LanguageModel
 from harness.parallel.scheduler import current
 from harness.storage.untrusted import read_plain
@@ -65,7 +65,7 @@ class HFModel(LanguageModel):
         self.thinking = config.thinking
         # Every context may grow by the thinking, which the window that methods see leaves out.
         self._positions = facts.window + (config.thinking.tokens if config.thinking else 0)
-        problem = memory_problem(config, folder, self._positions, _free_on(self.device))
+        problem = memory_problem(config, folder, self._positions, _free_gpu_bytes(self.device))
         if problem:
             raise CannotRun(problem)
         self._deterministic = config.deterministic
@@ -77,14 +77,15 @@ class HFModel(LanguageModel):
         self._fraction = config.memory_fraction
         self._lanes: dict[str | None, ForwardLane] = {}
         self._adapters = set(config.adapters)
-        self._running: str | None = None  # `_load` leaves them disabled
-        self._tokenize(config, folder)
-        if not families.checked(self.net.config.model_type):
-            problem = cache_problem(self.net, self.device, self.dtype, self.layers)
+        self._active_adapter: str | None = None  # `_load` leaves them disabled
+        self._load_tokenizer(config, folder)
+        if not families.is_checked(self.net.config.model_type):
+            problem = trial_cache_problem(self.net, self.device, self.dtype, self.layers)
             if problem:
                 raise CannotRun(f"no session can run on '{self.name}': {problem}; use another model")
 
     def _load(self, config: ModelConfig, folder: str) -> Any:
+        """The network with its weights and adapters, on its device. Raises CannotRun for weights that do not fit."""
         # The run shows its own progress; a bar for every model would stand in the middle of it.
         transformers.logging.disable_progress_bar()
         kernel = {"sdpa": capture.install(), "eager": "eager"}.get(self.identity["attention"])
@@ -93,7 +94,7 @@ class HFModel(LanguageModel):
         try:
             sizes = AutoConfig.from_pretrained(folder, **trust)
             self._measure(sizes)
-            with _quiet():  # what is missing or of another shape is listed below
+            with _without_warnings():  # what is missing or of another shape is listed below
                 net, info = AutoModelForCausalLM.from_pretrained(
                     folder,
                     output_loading_info=True,
@@ -125,6 +126,7 @@ class HFModel(LanguageModel):
         return net.eval() if config.device_map else net.to(self.device).eval()
 
     def _measure(self, config: Any) -> None:
+        """Set `layers` and `shape` from a transformers config. Raises CannotRun for sizes that FLOPs cannot use."""
         try:
             self.layers, self.shape = int(config.num_hidden_layers), shape_of(config, head=True)
             int(self.shape.mlp)  # a few families give a list, one size a layer
@@ -134,10 +136,11 @@ class HFModel(LanguageModel):
                 f"({str(e).splitlines()[0]}); use another model"
             ) from e
 
-    def _tokenize(self, config: ModelConfig, folder: str) -> None:
+    def _load_tokenizer(self, config: ModelConfig, folder: str) -> None:
+        """Load the tokenizer, and encode the pieces of the chat template. Raises CannotRun."""
         try:
             tokenizer = AutoTokenizer.from_pretrained(
-                str(place(config, Path(folder))), trust_remote_code=config.trust_remote_code
+                str(tokenizer_folder(config, Path(folder))), trust_remote_code=config.trust_remote_code
             )
         except (OSError, ValueError) as e:
             raise CannotRun(
@@ -149,13 +152,13 @@ class HFModel(LanguageModel):
                 f"the tokenizer has {len(tokenizer)} tokens, the model '{self.name}' only "
                 f"{self.net.config.vocab_size}: they do not belong together"
             )
-        self.pieces = _pieces(config, tokenizer, self.name)
+        self.pieces = _template_pieces(config, tokenizer, self.name)
         self.text = Text(tokenizer, self.name, self.pieces)
-        self.begin, self.mid = self._beginning(self.pieces.begin), self.text.trusted(self.pieces.mid)
+        self.begin, self.mid = self._with_bos(self.pieces.begin), self.text.trusted(self.pieces.mid)
         self.system: tuple[list[int], list[int]] | None = None
         if self.pieces.system is not None:
             before, between = self.pieces.system
-            self.system = self._beginning(before), self.text.trusted(between)
+            self.system = self._with_bos(before), self.text.trusted(between)
         self.next = self.text.trusted(self.pieces.next)
         think = config.thinking
         self.opens = self.text.trusted(self.pieces.thinks)
@@ -164,10 +167,10 @@ class HFModel(LanguageModel):
         self.stop_ids = self._find_stop_ids(tokenizer)
         added = [(t.content, t.special) for t in tokenizer.backend_tokenizer.get_added_tokens_decoder().values()]
         template = self.pieces.begin + self.pieces.mid + self.pieces.next
-        self.endings = pattern(markers_of(added, template, self.pieces.next))
+        self.endings = endings_pattern(markers_of(added, template, self.pieces.next))
 
-    def _beginning(self, text: str) -> list[int]:
-        """The template's beginning of a context with one BOS, where the tokenizer has one. Raises CannotRun."""
+    def _with_bos(self, text: str) -> list[int]:
+        """Ids of the template's first piece, with one BOS where the tokenizer has one. Raises CannotRun for several."""
         begin, bos = self.text.trusted(text), self.text.bos
         if bos is not None and begin[:1] != [bos]:
             begin = [bos, *begin]
@@ -176,6 +179,7 @@ class HFModel(LanguageModel):
         return begin
 
     def _find_stop_ids(self, tokenizer: Any) -> frozenset[int]:
+        """Ids of the tokens that end a reply: EOS, and the token that ends one in the chat template."""
         generation = getattr(self.net, "generation_config", None)
         eos = getattr(generation, "eos_token_id", None)
         ids = set(eos if isinstance(eos, list) else [eos]) | {tokenizer.eos_token_id}
@@ -205,27 +209,27 @@ class HFModel(LanguageModel):
             yield
 
     @contextlib.contextmanager
-    def _on_trial(self) -> Iterator[None]:
-        """Use no adapter, and afterwards the one that was in use: a trial may come just before a pass."""
+    def _without_adapter(self) -> Iterator[None]:
+        """Use no adapter inside, and afterwards the one that was in use: a trial pass may come just before a pass."""
         with self._lock:
-            before = self._running
+            before = self._active_adapter
             with self.adapter(None):
                 yield
             self._switch(before)
 
     def _switch(self, name: str | None) -> None:
-        """Make `name` the adapter that runs. It goes over every layer, so only where another one ran before."""
-        if name == self._running:
+        """Enable adapter `name` alone, None for none; nothing to do where it is enabled already."""
+        if name == self._active_adapter:
             return
         if name is None:
             self.net.disable_adapters()
         else:
             self.net.enable_adapters()
             self.net.set_adapter(name)
-        self._running = name
+        self._active_adapter = name
 
     def forward(self, ask: Ask, adapter: str | None) -> torch.Tensor | None:
-        """One pass, float32 logits [ask.logits, vocab]; with several questions in flight together with theirs."""
+        """Run one pass: float32 logits [ask.logits, vocab]. It is shared with the asks of other questions in flight."""
         if adapter not in self._lanes:
             with self.adapter(adapter):  # an adapter that is not there is this question's error alone
                 self._lanes.setdefault(adapter, ForwardLane(self, adapter))
@@ -237,32 +241,32 @@ class HFModel(LanguageModel):
 
     @property
     def shares(self) -> bool:
-        """Whether a context may copy what another one has read; deterministic mode wants it computed in its pieces."""
+        """Whether a context may copy keys and values that another one has computed; not in deterministic mode."""
         return not self._deterministic and self.pack_problem is None
 
     @functools.cached_property
     def kernel(self) -> VarlenKernel | None:
-        """Attends for all contexts of a pass in one call; None where device, dtype or a trial speak against it."""
+        """The attention kernel for all contexts of a pass in one call; None where device, dtype or trial forbid it."""
         if self.device.type != "cuda" or self.dtype == "float32" or self._deterministic:
             return None
         kernel = VarlenKernel()
-        with self._on_trial():
-            problem = pack_problem(self.net, self.device, self.dtype, self.layers, kernel)
+        with self._without_adapter():
+            problem = trial_pack_problem(self.net, self.device, self.dtype, self.layers, kernel)
         return None if problem else kernel
 
-    def steps(self) -> Steps | None:
-        """Decode steps recorded as CUDA graphs, for the adapter that runs; None without the kernel for all contexts."""
-        if self.kernel is None or self._several:
+    def recorded_steps(self) -> RecordedSteps | None:
+        """Decode steps as CUDA graphs, for the active adapter; None without `kernel`, or on several devices."""
+        if self.kernel is None or self._is_spread:
             return None
-        return Steps(self.net, self.arena, self.kernel, self._positions, TOLERANCE[self.dtype])
+        return RecordedSteps(self.net, self.arena, self.kernel, self._positions, TOLERANCE[self.dtype])
 
     @functools.cached_property
     def pack_problem(self) -> str | None:
-        """Why contexts cannot share a pass, None when they can. The first look runs a trial pass of a few tokens."""
+        """Why contexts cannot share a pass, None when they can; the first call runs a trial pass of a few tokens."""
         if self.kernel is not None:
             return None
-        with self._on_trial():
-            return pack_problem(self.net, self.device, self.dtype, self.layers)
+        with self._without_adapter():
+            return trial_pack_problem(self.net, self.device, self.dtype, self.layers)
 
     @functools.cached_property
     def fixed_rows(self) -> int | None:
@@ -272,20 +276,20 @@ class HFModel(LanguageModel):
         rows = _ROWS.get(self.device.type, 0)
         if not rows or self.pack_problem is not None:
             return 0
-        with self._on_trial():
-            return rows if rows_hold(self.net, self.device, self.layers, rows) else 0
+        with self._without_adapter():
+            return rows if rows_are_independent(self.net, self.device, self.layers, rows) else 0
 
     @property
-    def _several(self) -> bool:
+    def _is_spread(self) -> bool:
         """Whether the network is spread over several devices."""
         return isinstance(getattr(self.net, "hf_device_map", None), dict)
 
     @functools.cached_property
     def arena(self) -> Arena:
         """Keys and values of all contexts; on a GPU at most the memory that was free when the first context began."""
-        free = _free_on(self.device)
+        free = _free_gpu_bytes(self.device)
         # What one of several devices has free says little.
-        limit = None if free is None or self._several else int(free * self._fraction / self._token_size())
+        limit = None if free is None or self._is_spread else int(free * self._fraction / self._token_size())
         fit = self._contexts_that_fit()
         return Arena(self.layers, limit, 0 if fit is not None and fit < 2 else self._positions)
 
@@ -296,7 +300,7 @@ class HFModel(LanguageModel):
         return fit if fit is None or fit < 2 or self.device.type == "cuda" else fit - 1
 
     def _contexts_that_fit(self) -> int | None:
-        free = _free_on(self.device) if self.device.type == "cuda" else available_bytes()
+        free = _free_gpu_bytes(self.device) if self.device.type == "cuda" else available_bytes()
         return None if free is None else int(free * self._fraction / (self._token_size() * self._positions))
 
     def _token_size(self) -> int:
@@ -306,7 +310,7 @@ class HFModel(LanguageModel):
         return size
 
     def forget(self) -> None:
-        """Begin anew for another run, whose first prompts and seconds must not depend on an earlier one."""
+        """Drop first prompts and kept contexts, so that another run does not depend on an earlier one."""
         self.first_prompts = {}
         if "arena" in vars(self):  # it is made when the first context begins
             self.arena.forget()
@@ -337,8 +341,8 @@ class HFModel(LanguageModel):
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the warnings of transformers."""
+def _without_warnings() -> Iterator[None]:
+    """Silence the warnings of transformers."""
     before = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity_error()
     try:
@@ -348,9 +352,9 @@ def _quiet() -> Iterator[None]:
 
 
 def _load_adapters(net: Any, config: ModelConfig) -> None:
-    """Load every adapter and leave all of them switched off."""
+    """Load every adapter, and leave all of them disabled."""
     # Of each adapter behind the first both libraries say that the others are there already, or missing from its file.
-    with _quiet(), warnings.catch_warnings():
+    with _without_warnings(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Already found a `peft_config`")
         for name, path in config.adapters.items():
             net.load_adapter(path, adapter_name=name)
@@ -358,11 +362,12 @@ def _load_adapters(net: Any, config: ModelConfig) -> None:
         net.disable_adapters()
 
 
-def _free_on(device: torch.device) -> int | None:
+def _free_gpu_bytes(device: torch.device) -> int | None:
     return int(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else None
 
 
-def _pieces(config: ModelConfig, tokenizer: Any, name: str) -> Pieces:
+def _template_pieces(config: ModelConfig, tokenizer: Any, name: str) -> Pieces:
+    """The pieces of the chat template: the model's own, that of a file, or PLAIN for model.template=none."""
     if config.template == "none":
         return PLAIN
     if config.template != "model":

@@ -1,10 +1,10 @@
-"""Requests whose replies an earlier run was given (--cache replies): not sent again, and their cost booked again.
+"""The cache of replies in front of a back end (--cache replies): a kept reply is not asked again, but its cost booked.
 
-    @recalled
-    def _write(self, how, watch): ...        also _probe and _score of a back end; called where the cache has no reply
+    @with_kept_replies
+    def _write(self, decoding, watch): ...        also _probe and _score; called where the cache has no reply
 
-A back end has `_request` (all that a reply depends on beside the model and what is asked), `_added` (what a reply added
-to the context that held `before` tokens) and `_add` (adds it for a reply of the cache). Not kept: replies with the
+A back end has `_request()`: all that a reply depends on beside the model and what is asked; `_reply_state(before)`:
+what the reply added to a context of `before` tokens; `_restore_reply(values)`: adds it again. Not kept: replies with
 attention to watched spans, those behind a cut cache, and sampled ones that were given no seed.
 """
 
@@ -17,47 +17,48 @@ from typing import Any, TypeVar
 
 from harness.models import Probe, Span, Written
 
-Ask = TypeVar("Ask", bound=Callable[..., Any])
+Request = TypeVar("Request", bound=Callable[..., Any])
 
 
-def recalled(ask: Ask) -> Ask:
-    """`ask` with the cache before it; its first argument, and of a probe the last one, says what is asked for."""
-    kind = ask.__name__.removeprefix("_")
+def with_kept_replies(request: Request) -> Request:
+    """Decorate `_write(decoding, watch)`, `_probe(labels, firsts, after)` or `_score(text)` of a session."""
+    kind = request.__name__.removeprefix("_")
 
-    @functools.wraps(ask)
-    def asked(session: Any, what: Any, *more: Any) -> Any:
-        unkept = kind == "write" and (more[0] or (what.temperature and what.seed is None))
-        if session.replies is None or session._bounded or unkept:
-            return ask(session, what, *more)
+    @functools.wraps(request)
+    def cached(session: Any, asked: Any, *more: Any) -> Any:
+        not_kept = kind == "write" and (more[0] or (asked.temperature and asked.seed is None))
+        if session.replies is None or session._bounded or not_kept:
+            return request(session, asked, *more)
         before = session.length()
 
         def send() -> dict[str, Any]:
-            reply = ask(session, what, *more)
-            return _told(reply) | (session._added(before) if kind == "write" else {})
+            reply = request(session, asked, *more)
+            return _reply_values(reply) | (session._reply_state(before) if kind == "write" else {})
 
-        words = asdict(what) if kind == "write" else [list(what), more[-1]] if kind == "probe" else what
-        key = {"kind": kind, "asked": words, "request": session._request()}
-        told, again = session.replies.get_or_send(key, send, session._meter, session._role, session._model.shape)
-        if again:
-            session._add(told)
-        return _reply(told, before)
+        arguments = asdict(asked) if kind == "write" else [list(asked), more[-1]] if kind == "probe" else asked
+        key = {"kind": kind, "asked": arguments, "request": session._request()}
+        values, from_cache = session.replies.get_or_send(key, send, session._meter, session._role, session._model.shape)
+        if from_cache:
+            session._restore_reply(values)
+        return _reply_of(values, before)
 
-    return asked  # type: ignore[return-value]
+    return cached  # type: ignore[return-value]
 
 
-def _told(reply: Written | Probe | list[float]) -> dict[str, Any]:
-    """What the cache holds of a reply, as JSON values."""
+def _reply_values(reply: Written | Probe | list[float]) -> dict[str, Any]:
+    """A reply as the JSON values that the cache holds."""
     if isinstance(reply, Written):
-        told = {name: getattr(reply, name) for name in ("text", "finish", "offsets", "ending", "thinking")}
-        return {**told, "size": len(reply.span)}
+        values = {name: getattr(reply, name) for name in ("text", "finish", "offsets", "ending", "thinking")}
+        return {**values, "size": len(reply.span)}
     return {"mass": reply.mass, "top": reply.top} if isinstance(reply, Probe) else {"scores": reply}
 
 
-def _reply(told: dict[str, Any], before: int) -> Written | Probe | list[float]:
-    """The reply in a context that held `before` tokens."""
-    if "mass" in told:
-        return Probe.of(told["mass"], told["top"])
-    if "scores" in told:
-        return list(told["scores"])
-    span, offsets = Span(before, before + told["size"]), tuple((a, b) for a, b in told["offsets"])
-    return Written(told["text"], span, told["finish"], offsets, ending=told["ending"], thinking=told["thinking"])
+def _reply_of(values: dict[str, Any], before: int) -> Written | Probe | list[float]:
+    """The reply of these JSON values, in a context that held `before` tokens."""
+    if "mass" in values:
+        return Probe.of(values["mass"], values["top"])
+    if "scores" in values:
+        return list(values["scores"])
+    span, offsets = Span(before, before + values["size"]), tuple((a, b) for a, b in values["offsets"])
+    parts = {name: values[name] for name in ("text", "finish", "ending", "thinking")}
+    return Written(span=span, offsets=offsets, **parts)

@@ -29,10 +29,10 @@ def cpu_attention(
     return out, lse
 
 
-def one_row(
+def one_row_attention(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same for one token of 16 bits a number, by products in float32.
+    """As `cpu_attention` for one query token in bfloat16 or float16, by products in float32.
 
     The fused kernel is made for many rows: for one over 400 keys (9 heads of 64) it takes 280 us, this 70 us, and at
     3,000 keys 2,300 and 310 us; in float32 it is the fused kernel that is faster.
@@ -49,7 +49,7 @@ def one_row(
 
 
 @dataclass(frozen=True)
-class Lengths:
+class PackLayout:
     """Where the contexts of a pass stand: `new` tokens of each, whose keys are [start, start + keys) in the arena.
 
     The contexts are in the order of their places in the arena.
@@ -61,8 +61,8 @@ class Lengths:
 
 
 @dataclass(frozen=True)
-class OnDevice:
-    """The same as int32 tensors on one device.
+class DeviceLayout:
+    """A PackLayout as int32 tensors on one device.
 
     rows, places [contexts + 1]: where each context's new tokens and its keys begin, and the end; keys [contexts];
     most_new, most_keys: of one context, at most.
@@ -76,18 +76,18 @@ class OnDevice:
 
 
 class VarlenKernel:
-    """Causal attention of the last `new` tokens of each context. The lengths of a pass go to the device once.
+    """Causal attention of the last `new` tokens of each context. The layout of a pass goes to the device once.
 
     num_splits: 1 computes a context alike whatever contexts are beside it; None leaves the choice to the kernel.
     """
 
     def __init__(self, num_splits: int | None = None) -> None:
         self._splits = num_splits
-        self._at: Lengths | None = None
-        self._on: dict[torch.device, OnDevice] = {}
+        self._at: PackLayout | None = None
+        self._on: dict[torch.device, DeviceLayout] = {}
 
     def __call__(
-        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, at: Lengths | OnDevice, scale: float
+        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, at: PackLayout | DeviceLayout, scale: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """(Output [new tokens, heads, size], log-sum-exp [heads, new tokens] in float32).
 
@@ -95,7 +95,7 @@ class VarlenKernel:
         """
         from torch.nn.attention.varlen import AuxRequest, varlen_attn
 
-        there = at if isinstance(at, OnDevice) else self._on_device(at, query.device)
+        there = at if isinstance(at, DeviceLayout) else self._on_device(at, query.device)
         result = varlen_attn(
             query.contiguous(),
             key,
@@ -114,7 +114,7 @@ class VarlenKernel:
         assert isinstance(result, tuple)  # it is one with return_aux
         return result
 
-    def _on_device(self, at: Lengths, device: torch.device) -> OnDevice:
+    def _on_device(self, at: PackLayout, device: torch.device) -> DeviceLayout:
         if at is not self._at:
             self._at, self._on = at, {}
         if device not in self._on:
@@ -122,5 +122,5 @@ class VarlenKernel:
             # The last place only closes the list: how long the last context is stands in `keys`, as for the others.
             places = [*at.starts, at.starts[-1] + at.keys[-1]]
             rows, starts, keys = (torch.tensor(n, dtype=torch.int32, device=device) for n in (ends, places, at.keys))
-            self._on[device] = OnDevice(rows, starts, keys, max(at.new), max(at.keys))
+            self._on[device] = DeviceLayout(rows, starts, keys, max(at.new), max(at.keys))
         return self._on[device]

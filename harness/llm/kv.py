@@ -1,4 +1,4 @@
-"""The key/value caches of all contexts of a model: an arena in which every context has a slot.
+"""The key/value caches of all contexts of a model: an arena of tokens in which every context has a slot.
 
     layer 0 keys  [tokens, kv_heads, size]   | context a . . | context b . | free ... | context c . . . . | free ──►
     layer 0 values                           the same places; every other layer the same places
@@ -43,7 +43,7 @@ class Arena:
         self.clock = 0  # passes so far
         self.capacity = 0
         self._free: list[tuple[int, float]] = [(0, math.inf)]  # in order, never adjacent; the last one has no end
-        self._ended: deque[tuple[int, int]] = deque()  # a context may be collected at any moment, so it only says so
+        self._to_release: deque[tuple[int, int]] = deque()  # of collected contexts, until the next `allocate`
         self._slots: weakref.WeakSet[Slot] = weakref.WeakSet()
         self._most_kept = kept
         self._kept: OrderedDict[bytes, Slot] = OrderedDict()  # by the name of two blocks: one context of a document
@@ -55,28 +55,28 @@ class Arena:
             self._slots.add(slot)
         return Cache(layers=[SlotLayer(slot, layer) for layer in range(len(self.keys))])
 
-    def take(self, tokens: int) -> int:
+    def allocate(self, tokens: int) -> int:
         """Reserve `tokens` positions; returns the first. Raises MemoryError when `limit` leaves no room for them."""
         with self.lock:
             while True:
-                while self._ended:
-                    self.give(*self._ended.popleft())
+                while self._to_release:
+                    self.release(*self._to_release.popleft())
                 n, start = next((n, start) for n, (start, end) in enumerate(self._free) if end - start >= tokens)
                 if self.limit is None or start + tokens <= self.limit:
-                    self._shorten(n, tokens)
+                    self._take_from(n, tokens)
                     return start
-                self._release_one(tokens)
+                self._make_room(tokens)
 
     def extend(self, end: int, tokens: int) -> bool:
         """Reserve the `tokens` positions from `end` on, if they are free."""
         with self.lock:
             for n, (start, stop) in enumerate(self._free):
                 if start == end and stop - start >= tokens and (self.limit is None or end + tokens <= self.limit):
-                    self._shorten(n, tokens)
+                    self._take_from(n, tokens)
                     return True
         return False
 
-    def give(self, start: int, end: int) -> None:
+    def release(self, start: int, end: int) -> None:
         """Make the positions [start, end) free."""
         with self.lock:
             if start < end:
@@ -88,11 +88,12 @@ class Arena:
                         merged.append((a, b))
                 self._free = merged
 
-    def gone(self, start: int, end: int) -> None:
-        """The context of these positions was collected."""
-        self._ended.append((start, end))
+    def release_later(self, start: int, end: int) -> None:
+        """Release the positions [start, end) at the next `allocate`; takes no lock, for the garbage collector."""
+        self._to_release.append((start, end))
 
-    def _shorten(self, n: int, tokens: int) -> None:
+    def _take_from(self, n: int, tokens: int) -> None:
+        """Take the first `tokens` positions of the free range number `n`; the buffers grow where they end before."""
         start, stop = self._free[n]
         if start + tokens < stop:
             self._free[n] = start + tokens, stop
@@ -111,7 +112,7 @@ class Arena:
                     buffers[layer] = bigger
 
     def keep(self, slot: Slot) -> None:
-        """Keep the named blocks of a context that ended, at the price of those that ended longest ago."""
+        """Keep the named blocks of a context that ended; those that ended longest ago make room for it."""
         with self.lock:
             size = len(slot.names) * BLOCK
             if len(slot.names) < 2 or size > self._most_kept or not slot.capacity:
@@ -124,24 +125,24 @@ class Arena:
                 self._kept.popitem(last=False)
 
     def forget(self) -> None:
-        """Give up the contexts that ended."""
+        """Drop the kept contexts that ended."""
         with self.lock:
             self._kept.clear()
 
-    def holds(self, names: Sequence[bytes], at: int) -> tuple[Slot | None, int]:
-        """A slot with as many as possible of the blocks `names`, which are those from number `at` on; how many."""
+    def longest_match(self, names: Sequence[bytes], at: int) -> tuple[Slot | None, int]:
+        """The slot with the most of the blocks `names`, which begin at block `at` of a context; and how many it has."""
         best: tuple[Slot | None, int] = None, 0
         with self.lock:
             for slot in list(self._slots):
-                here = slot.names[at : at + len(names)] if slot.capacity else []
-                # A name stands for all tokens up to its end, so the last one that both have says it all.
-                same = next((n for n in range(len(here), 0, -1) if here[n - 1] == names[n - 1]), 0)
+                own = slot.names[at : at + len(names)] if slot.capacity else []
+                # A name stands for all tokens up to its end, so only the last common one is compared.
+                same = next((n for n in range(len(own), 0, -1) if own[n - 1] == names[n - 1]), 0)
                 if same > best[1]:
                     best = slot, same
         return best
 
-    def _release_one(self, tokens: int) -> None:
-        """Drop the oldest of the contexts that ended, else move the one that waits longest to the host's memory."""
+    def _make_room(self, tokens: int) -> None:
+        """Drop the oldest kept context, else move the one that waits longest to the host. Raises MemoryError."""
         if self._kept:
             self._kept.popitem(last=False)
             return
@@ -185,14 +186,14 @@ class Slot:
         self._away: list[tuple[int, torch.Tensor, torch.Tensor]] | None = None
 
     def __del__(self) -> None:
-        self.arena.gone(self.start, self.start + self.capacity)
+        self.arena.release_later(self.start, self.start + self.capacity)
 
     def read(self) -> int:
         """Tokens read so far, those that were dropped included: the position of the next one."""
         return self.used[0] + self.dropped
 
     def attended(self) -> int:
-        """Tokens that a head attends to, those of one choice and all behind the choices."""
+        """Tokens that a head attends to: those of one choice, and all behind the choices."""
         return self.used[0] - (self.copies - 1) * self.kept
 
     def reserve(self, tokens: int) -> None:
@@ -210,40 +211,40 @@ class Slot:
                 self._move(size, tokens)
 
     def _move(self, size: int, tokens: int) -> None:
-        """Move to a slot of `size` positions; where there is no room for both, of `tokens`, by way of the host."""
+        """Move to `size` positions; where there is no room beside the old ones, to `tokens`, by way of the host."""
         try:
-            start = self.arena.take(size)
+            start = self.arena.allocate(size)
         except MemoryError:
             if self.capacity:
                 self.evict()
             size = tokens
-            start = self.arena.take(size)
+            start = self.arena.allocate(size)
         states = self._away or self.states()
         old = self.start, self.start + self.capacity
         self.start, self.capacity, self._away = start, size, None
         for layer, keys, values in states:
             kept = self.used[layer]  # it may have been rolled back while it was away
             self.arena.write(layer, self.rows(0, kept), keys[:kept], values[:kept])
-        self.arena.give(*old)
+        self.arena.release(*old)
 
     def evict(self) -> None:
         """Move to the host's memory; the next `reserve` brings it back."""
         if self.before_leaving is not None:
             self.before_leaving()
         self._away = [(n, keys.to("cpu", copy=True), values.to("cpu", copy=True)) for n, keys, values in self.states()]
-        self.arena.give(self.start, self.start + self.capacity)
+        self.arena.release(self.start, self.start + self.capacity)
         self.start = self.capacity = 0
 
     def shrink(self, tokens: int) -> None:
-        """Keep the first `tokens` tokens and their room alone."""
+        """Keep only the first `tokens` tokens; the other positions are released."""
         self.used = [min(used, tokens) for used in self.used]
-        self.arena.give(self.start + tokens, self.start + self.capacity)
+        self.arena.release(self.start + tokens, self.start + self.capacity)
         self.capacity = tokens
 
     def copy(self, source: Slot, tokens: int, room: int) -> bool:
-        """Take over, behind what is here, the first `tokens` tokens of `source`, and make room for `room` in all.
+        """Copy tokens from `source` behind what is here, up to its first `tokens`, and reserve `room` tokens in all.
 
-        Returns whether there was memory for both.
+        Returns False, with nothing copied, where there is no memory for both.
         """
         with self.arena.lock:
             try:
@@ -366,7 +367,7 @@ def slot_of(cache: Cache) -> Slot:
 
 
 def packed_cache(parts: Sequence[tuple[Cache, int]], device: torch.device) -> Cache:
-    """A cache for one pass over `new` tokens of each (cache, new), all of one arena and with their room reserved."""
+    """A cache for one pass over several contexts. parts: (cache, new tokens) of each, with their room reserved."""
     slots = [(slot_of(cache), new) for cache, new in parts]
     firsts = [slot.start + slot.used[0] for slot, _ in slots]
     rows = [row for first, (_, new) in zip(firsts, slots, strict=True) for row in range(first, first + new)]
@@ -376,14 +377,14 @@ def packed_cache(parts: Sequence[tuple[Cache, int]], device: torch.device) -> Ca
 
 
 def rewind(cache: Cache, length: int) -> None:
-    """Roll every layer that holds more back to the first `length` tokens that were read."""
+    """Roll every layer back to the first `length` tokens that were read; shorter ones stay."""
     for layer in cache.layers:
         layer.crop(min(length - slot_of(cache).dropped - layer.get_seq_length(), 0))
 
 
 @contextlib.contextmanager
 def kept_tail(cache: Cache) -> Iterator[None]:
-    """Put the last cached token's keys and values back afterwards, to the bit, whatever was written over them."""
+    """After the block, restore the last cached token's keys and values to the bit, whatever was written over them."""
     end = cache.get_seq_length()
     last = slice(end - 1, end)
     saved = [(layer.keys[:, :, last].clone(), layer.values[:, :, last].clone()) for layer in cache.layers]

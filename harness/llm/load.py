@@ -1,4 +1,4 @@
-"""One function from a config to a model."""
+"""Load the model that a config names, and keep the last two that were loaded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from harness.llm.hf import HFModel
 
 # The rows of a suite use one or two models; loading an 8B model again for every row takes minutes.
-_KEPT = 2
+_MAX_KEPT = 2
 _loaded: OrderedDict[str, HFModel] = OrderedDict()
 
 
@@ -36,7 +36,7 @@ def load_model(config: ModelConfig) -> LanguageModel:
         return EndpointModel(config, facts)
     key = config.model_dump_json(exclude={*SAMPLING}) + canonical(facts.identity)
     if key not in _loaded:
-        while len(_loaded) >= _KEPT:
+        while len(_loaded) >= _MAX_KEPT:
             _loaded.popitem(last=False)
         folder, _ = local_folder(config)
         with importable():

@@ -29,8 +29,8 @@ class ModelFacts:
     sizes: dict[str, int] = field(default_factory=dict)
 
 
-def greedy(config: ModelConfig, who: str) -> ModelConfig:
-    """The model of `who`, which draws nothing. Raises UserError where it is set to sample or to cut replies."""
+def check_greedy(config: ModelConfig, who: str) -> ModelConfig:
+    """Return `config`. Raises UserError where it is set to sample, which `who` (for the message) does not."""
     for name in config.sampling:
         raise UserError(f"model.{name} is for the reader of harness run; {who} is asked greedily, so leave it out")
     return config

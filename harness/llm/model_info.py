@@ -16,10 +16,10 @@ from harness.config.schema import ModelConfig
 from harness.cost.free_memory import available_bytes
 from harness.errors import CannotRun, Missing
 from harness.llm import families, gguf, tokenizer_files
-from harness.llm.adapters import Base, adapter_folder, check
+from harness.llm.adapters import Base, adapter_folder, check_adapter
 from harness.llm.model_facts import ModelFacts
-from harness.llm.template import bounded, no_system, system_pieces
-from harness.llm.template import named as called
+from harness.llm.template import no_system, run_limited, system_pieces
+from harness.llm.template import template_of as called
 from harness.llm.thinking import thinking_room
 from harness.storage.file_hash import hash_named
 from harness.storage.hub import MODELS, Kind, download, resolve
@@ -44,11 +44,11 @@ _MOVED = {"harness.pocket": "pocket"}  # the package that runs of the first edit
 def model_facts(config: ModelConfig) -> ModelFacts:
     """Facts of the model that `config` names; never raises for a model that is merely unusable."""
     try:
-        from harness.llm.endpoint_info import endpoint_facts, misplaced
+        from harness.llm.endpoint_info import endpoint_facts, misplaced_settings
 
         if config.backend == "endpoint":
             return endpoint_facts(config)
-        if wrong := misplaced(config):
+        if wrong := misplaced_settings(config):
             return ModelFacts(config.name, problems=wrong)
         if config.backend == "scripted":
             from harness.llm.scripted import scripted_facts
@@ -60,12 +60,13 @@ def model_facts(config: ModelConfig) -> ModelFacts:
 
 
 def _hf_facts(config: ModelConfig) -> ModelFacts:
+    """Facts of a transformers model from its config.json, weights' hashes and tokenizer. Raises CannotRun."""
     try:
         folder, where = local_folder(config)
     except CannotRun as e:
         if config.backend == "random":  # made here, so none are missing
             raise
-        return _without_weights(config, e)
+        return _facts_without_weights(config, e)
     settings = _read_json(folder / "config.json", config.name)
     _check_sizes(settings, config.name)
     own = int(settings.get("max_position_embeddings") or 0)
@@ -74,7 +75,7 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
         problems.append(f"model.window={config.window} is more than the {own} positions '{config.name}' has")
     if reason := families.cache_problem(settings):
         return ModelFacts(config.name, problems=[f"'{config.name}' {reason}"])
-    tokenizer = tokenizer_files.place(config, folder)
+    tokenizer = tokenizer_files.tokenizer_folder(config, folder)
     if not config.package or config.tokenizer:  # what is installed is trusted
         tokenizer_files.try_tokenizer(tokenizer, config.name)
     if not any(any(tokenizer.glob(pattern)) for pattern in ("tokenizer*", *tokenizer_files.VOCABULARY)):
@@ -92,9 +93,9 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
     identity = {
         "weights": where,
         "dtype": resolved_dtype(config, settings),
-        "attention": _kernel(config, settings),
+        "attention": _attention_kernel(config, settings),
         "adapters": adapters,
-        "tokenizer": tokenizer_files.digest(tokenizer),
+        "tokenizer": tokenizer_files.tokenizer_digest(tokenizer),
         "template": tokenizer_files.template_digest(config, tokenizer),
         "template_date": config.template_date,
         "window": config.window or own,
@@ -113,7 +114,7 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
     )
 
 
-def _without_weights(config: ModelConfig, error: CannotRun) -> ModelFacts:
+def _facts_without_weights(config: ModelConfig, error: CannotRun) -> ModelFacts:
     """What is known of a model whose weights are not here."""
     known = {"window": config.window} if config.window else {}
     problem = f"not run: weights: {error}"
@@ -142,28 +143,23 @@ def _adapters(config: ModelConfig, base: Base) -> tuple[dict[str, str], list[str
     problems = []
     for name, path in folders.items():
         try:
-            warnings += check(name, path, base, merged=name == MERGED)
+            warnings += check_adapter(name, path, base, merged=name == MERGED)
             hashes[name] = hash_files(path)
         except CannotRun as e:
             problems.append(str(e))
     return hashes, warnings, problems
 
 
-def _kernel(config: ModelConfig, settings: dict[str, Any]) -> str:
-    """The attention kernel: "sdpa" or "eager" as configured, "transformers" for that library's choice.
-
-    The session's fused kernel ignores whatever changes the scores but the mask, so sdpa is not for every model.
-    """
+def _attention_kernel(config: ModelConfig, settings: dict[str, Any]) -> str:
+    """The attention kernel: "sdpa" or "eager" as configured; "transformers" where the fused kernel is not exact."""
     fused = families.capture_problem(settings, 0, config.trust_remote_code) is None
     return config.attention if fused or config.attention == "eager" else "transformers"
 
 
 def local_folder(config: ModelConfig, kind: Kind = MODELS) -> tuple[Path, Any]:
-    """The folder with the model's files and what identifies them (recipe, file hash, or hub id with commit).
+    """The folder with the model's files, and what identifies them (recipe, file hash, or hub id with commit).
 
-    kind: for messages about a missing one, which name its setting.
-
-    Fetches small files from the hub on first use and locks the commit. Raises CannotRun.
+    kind: names the setting in messages. Downloads from the hub on first use and locks the commit. Raises CannotRun.
     """
     if (build := registry.shipped("backends").get(config.backend)) is not None:
         module, _, function = build.partition(":")
@@ -183,12 +179,12 @@ def local_folder(config: ModelConfig, kind: Kind = MODELS) -> tuple[Path, Any]:
         if source.startswith(("http://", "https://")):
             raise CannotRun(f"'{source}' is an address; for a server: --model endpoint --set model.base_url={source}")
         raise CannotRun(f"no model folder '{source}' (and it is no hub id of the form owner/name)")
-    path, commit = _snapshot(source, config.revision, kind)
+    path, commit = _hub_snapshot(source, config.revision, kind)
     return path, {"hub": source, "commit": commit}
 
 
-def _snapshot(repo: str, revision: str | None, kind: Kind) -> tuple[Path, str]:
-    """Folder and commit of a hub model; downloads what is missing. kind: for messages, where it is no reader.
+def _hub_snapshot(repo: str, revision: str | None, kind: Kind) -> tuple[Path, str]:
+    """Folder and commit of a hub model; downloads what is missing. kind: names the setting in messages.
 
     Raises CannotRun when the hub cannot be reached, or has no such model, or none in safetensors.
     """
@@ -203,8 +199,8 @@ def _snapshot(repo: str, revision: str | None, kind: Kind) -> tuple[Path, str]:
     return paths[safe_files.index("config.json")].parent if "config.json" in safe_files else paths[0].parent, commit
 
 
-def to_convert(config: ModelConfig) -> bool:
-    """Whether reading this model's facts would first download or convert a GGUF file, which takes a minute."""
+def needs_conversion(config: ModelConfig) -> bool:
+    """Whether the model is a GGUF file that is not converted yet; converting takes a minute."""
     if config.package:
         root = package_folder(_MOVED.get(config.package, config.package))
         file = inside(root, config.package_path or "") if root else Path()
@@ -229,6 +225,7 @@ def _gguf_file(source: str, revision: str | None) -> Path:
 
 
 def _packaged_folder(config: ModelConfig) -> tuple[Path, Any]:
+    """Folder and identity of a model that an installed package holds. Raises CannotRun."""
     package = _MOVED.get(config.package or "", config.package or "")
     root = package_folder(package)
     if root is None:
@@ -256,7 +253,7 @@ def resolved_dtype(config: ModelConfig, settings: dict[str, Any]) -> str:
 
 
 def _stored_dtype(settings: dict[str, Any]) -> str:
-    """As transformers writes it: "torch_dtype" before its version 5, "dtype" since."""
+    """The dtype that config.json names, "None" where it names none ("torch_dtype" before transformers 5)."""
     return str(settings.get("dtype") or settings.get("torch_dtype")).removeprefix("torch.")
 
 
@@ -315,7 +312,7 @@ def system_problem(config: ModelConfig) -> str | None:
 
     if config.template == "none":
         return str(no_system(config.name))
-    text, named = chat_template(tokenizer_files.place(config, local_folder(config)[0]))
+    text, named = chat_template(tokenizer_files.tokenizer_folder(config, local_folder(config)[0]))
     if config.template != "model":
         text = read_plain(Path(config.template)).decode()
     try:
@@ -325,7 +322,7 @@ def system_problem(config: ModelConfig) -> str | None:
     date = config.template_date
     variables = {**named, "add_generation_prompt": True, "date_string": date, "strftime_now": lambda _form: date}
     try:
-        pieces = bounded(
+        pieces = run_limited(
             lambda: system_pieces(lambda m: template.render(messages=m, **variables)),
             called(config.name),
             ("system", text, str(named), date),

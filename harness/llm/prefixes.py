@@ -1,4 +1,4 @@
-"""Contexts that begin alike: what one has read the others copy, keys and values to the bit.
+"""Prefix sharing: contexts that begin alike copy keys and values from the one that has computed them.
 
     context a   | document ................... | question a | answer
     context b   | the same blocks, copied .... | rest of the document, question b | answer
@@ -18,21 +18,21 @@ from harness.llm.kv import BLOCK, Slot
 
 
 def block_names(slot: Slot, ids: Sequence[int], adapter: str | None) -> list[bytes]:
-    """The names of the whole blocks of the context `ids` that `slot` has no names for yet."""
-    found: list[bytes] = []
+    """Names of the whole blocks of the context `ids` beyond those that `slot` has names for."""
+    names: list[bytes] = []
     key = slot.names[-1] if slot.names else blake2b((adapter or "").encode()).digest()
     for start in range(len(slot.names) * BLOCK, len(ids) - BLOCK + 1, BLOCK):
         block = array("q", ids[start : start + BLOCK]).tobytes()
         key = blake2b(block, key=key, digest_size=16).digest()
-        found.append(key)
-    return found
+        names.append(key)
+    return names
 
 
 @dataclass(frozen=True)
-class Held:
-    """What another context, `source`, holds of tokens that are to be read: the first `blocks` blocks, `tokens` tokens.
+class SharedPrefix:
+    """The part of the tokens to be read that another context, `source`, holds: the first `blocks` blocks.
 
-    missing: the name of the first block that it does not hold and another context could.
+    tokens: how many of the tokens to be read these are; missing: name of the first block that no other context holds.
     """
 
     source: Slot | None = None
@@ -41,23 +41,25 @@ class Held:
     missing: bytes | None = None
 
 
-def held_by_others(slot: Slot, new: int, logits: int, blocks: Sequence[bytes]) -> Held:
-    """What others hold of the `new` tokens behind `slot`, which complete `blocks`; the rows of the logits are not."""
-    # Rows with logits must be computed.
-    most = max((slot.used[0] + new - logits) // BLOCK - len(slot.names), 0)
-    source, same = slot.arena.holds(blocks[:most], len(slot.names))
+def shared_prefix(slot: Slot, new: int, logits: int, blocks: Sequence[bytes]) -> SharedPrefix:
+    """The longest prefix of the `new` tokens behind `slot` that another context holds; new tokens complete `blocks`.
+
+    The last `logits` tokens are never shared, as their logits must be computed.
+    """
+    sharable = max((slot.used[0] + new - logits) // BLOCK - len(slot.names), 0)
+    source, same = slot.arena.longest_match(blocks[:sharable], len(slot.names))
     tokens = max((len(slot.names) + same) * BLOCK - slot.used[0], 0) if same else 0
-    return Held(source, same, tokens, next(iter(blocks[same:most]), None))
+    return SharedPrefix(source, same, tokens, next(iter(blocks[same:sharable]), None))
 
 
-def copy_shared(slot: Slot, new: int, logits: int, blocks: Sequence[bytes]) -> Held:
-    """Copy that to `slot`; returns what was copied, an empty Held where nothing is there or it does not fit."""
+def copy_shared(slot: Slot, new: int, logits: int, blocks: Sequence[bytes]) -> SharedPrefix:
+    """Copy the `shared_prefix` to `slot` and return it; an empty one where there is none or it does not fit."""
     with slot.arena.lock:  # the source may be rolled back, or end
-        there = held_by_others(slot, new, logits, blocks)
-        if there.source is None:
-            return Held()
+        prefix = shared_prefix(slot, new, logits, blocks)
+        if prefix.source is None:
+            return SharedPrefix()
         used = slot.used[0]
-        if there.tokens and not slot.copy(there.source, used + there.tokens, used + new):
-            return Held()
-        slot.names.extend(blocks[: there.blocks])
-    return there
+        if prefix.tokens and not slot.copy(prefix.source, used + prefix.tokens, used + new):
+            return SharedPrefix()
+        slot.names.extend(blocks[: prefix.blocks])
+    return prefix

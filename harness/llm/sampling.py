@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-_LIKELY = 1024  # tokens that are nearly always enough; sorting a whole vocabulary takes 4 to 12 ms on a CPU core
+_MOST_LIKELY = 1024  # tokens that are nearly always enough; sorting a whole vocabulary takes 4 to 12 ms on a CPU core
 
 
 class Sampler:
@@ -28,7 +28,7 @@ class Sampler:
 
 def nucleus(p: torch.Tensor, top_p: float) -> torch.Tensor:
     """The probabilities [vocab] with 0 for tokens outside the smallest set that reaches `top_p`."""
-    ranked, order = p.topk(min(_LIKELY, p.numel()))
+    ranked, order = p.topk(min(_MOST_LIKELY, p.numel()))
     if ranked.cumsum(-1)[-1] < top_p:
         ranked, order = p.sort(descending=True)
     # A token is dropped when those before it already reach top_p.

@@ -1,4 +1,4 @@
-"""A model that replays replies, probabilities and attention from a table, through the same session interface.
+"""A scripted model: replies, probabilities and attention come from a table, through the same session interface.
 
     replies:                                  the first rule whose `when` occurs in the context answers
       - {when: "Summary the following", reply: "* one\\n* two"}
@@ -68,7 +68,7 @@ class ScriptedSession(Session):
         super().__init__(model.name, model.window, meter, role)
         self._model = model
         self._tokens: list[str] = []
-        self._run = 0
+        self._n_read = 0
         self._asked = ""  # the context in front of the reply
 
     def _open(self, turn: str) -> None:
@@ -92,8 +92,8 @@ class ScriptedSession(Session):
         return Span(span.start, span.end, None, tuple(values))
 
     def _by_head(self, text: str, keys: Span) -> np.ndarray:
-        """One layer with one head, whose attention to a token is that of `text` to the line that it stands in."""
-        self._event("probe", self.length() - self._run, self._run, requests=1)
+        """[1, 1, len(keys)]: one layer, one head; a token gets the attention of `text` to the line it stands in."""
+        self._book("probe", self.length() - self._n_read, self._n_read, requests=1)
         shown = self._tokens[keys.start : keys.end]
         lines = "".join(shown).split("\n")
         at = np.cumsum([token.count("\n") for token in shown])
@@ -101,11 +101,11 @@ class ScriptedSession(Session):
         return np.array(weights, dtype=np.float32)[None, None]
 
     def _bound(self, limit: CacheLimit) -> Kept:
-        """Nothing is dropped from a script's context; what would be is counted."""
+        """Count what a cache limit would keep; a scripted context drops nothing."""
         self._flush(int(self._turn == "closing"))
         return Kept(self.length(), min(self.length(), limit.budget), 0)
 
-    def _event(self, kind: Kind, new: int, cached: int, **counts: Any) -> None:
+    def _book(self, kind: Kind, new: int, cached: int, **counts: Any) -> None:
         e = Event(self._role, self._model.name, self._meter.current_phase, kind, new, cached, **counts)
         self._meter.record(e, None)
 
@@ -114,54 +114,55 @@ class ScriptedSession(Session):
         self._flush()
 
     def _flush(self, requests: int = 0) -> None:
-        if self._run < self.length():
-            self._event("prefill", self.length() - self._run, self._run, requests=requests)
-            self._run = self.length()
+        if self._n_read < self.length():
+            self._book("prefill", self.length() - self._n_read, self._n_read, requests=requests)
+            self._n_read = self.length()
 
     def _save(self) -> int:
         return self.length()
 
     def _restore(self, state: int) -> None:
         del self._tokens[state:]
-        self._run = state
+        self._n_read = state
 
     def _first_token(self, label: str) -> str | None:
         return label[:1] or None
 
     def _probe(self, labels: Sequence[str], firsts: Sequence[str], after: str) -> Probe:
         self.flush()
-        self._event("probe", 1, self.length(), requests=1)
-        p = self._model.pick("probes", self._text()).p or {}
+        self._book("probe", 1, self.length(), requests=1)
+        p = self._model.pick_rule("probes", self._text()).p or {}
         mass = {label: p.get(label, 0.0) for label in labels}
         best = max(p or {"": 0.0}, key=lambda token: p.get(token, 0.0))
         return Probe.of(mass, best if mass.get(best) else None)
 
     def _score(self, text: str) -> list[float]:
-        """-1, -2, -3, ... token by token: a known answer for any text."""
+        """Log-probabilities -1, -2, -3, ... for the tokens of any text."""
         self.flush()
         scores = [-float(i + 1) for i in range(len(_TOKEN.findall(text)))]
-        self._event("score", len(scores), self.length(), requests=1)
+        self._book("score", len(scores), self.length(), requests=1)
         return scores
 
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
         self._flush(requests=1)
-        reply = self._model.pick("replies", self._asked).reply or ""
+        reply = self._model.pick_rule("replies", self._asked).reply or ""
         thinking, reply, closed = (
             split_thinking(reply, self._model.thinking) if self._model.thinking else ("", reply, True)
         )
         if thought := len(_TOKEN.findall(thinking)):
-            self._event("decode", thought, self.length(), out=thought, thinking=thought, unclosed=int(not closed))
+            self._book("decode", thought, self.length(), out=thought, thinking=thought, unclosed=int(not closed))
         tokens = _TOKEN.findall(reply[: reply_end(reply, decoding.stop, None)[0]])
         text = "".join(tokens[: decoding.max_tokens])
         span = self._append(text)
-        self._event("decode", len(span), span.start, out=len(span))
-        self._run = self.length()
+        self._book("decode", len(span), span.start, out=len(span))
+        self._n_read = self.length()
         offsets = tuple((m.start(), m.end()) for m in _TOKEN.finditer(text))
         finish = "length" if len(tokens) > decoding.max_tokens else "stop"
-        attention = self._rows(text, offsets, watch) if watch else None
+        attention = self._attention_rows(text, offsets, watch) if watch else None
         return Written(text, span, finish, offsets, attention, thinking=thinking)
 
-    def _rows(self, text: str, offsets: Sequence[tuple[int, int]], watch: Sequence[Span]) -> np.ndarray:
+    def _attention_rows(self, text: str, offsets: Sequence[tuple[int, int]], watch: Sequence[Span]) -> np.ndarray:
+        """[tokens, watched spans]: a written token has the attention of the line it stands in."""
         columns = [self._text_of(w) for w in watch]
         rows = np.zeros((len(offsets), len(columns)))
         for i, (_, end) in enumerate(offsets):
@@ -183,7 +184,7 @@ class ScriptedModel(LanguageModel):
         self.identity = {"script": hashlib.sha256(script.model_dump_json().encode()).hexdigest()}
         self.prompts: list[str] = []
         self._rules = {"replies": list(script.replies), "probes": list(script.probes)}
-        self._rows = script.attention
+        self._table = script.attention
         self._attention = attention
         self._lock = threading.Lock()
         self.thinking: Thinking | None = None
@@ -200,7 +201,7 @@ class ScriptedModel(LanguageModel):
             model.thinking, model.identity["thinking"] = config.thinking, config.thinking.model_dump()
         return model
 
-    def pick(self, table: str, context: str) -> Rule:
+    def pick_rule(self, table: str, context: str) -> Rule:
         """The first rule of `table` that fits `context`. Raises ModelOutputError when none does."""
         with self._lock:
             self.prompts.append(context)
@@ -214,7 +215,7 @@ class ScriptedModel(LanguageModel):
         """Attention of a row text to a column text."""
         if self._attention is not None:
             return self._attention(row, column)
-        return next((w for r, c, w in self._rows if r in row and c in column), 0.0)
+        return next((w for r, c, w in self._table if r in row and c in column), 0.0)
 
     def session(self, meter: Meter, role: str = "reader", adapter: str | None = None) -> ScriptedSession:
         """Open an empty context."""

@@ -26,11 +26,11 @@ from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError
 from harness.llm.attention_weights import BLOCK
 from harness.llm.batched_forward import Ask
-from harness.llm.cache_limit import cut
+from harness.llm.cache_limit import cut_cache
 from harness.llm.capture import FeedCapture, HeadCapture, WriteCapture
-from harness.llm.context import Context, Loaded, PassCost
+from harness.llm.context import Context, LoadedModel, PassCost
 from harness.llm.endings import reply_end
-from harness.llm.kept_replies import recalled
+from harness.llm.kept_replies import with_kept_replies
 from harness.llm.kv import kept_tail, rewind, slot_of
 from harness.llm.prefixes import block_names
 from harness.llm.sampling import Sampler
@@ -42,15 +42,16 @@ from harness.parallel.scheduler import in_forward_thread
 class HFSession(Context):
     """One context on a transformers model; see harness.models for what each call means."""
 
-    def __init__(self, model: Loaded, meter: Meter, role: str, adapter: str | None = None) -> None:
+    def __init__(self, model: LoadedModel, meter: Meter, role: str, adapter: str | None = None) -> None:
         super().__init__(model, meter, role, adapter)
         self._cache = model.arena.cache()
         self._watched: list[tuple[Span, tuple[tuple[int, int], ...]]] = []
-        self._first: torch.Tensor | None = None  # logits where the reply begins, if the cache was bounded there
+        self._reply_logits: torch.Tensor | None = None  # where the reply begins, if the cache was bounded there
 
     # -- attention to what was fed -------------------------------------------------------------------------------
 
     def _watch(self, span: Span, text: str, watch: Sequence[Span]) -> Span:
+        """Return `span`, whose attention to `watch` the next pass measures."""
         columns = tuple((w.start, w.end) for w in watch)
         if any(a >= b for a, b in columns) or any(b > span.start for _, b in columns):
             raise ValueError("a watched span must be non-empty and stand before the text that is fed")
@@ -80,7 +81,7 @@ class HFSession(Context):
 
     @contextlib.contextmanager
     def _booked(self, kind: Kind, requests: int = 0) -> Iterator[PassCost]:
-        """Book what is done inside as one event behind what is cached now, also when it ends with an error."""
+        """Book the passes inside as one event, also when they end with an error, which is rolled back."""
         cost, cached, began = PassCost(), slot_of(self._cache).attended(), time.perf_counter()
         try:
             yield cost
@@ -100,19 +101,20 @@ class HFSession(Context):
         self._flush(0)
 
     def _catch_up(self) -> None:
-        """Run what replies from the cache have booked already, without booking it again."""
-        owed, self._owed = self._owed, 0
-        if owed > self._cached:
-            later = [watched for watched in self._watched if watched[0].end > owed]
+        """Run the tokens that kept replies have booked already (`_booked_end`), without booking them again."""
+        end, self._booked_end = self._booked_end, 0
+        if end > self._cached:
+            later = [watched for watched in self._watched if watched[0].end > end]
             kept = self.ids, self._meter
             self._watched = [watched for watched in self._watched if watched not in later]
-            self.ids, self._meter = self.ids[:owed], Meter()
+            self.ids, self._meter = self.ids[:end], Meter()
             try:
                 self._flush(0)
             finally:
                 (self.ids, self._meter), self._watched = kept, later
 
     def _flush(self, logits: int, requests: int = 0) -> torch.Tensor | None:
+        """Run what is queued; returns the last `logits` rows of logits, None where nothing is queued."""
         self._catch_up()
         start, rows, step = self._cached, None, self._model.prefill_chunk
         if start == len(self.ids):
@@ -134,7 +136,7 @@ class HFSession(Context):
         return rows
 
     def _blocks(self, end: int) -> list[bytes]:
-        """Names of the blocks that are complete at token `end`; none of a context that has dropped tokens."""
+        """Names of the blocks that the tokens up to `end` complete; [] for a context that has dropped tokens."""
         slot = slot_of(self._cache)
         return [] if slot.dropped or slot.copies > 1 else block_names(slot, self.ids[:end], self._adapter)
 
@@ -151,22 +153,22 @@ class HFSession(Context):
         total = held + len(self.ids) - self._cached
         capture = HeadCapture((0, total))
         if total <= limit.budget:
-            self._first = self._flush(closing, closing)
+            self._reply_logits = self._flush(closing, closing)
         elif limit.step is None:
             with self._booked("prefill", closing) as cost:
-                self._first = self._read(cost, len(self.ids), closing, limit, capture)
+                self._reply_logits = self._read(cost, len(self.ids), closing, limit, capture)
         else:
             for end in range(self._cached + limit.step, len(self.ids) + limit.step, limit.step):
                 last = closing * (end >= len(self.ids))
                 with self._booked("prefill", last) as cost:
-                    self._first = self._read(cost, min(end, len(self.ids)), last, limit, capture)
-                cut(self._cache, {}, limit)
-        return cut(self._cache, capture.sums, limit)
+                    self._reply_logits = self._read(cost, min(end, len(self.ids)), last, limit, capture)
+                cut_cache(self._cache, {}, limit)
+        return cut_cache(self._cache, capture.sums, limit)
 
     def _read(
         self, cost: PassCost, end: int, logits: int, limit: CacheLimit, capture: HeadCapture
     ) -> torch.Tensor | None:
-        """Read up to token `end`; the last rows, whose attention ranks what stays, in a pass of their own."""
+        """Read up to token `end`; the last `limit.rows` tokens, whose attention ranks what stays, in their own pass."""
         ranking = 0 if limit.rows is None else max(len(self.ids) - limit.rows, self._cached)
         rows, start = None, self._cached
         stops = sorted({*range(start, end, self._model.prefill_chunk), min(ranking, end), end} - {*range(start + 1)})
@@ -195,13 +197,13 @@ class HFSession(Context):
     def _restore(self, state: tuple[int, int]) -> None:
         self._cached, self._content = state
         del self.ids[self._cached :]
-        self._watched, self._owed = [], 0
+        self._watched, self._booked_end = [], 0
         rewind(self._cache, self._cached)
 
     def _first_token(self, label: str) -> int | None:
         return next(iter(self._model.text.plain(label)), None)
 
-    @recalled
+    @with_kept_replies
     def _probe(self, labels: Sequence[str], firsts: Sequence[int], after: str) -> Probe:
         with self.branch():
             self._open("reply")
@@ -213,7 +215,7 @@ class HFSession(Context):
             best = int(logits[-1].argmax())
         return Probe.of(dict(zip(labels, mass, strict=True)), labels[firsts.index(best)] if best in firsts else None)
 
-    @recalled
+    @with_kept_replies
     def _score(self, text: str) -> list[float]:
         ids = self._model.text.behind(self.ids, text)
         if not ids or not self.ids:
@@ -235,13 +237,13 @@ class HFSession(Context):
 
     # -- writing -------------------------------------------------------------------------------------------------
 
-    @recalled
+    @with_kept_replies
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
         start, thinks = len(self.ids), not self._answering
         if thinks:
             self.ids += self._model.opens
-        logits = self._flush(1, requests=1) if self._first is None else self._first
-        self._first = None
+        logits = self._flush(1, requests=1) if self._reply_logits is None else self._reply_logits
+        self._reply_logits = None
         sampler, thinking = Sampler(decoding.temperature, decoding.top_p, decoding.seed or 0), ""
         if thinks and logits is not None and self._model.thinking:
             logits, thinking = self._think(logits, sampler, self._model.thinking)
@@ -251,21 +253,21 @@ class HFSession(Context):
             return written
         # The thinking leaves the context; the answer, which attended to it, is read anew with what follows.
         kept = self.ids[answer:]
-        self._cut_back(start)
+        self._truncate(start)
         self.ids += kept
         return replace(written, span=Span(start, len(self.ids)), thinking=thinking)
 
-    def _cut_back(self, to: int) -> None:
-        """Take the tokens from `to` on out of the context."""
-        del self.ids[to:]
-        self._cached = min(self._cached, to)
+    def _truncate(self, length: int) -> None:
+        """Remove all but the first `length` tokens from the context."""
+        del self.ids[length:]
+        self._cached = min(self._cached, length)
         rewind(self._cache, self._cached)
 
     def _think(self, first: torch.Tensor, sampler: Sampler, thinking: Thinking) -> tuple[torch.Tensor, str]:
-        """Write the thinking, up to the answer's first token: the logits there, and the thinking with its markers.
+        """Write the thinking of a reply. Returns the logits of the answer's first token, and the thinking as text.
 
-        first: the logits where the reply begins; they are returned, and nothing is kept, where it begins with an
-        answer. A thinking that reaches its limit, or ends the reply, is closed for the model.
+        first: the logits where the reply begins; a reply that begins with an answer gives these and "". A thinking that
+        reaches its limit, or ends the reply, is closed for the model.
         """
         model, start, logits = self._model, len(self.ids), first
         opened: bool | None = True if model.opens else None
@@ -290,7 +292,7 @@ class HFSession(Context):
             cost.thinking = cost.out = cost.out if opened else 0
             cost.unclosed = int(bool(opened) and not closed)
         if not opened:
-            self._cut_back(start)
+            self._truncate(start)
             return first, ""
         if not closed:
             self.ids += model.closes
@@ -302,6 +304,7 @@ class HFSession(Context):
     def _decode(
         self, logits: torch.Tensor | None, sampler: Sampler, decoding: Decoding, spans: tuple[tuple[int, int], ...]
     ) -> Written:
+        """Write the answer from `logits` on, token by token; spans: ranges whose attention is measured."""
         start = len(self.ids)
         capture = WriteCapture(start, spans) if spans else None
         finish = "length"
@@ -313,7 +316,7 @@ class HFSession(Context):
                     break
                 self.ids.append(token)
                 cost.out += 1
-                if decoding.stop and self._stops(start, decoding.stop):
+                if decoding.stop and self._ends_in_stop(start, decoding.stop):
                     finish = "stop"
                     break
                 if cost.out < decoding.max_tokens or capture is not None:
@@ -327,15 +330,15 @@ class HFSession(Context):
             cost.endings = int(written.ending)
         return written
 
-    def _stops(self, start: int, stop: Sequence[str]) -> bool:
-        """Whether what was written from token `start` on ends in a stop string, give or take the newest token."""
+    def _ends_in_stop(self, start: int, stop: Sequence[str]) -> bool:
+        """Whether a stop string ends in the newest token of what was written from token `start` on."""
         longest = max(len(s) for s in stop)
         # A stop string ends in the newest token, and a token carries at least a part of a character (4 bytes at most).
         recent, _ = self._model.text.decode(self.ids[max(start, len(self.ids) - 4 * longest - 4) :])
         return any(s in recent for s in stop)
 
     def _written(self, start: int, stop: Sequence[str], finish: str, attention: np.ndarray | None) -> Written:
-        """What was written from token `start` on, up to a stop string; the tokens of the rest leave the context."""
+        """The reply from token `start` on, up to a stop string; tokens behind it are removed from the context."""
         ids = self.ids[start:]
         text, offsets = self._model.text.decode(ids)
         cut, ending = reply_end(text, stop, self._model.endings)
@@ -343,7 +346,7 @@ class HFSession(Context):
         while kept and offsets[kept - 1][0] >= cut and cut < len(text):
             kept -= 1
         if kept < len(ids):
-            self._cut_back(start + kept)
+            self._truncate(start + kept)
         return Written(
             text=text[:cut],
             span=Span(start, start + kept),

@@ -26,14 +26,14 @@ from typing import Any, Protocol
 
 from harness.errors import CannotRun
 
-_SYSTEM, _USER, _REPLY, _AGAIN = "qXsystemXq", "qXuserXq", "qXreplyXq", "qXagainXq"
+_SYSTEM, _USER, _REPLY, _SECOND = "qXsystemXq", "qXuserXq", "qXreplyXq", "qXagainXq"
 # What a document may look like inside: a template that changes any of it would make feeding piece by piece a lie.
-_ROUGH = "qXa  b\n\n\n* C <x> </think> {{ d }} #Xq"
+_ROUGH_TEXT = "qXa  b\n\n\n* C <x> </think> {{ d }} #Xq"
 
 SECONDS, MEMORY, LONGEST = 10.0, 1 << 28, 1 << 20
 """What rendering a template may take: seconds, bytes of memory beyond what is in use, bytes of its result."""
 _HINT = "set model.template=none or give a template file with model.template=FILE"
-_RENDERED: dict[Hashable, Any] = {}  # what `bounded` returned by key: forking a program that holds models takes 0.1 s
+_RENDERED: dict[Hashable, Any] = {}  # results of `run_limited` by key: forking a program with models takes 0.1 s
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Framed(Protocol):
     system: tuple[list[int], list[int]] | None
 
 
-def opening(model: Framed, before: str, turn: str) -> list[int]:
+def turn_frame(model: Framed, before: str, turn: str) -> list[int]:
     """Tokens of the template between turn `before` ("start" where there is none) and `turn`.
 
     Raises CannotRun for a system turn where the template has none.
@@ -90,8 +90,8 @@ def no_system(name: str) -> CannotRun:
     )
 
 
-def named(name: str) -> str:
-    """How sentences call the chat template of the model `name`."""
+def template_of(name: str) -> str:
+    """ "the chat template of 'NAME'", for messages."""
     return f"the chat template of '{name}'"
 
 
@@ -106,8 +106,8 @@ def cut_template(
     Raises CannotRun, naming the template, when it drops, repeats or rewrites a content, fails, or exceeds a limit.
     """
     key = None if key is None else ("cut", key, date, thinking)
-    begin, mid, after, trims, system, thinks = bounded(
-        lambda: astuple(_cut(render, name, date, thinking)), named(name), key
+    begin, mid, after, trims, system, thinks = run_limited(
+        lambda: astuple(_cut(render, name, date, thinking)), template_of(name), key
     )
     return Pieces(begin, mid, after, trims, tuple(system) if system else None, thinks)
 
@@ -121,11 +121,11 @@ class Limits:
     hint: str
 
 
-def bounded(step: Callable[[], Any], what: str, key: Hashable | None = None, limits: Limits | None = None) -> Any:
-    """The JSON value that `step` returns, computed in a child process; `what` names what it tries, in sentences.
+def run_limited(step: Callable[[], Any], what: str, key: Hashable | None = None, limits: Limits | None = None) -> Any:
+    """Call `step` in a child process with limits, and return its result, a JSON value; what: its name in messages.
 
-    key: all that `step` depends on; its value is computed once for equal keys, None: every time. limits: those of a
-    chat template by default. Raises CannotRun where it takes more than they allow or than LONGEST, or fails.
+    key: all that `step` depends on, so that it runs once for equal keys (None: every time); limits: by default those of
+    a chat template. Raises CannotRun where it fails, or takes more than the limits or LONGEST allow.
     """
     if key is not None and key in _RENDERED:
         return _RENDERED[key]
@@ -136,7 +136,7 @@ def bounded(step: Callable[[], Any], what: str, key: Hashable | None = None, lim
     child = os.fork()
     if not child:
         os.close(reading)
-        _answer(step, writing, limits)
+        _run_child(step, writing, limits)
     os.close(writing)
     end, answer = time.monotonic() + limits.seconds, b""
     try:
@@ -163,8 +163,8 @@ def bounded(step: Callable[[], Any], what: str, key: Hashable | None = None, lim
     raise CannotRun(value if kind == "refused" else f"{what} fails ({value}); {limits.hint}")
 
 
-def _answer(step: Callable[[], Any], writing: int, limits: Limits) -> None:
-    """The child's whole life: write ["value", ...], ["refused", why] or ["failed", why] and end."""
+def _run_child(step: Callable[[], Any], writing: int, limits: Limits) -> None:
+    """Run `step` in the child, write ["value", ...], ["refused", why] or ["failed", why], and end the process."""
     try:
         # A parent that is killed leaves no child running for ever.
         _lower_limit(resource.RLIMIT_CPU, int(limits.seconds) + 1)
@@ -188,12 +188,13 @@ def _answer(step: Callable[[], Any], writing: int, limits: Limits) -> None:
 
 
 def _lower_limit(which: int, limit: int) -> None:
+    """Set a soft resource limit of this process, at most its hard one."""
     hard = resource.getrlimit(which)[1]
     resource.setrlimit(which, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 
 
 def _cut(render: Callable[..., str], name: str, date: str, thinking: bool) -> Pieces:
-    """`cut_template`, in this process."""
+    """Cut the template as `cut_template` does, in this process."""
     day = datetime.datetime.strptime(date, "%d %b %Y")
     variables: dict[str, Any] = {"date_string": date, "strftime_now": day.strftime}
 
@@ -204,22 +205,22 @@ def _cut(render: Callable[..., str], name: str, date: str, thinking: bool) -> Pi
             return render(messages, add_generation_prompt=True, tokenize=False, **variables)
         except Exception as error:  # a template is a program of the model's maker
             why = " ".join(str(error).split()) or type(error).__name__
-            raise CannotRun(f"{named(name)} cannot be applied ({why}); {_HINT}") from error
+            raise CannotRun(f"{template_of(name)} cannot be applied ({why}); {_HINT}") from error
 
-    once, thrice = rendered(_USER), rendered(_USER, _REPLY, _AGAIN)
-    begin, asked = _split(once, [_USER], name)
-    parts = _split(thrice, [_USER, _REPLY, _AGAIN], name)
+    once, thrice = rendered(_USER), rendered(_USER, _REPLY, _SECOND)
+    begin, asked = _split_at(once, [_USER], name)
+    parts = _split_at(thrice, [_USER, _REPLY, _SECOND], name)
     mid, thinks = asked, ""
     if asked != parts[1] and asked.startswith(parts[1]):
         mid, thinks = parts[1], asked.removeprefix(parts[1])
     if parts[0] != begin or parts[3] != asked or parts[1] != mid or (thinks and not thinking):
         hint = "for a reasoning model set model.thinking.tokens=4096, else " if thinks else ""
         raise CannotRun(
-            f"{named(name)} changes earlier turns when the conversation grows, so tokens would have to go through the "
-            f"model twice; {hint}{_HINT}"
+            f"{template_of(name)} changes earlier turns when the conversation grows, so tokens would have to go "
+            f"through the model twice; {hint}{_HINT}"
         )
-    if _ROUGH not in rendered(_ROUGH):
-        raise CannotRun(f"{named(name)} rewrites what a user turn says; {_HINT}")
+    if _ROUGH_TEXT not in rendered(_ROUGH_TEXT):
+        raise CannotRun(f"{template_of(name)} rewrites what a user turn says; {_HINT}")
     trims = f" {_USER} " not in rendered(f" {_USER} ")
     system = system_pieces(lambda messages: render(messages, add_generation_prompt=True, tokenize=False, **variables))
     return Pieces(begin=begin, mid=mid, next=parts[2], trims=trims, system=system, thinks=thinks)
@@ -240,11 +241,12 @@ def system_pieces(render: Callable[[list[dict[str, str]]], str]) -> tuple[str, s
     return before, rest.partition(_USER)[0]
 
 
-def _split(text: str, sentinels: list[str], name: str) -> list[str]:
+def _split_at(text: str, sentinels: list[str], name: str) -> list[str]:
+    """The parts of `text` around the sentinels. Raises CannotRun where one does not stand there once."""
     parts = []
     for s in sentinels:
         if text.count(s) != 1:
-            raise CannotRun(f"{named(name)} shows a content {text.count(s)} times instead of once; {_HINT}")
+            raise CannotRun(f"{template_of(name)} shows a content {text.count(s)} times instead of once; {_HINT}")
         before, text = text.split(s, 1)
         parts.append(before)
     return [*parts, text]

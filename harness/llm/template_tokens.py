@@ -32,7 +32,7 @@ _BRACKETED = r"<<[^<>\s]+>>|<[^<>\s]+>|\[[^\[\]\s]+\]"
 _ROUNDS = 8  # a replacement rarely spells another marker; a text that needs more rounds than this is refused
 
 
-def spelled(pieces: Pieces, added: Iterable[str]) -> set[str]:
+def spelled_markers(pieces: Pieces, added: Iterable[str]) -> set[str]:
     """Markers that the template spells in ordinary tokens: strings in brackets, and what else names a role.
 
     added: contents of the tokenizer's added tokens. A bare word beside a marker ("user" behind "<|im_start|>") is none,
@@ -54,13 +54,13 @@ def spelled(pieces: Pieces, added: Iterable[str]) -> set[str]:
 
 
 def _with_space(word: str, pieces: Pieces) -> str:
-    """A role that is a word alone, together with the white space around it: only so is it a marker."""
+    """A marker that is a bare word (a role), with the white space around it in the template: only so is it one."""
     match = re.search(rf"\s*(?<!\w){re.escape(word)}(?!\w)\s*", f"{pieces.mid}\0{pieces.next}")
     return match[0] if match else word
 
 
 class _Folding(dict[int, str]):
-    """Each character, for str.translate, as common tokenizers normalise it; "" for accents and invisible characters."""
+    """A table for str.translate: characters as common tokenizers normalise them, without accents and invisible ones."""
 
     def __init__(self, lower: bool) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ def break_in_text(text: str, markers: Iterable[str]) -> tuple[str, int]:
     longer = sorted(marker for marker in folded if len(marker.strip()) > 1)
     count, at = 0, [0]
     while at:
-        at = sorted({i for fold in (_FOLD, _FOLD_CASE) for i in _found(text, longer, fold)})
+        at = sorted({i for fold in (_FOLD, _FOLD_CASE) for i in _break_points(text, longer, fold)})
         text = " ".join(text[a:b] for a, b in itertools.pairwise([0, *at, len(text)]))
         count += len(at)
     return text, count
@@ -96,8 +96,8 @@ def _folding(marker: str) -> _Folding:
     return _FOLD if marker[0].isalnum() else _FOLD_CASE
 
 
-def _found(text: str, markers: list[str], fold: _Folding) -> list[int]:
-    """Positions in `text` of the second character of each of the `wanted` markers that belong to `fold`."""
+def _break_points(text: str, markers: list[str], fold: _Folding) -> list[int]:
+    """Positions in `text` of the second character of each of the `markers` that `fold` normalises."""
     folded = text.translate(fold)
     present = [marker for marker in markers if _folding(marker) is fold and marker in folded]
     if not present:
@@ -143,12 +143,12 @@ class Guard:
         self._letter = encode("a")
         self._parts: dict[tuple[int, ...], list[list[int]]] = {}
         self._strings: dict[str, set[tuple[str, ...]]] = {}
-        for marker in sorted(spelled(pieces, (token.content for token in added.values()))):
-            self._learn(marker, encode, pieces)
+        for marker in sorted(spelled_markers(pieces, (token.content for token in added.values()))):
+            self._add_marker(marker, encode, pieces)
         self.longest = max(map(len, self._strings), default=0)
 
-    def _learn(self, marker: str, encode: Callable[[str], list[int]], pieces: Pieces) -> None:
-        """Remember each way in which the template, or the marker by itself, is cut into tokens."""
+    def _add_marker(self, marker: str, encode: Callable[[str], list[int]], pieces: Pieces) -> None:
+        """Store each way in which the template, or the marker by itself, cuts the marker into tokens."""
         own = encode(marker)
         if self._unknown is not None and self._unknown in own:
             raise CannotRun(
@@ -183,13 +183,13 @@ class Guard:
         return "".join(map(self._surfaces.__getitem__, ids))
 
     def _cut(self, ids: Sequence[int], place: _MarkerTokens) -> tuple[str, ...]:
-        """The marker as the tokens cut it."""
+        """The marker's text in the parts that the tokens cut it into."""
         lengths = [len(self._surfaces[i]) for i in ids[place.start : place.end]]
         ends = [min(end - place.skip, len(place.marker)) for end in itertools.accumulate(lengths)]
         return tuple(place.marker[a:b] for a, b in itertools.pairwise([0, *ends]))
 
     def _occurrences(self, ids: Sequence[int], marker: str) -> Iterator[_MarkerTokens]:
-        """Where the tokens' text is `marker`, however they cut it."""
+        """Yield where the tokens' text is `marker`, however they cut it."""
         text = self._surface_text(ids)
         at = text.find(marker)
         if at < 0:
@@ -214,12 +214,12 @@ class Guard:
             out += [place for place in self._occurrences(ids, marker) if self._cut(ids, place) in cuts]
         return sorted(out)
 
-    # -- what is done about it ---------------------------------------------------------------------------------------
+    # -- breaking them up --------------------------------------------------------------------------------------------
 
     def checked(self, tokens: list[Token], before: Sequence[int] = ()) -> list[Token]:
-        """`tokens` of a text without a marker in them, or across their border with the tokens `before`.
+        """Break up every marker in the `tokens` of a text, and across the border with the tokens `before`.
 
-        Raises ForgedTurn where the vocabulary has no other tokens for the same characters.
+        The characters stay. Raises ForgedTurn where the vocabulary has no other tokens for them.
         """
         before = list(before[-self.longest :]) if self.longest else []
         for _ in range(_ROUNDS):
@@ -230,41 +230,41 @@ class Guard:
             last = len(ids)
             for place in reversed(places):
                 if place.end <= last:  # one that overlaps the next is looked at again in the next round
-                    at, parts = self._other(ids, place, len(before))
+                    at, parts = self._replacement(ids, place, len(before))
                     at, last = at - len(before), place.start
-                    tokens[at : at + 1] = _shared(parts, tokens[at][1], [len(self._surfaces[i]) for i in parts])
+                    tokens[at : at + 1] = _split_range(parts, tokens[at][1], [len(self._surfaces[i]) for i in parts])
         raise self._refusal([i for i, _ in tokens], places[0])
 
-    def closing(self, before: Sequence[int], piece: Sequence[int]) -> None:
-        """Raises ForgedTurn where data and the template's `piece` behind it spell a marker together."""
+    def check_border(self, before: Sequence[int], piece: Sequence[int]) -> None:
+        """Raise ForgedTurn where data `before` and the template's `piece` behind it spell a marker together."""
         tail = list(before[-self.longest :]) if self.longest else []
         ids = [*tail, *piece[: self.longest]]
         for place in self.places(ids) if tail else ():
             if place.start < len(tail) < place.end:
                 raise self._refusal(ids, place)
 
-    def _other(self, ids: list[int], place: _MarkerTokens, first: int) -> tuple[int, list[int]]:
-        """A token of the marker, not before `first`, and the shorter tokens that replace it."""
+    def _replacement(self, ids: list[int], place: _MarkerTokens, first: int) -> tuple[int, list[int]]:
+        """Index of a token of the marker, not before `first`, and shorter tokens to replace it. Raises ForgedTurn."""
         for at in sorted(range(max(place.start, first), place.end), key=lambda i: -len(self._surfaces[ids[i]])):
             window = ids[place.start : place.end]
             known = (*window, -at + place.start)
             if known not in self._parts:
                 self._parts[known] = [
-                    parts for parts in self._splits(ids[at]) if self._same(window, at - place.start, parts)
+                    parts for parts in self._splits(ids[at]) if self._breaks_marker(window, at - place.start, parts)
                 ]
             if self._parts[known]:
                 return at, self._parts[known][0]
         raise self._refusal(ids, place)
 
-    def _same(self, window: list[int], at: int, parts: list[int]) -> bool:
-        """Whether `parts` in place of token `at` leave the text as it is, and no marker."""
+    def _breaks_marker(self, window: list[int], at: int, parts: list[int]) -> bool:
+        """Whether `parts` in place of token `at` keep the text, and leave no marker."""
         new = [*window[:at], *parts, *window[at + 1 :]]
         # Behind a letter, because decoders leave out a space at the beginning of a text.
         texts = [self._backend.decode([*self._letter, *ids], skip_special_tokens=False) for ids in (window, new)]
         return texts[0] == texts[1] and not self.places(new)
 
     def _splits(self, token: int) -> list[list[int]]:
-        """The shortest way to write a token in others, for each character it can be cut at; shortest first."""
+        """Ways to write a token in others: the shortest one for each character it can be cut at, shortest first."""
         raw = self._backend.id_to_token(token) or ""
         begins = self._prefix if self._prefix and raw.startswith(self._prefix) else ""
         ends = self._suffix if self._suffix and raw.endswith(self._suffix) else ""
@@ -284,6 +284,7 @@ class Guard:
         return sorted(splits, key=len)
 
     def _ids_of_part(self, part: str, character: str) -> list[int] | None:
+        """The token of `part`, else the byte tokens of `character`; None where the vocabulary has neither."""
         i = self._backend.token_to_id(part)
         if i is not None and i not in self.single:
             return [i]
@@ -304,7 +305,7 @@ class Guard:
         )
 
 
-def _shared(parts: list[int], where: tuple[int, int], lengths: list[int]) -> list[Token]:
-    """The parts of one token with the part of its characters that each covers; the last one ends where it did."""
+def _split_range(parts: list[int], where: tuple[int, int], lengths: list[int]) -> list[Token]:
+    """Pair the parts of one token with the characters that each covers of its range; the last one ends where it did."""
     cuts = [min(where[0] + length, where[1]) for length in itertools.accumulate(lengths, initial=0)]
     return list(zip(parts, itertools.pairwise([*cuts[:-1], where[1]]), strict=True))

@@ -1,4 +1,4 @@
-"""Tokenizer in, tokens out: plain text can never forge a turn, and spans know their characters.
+"""Encode and decode texts of one model so that text from data can never forge a turn, with character offsets.
 
 `Text.plain` encodes with a copy of the tokenizer that knows no added tokens, so "<|eot_id|>" in a document becomes the
 ordinary tokens of that string; a marker that is left in them is broken up (template_tokens.py). `Text.trusted` encodes
@@ -39,14 +39,14 @@ class Text:
         spec["added_tokens"], spec["truncation"], spec["padding"], spec["post_processor"] = [], None, None, None
         self._plain = Tokenizer.from_str(json.dumps(spec))
         self._backend = backend
-        self._lead = self._dummy_prefix()
+        self._has_dummy_prefix = self._adds_dummy_prefix()
         bos = tokenizer.bos_token_id
         self.bos = bos if bos is not None and bos in tokenizer("a")["input_ids"][:1] else None
         used = {i for piece in (pieces.begin, pieces.mid, pieces.next) for i in self.trusted(piece)}
         own = {t["id"] for t in added if t["id"] in used and t["content"].strip()}
         self.guard = Guard(backend, lambda part: [i for i, _ in self._encode(part)], pieces, self.control | own, name)
 
-    def _dummy_prefix(self) -> bool:
+    def _adds_dummy_prefix(self) -> bool:
         """Whether encoding puts a space in front of every text (SentencePiece's dummy prefix)."""
         ids = self._plain.encode("a", add_special_tokens=False).ids
         return self._plain.decode(ids, skip_special_tokens=False) != "a" or len(ids) != len(
@@ -74,9 +74,10 @@ class Text:
         return [o for _, o in self.guard.checked(self._encode(text))]
 
     def _encode(self, text: str) -> list[Token]:
+        """Tokens of `text` with offsets, markers in it not broken up."""
         if not text:
             return []
-        if not self._lead:
+        if not self._has_dummy_prefix:
             e = self._plain.encode(text, add_special_tokens=False)
             return list(zip(e.ids, e.offsets, strict=True))
         # A newline in front takes the dummy prefix upon itself and is then dropped.
@@ -86,7 +87,7 @@ class Text:
         return list(zip(e.ids, shifted, strict=True))[head:]
 
     def trusted(self, text: str) -> list[int]:
-        """Token ids of a template piece: control tokens in it are control tokens."""
+        """Token ids of a piece of the chat template, whose control tokens are encoded as such."""
         return list(self._backend.encode(text, add_special_tokens=False).ids) if text else []
 
     def decode(self, ids: Iterable[int]) -> tuple[str, list[tuple[int, int]]]:

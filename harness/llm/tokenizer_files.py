@@ -1,9 +1,5 @@
 """Where a model's tokenizer is, and what identifies it and the chat template that is used.
 
-    place(config, folder)         the folder it is loaded from: the model's, or what model.tokenizer names
-    digest(where)                 sha256 of the files that make its tokens
-    template_digest(config, where)
-
 A tokenizer on the hub is pinned as a model is (storage/hub.py), and loaded from the files that were hashed. Its chat
 template comes with it: transformers reads chat_template.jinja beside the tokenizer, else its tokenizer_config.json.
 """
@@ -19,20 +15,20 @@ from pathlib import Path
 
 from harness.config.schema import ModelConfig
 from harness.errors import CannotRun
-from harness.llm.template import Limits, bounded
+from harness.llm.template import Limits, run_limited
 from harness.storage.file_hash import file_hash, hash_named
 from harness.storage.untrusted import check_files, read_object
 
 VOCABULARY = ("vocab.*", "merges.txt", "*.model")
 """What tokens are made of where no tokenizer.json holds it all."""
-_OWN = ("*token*.json", "*.tiktoken", *VOCABULARY)
+_TOKEN_FILES = ("*token*.json", "*.tiktoken", *VOCABULARY)
 _GROWTH, _LARGEST = 8, 1 << 24
 """The most of a tokenizer: tokens or normalised characters a character of a text (UTF-8 has 4 bytes at most); an id."""
 _SAMPLE = "".join(map(chr, range(32, 127))) * 4 + "a" * 200 + "! The mill of 1843.\n\n\tÜnï 你好 😀 " * 20
-_BESIDE = ("chat_template.jinja", "config.json")  # config.json tells which class a tokenizer is of
+_OTHER_FILES = ("chat_template.jinja", "config.json")  # config.json tells which class a tokenizer is of
 
 
-def place(config: ModelConfig, folder: Path) -> Path:
+def tokenizer_folder(config: ModelConfig, folder: Path) -> Path:
     """The folder that the tokenizer of `config` is loaded from; `folder` is the model's.
 
     Raises CannotRun: a folder or hub id that is not there, or has no tokenizer.
@@ -48,11 +44,11 @@ def place(config: ModelConfig, folder: Path) -> Path:
 
         kind = weights_of("model.tokenizer", noun="tokenizer")
         commit, files = resolve(kind, named, None)
-        patterns = (*_OWN, *_BESIDE, *(("*.py",) if config.trust_remote_code else ()))
-        names = [name for name in files if "/" not in name and _fits(name, patterns)]
+        patterns = (*_TOKEN_FILES, *_OTHER_FILES, *(("*.py",) if config.trust_remote_code else ()))
+        names = [name for name in files if "/" not in name and _matches_any(name, patterns)]
         paths = [download(kind, named, commit, name) for name in names]
         where = paths[0].parent if paths else where
-    if not where.is_dir() or not any(_fits(path.name, _OWN) for path in where.iterdir()):
+    if not where.is_dir() or not any(_matches_any(path.name, _TOKEN_FILES) for path in where.iterdir()):
         raise CannotRun(f"model.tokenizer: '{named}' has no tokenizer; name a folder or a model that has one")
     return where
 
@@ -60,8 +56,8 @@ def place(config: ModelConfig, folder: Path) -> Path:
 def try_tokenizer(where: Path, name: str) -> None:
     """Load and use a tokenizer.json in a child process with limits, once a process for an unchanged file.
 
-    Its normaliser may let a text grow without end, its ids may ask for lists of 10^9 entries, its library may panic.
-    Raises CannotRun for that; what merely cannot be read, loading says.
+    Raises CannotRun where texts grow without end, an id is too large, or the library panics. A file that merely cannot
+    be read is left to loading.
     """
     file = where / "tokenizer.json"
     if not file.exists():
@@ -71,11 +67,12 @@ def try_tokenizer(where: Path, name: str) -> None:
     check_files(where)
     size = file.stat().st_size
     limits = Limits(30.0, (1 << 30) + 32 * size, "use another model, or name another tokenizer with model.tokenizer")
-    bounded(lambda: _tried(file, name), f"the tokenizer of '{name}'", ("tokenizer", name, file_hash(file)), limits)
+    key = ("tokenizer", name, file_hash(file))
+    run_limited(lambda: _check_growth(file, name), f"the tokenizer of '{name}'", key, limits)
 
 
-def _tried(file: Path, name: str) -> None:
-    """Raises CannotRun for a tokenizer that makes too much of _SAMPLE."""
+def _check_growth(file: Path, name: str) -> None:
+    """Raise CannotRun for a tokenizer that makes _SAMPLE much longer, or has a very large id."""
     from tokenizers import Tokenizer
 
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # this is a child that shares no threads with its parent
@@ -91,9 +88,9 @@ def _tried(file: Path, name: str) -> None:
         raise CannotRun(f"the tokenizer of '{name}' has an id of {largest:,}; use another one")
 
 
-def digest(where: Path) -> str:
+def tokenizer_digest(where: Path) -> str:
     """sha256 over tokenizer.json, vocabulary, merges and settings, whichever of them are in the folder."""
-    return hash_named(where, (path.name for path in where.iterdir() if _fits(path.name, _OWN)))
+    return hash_named(where, (path.name for path in where.iterdir() if _matches_any(path.name, _TOKEN_FILES)))
 
 
 def template_digest(config: ModelConfig, where: Path) -> str:
@@ -119,5 +116,5 @@ def template_digest(config: ModelConfig, where: Path) -> str:
     return hashlib.sha256(json.dumps(template).encode()).hexdigest()
 
 
-def _fits(name: str, patterns: Iterable[str]) -> bool:
+def _matches_any(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatch(name, pattern) for pattern in patterns)

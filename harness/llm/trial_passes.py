@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from harness.llm.batched_forward import Ask, alone, in_rows, together
+from harness.llm.batched_forward import Ask, run_alone, run_in_rows, run_packed
 from harness.llm.capture import NAME
 from harness.llm.kernels import VarlenKernel
 from harness.llm.kv import Arena, rewind
@@ -15,28 +15,28 @@ from harness.llm.kv import Arena, rewind
 TOLERANCE = {"float32": 1e-3, "bfloat16": 5e-2, "float16": 1e-2}
 
 
-def rows_hold(net: Any, device: torch.device, layers: int, rows: int) -> bool:
-    """Whether a context's logits are the same to the bit at any place of a pass of `rows` tokens, beside any other."""
+def rows_are_independent(net: Any, device: torch.device, layers: int, rows: int) -> bool:
+    """Whether a context's logits are the same to the bit wherever it stands in a pass of `rows` tokens."""
     short, long = ([(7 * n + k) % net.config.vocab_size for n in range(9)] for k in (3, 5))
     arena = Arena(layers)
     seen: dict[int, torch.Tensor] = {}
     for new in (1, 3):
         for before in sorted({0, 1, rows // 2, rows - new}):
             neighbour, context = arena.cache(), arena.cache()
-            alone(net, device, Ask(long, neighbour))
-            alone(net, device, Ask(short, context))
+            run_alone(net, device, Ask(long, neighbour))
+            run_alone(net, device, Ask(short, context))
             others = [Ask([before + 1] * before, neighbour, 1)] if before else []
-            *_, out = in_rows(net, device, [*others, Ask(short[:new], context, new)], rows)
+            *_, out = run_in_rows(net, device, [*others, Ask(short[:new], context, new)], rows)
             assert out is not None
             if not torch.equal(seen.setdefault(new, out), out):
                 return False
     return True
 
 
-def pack_problem(
+def trial_pack_problem(
     net: Any, device: torch.device, dtype: str, layers: int, kernel: VarlenKernel | None = None
 ) -> str | None:
-    """Why contexts of this model cannot share a pass; None when they did so in a trial, with the same logits."""
+    """Why contexts of this model cannot share a pass; None where a trial pass over three gave the same logits."""
     config = net.config
     if config._attn_implementation != NAME:
         return f"its attention kernel is '{config._attn_implementation}'"
@@ -50,10 +50,10 @@ def pack_problem(
     texts = [[(7 * n + k) % config.vocab_size for n in range(size)] for k, size in ((11, 12), (5, 5), (3, 9))]
     try:
         arena = Arena(layers)
-        own = [alone(net, device, Ask(text, arena.cache(), len(text))) for text in texts]
+        own = [run_alone(net, device, Ask(text, arena.cache(), len(text))) for text in texts]
         both = [(text, arena.cache()) for text in texts]
-        first = together(net, device, [Ask(text[:4], cache, 4) for text, cache in both], kernel)
-        second = together(net, device, [Ask(text[4:], cache, len(text) - 4) for text, cache in both], kernel)
+        first = run_packed(net, device, [Ask(text[:4], cache, 4) for text, cache in both], kernel)
+        second = run_packed(net, device, [Ask(text[4:], cache, len(text) - 4) for text, cache in both], kernel)
     except Exception as error:  # noqa: BLE001 - whatever a foreign architecture does with such a pass
         return f"a trial pass over several contexts failed ({type(error).__name__})"
     for whole, *halves in zip(own, first, second, strict=True):
@@ -63,17 +63,17 @@ def pack_problem(
     return None
 
 
-def cache_problem(net: Any, device: torch.device, dtype: str, layers: int) -> str | None:
-    """Why a session's cache does not work for this model; None when pieces and a roll-back equal one plain pass."""
+def trial_cache_problem(net: Any, device: torch.device, dtype: str, layers: int) -> str | None:
+    """Why a session's cache does not work for this model; None where pieces and a roll-back equal one plain pass."""
     text = [(7 * n + 11) % net.config.vocab_size for n in range(24)]
     cache = Arena(layers).cache()
     try:
         with torch.inference_mode():
             whole = net(input_ids=torch.tensor([text], device=device), use_cache=False).logits[0].float()
-        alone(net, device, Ask(text[:9], cache))
-        alone(net, device, Ask(text[3:8], cache, 5))
+        run_alone(net, device, Ask(text[:9], cache))
+        run_alone(net, device, Ask(text[3:8], cache, 5))
         rewind(cache, 9)
-        rows = [alone(net, device, Ask(text[a:b], cache, b - a)) for a, b in ((9, 10), (10, 18), (18, 24))]
+        rows = [run_alone(net, device, Ask(text[a:b], cache, b - a)) for a, b in ((9, 10), (10, 18), (18, 24))]
     except Exception as error:  # noqa: BLE001 - whatever a foreign architecture does with such a cache
         return f"a trial pass with its cache failed ({type(error).__name__})"
     pieces = torch.cat([piece for piece in rows if piece is not None])

@@ -26,7 +26,7 @@ from harness.errors import CannotRun
 from harness.llm import families
 from harness.llm.adapters import WEIGHTS
 from harness.llm.model_info import local_folder
-from harness.llm.tokenizer_files import place
+from harness.llm.tokenizer_files import tokenizer_folder
 from harness.storage.untrusted import read_object
 from harness.training import cpu_kernels
 from harness.training.loop import resolve_device
@@ -58,7 +58,7 @@ def load_teacher(config: ModelConfig, window: int) -> Teacher:
     """
     from transformers import AutoTokenizer
 
-    source = place(config, local_folder(config)[0])
+    source = tokenizer_folder(config, local_folder(config)[0])
     tokenizer = AutoTokenizer.from_pretrained(str(source), trust_remote_code=config.trust_remote_code)
     if not tokenizer.chat_template:
         raise CannotRun(f"'{config.name}' has no chat template, so there are no turns to train on")

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from harness.cost.meter import Meter
 from harness.errors import UserError
-from harness.llm.template import cut_template, no_system, opening
+from harness.llm.template import cut_template, no_system, turn_frame
 from harness.llm.text import Text
 from harness.method import Task
 from harness.method.hooks import Scene, Skill
@@ -127,7 +127,7 @@ class TeacherSession(Session):
 
     def _open(self, turn: str) -> None:
         """Write the tokens that open this turn, after the end of the turn before."""
-        piece = opening(self._model, self._turn, turn)
+        piece = turn_frame(self._model, self._turn, turn)
         self._append_ids(piece[1:] if self._ended else piece)
         self._ended = False
 

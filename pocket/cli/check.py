@@ -67,7 +67,7 @@ def adapter_problems(config: ModelConfig, folder: Path) -> dict[str, str | None]
     """
     from harness.llm.model_info import hash_files
 
-    there = adapters.furnished(config, config.offers).adapters
+    there = adapters.with_bundled_adapters(config, config.offers).adapters
     if not there:
         return {}
     base = adapters.Base(config.name, folder, {"files": hash_files(folder)})
@@ -81,7 +81,7 @@ def adapter_problems(config: ModelConfig, folder: Path) -> dict[str, str | None]
 def _adapter_problems(name: str, folder: Path, base: adapters.Base) -> Iterator[str]:
     """The problems of an adapter, the most serious first."""
     try:
-        yield from adapters.check(name, folder, base)
+        yield from adapters.check_adapter(name, folder, base)
     except CannotRun as error:
         yield str(error)
     card = adapters.read_card(folder)

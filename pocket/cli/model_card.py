@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.options import split
+from harness.cli.options import split_names
 from harness.errors import CannotRun, UnknownName
 from harness.method.hooks import Skill
 from pocket import card as cards
@@ -42,7 +42,7 @@ def chosen_skills(names: Sequence[str]) -> list[Skill]:
     """The skills of --skill. Raises UnknownName."""
     from pocket.tasks.catalog import skills
 
-    for name in split(names):
+    for name in split_names(names):
         if name not in skills():
             raise UnknownName("skill", name, skills(), "harness pocket skills")
-    return [skills()[name] for name in split(names)]
+    return [skills()[name] for name in split_names(names)]

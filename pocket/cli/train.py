@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from harness.cli.command import execution, setting
-from harness.cli.options import Device, Skills, TrainingMlflow, TrainingOut, split
+from harness.cli.options import Device, Skills, TrainingMlflow, TrainingOut, split_names
 from harness.cli.stopping import print_resume_command
-from harness.cli.training_run import Report, check, feed, watched
+from harness.cli.training_run import Report, check_options, run_until_stopped, training_log
 from harness.errors import UserError
 from pocket.cli.model_card import chosen_skills
 
@@ -51,7 +51,7 @@ def train(options: Options) -> int:
     from harness.storage.files import check_writable
     from pocket.train import llama
 
-    check(options.device, options.mlflow)
+    check_options(options.device, options.mlflow)
     folder = Path(options.out)
     if options.begin is not None:
         llama.check(Path(options.begin), folder / "model")
@@ -59,9 +59,9 @@ def train(options: Options) -> int:
     check_writable(folder)
     left_out = {"out", "mlflow", "skill"}
     params = {k: str(v) for k, v in vars(options).items() if k not in left_out and v is not None}
-    params |= {"skills": ", ".join(split(options.skill))} if options.skill else {}
-    log = feed(folder, options.mlflow, params)
-    done, step = watched(lambda report, stop: _train(options, course, report, stop), log)
+    params |= {"skills": ", ".join(split_names(options.skill))} if options.skill else {}
+    log = training_log(folder, options.mlflow, params)
+    done, step = run_until_stopped(lambda report, stop: _train(options, course, report, stop), log)
     if not done:
         where = "the last checkpoint is kept" if step is None else f"a checkpoint of step {step} is saved"
         print_resume_command(f"interrupted; {where}")
@@ -76,7 +76,7 @@ def _train(options: Options, course: Curriculum, report: Report, stop: threading
 
     out, first = Path(options.out), None if options.begin is None else Path(options.begin)
     trainer = Trainer(Settings(out, course, first, options.seed, options.steps, device=options.device), report)
-    if split(options.skill):  # what that left of the curriculum, once the training is known to go on with it
+    if split_names(options.skill):  # what that left of the curriculum, once the training is known to go on with it
         text = json.dumps(course.model_dump(mode="json"), indent=2)  # which is YAML too
         (out / "curriculum.yaml").write_text(text + "\n", encoding="utf-8")
     trainer.run(stop)

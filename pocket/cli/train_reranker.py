@@ -13,7 +13,7 @@ from harness.cli.command import execution, setting
 from harness.cli.options import TrainingOut
 from harness.cli.output import say
 from harness.cli.stopping import print_resume_command
-from harness.cli.training_run import watched
+from harness.cli.training_run import run_until_stopped
 from harness.errors import CannotRun
 
 
@@ -42,7 +42,7 @@ def train_reranker(
     check_writable(Path(out))
     chosen = {name: value for name, value in {"layers": layers, "steps": steps}.items() if value is not None}
     settings = training.Settings(Path(out), first, seed=seed, **chosen)
-    done, _ = watched(lambda tell, stop: training.train(settings, tell, stop), None)
+    done, _ = run_until_stopped(lambda tell, stop: training.train(settings, tell, stop), None)
     if not done:
         print_resume_command("interrupted; the last checkpoint is kept")
         return 130

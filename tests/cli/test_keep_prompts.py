@@ -10,7 +10,7 @@ import pytest
 
 from harness.cost.events import Request
 from harness.errors import DataError
-from harness.llm.endpoint import conversation
+from harness.llm.endpoint import conversation_text
 from harness.storage.kept_requests import read_requests, request_rows
 from harness.storage.packed_lines import append_packed, cut_torn_member
 from harness.storage.run_folder import read_run
@@ -98,7 +98,7 @@ def test_a_server_got_the_same_and_its_key_is_in_none(here, monkeypatch):
     monkeypatch.setenv("SOME_KEY", key := "sk-Very.Secret-0123")
     with Loopback(["ok", lambda _: completion(f"your key is {key}"), "500"]) as server:
         done = here(*words(server, "model.api_key_env=SOME_KEY", "--keep-prompts", limit=3))
-        bodies = [conversation(body["messages"]) for body in server.asked]
+        bodies = [conversation_text(body["messages"]) for body in server.asked]
         assert server.headers[0]["Authorization"].endswith(key)
     folder = Path(json.loads(done.stdout.rstrip().rsplit("\n", 1)[-1])["run"])
     stored = read_run(folder)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from harness.cli.options import RowOptions
-from harness.cli.reproduce import _selection
+from harness.cli.reproduce import _suite_selection
 
 SUITE = "methods: [echo]\ndatasets: [pocket/musique]\nprofile: tiny\n"
 ARGUMENTS = ("--mlflow", "off", "-q", "--model", "random")
@@ -71,8 +71,8 @@ def test_mistakes(here):
     [("smollm2-135m", "small"), ("pocket-llama", "pocket"), ("llama-3.2-1b-instruct", None)],
 )
 def test_another_model_plays_every_role_of_the_suite(model, profile):
-    made = _selection(RowOptions(model=model), "pecan-table2")
+    made = _suite_selection(RowOptions(model=model), "pecan-table2")
     assert (made.suite, made.profile, made.unset) == ("pecan-table2", profile, ["roles.builder"])
-    assert _selection(RowOptions(model=model, profile="paper"), "pecan-table2").profile == "paper"
-    assert _selection(RowOptions(model=model), "pocket-pecan-table2").unset == []
-    assert _selection(RowOptions(), "pecan-table2").unset == []
+    assert _suite_selection(RowOptions(model=model, profile="paper"), "pecan-table2").profile == "paper"
+    assert _suite_selection(RowOptions(model=model), "pocket-pecan-table2").unset == []
+    assert _suite_selection(RowOptions(), "pecan-table2").unset == []

@@ -130,7 +130,7 @@ def test_a_suite_says_what_a_row_took_beside_its_forecast(here, tmp_path, monkey
     def forecasts(plans, _):
         return [Forecast(plan.method_name, plan.config.dataset.name, 2, 0, 9.0, 1.0, "", hours=1.0) for plan in plans]
 
-    monkeypatch.setattr(forecast_table, "forecasts", forecasts)
+    monkeypatch.setattr(forecast_table, "row_forecasts", forecasts)
     done = here("run", "--suite", "pair", "--profile", "tiny", "--mlflow", "off")
     assert len(re.findall(r"^forecast 60 min, took \S+ (ms|s|min)$", done.stderr, re.MULTILINE)) == 2
     kept = [json.loads(line) for line in (tmp_path / "results" / "forecasts.jsonl").read_text().splitlines()]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from harness.cli.train import _method
+from harness.cli.train import _trainable_method
 from tests.training.small import save
 
 FEW = ("scenes=6", "batch=3", "rank=1", "exam=2", "length=2000", "say=1")
@@ -43,9 +43,9 @@ def test_what_cannot_be_trained(words, says, here, tmp_path):
 
 
 def test_a_preset_is_trained_with_its_own_settings():
-    name, method = _method("longrefiner-no-adapters")
+    name, method = _trainable_method("longrefiner-no-adapters")
     assert (name, method.config.analysis_adapter) == ("longrefiner-no-adapters", None)
-    assert _method("longrefiner")[1].config.analysis_adapter == "auto"
+    assert _trainable_method("longrefiner")[1].config.analysis_adapter == "auto"
 
 
 def test_a_base_that_cannot_be_held_is_told_with_its_memory(here, base, tmp_path):

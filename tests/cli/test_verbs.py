@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from harness.cli.command import spread_sets
-from harness.cli.options import split
+from harness.cli.options import split_names
 from harness.cli.output import columns
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
@@ -33,7 +33,7 @@ def test_several_assignments_after_one_set(typed, understood):
 
 
 def test_split_and_columns():
-    assert split(["a, b", "b,c", ""]) == ["a", "b", "c"]
+    assert split_names(["a, b", "b,c", ""]) == ["a", "b", "c"]
     assert columns([("bm25", "top-5"), ("pecan", "a graph")]) == "bm25   top-5\npecan  a graph"
     assert columns([("x" * 9, "1"), ("y", "2")], widest=3) == "xxxxxxxxx  1\ny    2"
     assert columns([]) == ""

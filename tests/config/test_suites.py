@@ -16,7 +16,7 @@ from tests.cli.conftest import Cli, configs, environment, here
 
 __all__ = ["configs", "environment", "here"]
 
-CHECK = validate.check
+CHECK = validate.check_file
 LISTS = "methods: [echo]\ndatasets: [pocket/musique]\n"
 WHOLE = LISTS + "profile: tiny\nset: [method.k=5, dataset.tokens=400, model.window=900]\nlimit: 4\n"
 
@@ -141,7 +141,7 @@ def test_a_mistake_in_a_suite_is_found_before_anything_runs(
 ) -> None:
     (own / "suites" / "bad.yaml").write_text(text)
     # Every other configuration is checked once, in tests/cli/test_verbs.py: all of them take seconds.
-    monkeypatch.setattr(validate, "check", lambda kind, name: CHECK(kind, name) if name == "bad" else None)
+    monkeypatch.setattr(validate, "check_file", lambda kind, name: CHECK(kind, name) if name == "bad" else None)
     (own / "methods" / "buggy.yaml").unlink()  # a bug is no mistake of the configuration
     done = here(*verb)
     assert done.returncode == 2, done.stderr

@@ -15,7 +15,7 @@ from transformers import BertForSequenceClassification, XLMRobertaForSequenceCla
 from harness.config.layers import Choices
 from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
-from harness.embed.encoder_info import disagreement, encoder_facts, pooling_of
+from harness.embed.encoder_info import conflict, encoder_facts, pooling_of
 from harness.embed.load import load_encoder, load_reranker
 from harness.engine.plan import plan_choices
 from harness.engine.progress import Silent
@@ -132,8 +132,8 @@ def test_a_folder_that_pools_otherwise_is_refused_by_name(legacy, tmp_path):
 def test_a_folder_that_normalises_cannot_be_compared_by_dot_product(tmp_path):
     folder = packed(tmp_path, "mean", normalise=True)
     config = EncoderConfig(name="mine", source=str(folder), similarity="dot")
-    assert "normalises every vector; say --set encoder.similarity=cosine" in (disagreement(folder, config) or "")
-    assert disagreement(folder, config.model_copy(update={"similarity": "cosine"})) is None
+    assert "normalises every vector; say --set encoder.similarity=cosine" in (conflict(folder, config) or "")
+    assert conflict(folder, config.model_copy(update={"similarity": "cosine"})) is None
 
 
 @pytest.mark.parametrize(

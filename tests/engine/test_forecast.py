@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.forecast_table import one_line, table
+from harness.cli.forecast_table import as_table, suite_line
 from harness.config.layers import Choices
 from harness.cost.events import Event
 from harness.cost.flops import DEFAULT, flops
@@ -198,15 +198,15 @@ def test_the_table_sums_what_is_known_and_says_what_is_not():
         Forecast("bm25", "musique", 24, 10, 12_345.0, 0.5, "stored: x"),
         Forecast("pecan", "musique", 24, 0, None, None, "unknown: y"),
     ]
-    lines = table("suite s: 2 rows", rows).splitlines()
+    lines = as_table("suite s: 2 rows", rows).splitlines()
     assert lines[0] == "suite s: 2 rows"
     assert lines[2].split() == ["bm25", "musique", "14", "of", "24", "12.3k", "0.5", "stored:", "x"]
     assert lines[3].split() == ["pecan", "musique", "24", "unknown", "unknown", "unknown:", "y"]
     assert lines[4].split()[:4] == ["together", "38", "12.3k", "0.5"]
     assert "without the 1 row with something unknown" in lines[4]
-    assert "unknown" in table("", rows[1:]).splitlines()[3]
+    assert "unknown" in as_table("", rows[1:]).splitlines()[3]
     told = "suite s: 2 rows, 38 questions to answer, 12.3k tokens, 0.5 TFLOPs (each row: --plan)"
-    assert one_line("s", rows, 1) == told
+    assert suite_line("s", rows, 1) == told
 
 
 def test_a_suite_says_what_it_will_cost_runs_and_names_what_did_not(here, configs, tmp_path):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.cli.forecast_table import table
+from harness.cli.forecast_table import as_table
 from harness.engine.forecast import Forecast
 from harness.engine.measured_speed import append_actual, expected_hours, measured_runs
 from tests.engine.fakes import make_plan
@@ -46,10 +46,10 @@ def test_the_nearest_runs_on_this_hardware_give_the_speed(tmp_path):
 
 def test_hours_are_divided_among_workers_and_cost_money(tmp_path):
     row = Forecast("words", "tiny", 6, 0, 1e6, 2.0, "stored: ...", 8.0, "524 tokens/s: words, 1 run")
-    text = table("2 rows", [row, replace(row, hours=None, speed="no run")], workers=4, price=2.5)
+    text = as_table("2 rows", [row, replace(row, hours=None, speed="no run")], workers=4, price=2.5)
     assert "4 workers: about 2 h, 20.00 at 2.50 for an hour of a worker, without 1 row of unknown speed" in text
     assert "time of one worker, by earlier runs on this hardware (524 tokens/s: words, 1 run)" in text
-    assert "unknown: no earlier run" in table("1 row", [replace(row, hours=None)], price=2.5)
-    assert "worker" not in table("1 row", [replace(row, hours=None)])
+    assert "unknown: no earlier run" in as_table("1 row", [replace(row, hours=None)], price=2.5)
+    assert "worker" not in as_table("1 row", [replace(row, hours=None)])
     append_actual(tmp_path, "words on tiny", "f", 4, 2.0, 2.2)
     assert json.loads((tmp_path / "forecasts.jsonl").read_text())["hours"] == 2.2

@@ -7,7 +7,7 @@ import pytest
 
 from harness import scorers
 from harness.cli.output import mean_texts
-from harness.cli.run_result import failures
+from harness.cli.run_result import failure_text
 from harness.config import registry
 from harness.engine.progress import Silent
 from harness.engine.rescore import rescore
@@ -173,7 +173,7 @@ def test_an_answer_that_was_not_scored_is_scored_once_the_scorer_is_mended(way, 
     result = go(plan, tmp_path)
     bad = read_run(result.folder).records[1]
     assert (bad["error"]["type"], bad["error"]["stage"], bad["prediction"]) == ("ZeroDivisionError", "scoring", "w1")
-    told = failures(result, "", debug=False)
+    told = failure_text(result, "", debug=False)
     assert (f"harness score {result.folder}" in told, "--retry-failed" in told) == (True, False)
     loaded(plan.dataset)
     for _ in range(2):  # the first time the scorer is as it was: the answer is kept, and stays failed

@@ -12,7 +12,7 @@ from harness.config.layers import Choices
 from harness.config.resolve import part
 from harness.engine.plan import plan_choices
 from harness.errors import UserError
-from harness.llm.model_facts import greedy
+from harness.llm.model_facts import check_greedy
 from harness.method import Method
 from harness.models import Decoding, Sampling
 
@@ -97,7 +97,7 @@ def test_settings_that_mean_nothing_are_refused(sets, said):
 
 def test_a_judge_is_greedy():
     with pytest.raises(UserError, match="a judge is asked greedily"):
-        greedy(part("models", model="pocket-llama", sets={"model.temperature": 1}), "a judge")
+        check_greedy(part("models", model="pocket-llama", sets={"model.temperature": 1}), "a judge")
 
 
 def test_greedy_rows_of_methods_that_draw_nothing_are_run_once(command):

@@ -85,14 +85,14 @@ def _no_early_pass(monkeypatch):
 @pytest.fixture
 def passes(monkeypatch):
     """How many tokens each context had in each packed pass."""
-    made, real = [], batched_forward.together
+    made, real = [], batched_forward.run_packed
 
     def spy(net, device, asks, *more):
         made.append([len(ask.ids) for ask in asks])
         return real(net, device, asks, *more)
 
     for module in (batched_forward, trial_passes):
-        monkeypatch.setattr(module, "together", spy)
+        monkeypatch.setattr(module, "run_packed", spy)
     return made
 
 
@@ -129,11 +129,11 @@ def test_logits_of_a_packed_pass_equal_those_alone(tiny):
     own, caches = [arena.cache() for _ in texts], [arena.cache() for _ in texts]
     for cache, text, cut in [*zip(own, texts, cuts, strict=True), *zip(caches, texts, cuts, strict=True)]:
         if cut:
-            batched_forward.alone(tiny.net, tiny.device, batched_forward.Ask(text[:cut], cache))
+            batched_forward.run_alone(tiny.net, tiny.device, batched_forward.Ask(text[:cut], cache))
     rest = [text[cut:] for text, cut in zip(texts, cuts, strict=True)]
     asks = [[batched_forward.Ask(*one) for one in zip(rest, held, wanted, strict=True)] for held in (own, caches)]
-    alone = [batched_forward.alone(tiny.net, tiny.device, ask) for ask in asks[0]]
-    packed = batched_forward.together(tiny.net, tiny.device, asks[1])
+    alone = [batched_forward.run_alone(tiny.net, tiny.device, ask) for ask in asks[0]]
+    packed = batched_forward.run_packed(tiny.net, tiny.device, asks[1])
     assert packed[3] is None
     for rows, a, b in zip(wanted[:3], alone, packed, strict=False):
         assert b.shape == (rows, tiny.net.config.vocab_size)
@@ -147,7 +147,7 @@ def test_a_pass_that_fails_is_taken_back_and_run_context_by_context(tiny_folder,
     model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), prefill_chunk=990))
     scripts = SCRIPTS[:3]
     alone = [play(model, actions) for actions in scripts]
-    real, failed = batched_forward.together, []
+    real, failed = batched_forward.run_packed, []
 
     def breaks(net, device, asks, *more):
         real(net, device, asks, *more)  # caches and captures have seen the tokens when it fails
@@ -155,14 +155,14 @@ def test_a_pass_that_fails_is_taken_back_and_run_context_by_context(tiny_folder,
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
     assert model.pack_problem is None
-    monkeypatch.setattr(batched_forward, "together", breaks)
+    monkeypatch.setattr(batched_forward, "run_packed", breaks)
     for one, other in zip(alone, side_by_side([lambda a=a: play(model, a) for a in scripts]), strict=True):
         same(one, other)
     assert failed
 
 
 def test_an_error_is_that_of_the_context_that_causes_it(tiny, monkeypatch):
-    real, dragon = batched_forward.alone, tiny.text.plain("\U0001f409")[-1]
+    real, dragon = batched_forward.run_alone, tiny.text.plain("\U0001f409")[-1]
 
     def no_dragons(ids):
         if dragon in ids:
@@ -182,8 +182,8 @@ def test_an_error_is_that_of_the_context_that_causes_it(tiny, monkeypatch):
             return s.probe(["Yes", "No"]).mass["Yes"]
 
     expected = written(NODES[0])
-    monkeypatch.setattr(batched_forward, "alone", alone)
-    monkeypatch.setattr(batched_forward, "together", packed)
+    monkeypatch.setattr(batched_forward, "run_alone", alone)
+    monkeypatch.setattr(batched_forward, "run_packed", packed)
     fine, broken = side_by_side([lambda: written(NODES[0]), lambda: written("\U0001f409")])
     assert fine == pytest.approx(expected, rel=1e-5)
     assert (type(broken), str(broken)) == (MemoryError, "no room for a dragon")
@@ -248,7 +248,7 @@ def _refusing(given):
     [(lambda given: given, None), (_no_positions, "gave other logits"), (_refusing, r"failed \(TypeError\)")],
 )
 def test_a_trial_finds_out_what_cannot_be_packed(tiny, change, why):
-    found = trial_passes.pack_problem(_Net(tiny.net, change), tiny.device, "float32", tiny.layers)
+    found = trial_passes.trial_pack_problem(_Net(tiny.net, change), tiny.device, "float32", tiny.layers)
     if why is None:
         assert found is None
     else:
@@ -266,14 +266,14 @@ def test_a_trial_finds_out_what_cannot_be_packed(tiny, change, why):
 )
 def test_what_a_short_trial_cannot_see_is_refused_by_name(tiny, monkeypatch, name, value, why):
     monkeypatch.setattr(tiny.net.config, name, value, raising=False)
-    assert why in trial_passes.pack_problem(tiny.net, tiny.device, "float32", tiny.layers)
+    assert why in trial_passes.trial_pack_problem(tiny.net, tiny.device, "float32", tiny.layers)
 
 
 def test_a_trial_finds_a_cache_that_cannot_be_rolled_back(tiny, monkeypatch):
     asked = (tiny.net, tiny.device, "float32", tiny.layers)
-    assert trial_passes.cache_problem(*asked) is None
+    assert trial_passes.trial_cache_problem(*asked) is None
     monkeypatch.setattr(trial_passes, "rewind", lambda _cache, _length: None)
-    assert "gave other logits than one pass" in trial_passes.cache_problem(*asked)
+    assert "gave other logits than one pass" in trial_passes.trial_cache_problem(*asked)
 
 
 def test_bfloat16_packs_too(tiny_folder, passes):
@@ -377,7 +377,7 @@ def test_a_trial_before_a_pass_leaves_the_adapter_in_use(with_adapter):
 
     found = batched_forward.ForwardLane(model, "one").run(asks())
     with model.adapter("one"):
-        expected = [batched_forward.alone(model.net, model.device, ask) for ask in asks()]
+        expected = [batched_forward.run_alone(model.net, model.device, ask) for ask in asks()]
     for one, other in zip(expected, found, strict=True):
         assert (one - other).abs().max() < 1e-5
 

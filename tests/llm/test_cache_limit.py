@@ -11,8 +11,8 @@ from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.errors import CannotRun
 from harness.llm import session as sessions
-from harness.llm.attention_weights import blocks
-from harness.llm.cache_limit import kept_tokens, pooled
+from harness.llm.attention_weights import weight_blocks
+from harness.llm.cache_limit import kept_tokens, max_pooled
 from harness.llm.kv import slot_of
 from harness.llm.load import load_model
 from harness.models import CacheLimit
@@ -160,10 +160,10 @@ def test_heads_that_share_keys_are_summed():
     scores = torch.tensor([[1.0, 0, 0], [0, 3, 0], [0, 0, 0], [2, 0, 0]])
     assert kept_tokens(scores, 3, CacheLimit(2, 0, 1, 1), 2).tolist() == [[1, 2], [0, 2]]
     query, key = torch.randn(4, 5, 8), torch.randn(2, 5, 8)
-    whole = torch.cat([weights.sum(1) for _, weights in blocks(query, key, 0, 1.0)])
+    whole = torch.cat([weights.sum(1) for _, weights in weight_blocks(query, key, 0, 1.0)])
     assert whole.sum().item() == pytest.approx(4 * 5)  # one for each query head and row; a mean over groups gives half
 
 
 def test_pooling_takes_the_largest_neighbour():
-    assert pooled(torch.tensor([[0.0, 4, 1, 0, 0]]), 3).tolist() == [[4, 4, 4, 1, 0]]
-    assert list(itertools.chain(*pooled(torch.tensor([[1.0, 2]]), 1).tolist())) == [1, 2]
+    assert max_pooled(torch.tensor([[0.0, 4, 1, 0, 0]]), 3).tolist() == [[4, 4, 4, 1, 0]]
+    assert list(itertools.chain(*max_pooled(torch.tensor([[1.0, 2]]), 1).tolist())) == [1, 2]

@@ -54,8 +54,8 @@ def test_a_trial_finds_rows_that_depend_on_their_pass(tiny, by_place):
             out.logits = out.logits + noise * 1e-4
             return out
 
-    assert trial_passes.rows_hold(tiny.net, tiny.device, tiny.layers, ROWS)
-    assert not trial_passes.rows_hold(Net(), tiny.device, tiny.layers, ROWS)
+    assert trial_passes.rows_are_independent(tiny.net, tiny.device, tiny.layers, ROWS)
+    assert not trial_passes.rows_are_independent(Net(), tiny.device, tiny.layers, ROWS)
 
 
 def test_a_pass_that_cannot_be_shared_runs_alone(tiny_folder, passes):

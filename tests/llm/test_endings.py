@@ -10,7 +10,7 @@ from harness import scorers
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm import session as sessions
-from harness.llm.endings import KNOWN, markers_of, pattern, reply_end
+from harness.llm.endings import KNOWN, endings_pattern, markers_of, reply_end
 from harness.llm.load import load_model
 from tests.llm.endpoints import loaded
 from tests.llm.loopback import Loopback, completion
@@ -30,8 +30,8 @@ from tests.llm.loopback import Loopback, completion
     ],
 )
 def test_only_markers_at_the_end_go(text, kept):
-    assert reply_end(text, (), pattern(KNOWN)) == (len(kept), kept != text)
-    assert reply_end(text, (), pattern([])) == (len(text), False)
+    assert reply_end(text, (), endings_pattern(KNOWN)) == (len(kept), kept != text)
+    assert reply_end(text, (), endings_pattern([])) == (len(text), False)
 
 
 def test_the_models_own_markers():

@@ -13,7 +13,7 @@ from harness.cost.flops import ModelShape, flops, shape_of
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError, RequestFailed, WindowExceeded
 from harness.llm import endpoint_http
-from harness.llm.endpoint_info import sizes
+from harness.llm.endpoint_info import endpoint_shape
 from harness.llm.fast_tokenizer import FastTokenizer
 from harness.llm.model_info import model_facts
 from harness.llm.template import cut_template
@@ -114,11 +114,11 @@ def test_sizes_are_those_of_the_config_beside_the_tokenizer(change, known, tmp_p
     values = json.loads((POCKET / "config.json").read_text()) | change
     (tmp_path / "tokenizer.json").write_bytes((POCKET / "tokenizer.json").read_bytes())
     (tmp_path / "config.json").write_text(json.dumps(values))
-    found = sizes(config("http://127.0.0.1:9/v1", tokenizer=str(tmp_path)))
+    found = endpoint_shape(config("http://127.0.0.1:9/v1", tokenizer=str(tmp_path)))
     assert found == (shape_of(AutoConfig.from_pretrained(POCKET)) if known else None)
     del values["num_key_value_heads"]
     (tmp_path / "config.json").write_text(json.dumps(values))
-    assert sizes(config("http://127.0.0.1:9/v1", tokenizer=str(tmp_path))) is None
+    assert endpoint_shape(config("http://127.0.0.1:9/v1", tokenizer=str(tmp_path))) is None
 
 
 def test_without_a_shape_flops_are_unknown_and_without_usage_tokens_are_counted_here(tmp_path):

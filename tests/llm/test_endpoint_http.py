@@ -28,7 +28,7 @@ def test_a_bad_moment_is_asked_again_with_the_same_words(mood):
         tries = Tries()
         assert complete(asked, BODY, tries).text == "Paris"
         assert loopback.asked == [BODY, BODY]
-        assert tries.again == 1
+        assert tries.retries == 1
 
 
 @pytest.mark.parametrize(
@@ -106,21 +106,21 @@ def test_a_400_of_a_model_that_is_served_or_for_another_reason_fails_the_questio
 def test_a_server_that_is_gone_is_a_bad_moment_and_no_server_at_the_start_is_an_error():
     with Loopback() as loopback:
         url = loopback.url
-        server(url).alive()
+        server(url).check_alive()
     with pytest.raises(RequestFailed, match="nothing came back: .*refused"):
         complete(server(url), BODY)
     with pytest.raises(CannotRun, match=r"no server answers at http://127.0.0.1:\d+/v1"):
-        server(url).alive()
+        server(url).check_alive()
 
 
 @pytest.mark.parametrize(("status", "fine"), [("ok", True), ("404", True), ("500", True), ("401", False)])
 def test_a_server_without_a_list_of_models_is_alive_but_one_that_refuses_the_key_is_not_ours(status, fine):
     with Loopback(models=status) as loopback:
         if fine:
-            server(loopback.url).alive()
+            server(loopback.url).check_alive()
         else:
             with pytest.raises(CannotRun, match="refuses us"):
-                server(loopback.url).alive()
+                server(loopback.url).check_alive()
 
 
 def test_a_connection_is_kept_for_the_next_request():

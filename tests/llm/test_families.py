@@ -122,14 +122,14 @@ def test_capture_of_a_family_equals_eager_or_is_refused(family, words, tmp_path)
     if facts.problems or family in UNBUILT:
         (reason,) = facts.problems or set(facts.refusals.values())
         assert reason.startswith("'m' ")
-        assert not families.checked(family)
+        assert not families.is_checked(family)
         return
     folder = tiny.saved(tmp_path / "saved", words, family)
     reason = check(folder, asked(folder))
     if family in AT_LOAD:
         assert AT_LOAD[family] in reason
         assert "attention" in model_facts(asked(folder)).refusals
-    assert bool(reason) != (families.checked(family) and "soft-caps" not in reason), reason
+    assert bool(reason) != (families.is_checked(family) and "soft-caps" not in reason), reason
 
 
 def narrow(family, size=16):

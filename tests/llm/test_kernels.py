@@ -18,13 +18,13 @@ from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm import capture, cuda_graphs
 from harness.llm.attention_weights import block_weights, column_weights
-from harness.llm.batched_forward import Ask, ForwardLane, alone, together
+from harness.llm.batched_forward import Ask, ForwardLane, run_alone, run_packed
 from harness.llm.capture import FeedCapture, WriteCapture
-from harness.llm.cuda_graphs import Steps
-from harness.llm.kernels import VarlenKernel, cpu_attention, one_row
+from harness.llm.cuda_graphs import RecordedSteps
+from harness.llm.kernels import VarlenKernel, cpu_attention, one_row_attention
 from harness.llm.kv import BLOCK, Arena, slot_of
 from harness.llm.load import load_model, unload
-from harness.llm.trial_passes import pack_problem
+from harness.llm.trial_passes import trial_pack_problem
 from harness.parallel.scheduler import Scheduler
 
 
@@ -70,13 +70,13 @@ def calls(monkeypatch):
 
 
 def test_a_model_agrees_with_itself(tiny, calls):
-    assert pack_problem(tiny.net, tiny.device, tiny.dtype, tiny.layers, VarlenKernel()) is None
+    assert trial_pack_problem(tiny.net, tiny.device, tiny.dtype, tiny.layers, VarlenKernel()) is None
     assert len(calls) == 2 * tiny.layers
 
 
 def test_a_kernel_that_fails_is_not_used(tiny):
     """torch's own refuses the CPU."""
-    assert "trial pass" in pack_problem(tiny.net, tiny.device, tiny.dtype, tiny.layers, VarlenKernel())
+    assert "trial pass" in trial_pack_problem(tiny.net, tiny.device, tiny.dtype, tiny.layers, VarlenKernel())
     assert tiny.kernel is None
 
 
@@ -89,7 +89,7 @@ def test_contexts_of_any_length_and_order(tiny, calls):
     def asks(arena, order):
         caches = {n: arena.cache() for n in order}
         for n in order:
-            alone(tiny.net, tiny.device, Ask(words[n], caches[n]))
+            run_alone(tiny.net, tiny.device, Ask(words[n], caches[n]))
         first = [len(w) for w in words]
         captures = [
             WriteCapture(first[0], [(2, 9)]),
@@ -99,9 +99,9 @@ def test_contexts_of_any_length_and_order(tiny, calls):
         return [Ask(rest[n], caches[n], wanted[n], captures[n]) for n in range(3)], captures
 
     expected, theirs = asks(Arena(tiny.layers), [0, 1, 2])
-    own = [alone(tiny.net, tiny.device, ask) for ask in expected]
+    own = [run_alone(tiny.net, tiny.device, ask) for ask in expected]
     packed, ours = asks(Arena(tiny.layers), [2, 0, 1])
-    found = together(tiny.net, tiny.device, packed, VarlenKernel(num_splits=1))
+    found = run_packed(tiny.net, tiny.device, packed, VarlenKernel(num_splits=1))
     assert calls[0]["queries"] == [0, 2, 6, 7], "the longest outgrew its place and moved behind the others"
     assert calls[0]["num_splits"] == 1
     assert found[1] is None
@@ -134,7 +134,7 @@ def test_one_row_of_16_bits_is_nearer_to_float32_than_the_fused_kernel(keys, hea
     q = torch.randn(1, heads[0], 1, 64, dtype=torch.bfloat16)
     k, v = (torch.randn(1, heads[1], keys, 64, dtype=torch.bfloat16) for _ in range(2))
     true, lse = cpu_attention(q.float(), k.float(), v.float(), None, 0.1, False)
-    ours, fused = one_row(q, k, v, 0.1), cpu_attention(q, k, v, None, 0.1, False)
+    ours, fused = one_row_attention(q, k, v, 0.1), cpu_attention(q, k, v, None, 0.1, False)
     assert ours[0].dtype == torch.bfloat16
     assert (ours[1] - lse).abs().max() < 1e-4
     assert (ours[0].float() - true).abs().mean() <= 1.05 * (fused[0].float() - true).abs().mean() + 1e-6
@@ -194,7 +194,7 @@ def tapes(monkeypatch):
         return lambda: (tape.play(), out)[1]
 
     monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", varlen_attn)
-    monkeypatch.setattr(cuda_graphs, "recorded", recorded)
+    monkeypatch.setattr(cuda_graphs, "record_graph", recorded)
     return made
 
 
@@ -219,12 +219,12 @@ def test_steps_of_several_contexts_give_the_logits_of_each_alone(tiny, fast, tap
     alones = [theirs.cache() for _ in texts]
     for text, a, b in zip(texts, ours, alones, strict=True):
         lane.run([Ask(text, a)])
-        alone(tiny.net, tiny.device, Ask(text, b))
+        run_alone(tiny.net, tiny.device, Ask(text, b))
     for step in range(6):
         count = max(len(sizes) - step // 2, 1)  # some end before others
         found = lane.run([Ask([(7 * n + step) % 200], ours[n], 1) for n in range(count)])
         for n in range(count):
-            expected = alone(tiny.net, tiny.device, Ask([(7 * n + step) % 200], alones[n], 1))
+            expected = run_alone(tiny.net, tiny.device, Ask([(7 * n + step) % 200], alones[n], 1))
             assert found[n].shape == expected.shape
             assert (found[n] - expected).abs().max() < 1e-4
             assert ours[n].get_seq_length() == alones[n].get_seq_length()
@@ -236,7 +236,7 @@ def test_steps_of_several_contexts_give_the_logits_of_each_alone(tiny, fast, tap
 def test_recordings_are_made_anew_when_the_arena_grows(tiny, fast, tapes):
     lane, cache, own = ForwardLane(fast, None), fast.arena.cache(), Arena(tiny.layers).cache()
     lane.run([Ask([1, 2, 3], cache)])
-    alone(tiny.net, tiny.device, Ask([1, 2, 3], own))
+    run_alone(tiny.net, tiny.device, Ask([1, 2, 3], own))
     others = []
     for step in range(4):
         before = fast.arena.capacity
@@ -246,7 +246,7 @@ def test_recordings_are_made_anew_when_the_arena_grows(tiny, fast, tapes):
                 lane.run([Ask([4] * 60, other)])
             assert fast.arena.capacity > before
         (found,) = lane.run([Ask([step], cache, 1)])
-        assert (found - alone(tiny.net, tiny.device, Ask([step], own, 1))).abs().max() < 1e-4
+        assert (found - run_alone(tiny.net, tiny.device, Ask([step], own, 1))).abs().max() < 1e-4
     assert len(tapes) == 2
 
 
@@ -256,12 +256,12 @@ def test_where_the_filling_has_no_room_a_step_runs_as_it_did(tiny, fast, tapes):
     own = [theirs.cache() for _ in caches]
     for n, (a, b) in enumerate(zip(caches, own, strict=True)):
         lane.run([Ask([n, 2, 3], a)])
-        alone(tiny.net, tiny.device, Ask([n, 2, 3], b))
+        run_alone(tiny.net, tiny.device, Ask([n, 2, 3], b))
     for count, recordings in ((3, 0), (2, 1), (3, 1), (1, 2), (3, 2)):  # the filling would be the fourth context
         found = lane.run([Ask([n], caches[n], 1) for n in range(count)])
         assert len(tapes) == recordings
         for n in range(count):
-            assert (found[n] - alone(tiny.net, tiny.device, Ask([n], own[n], 1))).abs().max() < 1e-4
+            assert (found[n] - run_alone(tiny.net, tiny.device, Ask([n], own[n], 1))).abs().max() < 1e-4
     assert lane._steps.problem is None
 
 
@@ -297,13 +297,13 @@ def _differs(step):
 @pytest.mark.parametrize(("recorder", "why"), [(_waits, "RuntimeError"), (_differs, "other logits")])
 def test_where_recording_does_not_work_steps_run_as_they_did(tiny, fast, tapes, monkeypatch, recorder, why):
     tried = []
-    monkeypatch.setattr(cuda_graphs, "recorded", lambda step: (tried.append(1), recorder(step))[1])
+    monkeypatch.setattr(cuda_graphs, "record_graph", lambda step: (tried.append(1), recorder(step))[1])
     lane, cache, own = ForwardLane(fast, None), fast.arena.cache(), Arena(tiny.layers).cache()
     lane.run([Ask([1, 2, 3], cache)])
-    alone(tiny.net, tiny.device, Ask([1, 2, 3], own))
+    run_alone(tiny.net, tiny.device, Ask([1, 2, 3], own))
     for step in range(3):
         (found,) = lane.run([Ask([step], cache, 1)])
-        assert (found - alone(tiny.net, tiny.device, Ask([step], own, 1))).abs().max() < 1e-4
+        assert (found - run_alone(tiny.net, tiny.device, Ask([step], own, 1))).abs().max() < 1e-4
     assert len(tried) == 1
     assert why in lane._steps.problem
 
@@ -338,21 +338,21 @@ def test_passes_and_steps_as_torch_takes_them_on_another_device(tiny_folder, mon
     caches = [arena.cache() for _ in range(3)]
     feed = FeedCapture(0, [((5, 9), [(0, 3)])])
     first = [Ask([1, 2, 3], caches[0], 1), Ask([7] * 9, caches[1], 0, feed), Ask([5] * 300, caches[2], 2)]
-    found = together(net, device, first, kernel)
+    found = run_packed(net, device, first, kernel)
     shapes = [row if row is None else (tuple(row.shape), row.device) for row in found]
     assert shapes == [((1, config.vocab_size), device), None, ((2, config.vocab_size), device)]
     assert feed.layers == layers
     write = WriteCapture(3, [(0, 2)])
-    together(net, device, [Ask([1], caches[0], 1, write), Ask([2], caches[1], 1)], kernel)
+    run_packed(net, device, [Ask([1], caches[0], 1, write), Ask([2], caches[1], 1)], kernel)
     assert write.waiting() == 1
 
     outs = []
-    monkeypatch.setattr(cuda_graphs, "recorded", lambda step: (outs.append(step()), lambda: outs[0])[1])
-    steps = Steps(net, arena, kernel, 1000, 0.05)
+    monkeypatch.setattr(cuda_graphs, "record_graph", lambda step: (outs.append(step()), lambda: outs[0])[1])
+    steps = RecordedSteps(net, arena, kernel, 1000, 0.05)
     numbers, play = steps._record(4, [(0, 1, 3), (256, 2, 5), (512, 3, 4), (900, 0, 0)])
     assert numbers.device == device
     assert (tuple(play().shape), play().dtype) == ((4, config.vocab_size), torch.float32)
 
 
 def test_the_filling_has_a_place_for_every_missing_context():
-    assert cuda_graphs.MOST // 2 - 1 <= BLOCK
+    assert cuda_graphs.MAX_CONTEXTS // 2 - 1 <= BLOCK

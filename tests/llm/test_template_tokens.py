@@ -5,7 +5,7 @@ import pytest
 from harness.cost.meter import Meter
 from harness.llm.endings import KNOWN, OPENING
 from harness.llm.template import PLAIN, Pieces
-from harness.llm.template_tokens import break_in_text, spelled
+from harness.llm.template_tokens import break_in_text, spelled_markers
 from tests.llm.endpoints import loaded
 from tests.llm.loopback import Loopback
 
@@ -24,7 +24,7 @@ from tests.llm.loopback import Loopback
     ],
 )
 def test_what_a_template_spells(pieces, added, markers):
-    assert spelled(pieces, added) == markers
+    assert spelled_markers(pieces, added) == markers
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from harness.llm import tokenizer_files
 from harness.llm.load import load_model
 from harness.llm.model_info import hash_files, model_facts
 from harness.llm.template import Limits
-from harness.llm.tokenizer_files import place, template_digest
+from harness.llm.tokenizer_files import template_digest, tokenizer_folder
 
 TURN = "{% for m in messages %}<|user|>{{ m.content }}<|end|>{% endfor %}"
 _DOUBLE = {"type": "Replace", "pattern": {"String": "e"}, "content": "eeeee"}
@@ -88,7 +88,7 @@ def test_a_tokenizer_on_the_hub_is_pinned_hashed_and_loaded_from_there(tiny_fold
     assert model_facts(config).identity == here
     with load_model(config).session(Meter()) as s:
         s.user("Where is the school?")
-    assert (place(config, tiny_folder) / "tokenizer.json").read_bytes() == files["tokenizer.json"]
+    assert (tokenizer_folder(config, tiny_folder) / "tokenizer.json").read_bytes() == files["tokenizer.json"]
     assert not [path for path in hub.asked if "safetensors" in path or ".py" in path or "onnx" in path]
 
 

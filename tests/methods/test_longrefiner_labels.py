@@ -13,7 +13,7 @@ from harness.cost.meter import Meter
 from harness.engine.plan import plan_choices
 from harness.engine.plan_models import runnable_presets
 from harness.errors import UserError
-from harness.llm.adapters import furnished
+from harness.llm.adapters import with_bundled_adapters
 from harness.llm.scripted import Script, ScriptedModel
 from harness.method import Task
 from harness.method.hooks import Scene, SceneOutcome
@@ -300,7 +300,9 @@ def test_adapters_of_the_package_are_the_refiners_alone(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     offers = {task: f"lora/{task}" for task in ("analysis", "structuring", "selection")}
     model = ModelConfig(name="m", package="carrier", offers=offers, adapters={"selection": "own"})
-    found = furnished(model, ["analysis", "structuring", "selection"]).adapters
+    found = with_bundled_adapters(model, ["analysis", "structuring", "selection"]).adapters
     assert found == {"analysis": str(package / "lora" / "analysis"), "selection": "own"}
-    assert furnished(model, []).adapters == {"selection": "own"}
-    assert furnished(model.model_copy(update={"package": None}), ["analysis"]).adapters == {"selection": "own"}
+    assert with_bundled_adapters(model, []).adapters == {"selection": "own"}
+    assert with_bundled_adapters(model.model_copy(update={"package": None}), ["analysis"]).adapters == {
+        "selection": "own"
+    }

@@ -295,7 +295,7 @@ def test_a_template_of_a_hostile_model_ends(attack, tmp_path, monkeypatch):
         template.cut_template(render, "m", "26 Jul 2024")
     (tmp_path / "tokenizer.json").write_bytes((POCKET / "tokenizer.json").read_bytes())
     (tmp_path / "chat_template.jinja").write_text(TEMPLATES[attack])
-    assert Tokens(tmp_path, "m").turn == ALLOWANCE
+    assert Tokens(tmp_path, "m").turn_tokens == ALLOWANCE
     assert time.monotonic() - began < 6
 
 

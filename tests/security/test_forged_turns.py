@@ -166,7 +166,7 @@ def test_no_message_to_a_server_spells_a_marker(kinds, families, seed):
     for i in range(PAYLOADS // 2):
         kind, name = kinds[i % len(kinds)], names[i // len(kinds) % len(names)]
         question, document, *_ = _contents(r, kind.format, families[name])
-        text, count = kind.tokens.broken(question + document)
+        text, count = kind.tokens.break_markers(question + document)
         for normalizer in filter(None, NORMALIZERS.values()):
             normal = normalizer.normalize_str(text)
             if any(normalizer.normalize_str(m) in normal for m in kind.format.markers if not m[0].isalpha()):

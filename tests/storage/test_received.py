@@ -18,7 +18,7 @@ from safetensors.numpy import save_file
 from harness.cli.main import main
 from harness.config.yaml_tree import read_yaml
 from harness.errors import CannotRun, ConfigError, UserError
-from harness.llm.adapters import Base, check
+from harness.llm.adapters import Base, check_adapter
 from harness.llm.gguf import converted
 from harness.llm.model_info import hash_files
 from harness.storage.index_cache import checked_files
@@ -102,7 +102,7 @@ def test_an_adapter_s_settings_fit_its_matrices(settings, problem, tmp_path):
     (tmp_path / "adapter_config.json").write_text(json.dumps(config))
     save_file({"base_model.model.x.lora_A.weight": np.zeros((2, 3))}, tmp_path / "adapter_model.safetensors")
     with contextlib.nullcontext() if problem is None else pytest.raises(CannotRun, match=re.escape(problem)):
-        check("a", tmp_path, Base("b", tmp_path / "none", None), merged=True)
+        check_adapter("a", tmp_path, Base("b", tmp_path / "none", None), merged=True)
 
 
 @pytest.mark.parametrize(

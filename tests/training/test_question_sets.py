@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.cli.train import labels
+from harness.cli.train import make_labels
 from harness.cli.training_run import TrainOptions
 from harness.config.schema import DatasetConfig, ModelConfig
 from harness.config.yaml_tree import Raw
@@ -33,7 +33,7 @@ def rows(path: Path, *questions: str, split: str = "train") -> Path:
 def sets_of(data: Path, *exclude: Path, name: str = "nq", **sets: str) -> tuple[QuestionSet, ...]:
     options = TrainOptions(dataset=name, data=str(data), exclude=str(exclude[0]) if exclude else None)
     given = {f"dataset.{key}": Raw(value) for key, value in sets.items()}
-    return labels(options, PAPER, ModelConfig(name="wise"), given).sets
+    return make_labels(options, PAPER, ModelConfig(name="wise"), given).sets
 
 
 def kept(*sets: QuestionSet) -> tuple[list[str], list[str]]:
@@ -94,23 +94,23 @@ def test_several_sets_are_merged_and_popqa_is_held_out(tmp_path: Path, capsys: p
         rows(tmp_path / name / "train.jsonl", f"{name} 1", f"{name} 2")
     place = str(tmp_path / "{dataset}" / "train.jsonl")
     options = TrainOptions(dataset="nq,popqa,triviaqa", data=place)
-    found = labels(options, PAPER, ModelConfig(name="wise"), {}).sets
+    found = make_labels(options, PAPER, ModelConfig(name="wise"), {}).sets
     assert "'popqa' has no training split, so it is left out" in capsys.readouterr().err
     assert kept(*found)[0] == ["nq/train_0", "triviaqa/train_0", "nq/train_1", "triviaqa/train_1"]
     given = {"datasets.nq.top": Raw("1"), "dataset.documents": Raw("{dataset}-e5.jsonl")}
-    nq, trivia = labels(options, PAPER, ModelConfig(name="wise"), given).sets
+    nq, trivia = make_labels(options, PAPER, ModelConfig(name="wise"), given).sets
     assert nq.training.options == {"documents": "nq-e5.jsonl", "top": 1}
     assert trivia.training.options == {"documents": "triviaqa-e5.jsonl"}
     with pytest.raises(UserError, match="--set datasets.asqa.top: 'asqa' is not among the data sets of --dataset"):
-        labels(options, PAPER, ModelConfig(name="wise"), {"datasets.asqa.top": Raw("1")})
+        make_labels(options, PAPER, ModelConfig(name="wise"), {"datasets.asqa.top": Raw("1")})
     with pytest.raises(UserError, match="popqa has no training split, so no adapter can be trained on it"):
-        labels(TrainOptions(dataset="popqa"), PAPER, ModelConfig(name="wise"), {})
+        make_labels(TrainOptions(dataset="popqa"), PAPER, ModelConfig(name="wise"), {})
     with pytest.raises(UserError, match="--data names one place for 2 data sets"):
-        labels(TrainOptions(dataset="nq,triviaqa", data="train.jsonl"), PAPER, ModelConfig(name="wise"), {})
+        make_labels(TrainOptions(dataset="nq,triviaqa", data="train.jsonl"), PAPER, ModelConfig(name="wise"), {})
 
 
 def test_the_paper_reads_flashrags_training_sets() -> None:
-    (hotpot,) = labels(TrainOptions(dataset="hotpotqa"), PAPER, ModelConfig(name="wise"), {}).sets
+    (hotpot,) = make_labels(TrainOptions(dataset="hotpotqa"), PAPER, ModelConfig(name="wise"), {}).sets
     told = (hotpot.training.hub, hotpot.training.subset, hotpot.training.split, hotpot.training.format)
     assert told == ("RUC-NLPIR/FlashRAG_datasets", "hotpotqa", "train", "retrieved")
     assert [(one.hub, one.split) for one in hotpot.evaluation] == [("hotpotqa/hotpot_qa", "validation")]
