@@ -359,7 +359,7 @@ def test_a_probe_in_bfloat16_is_the_float32_product_of_its_hidden_state_alone_an
 
 def test_contexts_that_fit_by_hand(tiny, monkeypatch):
     # 2 (keys, values) x 3 layers x 2 key/value heads x 16 x 1,024 tokens x 4 bytes = 786,432 bytes a context.
-    monkeypatch.setattr("harness.llm.hf.available", lambda: 10_000_000)
+    monkeypatch.setattr("harness.llm.hf.available_bytes", lambda: 10_000_000)
     assert tiny.contexts() == int(0.9 * 10_000_000 / 786_432) - 1 == 10  # one is for contexts that ended
 
 

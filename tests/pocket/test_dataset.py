@@ -193,11 +193,11 @@ def test_training_seeds_are_for_training() -> None:
 
 
 def test_memory_is_looked_at_before_anything_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pocket.world.sample.available", lambda: 10**9)
+    monkeypatch.setattr("pocket.world.sample.available_bytes", lambda: 10**9)
     check_memory(1_000_000, 20)
     with pytest.raises(CannotRun, match=r"a text of 10,000,000 tokens would take about 1\.6 GB .* 1\.0 GB are free"):
         sample("musique", 0, tokens=10_000_000, purpose="evaluation")
-    monkeypatch.setattr("pocket.world.sample.available", lambda: None)
+    monkeypatch.setattr("pocket.world.sample.available_bytes", lambda: None)
     check_memory(10**15)
 
 
