@@ -200,7 +200,7 @@ def test_a_probe_reads_the_listed_tokens(given, p, mass, top, monkeypatch):
         meter = Meter()
         model = loaded(loopback, logprobs=5)
         # The pocket tokenizer cuts labels finer than a large model's does; the server's tokens are whole words here.
-        monkeypatch.setattr(model.tokens, "first", lambda label: label)
+        monkeypatch.setattr(model.tokens, "first_token_text", lambda label: label)
         s = model.session(meter)
         s.user("Can you answer?")
         before = s.length()
