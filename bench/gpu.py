@@ -59,7 +59,7 @@ def recorded(model: Any, contexts: int, new: int, repeats: int) -> None:
 
     def eagerly() -> float:
         model._lanes.clear()  # a lane keeps its recordings
-        with unittest.mock.patch.object(type(model), "steps", return_value=None):
+        with unittest.mock.patch.object(type(model), "recorded_steps", return_value=None):
             took = run()
         model._lanes.clear()
         return took

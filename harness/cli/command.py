@@ -158,6 +158,7 @@ class Group(TyperGroup):
         return None
 
     def _load(self, name: str) -> Command:
+        """Import the function of a command of this group: "curves" of `report` is report_curves in report.py."""
         word = re.sub("[ -]", "_", self.prefix + name)
         module = importlib.import_module(f"{self.package}.{self.prefix.strip() or word}")
         return as_command(getattr(module, word, None) or getattr(module, f"{word}_"), name)

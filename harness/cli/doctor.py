@@ -116,6 +116,7 @@ def _check_machine(out: Path) -> Iterator[Check]:
 
 
 def _check_packages() -> Iterator[Check]:
+    """Check that the packages of each extra are installed."""
     needs = _packages_of_extras()
     for extra, purpose in _PURPOSES.items():
         missing = [name for name in needs.get(extra, ()) if not _is_installed(name)]
@@ -227,6 +228,7 @@ def _hub_cache() -> frozenset[tuple[str, str]]:
 
 
 def _check_mlflow() -> Iterator[Check]:
+    """Check that MLflow is installed, and that its store can be reached."""
     uri = os.environ.get("MLFLOW_TRACKING_URI")
     if not _is_installed("mlflow"):
         yield Check("MLflow", "missing", "mlflow", f"pip install '{_DISTRIBUTION}[mlflow]', or run with --mlflow off")

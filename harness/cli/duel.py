@@ -1,10 +1,5 @@
 """`harness duel METHOD METHOD...`: run methods in step, and stop when the comparison is settled.
 
-harness duel pecan bm25 --dataset musique                  stop when one is better at 5 %, however often one looks
-harness duel pecan bm25 garlic sbert -d musique            three and more: the ranking; who has a place in it leaves
-harness duel pecan bm25 -d musique --width 5               or when the difference is known to 5 points
-harness duel pecan bm25 -d musique --target table          about exactly these questions, not documents like these
-
 Exit codes: 0 also where nothing was settled; 3 if questions failed. The statistics: harness/stats/sequential.py.
 """
 

@@ -1,8 +1,4 @@
-"""`harness export`: runs in one file that others can verify, or in the files of other harnesses.
-
-harness export RUN... bundle.zip                        a bundle for `harness verify`
-harness export RUN... --to inspect|lm-eval --out DIR    logs of Inspect, sample files of lm-eval
-"""
+"""`harness export`: runs in one file that others can verify, or in the files of other harnesses."""
 
 from __future__ import annotations
 

@@ -1,12 +1,5 @@
 """`harness reproduce`: run the suite of a published table or figure, and show what it gives beside the printed values.
 
-harness reproduce --list                                 every table and figure: what it needs, and what is here
-harness reproduce pecan-table1 --plan                    what it will cost
-harness reproduce pecan-table1                           run (resumable), then ours beside the printed values
-harness reproduce pecan-table1 --model smollm2-135m      without the papers' weights; the report says what differs
-harness reproduce pocket-pecan-table1                    the same table on the made-up world
-harness reproduce --html reproduce.html                  every printed value beside the runs in results/; runs nothing
-
 With a small model (smollm2-135m) on real data sets profile `small` takes the place of `paper`, with the embedded model
 profile `pocket`, and the model plays the roles of all language models.
 """

@@ -216,6 +216,7 @@ def _shown_config(resolution: Resolution, parts: dict[str, Any]) -> ShownConfig:
 
 
 def _shown_scorer(name: str) -> ShownConfig:
+    """Name, summary and version of a scorer, which may be a function of the user's own."""
     from harness import scorers
 
     known = next((n for n in scorers.names() if presets.fold(n) == presets.fold(name)), name)

@@ -145,6 +145,7 @@ class WorkerOptions:
         yield here
 
     def _driver(self, options: Execution, asking: dict[str, Any]) -> Driver | SlurmDriver:
+        """The driver of the engine: it gives plans to workers and waits for them."""
         out, progress = options.folder, _make_progress(options)
         if self.engine == "slurm":
             return self._slurm_driver(out, progress, asking)

@@ -60,7 +60,7 @@ class Budget:
         return usage
 
     def spend_index(self, row: Mapping[str, Any]) -> None:
-        """Count a line of documents.jsonl, an index once a run."""
+        """Count the cost of an index, once a run; row: its line of documents.jsonl."""
         key = (str(row["document_id"]), str(row.get("question_id")), str(row.get("key")))
         if key not in self._indexes:
             self._indexes.add(key)

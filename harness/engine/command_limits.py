@@ -47,7 +47,7 @@ class LimitHook(Hook):
         self._budget.open_row(self._out / plan.folder)
 
     def closed(self) -> int:
-        """Say how the rows are resumed, where the limit left something out."""
+        """Print the command that resumes, where a limit was hit."""
         if self._budget.hit:
             self._note("what was answered is saved; the same command with a higher limit resumes:")
             self._note(shlex.join(map(masked, self._budget.command_with_higher_limit(self._command))))

@@ -116,6 +116,7 @@ class View:
         )
 
     def _original_step(self, step: Step) -> Step:
+        """The step with what it showed as a span of an original document, or as a text with several sources."""
         assert step.shown is not None
         originals = self._to_original(step.shown)
         if len(originals) == 1:

@@ -99,9 +99,9 @@ class _RemainingWork:
         return keys
 
     def index_tokens(self) -> float:
-        """Tokens of the texts whose indexes have no record."""
+        """Tokens of the texts that are still to be indexed: the mean of an index, times the number of these indexes."""
         total = sum(self.tokens_of(id_) for key in self._keys for id_ in key)
-        return total * self.indexes / len(self._keys) if self._keys else 0.0
+        return total / len(self._keys) * self.indexes if self._keys else 0.0
 
     def tokens_of(self, document_id: str) -> float:
         """Tokens of a document; 0 for an id that is not in the data set."""

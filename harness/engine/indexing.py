@@ -147,6 +147,7 @@ class Indexer:
     def _record_status(
         self, document: Document, question: Question | None, digest: str, status: str, usage: dict[str, Any]
     ) -> None:
+        """Append a line to documents.jsonl, and count the index's cost."""
         row: dict[str, Any] = {"document_id": document.id, "key": digest, "status": status, "usage": usage}
         if question is not None:
             row["question_id"] = question.id

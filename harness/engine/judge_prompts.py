@@ -33,7 +33,7 @@ class PublishedPrompts:
 
 
 def published_for(examples: Mapping[str, Example]) -> PublishedPrompts | None:
-    """The prompts that the questions of a run name; None where they name none. All of a run name the same file."""
+    """The published prompts that a run's questions name in `Gold.extra`, all in one file; None where they name none."""
     first = next(iter(examples.values()), None)
     name = "" if first is None else str(first.gold.extra.get("judge", "")).partition("/")[0]
     if name not in _FILES:  # a name of a received run opens nothing

@@ -1,10 +1,5 @@
 """A language model that decides whether an answer is right, given the question and the gold answers.
 
-    judge = Judge("judge.endpoint", model_config, identity, PROMPT, VERSION, MAX_TOKENS, JudgeReplies(root))
-    case = Case("q7", "Who built the mill?", None, ("Ann",), "It was Ann.")
-    judge.without_request(case) or judge.ask(case)
-        -> Judgement("q7", "yes", reply="Yes.", usage={"tokens_in": 180, ...}, cached=False)
-
 Decoding is greedy. A reply is kept under HARNESS_HOME by all that it depends on, so that none is paid for twice; the
 model is loaded when the first reply is missing.
 Question, gold answers and answer are pieces of their own, as in a method's prompt: they cannot forge a turn.
@@ -98,11 +93,11 @@ class Judgement:
     @property
     def flag(self) -> str | None:
         """Why the score is 0 although the judge did not say no."""
-        if self.verdict == UNCLEAR:
-            return "the judge's reply is neither yes nor no"
-        return {EMPTY: "an empty answer is not judged", NO_GOLD: "there is no gold answer to judge by"}.get(
-            self.verdict
-        )
+        return {
+            UNCLEAR: "the judge's reply is neither yes nor no",
+            EMPTY: "an empty answer is not judged",
+            NO_GOLD: "there is no gold answer to judge by",
+        }.get(self.verdict)
 
 
 def parse_verdict(reply: str) -> str:
@@ -221,6 +216,7 @@ class Judge:
         return YES if YES in reply.lower() else NO
 
     def _prompt(self, case: Case) -> Prompt:
+        """The judge's prompt, or the published one that the case names. Raises QuestionError."""
         if self.published is None:
             return self.prompt
         if case.prompt not in self.published.prompts:
@@ -228,6 +224,7 @@ class Judge:
         return self.published.prompts[case.prompt]
 
     def _key(self, case: Case) -> dict[str, Any]:
+        """All that the reply depends on: the key of JudgeReplies."""
         return {
             "prompt": [self.prompt_version, self._prompt(case).text],
             "model": self.identity,
@@ -238,6 +235,7 @@ class Judge:
         }
 
     def _fill_prompt(self, case: Case) -> Pieces:
+        """The prompt with question, options as (A), (B), ..., gold answers and answer."""
         options = (f"\n({chr(ord('A') + n)}) {option}" for n, option in enumerate(case.options or ()))
         answers = case.gold[0] if self.published else "\n".join(f"- {answer}" for answer in case.gold)
         return self._prompt(case).fill(

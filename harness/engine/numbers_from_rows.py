@@ -1,9 +1,5 @@
 """Rows that take a number from another row of the same command (method.k=from:pecan): their order and their numbers.
 
-    plans, lost = order_by_source(plans, wanted)       each row behind the one it takes a number from
-    plan = with_numbers(plan, before, out)             the plan with its numbers, once that row has run
-    NumbersFromRows(out, note)                         the same for all rows of a command, as a hook
-
 A row takes its number from the row of the named preset on the same data set. Model and settings are the same,
 as both rows belong to one command. The numbers are means over the questions that this command asks.
 """
@@ -92,6 +88,7 @@ def order_by_source(plans: Sequence[Plan], wanted: Sequence[Choices]) -> tuple[l
 
 
 def _missing_source(plan: Plan, name: str, preset: str) -> str:
+    """The message for a row that takes parameter `name` from `preset`, which the command does not run."""
     method = plan.config.method.name
     printed = f"{plan.choices.method or method}-printed"  # a name in tables may have an encoder behind it
     known = {presets.fold(each) for each in presets.names("methods")}

@@ -1,8 +1,5 @@
 """The models and encoders of a plan, checked against what the method needs of them; none is loaded.
 
-    models_of(r, method, identities)      role -> ModelConfig
-    encoders_of(r, method, identities)    role -> EncoderConfig
-
 Mistakes and warnings are added to the resolution `r`, what identifies each model to `identities`.
 """
 

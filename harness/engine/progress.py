@@ -134,6 +134,7 @@ class Progress:
         return duration(passed) if left <= 0 else f"{duration(round(passed / self._done_now * left))} left"
 
     def _draw(self) -> None:
+        """Redraw the live line, or log a line when another tenth of the questions is done."""
         if not self._live:
             tenth = 10 * self._done // max(self._total, 1)
             if tenth != self._tenth:

@@ -56,6 +56,7 @@ def command_rows(
 
 
 def _cross(shared: Choices, methods: Sequence[str], datasets: Sequence[str], swept: Swept, note: Note) -> list[Choices]:
+    """Every method on every data set of a suite without parts, or of no suite, at each point of the sweep."""
     suite = shared.suite
     axes = dict(swept)
     if suite is not None:

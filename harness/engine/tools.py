@@ -1,8 +1,4 @@
-"""The tools that the engine gives a method: metered models and encoders, without access to gold answers.
-
-Models(plan)                 loads each distinct model once, at its first use; draws are seeded here
-EngineTools(models, meter)   harness.method.Tools for one question, or for one index (with an IndexScope)
-"""
+"""The tools that the engine gives a method: metered models and encoders, without access to gold answers."""
 
 from __future__ import annotations
 
@@ -84,6 +80,7 @@ def warn_of_global_draws(note: Callable[[str], None], seed: int) -> Iterator[Non
 
 
 def _generator_states() -> dict[str, object]:
+    """Library -> state of its global random generator, comparable by ==."""
     name, keys, *rest = np.random.get_state()
     states: dict[str, object] = {"Python": random.getstate(), "NumPy": (name, np.asarray(keys).tobytes(), *rest)}
     if torch := sys.modules.get("torch"):
@@ -92,7 +89,7 @@ def _generator_states() -> dict[str, object]:
 
 
 class Models:
-    """The models of a plan by role, loaded lazily; roles with equal configs share one."""
+    """The models of a plan by role, loaded at their first use; roles with equal configs share one. Seeds draws, too."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -183,7 +180,7 @@ class IndexScope:
 
 
 class EngineTools:
-    """Implements harness.method.Tools.
+    """Implements harness.method.Tools for one question, or for one index.
 
     While an index is built (`scope` is given) a role that is not in the method's `index_roles`, and the task where the
     index belongs to the document alone (`task` is None), are refused: they would change the index unseen by its key.

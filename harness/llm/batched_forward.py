@@ -121,7 +121,7 @@ class ForwardLane:
         return taken
 
     def run(self, asks: Sequence[Ask]) -> list[Any]:
-        """Logits [ask.logits, vocab] of each ask (None for 0 rows), or the exception that it raised."""
+        """Run the asks in as few passes as possible: logits of each (None for 0 rows), or the exception it raised."""
         if self._model.fixed_rows is not None and torch.get_num_threads() != THREADS:
             # Sums depend on how many threads share them, and libraries leave another number in their thread (UMAP).
             torch.set_num_threads(THREADS)
@@ -171,6 +171,7 @@ class ForwardLane:
         return [caught(lambda ask=ask: self._run_alone(ask)) for ask in asks]  # type: ignore[misc]
 
     def _run_together(self, asks: Sequence[Ask]) -> list[torch.Tensor | None]:
+        """Run the asks in one pass: of fixed rows in deterministic mode, recorded where they are decode steps."""
         model = self._model
         if model.fixed_rows is not None:
             return run_in_rows(model.net, model.device, asks, model.fixed_rows)
@@ -187,6 +188,7 @@ class ForwardLane:
         return self._model.recorded_steps()
 
     def _run_alone(self, ask: Ask) -> torch.Tensor | None:
+        """Run one ask in a pass of its own."""
         if _has_head_choices(ask):
             return run_packed(self._model.net, self._model.device, [ask])[0]
         # The kernel gives the log-sum-exp of a single context too, which captures want.

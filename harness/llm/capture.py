@@ -295,6 +295,7 @@ def _attention(
     scaling: float | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
+    """The attention function that transformers calls: fused attention, reported to the active capture or pack."""
     scale = float(scaling if scaling is not None else query.shape[-1] ** -0.5)
     if unknown := sorted(name for name, value in kwargs.items() if value is not None and name not in NEUTRAL):
         raise CannotRun(
@@ -356,6 +357,7 @@ def _capture(
     lse: torch.Tensor | None,
     scale: float,
 ) -> None:
+    """Give one layer's queries and keys to `capture`, if there is one."""
     if isinstance(capture, FeedCapture):
         capture.take(query, key, lse, scale)
     elif isinstance(capture, HeadCapture):

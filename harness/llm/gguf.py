@@ -1,9 +1,5 @@
 """GGUF files (llama.cpp's format) as models: converted once to a transformers folder, then loaded like any other.
 
-    folder, identity = converted(Path("SmolLM2-135M-Instruct.Q4_1.gguf"))
-    folder      gguf/<sha256> in the user's cache: model.safetensors (bfloat16), config, tokenizer, chat template
-    identity    {"gguf": "<sha256 of the file>", "conversion": 1}
-
 transformers unpacks the weights and rebuilds the tokenizer; both take a minute, so the result is kept. bfloat16 rounds
 a weight by 2^-9 of its size at most; quantising it to 8 bits or fewer changed it by more.
 """
@@ -35,7 +31,7 @@ _DIGITS = ("smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", 
 
 
 def converted(file: Path, sha256: str | None = None) -> tuple[Path, dict[str, Any]]:
-    """The folder of the converted model, and what identifies it. The first call converts, which takes about a minute.
+    """The folder of the converted model in the user's cache, and its identity; the first call converts for a minute.
 
     sha256: of the file, where it is known beforehand. Raises CannotRun with one sentence for a file that is missing,
     another one, damaged, or of an architecture or a quantisation that transformers does not read; SaveError where

@@ -141,6 +141,7 @@ class HFSession(Context):
         return [] if slot.dropped or slot.copies > 1 else block_names(slot, self.ids[:end], self._adapter)
 
     def _bound(self, limit: CacheLimit) -> Kept:
+        """Read what is queued, whole or in steps of `limit.step` tokens, and cut the cache by captured attention."""
         self._catch_up()
         shape = self._model.shape
         if limit.by_query_head and shape.heads > shape.kv_heads and (problem := self._model.pack_problem):
@@ -205,6 +206,7 @@ class HFSession(Context):
 
     @with_kept_replies
     def _probe(self, labels: Sequence[str], firsts: Sequence[int], after: str) -> Probe:
+        """Probabilities of the labels' first tokens, from one pass that is rolled back."""
         with self.branch():
             self._open("reply")
             self._append(after)
@@ -217,6 +219,7 @@ class HFSession(Context):
 
     @with_kept_replies
     def _score(self, text: str) -> list[float]:
+        """Log-probability of each token of `text`, from passes in pieces that are rolled back."""
         ids = self._model.text.behind(self.ids, text)
         if not ids or not self.ids:
             raise ValueError("score() needs a context and a text of at least one token")
@@ -239,6 +242,7 @@ class HFSession(Context):
 
     @with_kept_replies
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
+        """Run what is queued, let a reasoning model think, and write the answer."""
         start, thinks = len(self.ids), not self._answering
         if thinks:
             self.ids += self._model.opens

@@ -85,7 +85,7 @@ def _conversation(kind, contents):
     s.reply(reply)
     s.user(title)
     s.feed(option)
-    s._frame(kind.model.mid)
+    s._queue_frame(kind.model.mid)
     return s.ids
 
 
