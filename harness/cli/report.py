@@ -120,12 +120,10 @@ def _check_options(table: TableOutput, page: Page, wide: Wide) -> None:
         raise UserError(f"--margin {page.margin:g}: should be more than 0")
     if page.paper and (table.columns is not None or table.everything):
         raise UserError("--columns and --all choose among the columns of runs; leave them out with --paper")
-    if page.html is not None and table.out is None:
-        for flag, given in (("--format", table.form), ("--columns", table.columns), ("--all", table.everything)):
-            if given:
-                raise UserError(
-                    f"{flag} is a setting of the table, and --html makes a page only; add --out FILE for both"
-                )
+    of_table = {"--format": table.form, "--columns": table.columns, "--all": table.everything}
+    given = [flag for flag, value in of_table.items() if value]
+    if page.html is not None and table.out is None and given:
+        raise UserError(f"{given[0]} is a setting of the table, and --html makes a page only; add --out FILE for both")
 
 
 def _check_wide(table: TableOutput, page: Page, wide: Wide) -> None:

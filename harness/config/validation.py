@@ -100,7 +100,7 @@ def explain(error: ValidationError, model: type[BaseModel], path: str, origins: 
             return str(unknown(f"key '{key}'{source}", str(loc[-1]), _fields(model, loc[:-1])))
         if e["type"] == "missing":
             return f"{key} is missing; give it a value" + (f" with --set {key}=..." if path else "")
-        wish = e["msg"].removeprefix("Value error, ").removeprefix("Input ").partition(", unable to parse")[0]
+        wish = re.sub(r"^Value error, |^Input |, unable to parse.*", "", e["msg"]).replace("tuple", "list")
         listed = re.fullmatch(r"\s*[\d.]+(\.\.|,).*", str(e["input"]))
         several = f"; several values: --sweep {key}=1,2,3" if listed else ""
         return f"{key}={e['input']!r}{source}: {wish[:1].lower()}{wish[1:]}{several}"

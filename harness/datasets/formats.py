@@ -21,7 +21,7 @@ from harness.config import registry
 from harness.config.schema import DatasetConfig
 from harness.config.validation import explain
 from harness.datasets.placing import LOOKED_UP, PLACED, LookUpOptions, Placement, PlaceOptions, rearrange, split_options
-from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, assemble, canonical_line
+from harness.datasets.rows import Group, Retrieved, Row, RowError, RowFields, Skip, assemble, canonical_line
 from harness.datasets.sources import FileOptions
 from harness.errors import ConfigError, UnknownName, UserError
 from harness.storage.failures import describe_failure, one_line
@@ -83,7 +83,8 @@ def _run_users_parser(parser: RowParser, name: str, raw: dict[str, Any]) -> Row 
     try:
         row = parser(raw)
         if isinstance(row, Row):
-            canonical_line(assemble(row))  # values of other types show here
+            RowFields.read({name: getattr(row, name) for name in RowFields.model_fields})
+            canonical_line(assemble(row))  # what JSON cannot hold shows here
     except (RowError, UserError):
         raise
     except Exception as error:

@@ -81,6 +81,17 @@ class Row:
     extra: dict[str, Any] = field(default_factory=dict)
 
 
+class RowFields(StrictRow):
+    """The types of a Row's fields, to check one of the user's own parser; lists will do for tuples."""
+
+    model_config = ConfigDict(strict=False)
+    id: str
+    question: str
+    paragraphs: tuple[tuple[str, str], ...]
+    answers: tuple[str, ...]
+    supporting: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """A document and questions about it: a row that holds several, or one of several rows that hold one document."""

@@ -93,7 +93,7 @@ def find_source(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> Source
             return _package_source(config.data)
         return _local_source(config.data, config, patterns)
     if config.hub is None:
-        raise ConfigError([f"dataset '{config.name}': neither dataset.hub nor dataset.data says where the rows are"])
+        raise ConfigError([f"dataset '{config.name}' does not say where its rows are; name their file with --data"])
     commit, listed = resolve(DATASETS, config.hub, config.revision)
     try:
         names = choose_files(

@@ -159,18 +159,11 @@ class Indexer:
 
 
 def index_key(plan: Plan, document: Document, question: Question | None) -> dict[str, Any]:
-    """The cache key: everything that changes the index of `document`; question: for methods of scope "question" only.
-
-    Raises ValueError when the method names a config field or role that it does not have.
-    """
+    """The cache key: everything that changes the index of `document`; question: for scope "question" only."""
     method = plan.method
     params: dict[str, Any] = method.config.model_dump(mode="json", exclude={"prompts"})  # they stand apart
     if method.index_fields is not None:
-        if missing := sorted(set(method.index_fields) - set(params)):
-            raise ValueError(f"{type(method).__name__}.index_fields names unknown config fields: {', '.join(missing)}")
         params = {name: params[name] for name in method.index_fields}
-    if missing := sorted(set(method.index_roles) - set(plan.facts)):
-        raise ValueError(f"{type(method).__name__}.index_roles names roles it does not use: {', '.join(missing)}")
     outside = {"code": plan.code, "packages": versions(method.index_packages())}  # inputs outside the configuration
     key: dict[str, Any] = {
         "document": document_digest(document),

@@ -28,7 +28,7 @@ from harness.datasets.base import Dataset
 from harness.datasets.load_once import load_asked
 from harness.engine.plan_models import check_prompts, encoders_of, models_of
 from harness.errors import Missing, UserError, attempt, raise_all
-from harness.method import Method, Task
+from harness.method import Method, Task, misdeclared
 from harness.prompts import replacement_problem
 from harness.storage.code_version import own_code
 from harness.storage.hub import without_weights
@@ -197,8 +197,8 @@ def make_method(r: Resolution) -> Method:
     """
     choice: MethodChoice = r.parts["method"]
     cls: type[Method] = registry.load(choice.implementation, Method)
-    if lacking := sorted(cls.__abstractmethods__):
-        raise UserError(f"the method '{choice.implementation}' has no {' and '.join(lacking)} (docs/extending.md)")
+    if wrong := misdeclared(cls):
+        raise UserError(f"the method '{choice.implementation}' has {wrong} (docs/extending.md)")
     prefix = "method.params."
     tree = Tree()
     tree.values = {**choice.params, **dict.fromkeys(awaited_params(cls, choice.params), 1)}

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
+from harness.errors import unknown
 from harness.method.hooks import MethodHooks
 from harness.method.tools import Encoder, IndexTools, Reranker, Task, Tools
 from harness.prompts import Prompt, Replaced, texts_of
@@ -105,3 +106,23 @@ class Method(MethodHooks, abc.ABC):
     def prompts(self) -> dict[str, str]:
         """Name -> text of every prompt in use, for the run's hash, the cache key, the manifest and `harness show`."""
         return texts_of(prompt.of(self.config) for prompt in self.templates())
+
+
+def misdeclared(cls: type[Method]) -> str | None:
+    """What is wrong with the attributes of a method's class, as the end of "it has ..."; None if they fit together."""
+    if lacking := sorted(cls.__abstractmethods__):
+        return f"no {' and '.join(lacking)}"
+    if MethodConfig not in cls.Config.__mro__:
+        return "a Config that is no harness.method.MethodConfig"
+    if (scope := str(cls.scope)) not in ("document", "question", "none"):
+        return f"scope {scope!r}; it should be 'document', 'question' or 'none'"
+    if cls.index is not Method.index and next(c for c in cls.__mro__ if "scope" in vars(c)) is Method:
+        return "an index; say to what it belongs: scope = 'document', or 'question'"
+    roles, fields = {*cls.needs, *cls.encoders}, {*cls.Config.model_fields} - {"prompts"}
+    for name, known in (("encoders", roles), ("index_roles", roles), ("index_fields", fields)):
+        given = getattr(cls, name) or ()
+        if isinstance(given, str):
+            return f"a text as {name}; write {(given,)}"
+        for strange in sorted({*given} - known):
+            return f"an {unknown(f'name in {name}, {strange!r}', strange, known)}"
+    return None

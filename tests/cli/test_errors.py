@@ -52,6 +52,7 @@ CASES = [
         ["run", *ECHO, "--set", "dataset.scorers=[my.own]"],
         ["scorer 'my.own'", "a function of your own: module:function"],
     ),
+    (["run", *ECHO, "--set", "dataset.scorers=flashrag.em"], ["='flashrag.em' (--set): should be a valid list"]),
     (["run", *ECHO, "--set", "dataset.scorers=[]"], ["dataset.scorers=[] (--set)", "at least 1 item"]),
     (["run", *ECHO, "--set", "dataset.format=musik"], ["unknown data set format 'musik'. Did you mean 'musique'?"]),
     (["run", *MINE, "--data", "nowhere.jsonl"], ["nowhere.jsonl: no such file", "from the current folder"]),

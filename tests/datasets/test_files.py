@@ -201,7 +201,7 @@ CONFIGS = [
     ({"format": "musiqe", "data": "x"}, UnknownName, "unknown data set format 'musiqe'. Did you mean 'musique'?"),
     ({"format": "no.such.module:f", "data": "x"}, UserError, "no module 'no.such.module'"),
     ({"format": "harness.datasets.musique:UNANSWERABLE", "data": "x"}, ConfigError, "is not a function"),
-    ({}, ConfigError, "neither dataset.hub nor dataset.data says where the rows are"),
+    ({}, ConfigError, "does not say where its rows are; name their file with --data"),
     ({"data": "x.jsonl", "options": {"file": "a"}}, ConfigError, "unknown key 'file'; did you mean 'files'?"),
     ({"data": "x.jsonl", "options": {"files": 3}}, ConfigError, "should be a file name or pattern"),
     ({"data": "x.jsonl", "options": {"files": "a"}}, ConfigError, "this is one file"),
@@ -255,7 +255,14 @@ def test_a_format_of_ones_own(tmp_path):
         ),
         ("[][raw['n']]", r"line 2: the parser '\S+' failed: IndexError: list index out of range \(own_rows.py:4\)"),
         ("None", r"line 1: the parser '\S+' returned NoneType; return a Row, a Group or a Skip \(and 2 more"),
-        ("Row('1', 5, (), ('a',), extra={'x': object()})", r"line 1: the parser '\S+' failed: AttributeError: "),
+        ("Row('1', 5, (), ('a',))", "line 1, field 'question': should be a string, is a number"),
+        ("Row('1', 'Who?', (('', 'Ann'),), 'Ann')", "line 1, field 'answers': should be a list, is a string"),
+        ("Row('1', 'Who?', ('T', 'Ann'), ['Ann'])", r"line 1, field 'paragraphs\[0\]': should be a list, is a string"),
+        ("Row('1', 'Who?', [['', 'Ann']], ['Ann'], 0)", "line 1, field 'supporting': should be a list, is a number"),
+        (
+            "Row('1', 'Who?', [['', 'Ann']], ['Ann'], [0], {1: object()})",
+            r"line 1: the parser '\S+' failed: TypeError: ",
+        ),
     ],
 )
 def test_a_mistake_in_an_own_format_names_row_field_and_line(body, told, tmp_path, monkeypatch):

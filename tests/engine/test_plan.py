@@ -197,6 +197,28 @@ def test_each_mistake_is_found_before_anything_is_loaded(more, expected):
     assert expected in found[0]
 
 
+@pytest.mark.parametrize(
+    ("declared", "told"),
+    [
+        ({"Config": object}, "has a Config that is no harness.method.MethodConfig"),
+        ({"scope": "documents"}, "has scope 'documents'; it should be 'document', 'question' or 'none'"),
+        ({"index": lambda self, document, tools: {}}, "has an index; say to what it belongs: scope = 'document'"),
+        ({"index_roles": "reader"}, "has a text as index_roles; write ('reader',)"),
+        ({"encoders": "encoder"}, "has a text as encoders; write ('encoder',)"),
+        (
+            {"index_roles": ("raeder",)},
+            "has an unknown name in index_roles, 'raeder'. Did you mean 'reader' or 'encoder'?",
+        ),
+        ({"index_fields": ("kk",)}, "has an unknown name in index_fields, 'kk'. Did you mean 'k'?"),
+    ],
+    ids=lambda v: str(v)[:30],
+)
+def test_what_a_class_declares_is_checked(declared, told, monkeypatch):
+    for name, value in declared.items():
+        monkeypatch.setattr(Searcher, name, value)
+    assert problems()[0].startswith(f"the method '{HERE}' {told}")
+
+
 def test_wrong_names_and_keys_are_told_together_before_rows_and_models_are_looked_for():
     sets = {"method.kk": 1, "dataset.scorers": ["nope.em"], "roles.searcher": "broken", "seed": "x", "model.window": 0}
     found = problems(sets=sets, data="bad")

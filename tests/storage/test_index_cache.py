@@ -94,12 +94,6 @@ def test_a_question_is_part_of_the_key_by_what_it_says(change):
     assert digest(QUESTION, replace(make_plan(), task=task)) != digest(QUESTION)
 
 
-@pytest.mark.parametrize("wrong", [{"index_fields": ("index_sise",)}, {"index_roles": ("builder",)}])
-def test_a_method_that_names_what_it_does_not_have_is_told(wrong):
-    with pytest.raises(ValueError, match=r"index_sise|builder"):
-        index_key(with_class(**wrong), DOCUMENT, None)
-
-
 def a_key(name="x"):
     return {"method": "fakes:Words", "name": name}
 
