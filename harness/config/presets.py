@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.config.registry import ENV, GROUPS, additions, code_named, load, trust
+from harness.config.registry import KINDS as KINDS
 from harness.config.yaml_tree import read_yaml
 from harness.errors import ConfigError, UnknownName, UserError
 from harness.errors import fold as fold
 
-KINDS = ("methods", "datasets", "models", "encoders", "suites", "profiles")
 _TWIN = "pocket/"
 _TWIN_SUITE, _IN_FILE = "pocket-", ", twin"  # the names of derived suites, and where they stand in their file
 # Keys whose values are files or folders, or a mapping or list of them.

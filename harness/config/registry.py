@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 # A folder of the user's own presets and the modules they name.
 ENV = "HARNESS_CONFIGS"
 
+KINDS = ("methods", "datasets", "models", "encoders", "suites", "profiles")
 GROUPS = {"methods": "harness.methods", "datasets": "harness.datasets", "scorers": "harness.scorers"}
 
 # The shipped table of short names, and the entry-point groups whose names are added to one of its sections.
@@ -104,9 +105,9 @@ def code_named(values: Any, path: str = "") -> dict[str, str]:
 
 
 def _own(target: str) -> bool:
-    """Whether a file in the folder HARNESS_CONFIGS names `target`."""
-    folder = os.environ.get(ENV)
-    for path in sorted(Path(folder).rglob("*.yaml")) if folder else ():
+    """Whether a preset or another file of the folder HARNESS_CONFIGS, but no run folder below it, names `target`."""
+    folder = Path(own) if (own := os.environ.get(ENV)) else None
+    for path in [*folder.glob("*.yaml"), *(p for k in KINDS for p in (folder / k).rglob("*.yaml"))] if folder else ():
         with contextlib.suppress(ConfigError):  # a damaged file names nothing; the command that needs it says so
             if target in code_named(read_yaml(path)):
                 trust(target)

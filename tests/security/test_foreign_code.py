@@ -122,6 +122,14 @@ def test_a_preset_of_the_user_is_trusted_in_stored_runs(tmp_path, monkeypatch):
     assert not registry.trusted("mine:other")
 
 
+def test_a_run_folder_below_the_folder_of_ones_own_presets_names_nothing(stored, tmp_path, monkeypatch):
+    monkeypatch.setenv(registry.ENV, str(tmp_path))
+    hostile(stored, tmp_path, {"dataset.scorers": ["theirs:brevity"]})
+    (tmp_path / "mine.yaml").write_text("dataset: {scorers: [mine:short]}\n")
+    assert registry.trusted("mine:short")
+    assert not registry.trusted("theirs:brevity")
+
+
 @pytest.mark.parametrize(("reply", "code"), [("n\n", 2), ("", 2), ("y\n", 0)])
 def test_score_trust_shows_the_code_and_asks(stored, tmp_path, monkeypatch, reply, code):
     name = f"brief_{code}{len(reply)}"
