@@ -13,7 +13,7 @@ import platform
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,9 +34,10 @@ from pocket.random_model import save
 Run = Callable[[], float]
 
 
-def timed(run: Callable[[], Any]) -> float:
+def timed(action: Callable[[], Any]) -> float:
+    """Seconds that a call takes."""
     began = time.perf_counter()
-    run()
+    action()
     return time.perf_counter() - began
 
 
@@ -46,6 +47,7 @@ def line(name: str, a: float, b: float, target: str, ratio: float | None = None,
 
 
 def paired(name: str, a: Run, b: Run, repeats: int, target: str) -> None:
+    """Time a and b in turn, `repeats` times after a warm-up, and print their medians with the ratio of each pair."""
     a(), b()
     pairs = [(a(), b()) for _ in range(repeats)]
     ratios = [x / y for x, y in pairs]
@@ -60,42 +62,41 @@ def eight_layers(folder: Path) -> LanguageModel:
     return load_model(ModelConfig(name="bench", source=str(folder)))
 
 
-def tokens(model: LanguageModel, count: int) -> str:
+def text_of_tokens(model: LanguageModel, count: int) -> str:
+    """A made-up text of `count` tokens."""
     text = "The old bridge lies north of the river town. " * count
     return text[: model.offsets(text)[count - 1][1]]
 
 
-def appending(model: Any, cached: int, new: int, spans: int, size: int = 1) -> Iterator[Run]:
+def appending(model: Any, cached: int, new: int, spans: int, size: int = 1) -> tuple[Run, Run]:
     """Run `new` tokens behind `cached` ones: watching `spans` spans of `size` tokens, then watching nothing."""
-    head, tail = tokens(model, cached), tokens(model, new)
+    head, tail = text_of_tokens(model, cached), text_of_tokens(model, new)
     s = model.session(Meter())
     s.user()
     watched = [s.feed(" town" * size) for _ in range(spans)]
     s.feed(head)
     s.flush()
 
-    def run(watch: bool) -> float:
+    def append(watch: bool) -> None:
+        span = s.feed(tail, watch=watched if watch else ())
+        s.flush()
+        _ = span.attention
+
+    def append_seconds(watch: bool) -> float:
         with s.branch():
+            return timed(partial(append, watch))
 
-            def go() -> None:
-                span = s.feed(tail, watch=watched if watch else ())
-                s.flush()
-                _ = span.attention
-
-            return timed(go)
-
-    yield lambda: run(True)
-    yield lambda: run(False)
+    return partial(append_seconds, True), partial(append_seconds, False)
 
 
 def eager(model: Any, cached: int, new: int) -> Run:
     """The same append with transformers' own output_attentions=True."""
-    ids = torch.tensor([model.text.plain(tokens(model, cached + new))])
+    ids = torch.tensor([model.text.plain(text_of_tokens(model, cached + new))])
     past = Arena(model.layers).cache()
     with torch.inference_mode():
         model.net.get_decoder()(ids[:, :cached], past_key_values=past, use_cache=True)
 
-    def run() -> float:
+    def append_seconds() -> float:
         rewind(past, cached)
         model.net.set_attn_implementation("eager")
         try:
@@ -105,13 +106,14 @@ def eager(model: Any, cached: int, new: int) -> Run:
         finally:
             model.net.set_attn_implementation(capture.NAME)
 
-    return run
+    return append_seconds
 
 
-def watched_writing(model: Any, cached: int, new: int, columns: int) -> Iterator[Run]:
-    head = tokens(model, cached)
+def watched_writing(model: Any, cached: int, new: int, columns: int) -> tuple[Run, Run]:
+    """Write `new` tokens behind `cached` ones: watching `columns` spans, then watching nothing."""
+    head = text_of_tokens(model, cached)
 
-    def run(watch: bool) -> float:
+    def write_seconds(watch: bool) -> float:
         with model.session(Meter()) as s:
             s.user()
             spans = [s.feed(" town town town") for _ in range(columns)]
@@ -119,13 +121,12 @@ def watched_writing(model: Any, cached: int, new: int, columns: int) -> Iterator
             s.flush()
             return timed(lambda: s.write(new, temperature=1.0, watch=spans if watch else ()))
 
-    yield lambda: run(True)
-    yield lambda: run(False)
+    return partial(write_seconds, True), partial(write_seconds, False)
 
 
-def search(model: Any, top: int, nodes: int) -> tuple[float, float, float]:
+def search_flops(model: Any, top: int, nodes: int) -> tuple[float, float, float]:
     """FLOPs of a search with one cached context, those of its tokens once, and those of re-sending the prompt."""
-    node, question = tokens(model, 40), "Where is the bridge?"
+    node, question = text_of_tokens(model, 40), "Where is the bridge?"
 
     def opened(meter: Meter, count: int) -> Any:
         s = model.session(meter)
@@ -165,12 +166,12 @@ def model_table(folder: Path, repeats: int) -> None:
     paired("8 layers float32, append 512 to 3,584: output_attentions / none", slow, few[1], repeats, "")
     write = list(watched_writing(model, 2048, 256, 25))
     paired("8 layers float32, write 256 behind 2,048: 25 watched spans / none", write[0], write[1], repeats, "<= 1.3")
-    cached, resent, once = search(model, 10, 20)
+    cached, resent, once = search_flops(model, 10, 20)
     line("search of 20 nodes, TFLOPs: prompt sent again / one cached context", resent / 1e3, cached / 1e3, ">= 5")
     line("linear FLOPs of a search's context / of every token once", once, 1.0, "<= 1.01")
 
 
-def writing(model: Any, sessions: int, read: int, new: int, together: bool) -> float:
+def writing_seconds(model: Any, sessions: int, read: int, new: int, together: bool) -> float:
     """Seconds in which `sessions` contexts write `new` tokens each; reading them is not in it.
 
     Together the weights are read once a step for all of them.
@@ -178,13 +179,13 @@ def writing(model: Any, sessions: int, read: int, new: int, together: bool) -> f
     contexts = []
     for number in range(sessions):
         context = model.session(Meter())
-        context.user(f"{number}. {tokens(model, read)}")
+        context.user(f"{number}. {text_of_tokens(model, read)}")
         context.flush()
         contexts.append(context)
     # Sampled, so that no context ends early on the same token.
     writes = [partial(context.write, new, temperature=1.0, seed=1) for context in contexts]
 
-    def run() -> None:
+    def write_all() -> None:
         if together:
             scheduler = Scheduler(sessions)
             scheduler.start_threads(*writes)
@@ -193,13 +194,7 @@ def writing(model: Any, sessions: int, read: int, new: int, together: bool) -> f
             for write in writes:
                 write()
 
-    return timed(run)
-
-
-def writing_table() -> None:
-    model = load_model(part("models", model="smollm2-135m", sets={"model.dtype": "bfloat16"}))
-    apart, together = (partial(writing, model, 8, 200, 32, at_once) for at_once in (False, True))
-    paired("smollm2-135m bf16, 8 sessions write 32 tokens: one by one / together", apart, together, 2, ">= 2")
+    return timed(write_all)
 
 
 def main() -> None:
@@ -212,9 +207,11 @@ def main() -> None:
         os.environ["HARNESS_HOME"] = str(folder / "home")
         print(f"{'seconds, A / B':<80} {'A':>9} {'B':>9} {'A/B':>7}  {'target':<8} [min, max]", flush=True)
         model_table(folder, repeats)
-        writing_table()
+        smollm2 = load_model(part("models", model="smollm2-135m", sets={"model.dtype": "bfloat16"}))
+        apart, together = (partial(writing_seconds, smollm2, 8, 200, 32, at_once) for at_once in (False, True))
+        paired("smollm2-135m bf16, 8 sessions write 32 tokens: one by one / together", apart, together, 2, ">= 2")
         for model in ("smollm2-135m", "pocket-llama"):
-            for what, a, b, target in parallel.rows(parallel.Bench(folder / model), model):
+            for what, a, b, target in parallel.measured_rows(parallel.Bench(folder / model), model):
                 line(what, a, b, target)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from bench.__main__ import appending, line, paired, timed, tokens, writing
+from bench.__main__ import appending, line, paired, text_of_tokens, timed, writing_seconds
 from bench.parallel import Bench
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
@@ -44,42 +44,42 @@ SHAPES = {
 }
 
 
-def load(folder: Path, shape: str, window: int) -> Any:
+def load_or_draw(folder: Path, shape: str, window: int) -> Any:
     """The model of `folder`, drawn first where it is not there."""
     if not (folder / "config.json").exists():
         save(folder, dtype=torch.bfloat16, max_position_embeddings=window, **SHAPES[shape])
     return load_model(ModelConfig(name=folder.name, source=str(folder)))
 
 
-def recorded(model: Any, contexts: int, new: int, repeats: int) -> None:
-    """A: decode steps as they are; B: without recordings."""
+def time_recorded_steps(model: Any, contexts: int, new: int, repeats: int) -> None:
+    """Print the seconds of writing with eager decode steps and with recorded ones."""
 
-    def run() -> float:
-        return writing(model, contexts, 200, new, contexts > 1)
+    def write() -> float:
+        return writing_seconds(model, contexts, 200, new, contexts > 1)
 
     def eagerly() -> float:
         model._lanes.clear()  # a lane keeps its recordings
         with unittest.mock.patch.object(type(model), "recorded_steps", return_value=None):
-            took = run()
+            took = write()
         model._lanes.clear()
         return took
 
     def with_recordings() -> float:
-        run()
-        return run()
+        write()
+        return write()
 
     paired(f"{contexts} contexts write {new} tokens: eager / recorded steps", eagerly, with_recordings, repeats, ">= 1")
 
 
-def reading(model: Any, count: int, peak: float | None, repeats: int) -> None:
-    """Tokens a second of one prefill of `count` tokens, and its share of the card's peak."""
-    text = tokens(model, count)
+def time_reading(model: Any, count: int, peak: float | None, repeats: int) -> None:
+    """Print the tokens a second of one prefill of `count` tokens, and its share of the card's peak."""
+    text = text_of_tokens(model, count)
 
     def timed_pass() -> tuple[float, float]:
         meter = Meter()
         with model.session(meter) as s, unittest.mock.patch.object(type(model), "shares", False):
             s.user(text)
-            seconds = timed(lambda: (s.flush(), wait()))
+            seconds = timed(lambda: (s.flush(), wait_for_card()))
         return seconds, meter.flops("full")
 
     timed_pass()
@@ -94,20 +94,20 @@ def long_context(model: Any, count: int) -> None:
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
     with model.session(Meter()) as s:
-        s.user(tokens(model, count))
-        seconds = timed(lambda: (s.write(16, temperature=1.0), wait()))
+        s.user(text_of_tokens(model, count))
+        seconds = timed(lambda: (s.write(16, temperature=1.0), wait_for_card()))
     peak = f", peak memory {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB" if torch.cuda.is_available() else ""
     print(f"a context of {count:,} tokens and 16 written: {seconds:.2f} s{peak}", flush=True)
 
 
-def wait() -> None:
-    """Until the card has done what it was told."""
+def wait_for_card() -> None:
+    """Block until the GPU has finished its work."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
 
 
-def searches(folder: Path, in_flight: list[int], tokens: int) -> None:
-    """Seconds of PECAN's search a question: one in flight against many."""
+def time_searches(folder: Path, in_flight: list[int], tokens: int) -> None:
+    """Print the seconds of PECAN's search a question: one in flight against many."""
     with tempfile.TemporaryDirectory() as name:
         bench = Bench(Path(name))
         sets: dict[str, Any] = {"dataset__tokens": tokens, "roles__builder": "pocket-llama", "method__max_nodes": 12}
@@ -131,7 +131,7 @@ def main() -> None:
     parser.add_argument("--peak", type=float, metavar="TFLOPS", help="of the card in bfloat16, dense: 989 for an H100")
     parser.add_argument("--repeats", type=int, default=3)
     flags = parser.parse_args()
-    model = load(flags.folder, flags.shape, 2 * flags.tokens + 1024)
+    model = load_or_draw(flags.folder, flags.shape, 2 * flags.tokens + 1024)
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
     print(f"{name}, torch {torch.__version__}, {flags.shape}, {model.dtype}")
     print(f"one attention call for all contexts: {'yes' if model.kernel else 'no'}", flush=True)
@@ -140,9 +140,9 @@ def main() -> None:
         watching, plain = appending(model, some, 512, columns)
         paired(f"append 512 to {some:,}: {columns} watched columns / none", watching, plain, flags.repeats, target)
     for contexts in (1, min(64, max(flags.in_flight))):
-        recorded(model, contexts, 64, flags.repeats)
-    reading(model, min(8000, flags.tokens), flags.peak, flags.repeats)
-    searches(flags.folder, flags.in_flight, min(2000, flags.tokens))
+        time_recorded_steps(model, contexts, 64, flags.repeats)
+    time_reading(model, min(8000, flags.tokens), flags.peak, flags.repeats)
+    time_searches(flags.folder, flags.in_flight, min(2000, flags.tokens))
     long_context(model, flags.tokens)
 
 

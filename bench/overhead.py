@@ -145,7 +145,7 @@ def tools(folder: Path, peers: str | None) -> Iterator[Tool]:
 
 
 def write_rows(path: Path, count: int) -> Path:
-    """`count` made-up questions; `answer` for those that read one."""
+    """Write `count` made-up rows of MuSiQue's format to `path`."""
     rows = [sample("musique", 0, tokens=300, purpose="evaluation", number=n).rows[0] for n in range(12)]
     with path.open("w", encoding="utf-8") as file:
         for number in range(count):
@@ -180,8 +180,8 @@ def slope(tool: Tool, folder: Path, questions: int, requests: int, parallel: int
     return taken[0] - SHORT * each, each * 1e3
 
 
-def row(tool: Tool, folder: Path, questions: int, parallel: int, repeats: int) -> str:
-    """Medians of `repeats` pairs of runs; a request's time is of a fifth of the questions, with five requests each."""
+def table_row(tool: Tool, folder: Path, questions: int, parallel: int, repeats: int) -> str:
+    """A row of the table: medians of `repeats` pairs; a request's time is of a fifth of the questions, five each."""
     one = [slope(tool, folder, questions, 1, parallel) for _ in range(repeats)]
     start, question = (statistics.median(side) for side in zip(*one, strict=True))
     spread = f"[{min(ms for _, ms in one):.2f}, {max(ms for _, ms in one):.2f}]"
@@ -206,7 +206,7 @@ def main() -> None:
             write_rows(folder / f"{size}.jsonl", size)
         for tool in tools(folder, given.peers):
             for parallel in tool.in_flight:
-                print(row(tool, folder, given.questions, parallel, given.repeats), flush=True)
+                print(table_row(tool, folder, given.questions, parallel, given.repeats), flush=True)
 
 
 if __name__ == "__main__":

@@ -57,15 +57,14 @@ class Bench:
 Row = tuple[str, float, float, str]
 
 
-def _several(name: str, one: Callable[[int], float], target: str) -> Iterator[Row]:
-    """One in flight against 4 and 16."""
-    alone = one(1)
+def _by_places(name: str, seconds: Callable[[int], float]) -> Iterator[Row]:
+    """Rows of one question in flight against 4 and 16; seconds: of a run with so many in flight."""
+    alone = seconds(1)
     for places in (4, 16):
-        yield f"{name}, {QUESTIONS} questions: 1 / {places} in flight", alone, one(places), target
-        target = target and ">= 1"
+        yield f"{name}, {QUESTIONS} questions: 1 / {places} in flight", alone, seconds(places), ">= 1"
 
 
-def rows(bench: Bench, model: str) -> Iterator[Row]:
+def measured_rows(bench: Bench, model: str) -> Iterator[Row]:
     """(name, seconds of A, seconds of B, target of A / B) for a model."""
     small = model == "pocket-llama"
     dtype = {} if small else {"model__dtype": "bfloat16"}
@@ -76,7 +75,7 @@ def rows(bench: Bench, model: str) -> Iterator[Row]:
     def read(places: int, **more: Any) -> float:
         return bench.seconds("bm25", model, places, QUESTIONS, "warm", **{**size, **dtype, **more})
 
-    yield from _several(f"{label}, reading (bm25)", read, ">= 1")
+    yield from _by_places(f"{label}, reading (bm25)", read)
     if not small:
         wide, narrow = read(4, model__dtype="float32"), read(4)
         yield f"{model}, reading, 4 in flight: float32 / bfloat16", wide, narrow, ">= 1.5"
@@ -95,7 +94,7 @@ def rows(bench: Bench, model: str) -> Iterator[Row]:
     def search(places: int) -> float:
         return bench.seconds("pecan", model, places, QUESTIONS, "warm", **graph)
 
-    yield from _several(f"{label}, search (pecan)", search, ">= 1")
+    yield from _by_places(f"{label}, search (pecan)", search)
     trees = {**size, **dtype} if small else {**dtype, "dataset__tokens": 1000}  # a shorter one has a node or two
     for method, sets, target in (("pecan", {**size, **dtype}, ">= 1.5"), ("raptor-ct", trees, ">= 1.5")):
         alone, together = (bench.construction(method, model, n, **sets) for n in (1, DOCUMENTS))

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import harness
 from bench.made_rows import QUESTIONS
 from bench.smoke_models import classifier, language_model
-from bench.smoke_rows import DATA, rows_file, settings
+from bench.smoke_rows import DATA, row_settings, rows_file
 from harness.config import presets
 from harness.errors import DataError, HarnessError
 from harness.storage.run_folder import find_runs, read_run
@@ -96,14 +96,14 @@ def stored(out: Path) -> Cells:
 
 
 def refused_in(out: Path) -> Refused:
-    """The cells that did not run, and why."""
+    """The stored cells that did not run, with the reason of each."""
     path = out / REFUSED
     rows = json.loads(path.read_text("utf-8")) if path.exists() else []
     return {Key(*row[:3]): row[3] for row in rows}
 
 
-def own(method: str, out: Path) -> dict[str, str]:
-    """What is set for a preset alone: LLMLingua-2's classifier."""
+def own_settings(method: str, out: Path) -> dict[str, str]:
+    """Settings that a preset alone needs: LLMLingua-2's classifier."""
     named = any("classifier" in (layer.get("params") or {}) for _, layer in presets.read("methods", method))
     return {"method.classifier": str(classifier(out / "classifier"))} if named else {}
 
@@ -115,10 +115,10 @@ def source_of(method: str) -> list[str]:
     return [value.removeprefix("from:") for value in values if value.startswith("from:")]
 
 
-def run(key: Key, folders: Folders, retry: bool) -> tuple[Path | None, str]:
+def run_cell(key: Key, folders: Folders, retry: bool) -> tuple[Path | None, str]:
     """Run a cell. Returns its run folder, and why it did not run; a question that fails is in the folder."""
     random = key.model == RANDOM
-    sets = {**settings(key.dataset, folders.data, folders.out, random), **own(key.method, folders.out)}
+    sets = {**row_settings(key.dataset, folders.data, folders.out, random), **own_settings(key.method, folders.out)}
     print(f"=== {key.dataset}: {key.method}, {key.model}", file=sys.stderr, flush=True)
     try:
         runs = harness.run(
@@ -143,7 +143,7 @@ def run(key: Key, folders: Folders, retry: bool) -> tuple[Path | None, str]:
     return runs[-1].folder, ""
 
 
-def left(keys: list[Key], cells: Cells, refused: Refused, retry: bool = False) -> list[Key]:
+def cells_left(keys: list[Key], cells: Cells, refused: Refused, retry: bool = False) -> list[Key]:
     """The cells that are not answered whole and not refused; with `retry` those too, and those with failures."""
     return [
         key
@@ -153,11 +153,11 @@ def left(keys: list[Key], cells: Cells, refused: Refused, retry: bool = False) -
     ]
 
 
-def go(model: str, methods: list[str], datasets: list[str], folders: Folders, retry: bool = False) -> None:
-    """Run what is left, data sets with short texts first."""
+def run_cells(model: str, methods: list[str], datasets: list[str], folders: Folders, retry: bool = False) -> None:
+    """Run the cells of a model that are left, data sets with short texts first; store which were refused."""
     refused = refused_in(folders.out)
-    for key in left([Key(m, d, model) for d in datasets for m in methods], stored(folders.out), refused, retry):
-        _, why = run(key, folders, retry)
+    for key in cells_left([Key(m, d, model) for d in datasets for m in methods], stored(folders.out), refused, retry):
+        _, why = run_cell(key, folders, retry)
         if why or refused.pop(key, ""):
             refused |= {key: why} if why else {}
             (folders.out / REFUSED).write_text(json.dumps([[*k, w] for k, w in refused.items()], indent=1), "utf-8")
@@ -178,7 +178,7 @@ def table(models: list[str], methods: list[str], datasets: list[str], out: Path)
             served = sum(key not in refused or key in cells for key in asked)
             whole = sum(cell.done >= QUESTIONS and not cell.failed for cell in here)
             failed, cut = sum(bool(cell.failed) for cell in here), sum(bool(cell.truncated) for cell in here)
-            numbers = (served, whole, failed, cut, len(left(asked, cells, refused)), sum(c.seconds for c in here))
+            numbers = (served, whole, failed, cut, len(cells_left(asked, cells, refused)), sum(c.seconds for c in here))
             lines.append(f"{dataset or 'all':<28}{model:<14}" + "".join(f"{n:>10.0f}" for n in numbers))
     return "\n".join([*lines, *_reasons(cells, refused)])
 
@@ -217,7 +217,7 @@ def main() -> None:
         folders = Folders(Path(root, "data").resolve(), flags.out.resolve())
         try:
             for model in models:
-                go(model, methods, datasets, folders, flags.retry)
+                run_cells(model, methods, datasets, folders, flags.retry)
         except KeyboardInterrupt:
             print("interrupted; the same command goes on", file=sys.stderr)
             sys.exit(130)

@@ -69,12 +69,12 @@ def beginning(text: str) -> str:
     return text.encode()[:BYTES].decode(errors="ignore")
 
 
-def shortened(file: Path, out: Path) -> Path:
+def shorten_file(file: Path, out: Path) -> Path:
     """A copy of a file of rows, or of a folder of them, whose texts are cut to their beginnings; made once."""
     copy = out / "shortened" / file.parent.name / file.name
     if file.is_dir():
         for each in file.iterdir():
-            shortened(each, out)
+            shorten_file(each, out)
         return out / "shortened" / file.name
     if not copy.exists():
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -96,10 +96,10 @@ def rows_file(dataset: str, data: Path, out: Path, short: bool) -> Path | None:
         return made_file(dataset, out)
     if not DATA[dataset].file:
         return None
-    return shortened(data / DATA[dataset].file, out) if short else data / DATA[dataset].file
+    return shorten_file(data / DATA[dataset].file, out) if short else data / DATA[dataset].file
 
 
-def settings(dataset: str, data: Path, out: Path, short: bool = False) -> dict[str, str | int]:
+def row_settings(dataset: str, data: Path, out: Path, short: bool = False) -> dict[str, str | int]:
     """The settings of a data set's rows; documents that its sample lacks are written to the results folder.
 
     short: name documents that are cut to their beginnings.
@@ -115,5 +115,5 @@ def settings(dataset: str, data: Path, out: Path, short: bool = False) -> dict[s
             passages = [row["docs"] for row in json.loads((data / "asqa/alce_asqa_demos.json").read_text("utf-8"))]
             asked = [json.loads(line)["input"] for line in (data / DATA[dataset].file).read_text("utf-8").splitlines()]
             path.write_text(json.dumps({q: passages[n % len(passages)] for n, q in enumerate(asked)}), "utf-8")
-        made[key] = str(shortened(path, out) if short else path)
+        made[key] = str(shorten_file(path, out) if short else path)
     return made

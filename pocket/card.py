@@ -1,6 +1,6 @@
 """The card beside the pocket model's weights, as a run reads it: its file, the weights' hashes, the trained prompts.
 
-    card = read(folder)                     card.json, None where there is none
+    card = read_card(folder)                card.json, None where there is none
     check_weights(folder)                   raises CannotRun where weights or tokenizer are not those of the card
     stale_skills(folder, method)            what a method asks for and the card does not cover
 
@@ -50,7 +50,7 @@ class Card:
     results: Sequence[Mapping[str, Any]] = ()
 
 
-def read(folder: Path) -> Card | None:
+def read_card(folder: Path) -> Card | None:
     """The card in `folder`, or None. Raises CannotRun for a card that cannot be read."""
     path = folder / "card.json"
     if not path.exists():
@@ -61,7 +61,7 @@ def read(folder: Path) -> Card | None:
         raise CannotRun(f"the card {path} cannot be read ({error}); reinstall the model, or delete the card") from error
 
 
-def new(folder: Path) -> Card:
+def blank_card(folder: Path) -> Card:
     """A card for the weights in `folder` of which nothing else is known. Raises CannotRun where a file is missing."""
     return Card(folder, sha256={name: file_sha256(folder, name) for name in _FILES})
 
@@ -76,7 +76,7 @@ def file_sha256(folder: Path, name: str) -> str:
 
 def check_weights(folder: Path) -> None:
     """Raise CannotRun where weights or tokenizer are not the bytes that the card is about, or there is no card."""
-    card = read(folder)
+    card = read_card(folder)
     if card is None:
         raise CannotRun(f"there is no card.json beside the weights in {folder}; reinstall the model")
     for name, recorded in card.sha256.items():
@@ -93,7 +93,7 @@ def stale_skills(folder: Path, method: Method) -> list[str] | None:
 
     Compares names and hashes; that a skill is asked for as it was trained, `harness pocket check` finds out.
     """
-    card = read(folder)
+    card = read_card(folder)
     if card is None:
         return None
     skills = method.skills()

@@ -19,7 +19,7 @@ from pocket.world.sample import FIRST_TRAINING_SEED, sample
 if TYPE_CHECKING:
     import torch
 
-VERSION = 2  # raised with anything that changes the weights or the tokenizer, the texts of `_texts` included
+VERSION = 2  # raised with anything that changes the weights or the tokenizer, the texts of `_tokenizer_texts` included
 SIZES = {
     "hidden_size": 128,
     "intermediate_size": 256,
@@ -76,7 +76,7 @@ def build() -> tuple[Path, dict[str, Any]]:
 def save(
     folder: Path, texts: list[str] | None = None, seed: int = SEED, dtype: torch.dtype | None = None, **sizes: int
 ) -> None:
-    """Write config, safetensors and tokenizer into `folder`; `texts` train the tokenizer (default: `_texts()`).
+    """Write config, safetensors and tokenizer into `folder`; `texts` train the tokenizer.
 
     dtype: of the weights, float32 by default.
     """
@@ -86,7 +86,7 @@ def save(
     logging.disable_progress_bar()
 
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=_train_tokenizer(texts or _texts()),
+        tokenizer_object=_train_tokenizer(texts or _tokenizer_texts()),
         bos_token=SPECIAL[0],
         eos_token=SPECIAL[1],
         additional_special_tokens=SPECIAL[2:],
@@ -106,7 +106,7 @@ def save(
     tokenizer.save_pretrained(folder)
 
 
-def _texts() -> list[str]:
+def _tokenizer_texts() -> list[str]:
     """A text of each of KINDS with its questions, of a training seed: the same on any machine."""
     texts = []
     for kind in KINDS:

@@ -79,17 +79,17 @@ class Made:
         return tuple(Support(document, starts[at], starts[at] + len(self.pieces[at])) for at in sorted(self.marked))
 
 
-def _key(dice: random.Random, kind: str) -> str:
+def _key_or_value(dice: random.Random, kind: str) -> str:
     """A key or value: a number of seven digits, a word of two, or a uuid."""
     if kind == "numbers":
         return str(dice.randint(10**6, 10**7 - 1))
     if kind == "uuids":
         return str(uuid.UUID(int=dice.getrandbits(128), version=4))
-    return "-".join(dice.sample(_words(), 2))
+    return "-".join(dice.sample(_made_up_words(), 2))
 
 
 @cache
-def _words() -> list[str]:
+def _made_up_words() -> list[str]:
     """Made-up words, each once."""
     ends = sorted({end for kind in ENDINGS.values() for end in kind})
     return sorted({f"{start}{middle}{end}".lower() for start in STARTS for middle in MIDDLES for end in ends})
@@ -107,9 +107,9 @@ class Niah:
     asked: int = 1
 
     def make(self, dice: random.Random, size: int, essay: Sequence[str]) -> Made:
-        """size: words of an essay, else sentences."""
-        keys = [_key(dice, self.key) for _ in range(max(self.keys, self.asked))]
-        values = [[_key(dice, self.value) for _ in range(self.values)] for _ in keys]
+        """A text with its needles and question; size: words of an essay, else sentences of the haystack."""
+        keys = [_key_or_value(dice, self.key) for _ in range(max(self.keys, self.asked))]
+        values = [[_key_or_value(dice, self.value) for _ in range(self.values)] for _ in keys]
         needles = [
             NEEDLE.format(kind=self.value, key=k, value=v) for k, vs in zip(keys, values, strict=True) for v in vs
         ]
@@ -121,7 +121,9 @@ class Niah:
         else:
             fresh = partial(NEEDLE.format, kind=self.value)
             hay = [
-                NOISE if self.hay == "noise" else fresh(key=_key(dice, self.key), value=_key(dice, self.value))
+                NOISE
+                if self.hay == "noise"
+                else fresh(key=_key_or_value(dice, self.key), value=_key_or_value(dice, self.value))
                 for _ in range(size)
             ]
             places = sorted(dice.sample(range(size), len(needles)))
@@ -157,7 +159,7 @@ def _variables(dice: random.Random, size: int) -> Made:
 
 def _common_words(dice: random.Random, size: int, repeats: tuple[int, int]) -> Made:
     """Ten common words among `size`; repeats: of a common word and of another one."""
-    words = dice.sample(_words(), size)
+    words = dice.sample(_made_up_words(), size)
     listed = words[:10] * repeats[0] + words[10:] * repeats[1]
     dice.shuffle(listed)
     pieces = [f"{number}. {word}" for number, word in enumerate(listed, start=1)]
@@ -249,7 +251,7 @@ _NIAH = {
 
 
 def _text_maker(options: Options) -> tuple[Callable[[random.Random, int, int], Made], int]:
-    """(draws, size, number of the question) -> text, and the smallest size."""
+    """A function (random draws, size, number of the question) -> text for the task, and its smallest size."""
     task = options.task
     if task in _NIAH:
         niah, essay = _NIAH[task], _essay(options) if _NIAH[task].hay == "essay" else ()
@@ -280,7 +282,7 @@ def _token_counter(options: Options) -> Callable[[str], int]:
 
 
 def _longest_text(config: DatasetConfig, options: Options) -> Callable[[int], Made]:
-    """Number of a question -> its text, as long as fits. Raises ConfigError where the shortest one does not."""
+    """A function: number of a question -> its longest text that fits. Raises ConfigError where none fits."""
     make, least = _text_maker(options)
     count = _token_counter(options)
 

@@ -1,7 +1,7 @@
 """The authors' own programs beside ours, stage by stage: `python -m bench.parity` (docs/parity.md has what it found).
 
 A pair is a module here with PROGRAM (the repository or package), METHODS (rows that it is about), TOLD (stage -> why
-items differ; what was done about it) and run(code, rows, found). Nothing of a program enters this project: it is
+items differ; what was done about it) and compare(code, rows, found). Nothing of a program enters this project: it is
 imported from the folder that is named.
 """
 
@@ -37,7 +37,7 @@ class Found(defaultdict[str, Stage]):
     def add(self, name: str, theirs: Any, ours: Any, near: float = 1e-9) -> None:
         """Compare one item; numbers in it within `near`, relative to the larger one or absolute."""
         self[name].compared += 1
-        self[name].equal += same(theirs, ours, near)
+        self[name].equal += is_near(theirs, ours, near)
 
     def each(self, name: str, theirs: Iterable[Any], ours: Iterable[Any], near: float = 1e-9) -> None:
         """Compare two sequences item by item. Raises ValueError for different lengths."""
@@ -50,22 +50,22 @@ class Found(defaultdict[str, Stage]):
         self[name].equal += len({*theirs} & {*ours})
 
 
-def same(a: Any, b: Any, near: float = 1e-9) -> bool:
+def is_near(a: Any, b: Any, near: float = 1e-9) -> bool:
     """Whether two values are equal, numbers in them within `near`."""
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        return len(a) == len(b) and all(same(x, y, near) for x, y in zip(a, b, strict=True))
+        return len(a) == len(b) and all(is_near(x, y, near) for x, y in zip(a, b, strict=True))
     if isinstance(a, float) or isinstance(b, float):
         return math.isclose(a, b, rel_tol=near, abs_tol=near)
     return bool(a == b)
 
 
 def stand_in(*names: str) -> None:
-    """Modules that a program imports and the compared parts do not use."""
+    """Put mocks in place of modules that a program imports and the compared parts do not use."""
     for name in names:
         sys.modules.setdefault(name, mock.MagicMock())
 
 
-def theirs(folder: Path, module: str) -> Any:
+def import_theirs(folder: Path, module: str) -> Any:
     """Import a module of the program in `folder`."""
     sys.path.insert(0, str(folder))
     try:

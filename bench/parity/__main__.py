@@ -85,7 +85,7 @@ def main() -> None:
         return
     logging.disable(logging.INFO)
     module, found = importlib.import_module(f"bench.parity.{given.pair}"), Found()
-    module.run(given.code, Rows(), found)
+    module.compare(given.code, Rows(), found)
     for name, told in module.TOLD.items():
         found[name].told = told
     kept = {

@@ -18,7 +18,7 @@ import tiktoken
 import torch
 from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
-from bench.parity import Found, stand_in, theirs
+from bench.parity import Found, import_theirs, stand_in
 from bench.parity.raptor import minilm
 from bench.parity.rows import Rows
 from harness.config.resolve import part
@@ -64,8 +64,8 @@ TOLD = {
 SIZES = ((230, 1000), (230, 60), (380, 90))  # tokens of a text and of its contexts
 
 
-def run(code: Path, rows: Rows, found: Found) -> None:
-    """The compressors on the documents of HotpotQA, cut to 1,500 characters, LLMLingua's to one window."""
+def compare(code: Path, rows: Rows, found: Found) -> None:
+    """Compare the compressors on the documents of HotpotQA, cut to 1,500 characters, LLMLingua's to one window."""
     texts = [(q, re.sub(r"\s+", " ", text[:1500])) for q, text in rows.texts()]
     with tempfile.TemporaryDirectory() as name:
         folder = _without_template(Path(name) / "model")
@@ -108,7 +108,7 @@ def _text(text: str, compressed: Compressed) -> str:
 
 def _selective(code: Path, folder: Path, texts: Sequence[str], model: LanguageModel, rows: Rows, found: Found) -> None:
     stand_in("spacy")
-    program = theirs(code, "selective_context")
+    program = import_theirs(code, "selective_context")
     released = object.__new__(program.SelectiveContext)  # its __init__ fetches GPT-2 and spaCy's parser
     released.lang, released.device, released.sent_level_self_info = "en", "cpu", True
     released.sent_tokenize_pattern = r"(?<!\w\.\w.)(?<![A-Z][a-z]\.)(?<=\.|\?)\s"
@@ -149,12 +149,12 @@ def _information(released: Any, tools: FakeTools, sentence: str) -> tuple[list[f
 def _recomp(code: Path, texts: Sequence[tuple[str, str]], rows: Rows, folder: Path, found: Found) -> None:
     shutil.copytree(minilm(), folder, ignore=shutil.ignore_patterns("modules.json"))
     network, tokenizer = AutoModel.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
-    program = theirs(code / "recomp", "run_extractive_compressor")
+    program = import_theirs(code / "recomp", "run_extractive_compressor")
     config = EncoderConfig(name="recomp", source=str(folder), pooling="mean", similarity="dot", max_length=512)
     encoder = load_encoder(config, Meter("search"), "encoder")
     method = Dense(RetrievalConfig(chunks="sentences", chunk_sentences=1, k=5, least_characters=6, order="document"))
     stand_in("flashrag.retriever.encoder")
-    refiner = object.__new__(theirs(code / "FlashRAG/flashrag/refiner", "refiner").ExtractiveRefiner)
+    refiner = object.__new__(import_theirs(code / "FlashRAG/flashrag/refiner", "refiner").ExtractiveRefiner)
     refiner.topk, refiner.mini_batch_size = 5, 256
     refiner.encoder = SimpleNamespace(encode=lambda given, is_query: encoder.encode(list(given), "query"))
     kept: list[list[str]] = [[], []]

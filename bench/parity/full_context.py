@@ -40,8 +40,8 @@ TOLD = {
 Reply = Callable[[str], str]
 
 
-def run(_code: Path | None, rows: Rows, found: Found) -> None:
-    """One user turn with the text and the question: token ids of the prompt, then the reply."""
+def compare(_code: Path | None, rows: Rows, found: Found) -> None:
+    """Compare one user turn with text and question: token ids of the prompt, then the reply."""
     folder = local_folder(part("models", model="smollm2-135m-base"))[0]
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
 

@@ -11,7 +11,7 @@ from unittest import mock
 
 import torch
 
-from bench.parity import Found, stand_in, theirs
+from bench.parity import Found, import_theirs, stand_in
 from bench.parity.pecan_paper import Model
 from bench.parity.rows import Rows
 from harness.config.resolve import part
@@ -34,12 +34,12 @@ BUDGET, ROWS = 64, 32
 SNAPKV = "SnapKV: tokens kept of 300, each key head"
 TOLD = {
     SNAPKV: "ours takes the maximum of 7, as the code's LongBench runs; kvpress the mean of 5, its default argument; "
-    "kept: docs/methods/attention.md#bounded-cache; answers: with a cache of 512 tokens",
+    "kept: docs/methods/attention.md#bounded-cache; answers: with a cache of 512 tokens"
 }
 
 
-def run(code: Path, rows: Rows, found: Found) -> None:
-    """HotpotQA's questions over chunks of 60 tokens; caches of 300 tokens cut to 64."""
+def compare(code: Path, rows: Rows, found: Found) -> None:
+    """Compare HotpotQA's questions over chunks of 60 tokens; caches of 300 tokens cut to 64."""
     config = part("models", model="random")
     model, plain = load_model(config), Model(local_folder(config)[0])
     _qrhead(code / "src", rows, FakeTools(reader=model), plain, found)
@@ -49,7 +49,7 @@ def run(code: Path, rows: Rows, found: Found) -> None:
 
 def _qrhead(code: Path, rows: Rows, tools: FakeTools, plain: Model, found: Found) -> None:
     stand_in(*(f"qrretriever.custom_{n}" for n in ("cache", "modeling_llama", "modeling_qwen2")))
-    module = theirs(code, "qrretriever.attn_retriever")
+    module = import_theirs(code, "qrretriever.attn_retriever")
     released = object.__new__(module.AttnBasedRetriever)
     released.null_query, released.attn_head_set, released.device = NO_CONTENT, "full_heads", "cpu"
     method = InContext(InContextConfig())

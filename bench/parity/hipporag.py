@@ -60,8 +60,8 @@ def _program(code: Path) -> Any:
     return names["HippoRAG"]
 
 
-def run(code: Path, rows: Rows, found: Found) -> None:
-    """Graphs of HotpotQA's documents, made by rule."""
+def compare(code: Path, rows: Rows, found: Found) -> None:
+    """Compare graphs of HotpotQA's documents, made by rule."""
     kind, method, data = _program(code), HippoRAG(HippoRAG.Config()), rows.dataset(limit=GRAPHS)
     names = recogniser("rules")
     shown: list[list[str]] = [[], []]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.parity import Found, stand_in, theirs
+from bench.parity import Found, import_theirs, stand_in
 from bench.parity.rows import Rows
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.grammar import Part, clip, parse, write
@@ -40,10 +40,10 @@ TREES = 200
 RELEASED = LongRefinerConfig(unmatched="drop", leaf_tokens=None)
 
 
-def run(code: Path, rows: Rows, found: Found) -> None:
-    """The released sample rows, then made-up trees with made-up scores."""
+def compare(code: Path, rows: Rows, found: Found) -> None:
+    """Compare the released sample rows, then made-up trees with made-up scores."""
     stand_in("vllm", "vllm.lora", "vllm.lora.request", "json_repair")
-    module = theirs(code, "longrefiner.refiner")
+    module = import_theirs(code, "longrefiner.refiner")
     refiner, model = module.LongRefiner.__new__(module.LongRefiner), rows.metered
     for row in json.loads((rows.folder / "longrefiner" / "step2_doc-structuring.json").read_text(encoding="utf-8")):
         text, outline = row["input"], parse(row["output"])
@@ -71,7 +71,7 @@ def _released_titles(found: dict[str, Any]) -> list[Any]:
 
 
 def _titles(outline: Part) -> list[Any]:
-    """The same of ours."""
+    """Sections, each with its sub-sections, as our outline has them."""
     return [[p.title, [s.title for s in _parts(p)]] for p in _parts(outline) if p.kind == "section"]
 
 
@@ -80,7 +80,7 @@ def _parts(part: Part) -> list[Part]:
 
 
 def _filled(tree: Tree) -> list[Any]:
-    """The same of a tree, whose parts have text."""
+    """Sections, each with its sub-sections, as our tree has them: only parts with text."""
     of = {i: [s.title for s in tree.nodes if s.kind == "sub-section" and s.parent == i] for i in range(len(tree.nodes))}
     return [[node.title, of[i]] for i, node in enumerate(tree.nodes) if node.kind == "section"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from bench.parity import Found, stand_in, theirs
+from bench.parity import Found, import_theirs, stand_in
 from bench.parity.rows import Rows
 from harness.config.resolve import part
 from harness.datasets import load
@@ -26,8 +26,8 @@ EACH = 20  # rows of a set of LongBench
 FIRST_LINE = ("trec", "triviaqa", "samsum", "lsht")  # of whose replies eval.py scores the first line
 
 
-def run(code: Path, rows: Rows, found: Found) -> None:
-    """What the official code makes of a row, and what ours has of it."""
+def compare(code: Path, rows: Rows, found: Found) -> None:
+    """Compare what the official code makes of a row with what ours has of it."""
     _longbench(code / "LongBench/LongBench", rows, found)
     _kilt(code / "KILT", rows, found)
     _qasper(code / "qasper-led-baseline/scripts", rows, found)
@@ -39,7 +39,7 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 
 
 def _longbench(code: Path, rows: Rows, found: Found) -> None:
-    metrics = theirs(code, "eval").dataset2metric
+    metrics = import_theirs(code, "eval").dataset2metric
     lengths = json.loads((code / "config/dataset2maxlen.json").read_text(encoding="utf-8"))
     prompts = json.loads((code / "config/dataset2prompt.json").read_text(encoding="utf-8"))
     for name, length in lengths.items():
@@ -64,7 +64,7 @@ def _longbench(code: Path, rows: Rows, found: Found) -> None:
 
 
 def _kilt(code: Path, rows: Rows, found: Found) -> None:
-    official = theirs(code, "kilt.eval_downstream")
+    official = import_theirs(code, "kilt.eval_downstream")
     for file in ("nq/nq_kilt_sample.jsonl", "eli5/eli5_kilt_sample.jsonl"):
         for row in _lines(rows.folder / file):
             ours = sorted({answer.strip() for answer in parse_question(row).answers})
@@ -73,7 +73,7 @@ def _kilt(code: Path, rows: Rows, found: Found) -> None:
 
 def _qasper(code: Path, rows: Rows, found: Found) -> None:
     path = rows.folder / "qasper/qasper-train-v0.3-sample.json"
-    gold = theirs(code, "evaluator").get_answers_and_evidence(json.loads(path.read_text(encoding="utf-8")), True)
+    gold = import_theirs(code, "evaluator").get_answers_and_evidence(json.loads(path.read_text(encoding="utf-8")), True)
     for example in load(part("datasets", dataset="qasper", data=str(path)), None).examples:
         official = sorted({reference["answer"] for reference in gold[example.question.id]})
         found.add("Qasper: gold answers (questions)", official, sorted(set(example.gold.answers)))
@@ -82,7 +82,7 @@ def _qasper(code: Path, rows: Rows, found: Found) -> None:
 def _quality(code: Path, rows: Rows, found: Found) -> None:
     path = rows.folder / "quality/quality_v1.0.1_sample.jsonl"
     stand_in("pyutils", "pyutils.io", "bs4")
-    module = theirs(code, "simple")
+    module = import_theirs(code, "simple")
     made: list[dict[str, Any]] = []
     articles = map(_flat, _lines(path))
     module.io = SimpleNamespace(read_jsonl=lambda _: articles, write_jsonl=lambda out, _: made.extend(out))

@@ -40,10 +40,10 @@ PARAMS = {"chunk_tokens": 60, "window": 440, "reserve": 160}
 SETTINGS = {"t_p": 0.6, "window": 640}  # of a search
 
 
-def run(
+def compare(
     _code: Path | None, _rows: Rows, found: Found, documents: int = 5, questions: int = 40, tokens: int = 250
 ) -> None:
-    """Graphs of made-up documents, then searches: a document's own questions and those of the others."""
+    """Compare graphs of made-up documents, then searches: a document's own questions and those of the others."""
     config = part("models", model="default", sets={"model.dtype": "float32"})
     model = load_model(config)
     reading, tools = Model(local_folder(config)[0]), FakeTools(reader=model, builder=model, searcher=model)

@@ -15,7 +15,7 @@ from unittest import mock
 
 import numpy as np
 
-from bench.parity import Found, stand_in, theirs
+from bench.parity import Found, import_theirs, stand_in
 from bench.parity.rows import Rows
 from harness.types import Document
 from methods.chunks import packed
@@ -43,7 +43,7 @@ TOLD = {
 def _program(code: Path) -> Any:
     """The package, with UMAP seeded as ours is."""
     stand_in("openai", "tenacity", "tiktoken")
-    program = theirs(code, "raptor")
+    program = import_theirs(code, "raptor")
     reduction = sys.modules["raptor.cluster_utils"].umap
     reduction.UMAP = partial(reduction.UMAP, random_state=RaptorConfig().seed)
     return program
@@ -54,8 +54,8 @@ def _words(text: str) -> str:
     return " ".join(re.sub(r"[.!?,;:]", " ", text).split())
 
 
-def run(code: Path, rows: Rows, found: Found) -> None:
-    """Chunks and clusters of whole documents, then trees and retrieval over the same chunks and summaries."""
+def compare(code: Path, rows: Rows, found: Found) -> None:
+    """Compare chunks and clusters of whole documents, then trees and retrieval over the same chunks and summaries."""
     program, model, config = _program(code), rows.metered, RaptorConfig()
     split = sys.modules["raptor.utils"].split_text
     clustering = sys.modules["raptor.cluster_utils"].RAPTOR_Clustering

@@ -29,8 +29,8 @@ TOLD = {
 }
 
 
-def run(_code: Path | None, rows: Rows, found: Found) -> None:
-    """Chunks of real documents, ranked by each program."""
+def compare(_code: Path | None, rows: Rows, found: Found) -> None:
+    """Compare the ranks of chunks of real documents by each program."""
     cut = [(asked, [text[a:b] for a, b in fixed_chunks(text, 100, rows.metered)]) for asked, text in rows.texts()]
     shown: list[list[str]] = [[], []]
     for question, chunks in cut:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench.parity import Found, theirs
+from bench.parity import Found, import_theirs
 from bench.parity.rows import Rows
 from harness.scorers import score
 
@@ -42,8 +42,8 @@ def _number(value: Any) -> float:
     return float(value[0] if isinstance(value, tuple) else value)
 
 
-def run(code: Path, rows: Rows, found: Found) -> None:
-    """Made-up answers and the real gold answers of sample rows, each scored by both."""
+def compare(code: Path, rows: Rows, found: Found) -> None:
+    """Compare the scores of made-up answers, and of real gold answers of sample rows, by both."""
     dice = random.Random(20261124)
     real = [e.gold.answers[0] for name in ("hotpotqa", "musique") for e in rows.dataset(name, 100).examples]
     pairs = [(_text(dice), _text(dice) or "x") for _ in range(ANSWERS)]
@@ -51,7 +51,7 @@ def run(code: Path, rows: Rows, found: Found) -> None:
     pairs += [(f"Paragraph {dice.randint(1, 9)} or {n % 5}", f"Paragraph {n % 9 + 1}") for n in range(ANSWERS)]
     for (folder, module), functions in OFFICIAL.items():
         sys.modules.pop("metrics", None)
-        official = theirs(code / folder, module)
+        official = import_theirs(code / folder, module)
         for function, ours in functions.items():
             for prediction, gold in pairs:
                 if function == "retrieval_score" and not gold.startswith("Paragraph"):

@@ -14,7 +14,7 @@ from harness.config.schema import ModelConfig
 from harness.storage.files import save_error
 from pocket.card import NAME, Card
 from pocket.cli.model_card import Model, chosen_skills, model_card, model_folder
-from pocket.eval.card import tables, with_results, write
+from pocket.eval.card import tables, with_results, write_card
 
 
 def eval_(
@@ -50,7 +50,7 @@ def _write(card: Card, out: Path | None) -> Path | None:
     """Write the card, by default beside the weights if possible. Raises SaveError for an unwritable `out`."""
     to = out or card.folder
     try:
-        return write(card, to)
+        return write_card(card, to)
     except OSError as error:
         if out is not None:
             raise save_error(to, error) from error

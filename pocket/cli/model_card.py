@@ -31,9 +31,9 @@ def model_folder(folder: str | None) -> Path:
 
 def model_card(folder: Path) -> cards.Card:
     """The card beside the weights, checked against them; a blank one if there is none."""
-    card = cards.read(folder)
+    card = cards.read_card(folder)
     if card is None:
-        return cards.new(folder)
+        return cards.blank_card(folder)
     cards.check_weights(folder)
     return card
 

@@ -54,8 +54,8 @@ def train(options: Options) -> int:
     check_options(options.device, options.mlflow)
     folder = Path(options.out)
     if options.begin is not None:
-        llama.check(Path(options.begin), folder / "model")
-    course = _make_course(options)
+        llama.check_folder(Path(options.begin), folder / "model")
+    course = _chosen_curriculum(options)
     check_writable(folder)
     left_out = {"out", "mlflow", "skill"}
     params = {k: str(v) for k, v in vars(options).items() if k not in left_out and v is not None}
@@ -83,19 +83,19 @@ def _train(options: Options, course: Curriculum, report: Report, stop: threading
     return trainer.progress.step
 
 
-def _make_course(options: Options) -> Curriculum:
+def _chosen_curriculum(options: Options) -> Curriculum:
     """The curriculum; with --skill only what those skills need. Raises UserError where OUT learns other skills."""
     from harness.training.teacher import WINDOW
     from pocket.train import llama
-    from pocket.train.curriculum import curriculum
+    from pocket.train.curriculum import read_curriculum
 
     out, first = Path(options.out), options.begin
     window = WINDOW if first is None else llama.config_of(Path(first)).max_position_embeddings
-    whole = curriculum(None if options.curriculum is None else Path(options.curriculum), window)
+    whole = read_curriculum(None if options.curriculum is None else Path(options.curriculum), window)
     chosen = [skill.name for skill in chosen_skills(options.skill)]
     course = _only_skills(whole, chosen) if chosen else whole
     kept = out / "curriculum.yaml"
-    before = _skills_of(curriculum(kept, window)) if kept.exists() else None
+    before = _skills_of(read_curriculum(kept, window)) if kept.exists() else None
     begun = (out / "checkpoint" / "state.json").exists()
     if begun and before != (_skills_of(course) if chosen else None):
         raise UserError(f"the training in {options.out} is of other skills; name another folder with --out")

@@ -38,7 +38,7 @@ def train_reranker(
     first = EMBEDDED if begin is None else Path(begin)
     if begin is None and not (EMBEDDED / "config.json").is_file():
         raise CannotRun("no pocket model comes with this installation; name a model folder with --from")
-    llama.check(first, Path(out) / "none")
+    llama.check_folder(first, Path(out) / "none")
     check_writable(Path(out))
     chosen = {name: value for name, value in {"layers": layers, "steps": steps}.items() if value is not None}
     settings = training.Settings(Path(out), first, seed=seed, **chosen)

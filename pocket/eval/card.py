@@ -1,8 +1,8 @@
 """How the card of the pocket model is made and shown: fingerprints of skills, results of an exam, the training.
 
     stale(card, skills().values())          [(skill, "changed since training" | "never trained")]
-    write(begin(folder, progress, ...))     card.json and CARD.md
-    page(card)                              what the model can do and what it cannot, its tables, its training
+    write_card(card_after_training(...))    card.json and CARD.md
+    card_page(card)                         what the model can do and what it cannot, its tables, its training
     tables(results)                         (heading, rows) for each skill and measure: questions down, texts across
 
 A skill's fingerprint is a hash of what the teacher writes down for it: token ids, targets and probes on three fixed
@@ -27,7 +27,7 @@ from harness.stats.rng import Dice
 from harness.storage.home import write_json
 from harness.training.cards import processor
 from harness.training.teacher import Teacher
-from pocket.card import CHANGED, NAME, UNTRAINED, Card, file_sha256, new, read
+from pocket.card import CHANGED, NAME, UNTRAINED, Card, blank_card, file_sha256, read_card
 from pocket.eval.metrics import AREA, EXACT, INVENTED
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def fingerprint(skill: Skill, folder: Path) -> str:
 @lru_cache(maxsize=256)
 def _fingerprint(skill: Skill, folder: Path, tokenizer: str) -> str:
     teacher = _teacher(folder, tokenizer)
-    plays = [teacher.play(skill, scene) for scene in _scenes(skill)]
+    plays = [teacher.play(skill, scene) for scene in _fixed_scenes(skill)]
     parts = [[t.ids, t.targets, [[a.at, list(a.ids)] for a in t.probes]] for t in plays]
     return hashlib.sha256(canonical(parts).encode()).hexdigest()
 
@@ -80,17 +80,17 @@ def _teacher(folder: Path, tokenizer: str) -> Teacher:  # noqa: ARG001 - the has
     return Teacher(FastTokenizer(folder), NAME)
 
 
-def _scenes(skill: Skill) -> list[Scene]:
+def _fixed_scenes(skill: Skill) -> list[Scene]:
     """Three scenes of the skill's kind, of each kind of text in turn; where it can, one in which the model replies."""
     from pocket.eval.exam import default_cell
-    from pocket.tasks.catalog import stage
+    from pocket.tasks.catalog import make_scenes
 
     recipe = default_cell(skill.scene, skill.name).recipe
     scenes: list[Scene] = []
     for number in range(_SCENES):
         narrowed = recipe.model_copy(update={"kinds": (recipe.kinds[number % len(recipe.kinds)],)})
         rolls = (Dice("fingerprint", number, text) for text in range(_TEXTS))
-        drawn = (scene for dice in rolls for scene in stage(narrowed, skill.scene, dice, "evaluation"))
+        drawn = (scene for dice in rolls for scene in make_scenes(narrowed, skill.scene, dice, "evaluation"))
         first = next(drawn, None)
         if first is None:
             raise CannotRun(
@@ -138,17 +138,19 @@ def trained_skills(passed: Sequence[Mapping[str, Any]]) -> list[str]:
     return [name for name in dict.fromkeys(names) if name not in DRILLS]
 
 
-def history(folder: Path) -> list[Mapping[str, Any]]:
+def training_history(folder: Path) -> list[Mapping[str, Any]]:
     """The trainings that the weights in `folder` went through, the first one first; [] where there is no card."""
-    card = read(folder)
+    card = read_card(folder)
     if card is None or not card.trained:
         return []
     last = {key: value for key, value in card.trained.items() if key != "before"}
     return [*card.trained.get("before", ()), last]
 
 
-def begin(folder: Path, progress: Progress, seed: int, device: str, origin: Mapping[str, Any] = {}) -> Card:
-    """The card of weights that were just saved in `folder`: how they were trained, no results yet.
+def card_after_training(
+    folder: Path, progress: Progress, seed: int, device: str, origin: Mapping[str, Any] = {}
+) -> Card:
+    """The card of weights that a training just saved in `folder`: how they were trained, no results yet.
 
     origin: "begin", the first digits of the sha256 of the weights that it began from, and their "history".
     """
@@ -168,11 +170,11 @@ def begin(folder: Path, progress: Progress, seed: int, device: str, origin: Mapp
         **{ours: origin[key] for ours, key in (("began", "begin"), ("before", "history")) if origin.get(key)},
     }
     prints = {name: fingerprint(known[name], folder) for name in names}
-    card = replace(new(folder), trained=trained, skills=prints)
+    card = replace(blank_card(folder), trained=trained, skills=prints)
     return replace(card, prompts=trained_prompts(card))
 
 
-def page(card: Card) -> str:
+def card_page(card: Card) -> str:
     """The card as Markdown."""
     parts = [_HEAD.format(name=card.name), *_verdict_lines(card.results), *_training_lines(card), *_result_lines(card)]
     return "\n".join(parts).rstrip() + "\n"
@@ -276,11 +278,11 @@ def _result_lines(card: Card) -> list[str]:
     return ["## Results\n", head, notes, "\n".join(lines) + "\n"]
 
 
-def write(card: Card, to: Path | None = None) -> Path:
+def write_card(card: Card, to: Path | None = None) -> Path:
     """Write card.json and CARD.md beside the weights, or into the folder `to`; returns it. Raises OSError."""
     to = to or card.folder
     values = {part.name: getattr(card, part.name) for part in fields(card) if part.name != "folder"}
     to.mkdir(parents=True, exist_ok=True)
-    (to / "CARD.md").write_text(page(card), encoding="utf-8")
+    (to / "CARD.md").write_text(card_page(card), encoding="utf-8")
     write_json(to / "card.json", values)
     return to

@@ -19,24 +19,18 @@ from harness.method.hooks import SceneOutcome, Skill
 from harness.models import LanguageModel
 from harness.stats.rng import Dice
 from harness.training.exam import pick_scene, record_scene
-from pocket.eval.metrics import Measured, Sitting, alike, measure
+from pocket.eval.metrics import Measured, Sitting, exact_by_look_alikes, measure
 from pocket.tasks.catalog import SCENES
 from pocket.tasks.catalog import skills as declared
-from pocket.tasks.parts import Shown
 from pocket.tasks.recipes import Recipe
-from pocket.tasks.scenes import show
+from pocket.tasks.scenes import make_text
+from pocket.tasks.shown_text import Shown
 from pocket.world.fact_graph import Asked
 from pocket.world.questions import Asker
 
 READ = ("musique", "narrativeqa", "qasper")  # one kind of each of the three schemas
 NEEDED = "needed facts only"
-ASKED = {
-    "one": "one hop",
-    "two": "two hops",
-    "compare": "compare",
-    "same": "same (yes/no)",
-    "nothing": "unanswerable",
-}
+ASKED = {"one": "one hop", "two": "two hops", "compare": "compare", "same": "same (yes/no)", "nothing": "unanswerable"}
 # Only the papers' instruction speaks of what the text does not say.
 _KINDS = {"one": READ, "two": READ, "compare": ("hotpotqa", "qasper"), "same": ("hotpotqa", "qasper")}
 _PAPER = ("qasper",)
@@ -165,14 +159,14 @@ class Row:
     failed: int = 0
 
 
-class _One(Asker):
+class _FixedAsker(Asker):
     """An asker with one question, so that a scene and its proof stay together."""
 
     def __init__(self, asker: Asker, question: Asked) -> None:
         vars(self).update(vars(asker), **dict.fromkeys(ASKED, lambda *_: question))
 
 
-def _needed(shown: Shown, question: Asked, dice: Dice) -> Shown:
+def _only_needed_facts(shown: Shown, question: Asked, dice: Dice) -> Shown:
     """The text with nothing in it but the facts that prove the answer."""
     facts = tuple(dice.shuffled(question.supports))
     return replace(shown, texts=(" ".join(shown.sentences[f] for f in facts),), stated=(facts,))
@@ -180,13 +174,16 @@ def _needed(shown: Shown, question: Asked, dice: Dice) -> Shown:
 
 def _draw_sitting(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
     """A scene of the cell with an empty outcome; None where the text allows no such question."""
-    shown = show(cell.recipe, dice, "evaluation")
+    shown = make_text(cell.recipe, dice, "evaluation")
     question: Asked | None = None
     if cell.ask is not None:
         question = getattr(shown.asker, cell.ask)()
         if question is None:
             return None
-        shown = replace(_needed(shown, question, dice) if cell.needed else shown, asker=_One(shown.asker, question))
+        shown = replace(
+            _only_needed_facts(shown, question, dice) if cell.needed else shown,
+            asker=_FixedAsker(shown.asker, question),
+        )
     scenes = list(islice(SCENES[skill.scene](cell.recipe, shown, dice), 2))
     if not scenes:
         return None
@@ -194,7 +191,7 @@ def _draw_sitting(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
     return Sitting(scene, SceneOutcome(), question, tuple(shown.asker.facts))
 
 
-def draw(skill: Skill, cell: Cell, count: int, seed: int) -> Iterator[Sitting]:
+def draw_sittings(skill: Skill, cell: Cell, count: int, seed: int) -> Iterator[Sitting]:
     """`count` scenes of a cell, each about a text of its own; fewer where texts that allow the question are rare.
 
     A function of cell, count and seed: skills with equal cells have the same texts.
@@ -227,7 +224,9 @@ def examine(
         mixed: list[Sitting] = []
         for cell in cells(skill):
             count = max(_LEAST, round(questions * cell.share))
-            sittings = [replace(s, outcome=record_scene(model, skill, s.scene)) for s in draw(skill, cell, count, seed)]
+            sittings = [
+                replace(s, outcome=record_scene(model, skill, s.scene)) for s in draw_sittings(skill, cell, count, seed)
+            ]
             new = _rows_of_cell((skill.name, cell.asked, cell.text), sittings, measure(skill.scene, sittings))
             rows += new
             mixed += [] if cell.needed else sittings
@@ -235,7 +234,7 @@ def examine(
             told = ", ".join(f"{row.measure} {share} of {row.n}" for row, share in zip(new, shares, strict=True))
             progress(f"{skill.name}, {cell.asked}, {cell.text}: {told}")
         if skill.scene == "question" and any(s.asked for s in mixed):
-            for asked, text, sittings, measured in alike(mixed):
+            for asked, text, sittings, measured in exact_by_look_alikes(mixed):
                 rows += _rows_of_cell((skill.name, asked, text), sittings, measured)
     return rows
 

@@ -190,7 +190,7 @@ _MEASURES: dict[str, Callable[[Sequence[Sitting]], Measured]] = {
 }
 
 
-def alike(sittings: Sequence[Sitting]) -> Iterator[tuple[str, str, list[Sitting], Measured]]:
+def exact_by_look_alikes(sittings: Sequence[Sitting]) -> Iterator[tuple[str, str, list[Sitting], Measured]]:
     """Exact match of one- and two-hop answers by how many facts of the text have the question's relation.
 
     Yields (hops, facts, sittings, measures). The floor is that of a model which finds the relation and then guesses:

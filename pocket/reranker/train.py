@@ -74,7 +74,7 @@ class _Trainer(Loop["list[Listed]"]):
     advice = "begin again with another --seed"
 
     def __init__(self, settings: Settings, tell: Callable[[str], None]) -> None:
-        llama.check(settings.begin, settings.out / "none")
+        llama.check_folder(settings.begin, settings.out / "none")
         about = {name: getattr(settings, name) for name in ("layers", "seed", "steps", "questions")}
         super().__init__(settings.out, {**about, "begin": llama.weights_digest(settings.begin)})
         self.settings, self.tell = settings, tell
@@ -93,7 +93,7 @@ class _Trainer(Loop["list[Listed]"]):
         """The checkpoint, then the model as it is now."""
         super().save()
         # Loaded in float32, so that a score does not depend on the padding of its batch.
-        llama.save(self.net, self.settings.out / "model", "float32")
+        llama.save_weights(self.net, self.settings.out / "model", "float32")
 
     def _finished(self) -> bool:
         return self.progress.step >= self.settings.steps
@@ -150,7 +150,7 @@ def cut_to_layers(folder: Path, layers: int, seed: int = 0) -> Any:
     config.num_hidden_layers, config.pad_token_id, config.num_labels, config.use_cache = layers, pad, 1, False
     torch.manual_seed(seed)
     net = LlamaForSequenceClassification(config).float()
-    llama.load(net, folder, {"score.weight"})
+    llama.load_weights(net, folder, {"score.weight"})
     return net
 
 

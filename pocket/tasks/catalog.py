@@ -12,8 +12,8 @@ from harness.method.hooks import Scene, Skill
 from harness.stats.rng import Dice
 from harness.training.skills import declared_skills
 from pocket.tasks import entity_memory, refinement, scenes, tree_walk
-from pocket.tasks.parts import Shown
 from pocket.tasks.recipes import Recipe as Recipe
+from pocket.tasks.shown_text import Shown
 from pocket.world.sample import Purpose
 
 SCENES: dict[str, Callable[[Recipe, Shown, Dice], Iterator[Scene]]] = {
@@ -44,11 +44,11 @@ SCENES: dict[str, Callable[[Recipe, Shown, Dice], Iterator[Scene]]] = {
 }
 
 
-def stage(recipe: Recipe, scene: str, dice: Dice, purpose: Purpose = "training") -> Iterator[Scene]:
+def make_scenes(recipe: Recipe, scene: str, dice: Dice, purpose: Purpose = "training") -> Iterator[Scene]:
     """The scenes of one text; none where it allows no such question. Raises UnknownName for a kind of scene."""
     if scene not in SCENES:
         raise UnknownName("kind of scene", scene, SCENES)
-    yield from SCENES[scene](recipe, scenes.show(recipe, dice, purpose), dice)
+    yield from SCENES[scene](recipe, scenes.make_text(recipe, dice, purpose), dice)
 
 
 @cache

@@ -23,8 +23,8 @@ from harness.method.hooks import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks import scenes
-from pocket.tasks.parts import Part, Shown, distinct, in_words, names_of, plain, proved, question_of, without
 from pocket.tasks.recipes import Recipe
+from pocket.tasks.shown_text import Part, Shown, ask_about, in_words, names_of, plain, proves, question_of, remove_fact
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import INVERSE, Fact, Path, Query, paths
 from pocket.world.names import ENDINGS
@@ -38,63 +38,62 @@ _LACKING = 0.3  # share of questions that lose a fact they need
 def entities(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes that ask for the things which a segment's facts name."""
     for question, text, part in _segments(recipe, shown, dice):
-        guide = _doubts_about(part, shown, dice)[:_MOST] if dice.chance(0.5) else []
-        entity_names = sorted(
-            names_of(part, shown), key=text.find
-        )  # stable: the order of mention is the one that can be copied
-        yield _scene(question, shown, (_topic(shown, dice), "\n".join(guide), text), _listed(entity_names))
+        guide = _questions_of(part, shown, dice)[:_MOST] if dice.chance(0.5) else []
+        # Stable: the order of mention is the one that can be copied.
+        entity_names = sorted(names_of(part, shown), key=text.find)
+        yield _scene(question, shown, (_topic(shown, dice), "\n".join(guide), text), _as_list(entity_names))
 
 
 def relations(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes that ask for the facts of a segment which relate two things."""
     for question, text, part in _segments(recipe, shown, dice):
-        guide = _doubts_about(part, shown, dice)[:_MOST] if dice.chance(0.5) else []
+        guide = _questions_of(part, shown, dice)[:_MOST] if dice.chance(0.5) else []
         texts = (_topic(shown, dice), "\n".join(names_of(part, shown)), "\n".join(guide), text)
-        yield _scene(question, shown, texts, _listed(_triples(part, shown)))
+        yield _scene(question, shown, texts, _as_list(_triples(part, shown)))
 
 
 def doubts(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes that ask for questions about facts of a segment, first those that its relations do not tell yet."""
     for question, text, part in _segments(recipe, shown, dice):
-        pairs = _related(part, shown)
+        pairs = _relating(part, shown)
         known = pairs[: dice.between(0, len(pairs))]
         left = [fact for fact in part if fact not in known]
-        questions = (_doubts_about(tuple(left), shown, dice) or _doubts_about(part, shown, dice))[:_MOST]
+        questions = (_questions_of(tuple(left), shown, dice) or _questions_of(part, shown, dice))[:_MOST]
         texts = (_topic(shown, dice), text, "\n".join(names_of(part, shown)), "\n".join(_triples(tuple(known), shown)))
-        yield _scene(question, shown, texts, _listed(questions))
+        yield _scene(question, shown, texts, _as_list(questions))
 
 
 def fusion(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes that merge two relations of one pair: into a sentence where both tell one fact, else into two."""
     words = schema(shown.schema)
     for question, text, part in _segments(recipe, shown, dice):
-        pairs = _related(part, shown)
+        pairs = _relating(part, shown)
         if not pairs:
             continue
         fact = dice.pick(pairs)
         relation = words.relations[fact.relation]
         alike = [r for r in words.of[relation.subject] if r.object == relation.object and r is not relation]
         other = Fact(fact.subject, dice.pick(alike).name, fact.object) if alike and dice.chance(0.5) else fact
-        first, second = plain(shown.sentences[fact], shown.schema), plain(words.say(other, dice), shown.schema)
+        first, second = (plain(shown.sentences[fact], shown.schema), plain(words.say(other, dice), shown.schema))
         merged = first if other == fact else f"{first} {second}"
         questions = list(dict.fromkeys(q for f in (fact, other) if (q := _question_of_fact(f, words, dice))))
         texts = (_topic(shown, dice), text, first, second, second)
-        yield _scene(question, shown, texts, _listed(questions), merged)
+        yield _scene(question, shown, texts, _as_list(questions), merged)
 
 
 def reflection(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes that ask for the known and the missing facts of a question; the answer if none is missing."""
     parts = [(text.strip(), facts) for text, facts in zip(shown.texts, shown.stated, strict=True)]
-    every = list(distinct(recipe, shown, dice))
+    every = list(ask_about(recipe, shown, dice))
     for question in every:  # before the first scene, so that all scenes share one text
         if question.supports and dice.chance(_LACKING):
             missing = dice.pick(question.supports)
-            parts = [without(missing, text, facts, shown) for text, facts in parts]
+            parts = [remove_fact(missing, text, facts, shown) for text, facts in parts]
     facts = tuple(fact for _, part in parts for fact in part)
     texts = tuple(text for text, _ in parts if text)
     for question in every:
         known = [fact for fact in question.supports if fact in facts]
-        answer = question.answer if proved(question, facts) else None
+        answer = question.answer if proves(question, facts) else None
         reason = _reasoning(question, known, answer, shown, dice)
         action = "Action: -1" if answer is None else f"Action: -2\nAnswer: {answer}"
         yield _scene(question_of(question), shown, texts, f"Reasoning: {reason}\n{action}")
@@ -109,7 +108,7 @@ def trial(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         others = dice.shuffled([n for n in names_of(tuple(shown.sentences), shown) if n not in start])
         reason = _reasoning(question, [first], None, shown, dice)
         yield _scene(
-            question_of(question), shown, (reason, start[0], "\n".join(others), text), _listed([*start, middle])
+            question_of(question), shown, (reason, start[0], "\n".join(others), text), _as_list([*start, middle])
         )
 
 
@@ -121,13 +120,13 @@ def elaborated(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         rest = words.ask(Path(middle, question.query.steps[1:]), dice)
         lines = [f"{first.subject} ; {plain(shown.sentences[first], shown.schema)} ; {first.object}"]
         texts = ("\n".join([question.query.start, middle]), "\n".join(lines))
-        yield _scene(question_of(question), shown, texts, _listed([rest]))
+        yield _scene(question_of(question), shown, texts, _as_list([rest]))
 
 
 def decomposed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes that ask for a question for each step, in turn or one for each of two that are compared."""
     words = schema(shown.schema)
-    for question in distinct(recipe, shown, dice):
+    for question in ask_about(recipe, shown, dice):
         questions: list[str] = [question.text]
         steps = [step for path in paths(question.query) for step in path.steps]
         if len(steps) > 1:
@@ -139,7 +138,7 @@ def decomposed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
                 for step in path.steps:
                     questions.append(words.ask(Path(here, (step,)), dice))
                     here = f"#{len(questions)}"
-        yield _scene(question_of(question), shown, (), _listed(questions))
+        yield _scene(question_of(question), shown, (), _as_list(questions))
 
 
 def lookup(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
@@ -147,7 +146,7 @@ def lookup(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     facts = list(shown.sentences)
     count = min(len(facts), dice.between(2, 6))
     pages = [tuple(facts[len(facts) * i // count : len(facts) * (i + 1) // count]) for i in range(count)]
-    for question in distinct(recipe, shown, dice):
+    for question in ask_about(recipe, shown, dice):
         right = [i for i, page in enumerate(pages) if set(page) & set(question.supports)]
         if right:
             texts = tuple(in_words(page, shown) for page in pages)
@@ -177,7 +176,7 @@ def _scene(question: Question, shown: Shown, texts: tuple[str, ...], *replies: s
 def _segments(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[tuple[Question, str, Part]]:
     """A question about the text, and a part of it with the facts it states; parts without any are left out."""
     parts = [(text.strip(), facts) for text, facts in zip(shown.texts, shown.stated, strict=True) if facts]
-    for question in distinct(recipe, shown, dice) if parts else ():
+    for question in ask_about(recipe, shown, dice) if parts else ():
         text, facts = dice.pick(parts)
         yield question_of(question), text, facts
 
@@ -185,24 +184,24 @@ def _segments(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[tuple[Questi
 def _topic(shown: Shown, dice: Dice) -> str:
     """A summary of the whole text: its subjects."""
     names = list(dict.fromkeys(fact.subject for fact in shown.sentences))
-    return scenes.about(names[: dice.between(1, 2 * scenes.GROUP)])
+    return scenes.about_sentence(names[: dice.between(1, 2 * scenes.GROUP)])
 
 
-def _listed(items: Sequence[str]) -> str:
+def _as_list(items: Sequence[str]) -> str:
     return "\n".join(f"* {item}" for item in items) or "none"
 
 
-def _related(part: Sequence[Fact], shown: Shown) -> list[Fact]:
+def _relating(part: Sequence[Fact], shown: Shown) -> list[Fact]:
     """The facts that relate two things."""
     relations_ = schema(shown.schema).relations
     return [fact for fact in part if relations_[fact.relation].object in ENDINGS]
 
 
 def _triples(part: Sequence[Fact], shown: Shown) -> list[str]:
-    return [f"{f.subject} | {f.object} | {plain(shown.sentences[f], shown.schema)}" for f in _related(part, shown)]
+    return [f"{f.subject} | {f.object} | {plain(shown.sentences[f], shown.schema)}" for f in _relating(part, shown)]
 
 
-def _doubts_about(part: Sequence[Fact], shown: Shown, dice: Dice) -> list[str]:
+def _questions_of(part: Sequence[Fact], shown: Shown, dice: Dice) -> list[str]:
     """A question for each fact that has one."""
     words = schema(shown.schema)
     return list(dict.fromkeys(q for fact in part if (q := _question_of_fact(fact, words, dice))))

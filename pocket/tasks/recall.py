@@ -37,11 +37,13 @@ _ASKED = 24  # names of an exercise in parts that have a question
 _ENDS = (". ", ".\n", ".\n\n", ". ")
 
 
-class Drill:
+class DrillTokens:
     """The tokens that exercises are made of."""
 
     def __init__(self, teacher: Teacher) -> None:
-        words = [name for kind in names.ENDINGS for name in names.core(kind)] + [str(n) for n in range(100, 1000)]
+        words = [name for kind in names.ENDINGS for name in names.short_names(kind)] + [
+            str(n) for n in range(100, 1000)
+        ]
         self.names = words
         self.things = [ids[0] for ids in map(teacher.plain, words) if len(ids) == 1]
         self.between = [teacher.plain(word) for word in _BETWEEN]
@@ -56,7 +58,7 @@ def _drawn_tokens(dice: Dice, items: Sequence[Sequence[int]], max_count: int) ->
     return [token for _ in range(dice.below(max_count + 1)) for token in dice.pick(items)]
 
 
-def _distinct(dice: Dice, items: Sequence[T], count: int) -> list[T]:
+def _distinct_items(dice: Dice, items: Sequence[T], count: int) -> list[T]:
     """So many different items, in the order in which they were drawn."""
     drawn: dict[T, None] = {}
     while len(drawn) < count:
@@ -64,13 +66,13 @@ def _distinct(dice: Dice, items: Sequence[T], count: int) -> list[T]:
     return list(drawn)
 
 
-def drill(tokens: Drill, dice: Dice, pairs: tuple[int, int], between: int = 0) -> Tree:
+def pair_drill(tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between: int = 0) -> Tree:
     """An exercise as a tree of tokens: pairs of names to read, and a branch for each question about one.
 
     between: words at most before, between and after the two; above 2 each pair is a sentence, in either order.
     """
     count = dice.between(*pairs)
-    things = _distinct(dice, tokens.things, 2 * count)
+    things = _distinct_items(dice, tokens.things, 2 * count)
     trunk: list[int] = []
     branches: list[tuple[int, int]] = []
     for key, value in zip(things[::2], things[1::2], strict=True):
@@ -85,14 +87,14 @@ def drill(tokens: Drill, dice: Dice, pairs: tuple[int, int], between: int = 0) -
     return Tree(trunk, [], [_question_branch(tokens, dice, len(trunk), pair, between) for pair in branches])
 
 
-def parts(tokens: Drill, dice: Dice, count: tuple[int, int], between: int = 0) -> Tree:
+def parts_drill(tokens: DrillTokens, dice: Dice, count: tuple[int, int], between: int = 0) -> Tree:
     """An exercise as a tree of tokens: numbered parts that name things, and which part names a given one.
 
     Choosing a part by its number takes what reading does not: that every word knows the last number above it. Asked
     for one part in a prompt of its own, the model stayed at guessing in 2,000 steps.
     """
     most = max(1, between)
-    left, trunk, places = iter(_distinct(dice, tokens.things, count[1] * most)), [], []
+    left, trunk, places = iter(_distinct_items(dice, tokens.things, count[1] * most)), [], []
     head = dice.pick(tokens.heads)
     for number in range(dice.between(*count)):
         trunk += [*head, *tokens.numbers[number], *tokens.colon]
@@ -108,25 +110,20 @@ def parts(tokens: Drill, dice: Dice, count: tuple[int, int], between: int = 0) -
     return Tree(trunk, [], branches)
 
 
-def _question_branch(tokens: Drill, dice: Dice, at: int, pair: tuple[int, int], between: int) -> Branch:
+def _question_branch(tokens: DrillTokens, dice: Dice, at: int, pair: tuple[int, int], between: int) -> Branch:
     key, value = pair
     more = between if between > 2 else min(1, between)
-    ids = [
-        *_drawn_tokens(dice, tokens.after, min(1, between)),
-        key,
-        *_drawn_tokens(dice, tokens.between, more),
-        value,
-    ]
+    ids = [*_drawn_tokens(dice, tokens.after, min(1, between)), key, *_drawn_tokens(dice, tokens.between, more), value]
     return Branch(at, ids, [len(ids) - 1])
 
 
-def scenes(tokens: Drill, dice: Dice, pairs: tuple[int, int], between: int) -> Iterator[Scene]:
+def pair_scenes(tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between: int) -> Iterator[Scene]:
     """The sentences of an exercise as a text, and its questions as questions about it, for a skill that answers.
 
     The text between the name in the question and the answer is then the method's own prompt.
     """
     count = dice.between(*pairs)
-    things, lines, lookups = _distinct(dice, tokens.names, 2 * count), [], []
+    things, lines, lookups = _distinct_items(dice, tokens.names, 2 * count), [], []
     for first, second in zip(things[::2], things[1::2], strict=True):
         lines.append(f"{_filler(dice, 2)}{first} {_filler(dice, between)}{second} {_filler(dice, 2)}".strip() + ".")
         lookups.append((first, second) if dice.chance(0.5) else (second, first))
@@ -136,7 +133,7 @@ def scenes(tokens: Drill, dice: Dice, pairs: tuple[int, int], between: int) -> I
         yield Scene(Question("scene", question, ("scene",)), (text,), task_of("musique"), (value,))
 
 
-def choices(tokens: Drill, dice: Dice, count: tuple[int, int], between: int) -> Iterator[Scene]:
+def part_scenes(tokens: DrillTokens, dice: Dice, count: tuple[int, int], between: int) -> Iterator[Scene]:
     """An exercise in parts as summaries to choose from, for a skill that plays scenes of kind "triage"."""
     most, number = max(1, between), dice.between(*count)
     drawn = dict.fromkeys(dice.pick(tokens.names) for _ in range(number * most))
@@ -153,8 +150,8 @@ def _filler(dice: Dice, max_count: int) -> str:
     return "".join(f"{dice.pick(_BETWEEN).strip()} " for _ in range(dice.below(max_count + 1)))
 
 
-DRILLS = {"recall": drill, "parts": parts}
+DRILLS = {"recall": pair_drill, "parts": parts_drill}
 """Exercises that no method asks for, by the name that a curriculum gives them."""
 
-PLAYED = {"question": scenes, "triage": choices}
+PLAYED = {"question": pair_scenes, "triage": part_scenes}
 """Kind of scene -> exercises that its skills can play in their own prompts."""

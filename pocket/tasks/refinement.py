@@ -20,8 +20,8 @@ from harness.method.hooks import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks import scenes
-from pocket.tasks.parts import Shown, distinct, question_of
 from pocket.tasks.recipes import Recipe
+from pocket.tasks.shown_text import Shown, ask_about, question_of
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import Fact, paths
 
@@ -43,7 +43,7 @@ class _Paragraph:
 
 def breadth(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes that ask whether a question is local (a fact answers it) or global (an account of a subject)."""
-    for question in distinct(recipe, shown, dice):
+    for question in ask_about(recipe, shown, dice):
         if question.supports:
             local = question_of(question)
             account = dice.pick(_ACCOUNTS).format(question.supports[0].subject)
@@ -66,7 +66,7 @@ def outline(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 def titles(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes with an abstract and titles: which titles help with the question?"""
     documents = [document for document in _documents(shown, dice) if len(document) > 1]
-    for question in distinct(recipe, shown, dice) if documents else ():
+    for question in ask_about(recipe, shown, dice) if documents else ():
         helping = [document for document in documents if any(_title_helps(p, question) for p in document)]
         first, *others = dice.pick(helping if helping and dice.chance(_HELPING) else documents)
         lines = "".join(f"\nSection{i}: {p.title}" for i, p in enumerate(others, 1))
@@ -89,7 +89,7 @@ def _clip_middle(text: str) -> str:
 
 def _documents(shown: Shown, dice: Dice) -> list[list[_Paragraph]]:
     """The headed texts as they are, or one that is made of the facts."""
-    whole = [_headed(text, facts, shown) for text, facts in zip(shown.texts, shown.stated, strict=True)]
+    whole = [_headed_paragraphs(text, facts, shown) for text, facts in zip(shown.texts, shown.stated, strict=True)]
     if documents := [paragraphs for paragraphs in whole if len(paragraphs) > 1]:
         return documents
     parts: dict[str, list[Fact]] = {}
@@ -103,7 +103,7 @@ def _documents(shown: Shown, dice: Dice) -> list[list[_Paragraph]]:
     return [made]
 
 
-def _headed(text: str, facts: Sequence[Fact], shown: Shown) -> list[_Paragraph]:
+def _headed_paragraphs(text: str, facts: Sequence[Fact], shown: Shown) -> list[_Paragraph]:
     """The paragraphs of a text in which each has a title on a line of its own; [] for any other text."""
     paragraphs = []
     for paragraph in text.split("\n\n"):

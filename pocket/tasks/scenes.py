@@ -1,7 +1,7 @@
 """Scenes to train and test on: a text of the world, questions about it, and what would be right to say.
 
     recipe = Recipe(skill="answer", kinds=("musique",), facts=(4, 12), ask={"one": 3, "two": 1})
-    scenes = stage(recipe, SCENES["question"], Dice("training", 7))       several questions about one text
+    scenes = SCENES["question"](recipe, make_text(recipe, dice), dice)       several questions about one text
 
 A text is `facts` sentences in random order, or a whole document of `tokens` (characters / 4). What is right is proved
 from the facts that are shown whole; a sentence that is cut proves nothing.
@@ -17,11 +17,11 @@ from harness.method import Task
 from harness.method.hooks import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
-from pocket.tasks.parts import Shown, distinct, draw_question, in_words, plain, question_of
 from pocket.tasks.recipes import SCHEMAS, Recipe
+from pocket.tasks.shown_text import Shown, ask_about, draw_question, in_words, plain, question_of
 from pocket.world.fact_graph import NOUNS, UNANSWERABLE, Asked
 from pocket.world.facts import Fact, FactBase, Path, prove
-from pocket.world.names import VALUES, Namer, make
+from pocket.world.names import VALUES, Namer, make_value
 from pocket.world.questions import Asker
 from pocket.world.sample import FIRST_TRAINING_SEED, LEAST_TOKENS, Purpose, sample
 
@@ -43,7 +43,7 @@ def task_of(kind: str) -> Task:
     return Task(instruction=values["instruction"], max_answer_tokens=values["max_answer_tokens"])
 
 
-def show(recipe: Recipe, dice: Dice, purpose: Purpose = "training") -> Shown:
+def make_text(recipe: Recipe, dice: Dice, purpose: Purpose = "training") -> Shown:
     """A text as the recipe asks for."""
     kind = dice.pick(recipe.kinds)
     hops = (2,) if recipe.ask.get("two") and dice.chance(0.5) else (1,)
@@ -66,7 +66,7 @@ def show(recipe: Recipe, dice: Dice, purpose: Purpose = "training") -> Shown:
     stated: list[tuple[Fact, ...]] = []
     for document in made.documents:
         spots = [(s.fact, s.start, s.end) for s in made.stated[document.id]]
-        for start, end in _cuts(document.text, recipe.pieces, dice):
+        for start, end in _cut_spans(document.text, recipe.pieces, dice):
             texts.append(document.text[start:end])
             stated.append(tuple(f for f, a, b in spots if start <= a and b <= end))
     facts = list(sentences)
@@ -94,7 +94,7 @@ def _some_sentences(
     return Shown(kind, (text,), (tuple(facts),), sentence_of, asker)
 
 
-def _cuts(text: str, pieces: int, dice: Dice) -> Iterator[tuple[int, int]]:
+def _cut_spans(text: str, pieces: int, dice: Dice) -> Iterator[tuple[int, int]]:
     """At most `pieces` parts of about equal length, cut at spaces as a chunker cuts: anywhere in a sentence."""
     if pieces < 2:
         yield 0, len(text)
@@ -111,13 +111,13 @@ def _cuts(text: str, pieces: int, dice: Dice) -> Iterator[tuple[int, int]]:
 
 def answers(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes that ask for a short answer; the text is shown whole."""
-    for question in distinct(recipe, shown, dice):
+    for question in ask_about(recipe, shown, dice):
         yield Scene(question_of(question), shown.texts, task_of(shown.kind), replies=(question.answer,))
 
 
 def choices(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes with four options of one kind; in half of them the text names the wrong ones, where it can."""
-    for question in distinct(recipe, shown, dice):
+    for question in ask_about(recipe, shown, dice):
         path = question.query
         if not isinstance(path, Path) or question.answer in ("yes", "no", UNANSWERABLE):
             continue
@@ -126,7 +126,7 @@ def choices(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         wrong = [w for w in named if w not in (question.answer, path.start)][:3]
         made = Namer(dice)
         while len(wrong) < 3:
-            other = make(kind, dice) if kind in VALUES else made.fresh(kind)
+            other = make_value(kind, dice) if kind in VALUES else made.fresh(kind)
             if other not in (question.answer, path.start, *wrong):
                 wrong.append(f"the {dice.pick(NOUNS)} {other}" if kind == "keepsake" else other)
         options = tuple(dice.shuffled([question.answer, *wrong]))
@@ -144,8 +144,8 @@ def _things_of_kind(shown: Shown, kind: str) -> list[str]:
 
 def sufficiency(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes with a probe after each part: do the parts so far prove the answer? In the end the answer, if so."""
-    for question in distinct(recipe, shown, dice):
-        parts = _parts(recipe, shown, dice)
+    for question in ask_about(recipe, shown, dice):
+        parts = _shuffled_parts(recipe, shown, dice)
         if question.supports and dice.chance(_LACKING):
             missing = dice.pick(question.supports)
             parts = [part for part in parts if missing not in part[1]]
@@ -163,7 +163,7 @@ def sufficiency(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         yield Scene(question_of(question), texts, task_of(shown.kind), replies, tuple(verdicts))
 
 
-def _parts(recipe: Recipe, shown: Shown, dice: Dice) -> list[tuple[str, tuple[Fact, ...]]]:
+def _shuffled_parts(recipe: Recipe, shown: Shown, dice: Dice) -> list[tuple[str, tuple[Fact, ...]]]:
     """The parts in random order, each with the facts it states; where `mixed`, some as one line a fact."""
     parts: list[tuple[str, tuple[Fact, ...]]] = []
     for i in dice.shuffled(range(len(shown.texts))) if len(shown.texts) > 1 else [0]:
@@ -177,7 +177,7 @@ def _parts(recipe: Recipe, shown: Shown, dice: Dice) -> list[tuple[str, tuple[Fa
 def _headlines(shown: Shown) -> list[str]:
     """Sentences on the subjects of the text, as the summaries at the top of a graph; they prove nothing."""
     subjects = [fact.subject for fact in shown.sentences]
-    return [about(list(dict.fromkeys(subjects[i : i + GROUP]))) for i in range(0, len(subjects), GROUP)]
+    return [about_sentence(list(dict.fromkeys(subjects[i : i + GROUP]))) for i in range(0, len(subjects), GROUP)]
 
 
 def points(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
@@ -197,7 +197,7 @@ def followed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes of a part of the text and a question behind it, whose likelihood ranks the part for a compressor."""
     text, facts = dice.pick(list(zip(shown.texts, shown.stated, strict=True)))
     asker = Asker(shown.schema, list(facts), dice) if facts and dice.chance(0.8) else shown.asker
-    for question in distinct(recipe, replace(shown, asker=asker), dice):
+    for question in ask_about(recipe, replace(shown, asker=asker), dice):
         yield Scene(question_of(question), (text.strip(),), task_of(shown.kind))
 
 
@@ -234,9 +234,9 @@ def gathered(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     if dice.chance(0.25):
         # Of lines of fewer names more are needed to fill a level.
         every = [f.subject for f in shown.sentences] if recipe.tokens is not None else [s for _, s in parts]
-        parts = [(about(group), group[0]) for group in _groups(every, dice.between(1, GROUP))]
+        parts = [(about_sentence(group), group[0]) for group in _groups(every, dice.between(1, GROUP))]
     texts, subjects = zip(*parts, strict=True)
-    lines = [_BULLET + about(group) for group in _groups(subjects, GROUP)]
+    lines = [_BULLET + about_sentence(group) for group in _groups(subjects, GROUP)]
     yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), ("\n".join(lines),))
 
 
@@ -249,7 +249,7 @@ def _groups(names: Sequence[str], size: int) -> list[list[str]]:
 GROUP = 4
 
 
-def about(names: Sequence[str]) -> str:
+def about_sentence(names: Sequence[str]) -> str:
     """ "About Velindra, Toren and Kelford."."""
     *first, last = names
     return f"About {', '.join(first)} and {last}." if first else f"About {last}."

@@ -18,8 +18,8 @@ from harness.method.hooks import Scene
 from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks import scenes
-from pocket.tasks.parts import Part, Shown, distinct, in_words, names_of, proved, question_of, without
 from pocket.tasks.recipes import Recipe
+from pocket.tasks.shown_text import Part, Shown, ask_about, in_words, names_of, proves, question_of, remove_fact
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import Fact, paths
 from pocket.world.questions import Asker
@@ -34,8 +34,8 @@ def shortened(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     if not parts:
         return
     high = dice.chance(0.4)
-    texts = tuple(_names_told(_halves(part), shown) if high else in_words(part, shown) for part in parts)
-    reply = _names_told(parts, shown)
+    texts = tuple(_about_parts(_halves(part), shown) if high else in_words(part, shown) for part in parts)
+    reply = _about_parts(parts, shown)
     yield Scene(Question("scene", "", ("scene",)), texts, scenes.task_of(shown.kind), (reply,))
 
 
@@ -43,15 +43,15 @@ def triage(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes that ask which part to read next: that of the first fact which the memory lacks."""
     left = _parts(shown, dice)
     remembered: Part = ()
-    memory = [_names_told(left, shown)] if left and dice.chance(0.4) else []
+    memory = [_about_parts(left, shown)] if left and dice.chance(0.4) else []
     if len(left) > 2 and dice.chance(0.5):
         remembered = left.pop(dice.below(len(left)))
         memory.append(in_words(remembered, shown))
     if len(left) < 2:
         return
     named = dice.chance(0.4)
-    told_of = [_names_told(_halves(part), shown) if named else in_words(part, shown) for part in left]
-    for question in distinct(recipe, shown, dice):
+    told_of = [_about_parts(_halves(part), shown) if named else in_words(part, shown) for part in left]
+    for question in ask_about(recipe, shown, dice):
         lacking = [fact for fact in question.supports if fact not in remembered]
         right = [i for i, part in enumerate(left) if lacking and lacking[0] in part]
         if right and (not named or _parts_that_lead(question, remembered, lacking[0], left, shown) == right):
@@ -74,17 +74,17 @@ def leaf(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     text, facts = parts[number]
     others = [part for i, (_, part) in enumerate(parts) if i != number and part]
     remembered = dice.pick(others) if others and dice.chance(0.6) else ()
-    memory = [_names_told([*others, facts], shown)] if others and dice.chance(0.5) else []
+    memory = [_about_parts([*others, facts], shown)] if others and dice.chance(0.5) else []
     memory += [in_words(remembered, shown)] if remembered else []
     near = replace(shown, asker=Asker(shown.schema, [*remembered, *facts], dice))
     half = recipe.model_copy(update={"questions": max(1, recipe.questions // 2)})
-    every = {question.query: question for about in (near, shown) for question in distinct(half, about, dice)}
+    every = {question.query: question for about in (near, shown) for question in ask_about(half, about, dice)}
     questions = dice.shuffled(list(every.values()))[: recipe.questions]
     for question in questions if dice.chance(_LOST) else ():
         if question.supports and dice.chance(_LOST):
-            text, facts = without(dice.pick(question.supports), text, facts, shown)
+            text, facts = remove_fact(dice.pick(question.supports), text, facts, shown)
     for question in questions:
-        answer = question.answer if proved(question, (*remembered, *facts)) else None
+        answer = question.answer if proves(question, (*remembered, *facts)) else None
         reply = "Action: -1" if answer is None else f"Action: -2\nAnswer: {answer}"
         yield Scene(question_of(question), ("\n".join(memory), text), scenes.task_of(shown.kind), (reply,))
 
@@ -100,14 +100,14 @@ def _parts(shown: Shown, dice: Dice) -> list[Part]:
 
 
 def _halves(part: Part) -> list[Part]:
-    """The parts under a higher node."""
+    """A part cut in two, as the parts under a higher node; only halves with a fact."""
     middle = (len(part) + 1) // 2
     return [half for half in (part[:middle], part[middle:]) if half]
 
 
-def _names_told(parts: Sequence[Part], shown: Shown) -> str:
+def _about_parts(parts: Sequence[Part], shown: Shown) -> str:
     """ "About A and B. About C.": a sentence for each part with what it names."""
-    return " ".join(scenes.about(names_of(part, shown)) for part in parts)
+    return " ".join(scenes.about_sentence(names_of(part, shown)) for part in parts)
 
 
 def _parts_that_lead(question: Asked, remembered: Part, target: Fact, parts: Sequence[Part], shown: Shown) -> list[int]:

@@ -19,9 +19,9 @@ from harness.errors import UserError
 from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
 from harness.training.token_rows import Branch, Tree, build_trees
+from pocket.tasks.catalog import make_scenes as scenes
 from pocket.tasks.catalog import skills
-from pocket.tasks.catalog import stage as scenes
-from pocket.tasks.recall import DRILLS, PLAYED, Drill
+from pocket.tasks.recall import DRILLS, PLAYED, DrillTokens
 from pocket.tasks.recipes import Recipe, Stage
 
 _AREA = 4096  # most tokens of a pass, with its padding, unless one tree has more
@@ -78,14 +78,14 @@ def _cut_tree(tree: Tree, size: int) -> Tree | None:
     return Tree(tree.trunk, tree.targets, kept) if kept or tree.targets else None
 
 
-def make_batch(stage: Stage, dice: Dice, teacher: Teacher, drills: Drill) -> tuple[int, Batch]:
+def make_batch(stage: Stage, dice: Dice, teacher: Teacher, drills: DrillTokens) -> tuple[int, Batch]:
     """The number of the recipe that was drawn, and a batch of it."""
     number = dice.weighted([(n, recipe.weight) for n, recipe in enumerate(stage.recipes)])
     recipe = stage.recipes[number]
     return number, take_trees(_trees(recipe, dice, teacher, drills), stage.tokens, recipe.size)
 
 
-def _trees(recipe: Recipe, dice: Dice, teacher: Teacher, drills: Drill) -> Iterator[Tree]:
+def _trees(recipe: Recipe, dice: Dice, teacher: Teacher, drills: DrillTokens) -> Iterator[Tree]:
     """Trees of a recipe without end."""
     if recipe.skill in DRILLS:
         assert recipe.pairs is not None  # the curriculum checks that

@@ -1,9 +1,9 @@
 """What is learnt in which order: stages of recipes, each left when it is mastered, not when the clock says so.
 
-curriculum(None)            the project's own, curriculum.yaml
-curriculum(path)            another file
+read_curriculum(None)       the project's own, curriculum.yaml
+read_curriculum(path)       another file
 stage_digests(course)       a hash of each stage, saved in the checkpoint
-course_notes(...)           notes on changes since a checkpoint; refuses a stage that was begun and has changed
+check_course(...)           refuses a stage that was begun and has changed; notes on other changes
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 OWN = Path(__file__).with_name("curriculum.yaml")
 
 
-def curriculum(path: Path | None = None, window: int = WINDOW) -> Curriculum:
+def read_curriculum(path: Path | None = None, window: int = WINDOW) -> Curriculum:
     """Read a curriculum for a model with a window of so many tokens.
 
     Raises UserError for another kind of file, ConfigError with all mistakes, each with its stage's name.
@@ -135,10 +135,10 @@ def stage_digests(course: Curriculum) -> list[str]:
     return [hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16] for values in stages]
 
 
-def course_notes(saved: Checkpoint, course: Curriculum, out: Path) -> list[str]:
-    """Sentences on changes of the course since the checkpoint was written.
+def check_course(saved: Checkpoint, course: Curriculum, out: Path) -> list[str]:
+    """Compare the course with that of the checkpoint; return a note where stages not begun yet have changed.
 
-    Raises UserError if a stage that was begun has changed.
+    Raises UserError where a stage that was begun has changed.
     """
     p, now = saved.progress, stage_digests(course)
     begun = p.stage + (p.step > p.since)

@@ -1,9 +1,9 @@
 """Folders of the pocket model and of what is cut from it: a Llama of transformers, its tokenizer, its first weights.
 
-check(folder, OUT / "model")          raises CannotRun for no pocket model, UserError for another tokenizer
-net = new(len(tokenizer), seed)       LlamaForCausalLM with first weights, float32
-load(net, folder)                     puts the folder's weights into it
-save(net, folder)                     config.json and model.safetensors, in bfloat16
+check_folder(folder, OUT / "model")   raises CannotRun for no pocket model, UserError for another tokenizer
+net = new_network(len(tokenizer), seed)   LlamaForCausalLM with first weights, float32
+load_weights(net, folder)             puts the folder's weights into it
+save_weights(net, folder)             config.json and model.safetensors, in bfloat16
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 _FILES = ("config.json", "model.safetensors", *_TOKENIZER)
 
 
-def check(folder: Path, to: Path) -> None:
+def check_folder(folder: Path, to: Path) -> None:
     """Raise CannotRun where `folder` lacks a file of a pocket model, UserError where `to` has another tokenizer."""
     missing = [name for name in _FILES if not (folder / name).is_file()]
     if missing:
@@ -78,7 +78,7 @@ def weights_digest(folder: Path) -> str:
     return file_hash(folder / "model.safetensors")[:16]
 
 
-def new(vocabulary: int, seed: int, ends: tuple[int, int] = (0, 1), **sizes: int) -> Any:
+def new_network(vocabulary: int, seed: int, ends: tuple[int, int] = (0, 1), **sizes: int) -> Any:
     """A LlamaForCausalLM with first weights. ends: ids of the tokens that begin a text and end a turn.
 
     Layers start small beside the embeddings; input and output embeddings are not tied. Measured on recall of 4 pairs
@@ -100,7 +100,7 @@ def new(vocabulary: int, seed: int, ends: tuple[int, int] = (0, 1), **sizes: int
     return net
 
 
-def load(net: Any, folder: Path, new_weights: Collection[str] = ()) -> None:
+def load_weights(net: Any, folder: Path, new_weights: Collection[str] = ()) -> None:
     """Put the weights in `folder` into `net`, in its type; those beyond its layers are left out.
 
     new_weights: names of weights that `folder` does not have. Raises CannotRun where they cannot be read, or others are
@@ -117,7 +117,7 @@ def load(net: Any, folder: Path, new_weights: Collection[str] = ()) -> None:
         raise CannotRun(f"the weights in {folder} are none of a pocket model: {len(missing)} tensors are missing")
 
 
-def save(net: Any, folder: Path, dtype: str = "bfloat16") -> None:
+def save_weights(net: Any, folder: Path, dtype: str = "bfloat16") -> None:
     """Write the weights in bfloat16. dtype: the type that they are loaded in."""
     import torch
     from safetensors.torch import save as packed

@@ -1,6 +1,6 @@
 """Training of the pocket model: seeded, resumable, by mastery.
 
-    settings = Settings(Path("trained"), curriculum(), steps=2000)
+    settings = Settings(Path("trained"), read_curriculum(), steps=2000)
     Trainer(settings, tell=print).run()          the folder has log.jsonl, and weights and tokenizer in `model`
 
 A batch is a function of seed, stage and step alone, so a training that is killed and started again goes on with the
@@ -27,11 +27,11 @@ from harness.training.loop import Checkpoint, Loop, load_checkpoint, resolve_dev
 from harness.training.row_loss import RowLoss
 from harness.training.teacher import Teacher
 from pocket.eval import card
-from pocket.tasks.recall import Drill
+from pocket.tasks.recall import DrillTokens
 from pocket.tasks.recipes import Curriculum, Stage
 from pocket.train import llama, tokenizer
 from pocket.train.batches import Batch, make_batch, share_right
-from pocket.train.curriculum import course_notes, stage_digests
+from pocket.train.curriculum import check_course, stage_digests
 
 _SAY = 50  # steps between lines of the log
 _LOST = 0.05  # share of a recipe's replies that may be left out without a warning
@@ -74,7 +74,7 @@ class Trainer(Loop[tuple[int, Batch]]):
         folder, begin = settings.out / "model", settings.begin
         sizes = {**llama.SIZES, **settings.sizes}
         if begin is not None:
-            llama.check(begin, folder)
+            llama.check_folder(begin, folder)
             config = llama.config_of(begin)
             sizes = {name: getattr(config, name) for name in sizes}
             llama.copy_tokenizer(begin, folder)
@@ -83,11 +83,11 @@ class Trainer(Loop[tuple[int, Batch]]):
         built = AutoTokenizer.from_pretrained(str(folder)) if known else tokenizer.build(folder, settings.seed)
         self.tokenizer = built
         self.teacher = Teacher(self.tokenizer, "pocket-llama", sizes["max_position_embeddings"])
-        self.drills = Drill(self.teacher)
+        self.drills = DrillTokens(self.teacher)
         words = file_hash(folder / "tokenizer.json")[:16]
         self.about = {"seed": settings.seed, "tokenizer": words, "sizes": sizes}
         ends = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
-        self.net = llama.new(len(self.tokenizer), settings.seed, ends, **sizes).to(self.device)
+        self.net = llama.new_network(len(self.tokenizer), settings.seed, ends, **sizes).to(self.device)
         if self.device == "cpu":
             self.net.set_attn_implementation(cpu_kernels.register())
         self._loss = RowLoss(self.net)
@@ -101,11 +101,11 @@ class Trainer(Loop[tuple[int, Batch]]):
         notes: list[str] = []
         self._origin: dict[str, Any] = {"begin": None}
         if saved is not None:
-            notes = [*course_notes(saved, self.course, out), *start_notes(saved, begin, out)]
+            notes = [*check_course(saved, self.course, out), *start_notes(saved, begin, out)]
             self._origin = {key: saved.about[key] for key in ("begin", "history") if key in saved.about}
         elif begin is not None:
-            self._origin = {"begin": llama.weights_digest(begin), "history": card.history(begin)}
-            llama.load(self.net, begin)
+            self._origin = {"begin": llama.weights_digest(begin), "history": card.training_history(begin)}
+            llama.load_weights(self.net, begin)
         self.about |= {**self._origin, "course": stage_digests(self.course)}
         self.weights = dict(self.net.named_parameters())
         # Norms and embeddings, whose sizes set how sharp the logits can be, do not decay.
@@ -129,8 +129,8 @@ class Trainer(Loop[tuple[int, Batch]]):
         folder = self.settings.out / "model"
         for name in ("card.json", "CARD.md"):  # none is ever beside weights that it is not about
             (folder / name).unlink(missing_ok=True)
-        llama.save(self.net, folder)
-        card.write(card.begin(folder, self.progress, self.settings.seed, self.device, self._origin))
+        llama.save_weights(self.net, folder)
+        card.write_card(card.card_after_training(folder, self.progress, self.settings.seed, self.device, self._origin))
 
     def _stage(self) -> Stage:
         return self.course.stages[min(self.progress.stage, len(self.course.stages) - 1)]
@@ -240,7 +240,7 @@ class Trainer(Loop[tuple[int, Batch]]):
 
 
 def start_notes(saved: Checkpoint, begin: Path | None, out: Path) -> list[str]:
-    """That --from is not used again. Raises UserError where the training began from other weights, or none."""
+    """A note that --from is not used again, [] without it. Raises UserError where training began from other weights."""
     if begin is None:
         return []
     then = saved.about["begin"]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from harness.stats.rng import Dice
 from pocket.world.facts import INVERSE, Compare, Fact, FactBase, Path, Query, Same, paths, prove, supports
-from pocket.world.names import VALUES, Namer, make
+from pocket.world.names import VALUES, Namer, make_value
 from pocket.world.templates import Relation, Schema
 
 UNANSWERABLE = "unanswerable"
@@ -63,7 +63,7 @@ class GrowingText:
     def thing(self, kind: str) -> str:
         """A value of the kind, or a name that was not used before."""
         if kind in VALUES:
-            return make(kind, self.dice)
+            return make_value(kind, self.dice)
         name = self._namer.fresh(kind)
         return f"the {self.dice.pick(NOUNS)} {name}" if kind == "keepsake" else name
 

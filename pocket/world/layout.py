@@ -18,21 +18,21 @@ from harness.stats.rng import Dice
 from harness.types import Document, Example, Passage, Support
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import Fact, FactBase
-from pocket.world.names import listed
+from pocket.world.names import split_words
 
 GAP = "\n\n"
 CHARACTERS = 4  # a token, in characters: the usual rule of thumb for English
-_FIRST = listed(
+_FIRST = split_words(
     "On most days|In a dry summer|After heavy rain|Towards evening|In the cold months|Early in the morning|"
     "As a rule|Now and then|From time to time|In good years|To this day|More often than not",
     "|",
 )
-_SECOND = listed(
+_SECOND = split_words(
     "the paths are|the air is|the mood is|everything seems|the light is|the weather is|"
     "the hours are|the rooms are|the talk is|the view is|the pace is|the nights are",
     "|",
 )
-_THIRD = listed(
+_THIRD = split_words(
     "quiet and a little dull|mild and rather damp|calm|much the same as ever|pleasant enough|"
     "hard to describe|better than one might think|worth the trouble|not to everyone's taste|"
     "slow to change|easy to bear|of no great interest",
@@ -124,7 +124,7 @@ def filler(dice: Dice) -> str:
     return f"{dice.pick(_FIRST)} {dice.pick(_SECOND)} {dice.pick(_THIRD)}."
 
 
-def size(paragraphs: Iterable[Paragraph]) -> int:
+def document_size(paragraphs: Iterable[Paragraph]) -> int:
     """Characters of the document that the paragraphs make."""
     total = -len(GAP)
     for p in paragraphs:
@@ -134,7 +134,7 @@ def size(paragraphs: Iterable[Paragraph]) -> int:
 
 def pad(paragraphs: Sequence[Paragraph], room: int, dice: Dice) -> None:
     """Put sentences that say nothing between the others, until `room` characters are nearly used."""
-    left = room - size(paragraphs)
+    left = room - document_size(paragraphs)
     while left > _SHORTEST:
         sentence = filler(dice)
         if len(sentence) + 1 <= left:

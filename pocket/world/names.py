@@ -1,8 +1,8 @@
 """Things of a text: one-word names without end, joined from syllables, and values such as trades and numbers.
 
     Namer(dice).fresh("town")      "Velford", then others, never the same twice
-    core("person")                 the 570 short names of a kind, the same in every document
-    make("length", dice)           "212 kilometres"
+    short_names("person")          the 570 short names of a kind, the same in every document
+    make_value("length", dice)     "212 kilometres"
     aliases("212 kilometres")      ("212",)
 
 The ending of a name tells its kind. A document takes its names from the short ones (two syllables, so that a tokenizer
@@ -17,12 +17,12 @@ from functools import cache
 from harness.stats.rng import Dice, Draws
 
 
-def listed(text: str, by: str = ", ") -> tuple[str, ...]:
+def split_words(text: str, by: str = ", ") -> tuple[str, ...]:
     """The words of a text that stand between `by`, line breaks not minded."""
     return tuple(" ".join(text.split()).split(by))
 
 
-STARTS = listed(
+STARTS = split_words(
     "Bal Bel Cor Dal Dur Fal Fen Gor Hal Har Jor Kal Kir Lem Lor Mal Mir Nor Per Quo Ral Sel Sil Tam Tor Ulm Val Ver "
     "Wil Zan",
     " ",
@@ -31,7 +31,7 @@ MIDDLES = tuple(
     consonant + vowel for consonant in ("b", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s", "t") for vowel in "aeiou"
 )
 ENDINGS: dict[str, tuple[str, ...]] = {
-    kind: listed(endings, " ")
+    kind: split_words(endings, " ")
     for kind, endings in {
         "person": "a en ic us el ina ard ulf wyn ia ette emi una iro eth ilde ander ora is",
         "town": "ford wick holm stad burg thorpe dorf moor haven mead grad bury",
@@ -51,7 +51,7 @@ ENDINGS: dict[str, tuple[str, ...]] = {
 
 
 @cache
-def core(kind: str) -> tuple[str, ...]:
+def short_names(kind: str) -> tuple[str, ...]:
     """The short names of a kind: every start with every ending."""
     return tuple(start + end for start in STARTS for end in ENDINGS[kind])
 
@@ -78,34 +78,34 @@ class Namer:
     def fresh(self, kind: str) -> str:
         """A new name."""
         if kind not in self._draws:
-            self._draws[kind] = 0, Draws(self._dice, len(core(kind)))
+            self._draws[kind] = 0, Draws(self._dice, len(short_names(kind)))
         middles, draws = self._draws[kind]
         number = draws.next()
         if number is None:
             middles += 1
-            draws = Draws(self._dice, len(core(kind)) * len(MIDDLES) ** middles)
+            draws = Draws(self._dice, len(short_names(kind)) * len(MIDDLES) ** middles)
             self._draws[kind] = middles, draws
             number = draws.next()
         assert number is not None  # a new supply is never empty
-        return core(kind)[number] if not middles else _name(kind, middles, number)
+        return short_names(kind)[number] if not middles else _name(kind, middles, number)
 
 
 # --- trades, goods, places in a story, numbers with their units -------------------------------------------------------
 
 _CHOICES: dict[str, tuple[str, ...]] = {
-    "craft": listed(
+    "craft": split_words(
         "baker, barber, bookbinder, brewer, butcher, carpenter, clockmaker, cobbler, cook, cooper, dyer, ferryman, "
         "fisherman, gardener, glazier, goldsmith, hatter, joiner, lacemaker, locksmith, mason, midwife, miller, "
         "nurse, potter, printer, ropemaker, saddler, sailmaker, shepherd, singer, surveyor, tailor, tanner, "
         "thatcher, tinsmith, translator, weaver, wheelwright, woodcarver"
     ),
-    "good": listed(
+    "good": split_words(
         "almonds, amber, barrels, bells, blankets, brandy, bricks, brushes, butter, buttons, candles, carpets, "
         "cheese, chessmen, cider, dried plums, felt boots, fiddles, glue, honey, kettles, lace, leather gloves, "
         "linen, marbles, mustard, nails, needles, olive oil, pepper, pipes, plum jam, ribbons, rope, saddles, sail "
         "cloth, salt, soap, tiles, umbrellas, vinegar, wax, whistles, wool"
     ),
-    "spot": listed(
+    "spot": split_words(
         "the attic, the barn, the bell tower, the boathouse, the brewery, the brickyard, the cellar, the chapel, "
         "the coach house, the cow shed, the dovecote, the forge, the gatehouse, the granary, the greenhouse, the "
         "hayloft, the henhouse, the ice house, the inn, the kitchen, the laundry, the library, the lighthouse, the "
@@ -113,14 +113,14 @@ _CHOICES: dict[str, tuple[str, ...]] = {
         "the tool room, the toll house, the vault, the vestry, the vineyard, the wash house, the windmill, the "
         "wine press, the workshop"
     ),
-    "source": listed(
+    "source": split_words(
         "auction lists, ballads, church registers, city by-laws, cookbooks, court records, customs papers, "
         "diaries, dream reports, fables, farm accounts, ghost stories, hospital notes, hymns, job offers, "
         "leaflets, library cards, love letters, menus, newspaper columns, opera programmes, parish chronicles, "
         "patents, plays, police reports, postcards, proverbs, recipes, riddles, sermons, ship logs, street signs, "
         "tax rolls, telegrams, travel guides, weather bulletins"
     ),
-    "optimiser": listed(
+    "optimiser": split_words(
         "averaged descent, block descent, coordinate descent, cyclic descent, damped descent, dual ascent, greedy "
         "descent, lazy descent, layered descent, mirror descent, natural descent, paired descent, patient descent, "
         "plain descent, random search, signed descent, sparse descent, twin descent"
@@ -144,7 +144,7 @@ VALUES = frozenset((*_CHOICES, *_NUMBERS))
 _UNITS = tuple(unit for *_, unit in _NUMBERS.values() if unit)
 
 
-def make(kind: str, dice: Dice) -> str:
+def make_value(kind: str, dice: Dice) -> str:
     """A value of the kind, as a text writes it."""
     if kind in _CHOICES:
         return dice.pick(_CHOICES[kind])

@@ -27,7 +27,7 @@ _HEAD = 3  # a title's line break and the blank line after the paragraph
 def make(order: Order) -> Sample:
     """A document of titled paragraphs and one question about it."""
     growth = GrowingText(schema("encyclopedia"), order.dice, facts_room(order.room), _HEAD)
-    question = _new_question(order, growth)
+    question = _ask_question(order, growth)
     growth.fill([question], least=len(question.supports) + 2)
     paragraphs = paragraphs_of(growth)
     pad(paragraphs, order.room, order.dice)
@@ -55,8 +55,8 @@ def make_retrieved(order: Order) -> Sample:
     return Sample(pages, (Example(question, gold),), (source,), growth.base)
 
 
-def _new_question(order: Order, growth: GrowingText) -> Asked:
-    """A question of a random kind about new facts of the growing text, with hops that the order allows."""
+def _ask_question(order: Order, growth: GrowingText) -> Asked:
+    """Add facts for a question of a random kind to the growing text, with hops that the order allows; return it."""
     hops = order.dice.pick(order.hops)
     if order.kind == "musique" or hops not in (2, 4) or not order.dice.chance(_COMPARED):
         return growth.ask_path(hops)
@@ -105,7 +105,7 @@ def _musique(name: str, question: Asked, paragraphs: Sequence[Paragraph], page: 
     }
 
 
-def _facts(question: Asked, paragraphs: Sequence[Paragraph], page: Page) -> list[list[Any]]:
+def _supporting_facts(question: Asked, paragraphs: Sequence[Paragraph], page: Page) -> list[list[Any]]:
     """[title, sentence number] of each supporting fact."""
     places = [(page.place[fact], fact) for fact in question.supports]
     return [[paragraphs[at].title, [f for f, _ in paragraphs[at].lines].index(fact)] for at, fact in places]
@@ -117,7 +117,7 @@ def _hotpotqa(name: str, question: Asked, paragraphs: Sequence[Paragraph], page:
         "_id": name,
         "answer": question.answer,
         "question": question.text,
-        "supporting_facts": _facts(question, paragraphs, page),
+        "supporting_facts": _supporting_facts(question, paragraphs, page),
         "context": [[p.title, [" " * (at > 0) + s for at, (_, s) in enumerate(p.lines)]] for p in paragraphs],
         "type": "bridge" if question.kind == "path" else "comparison",
         "level": "hard" if question.hops > 1 else "easy",
@@ -132,7 +132,7 @@ def _twowiki(name: str, question: Asked, paragraphs: Sequence[Paragraph], page: 
         "type": "compositional" if question.kind == "path" else comparison,
         "question": question.text,
         "context": [[p.title, [s for _, s in p.lines]] for p in paragraphs],
-        "supporting_facts": _facts(question, paragraphs, page),
+        "supporting_facts": _supporting_facts(question, paragraphs, page),
         "evidences": [[f.subject, f.relation.rpartition(".")[2], f.object] for f in question.supports],
         "answer": question.answer,
     }

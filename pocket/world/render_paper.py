@@ -20,7 +20,7 @@ def make(order: Order) -> Sample:
     """A paper and questions about it; evidence is whole paragraphs."""
     room = facts_room(order.room) - (_LONG // 5 if order.room >= _LONG else 0)
     growth = GrowingText(schema("paper"), order.dice, room, head=0)
-    sources = [_new_question(order, growth) for _ in range(questions_that_fit(order))]
+    sources = [_ask_question(order, growth) for _ in range(questions_that_fit(order))]
     growth.fill(sources)
     page = _lay_out(order, growth)
     examples = []
@@ -30,8 +30,8 @@ def make(order: Order) -> Sample:
     return Sample((page,), tuple(examples), tuple(sources), growth.base)
 
 
-def _new_question(order: Order, growth: GrowingText) -> Asked:
-    """A question of a random kind about new facts of the growing text."""
+def _ask_question(order: Order, growth: GrowingText) -> Asked:
+    """Add facts for a question of a random kind to the growing text; return the question with its proof."""
     dice = order.dice
     if dice.chance(_NOTHING):
         return growth.ask_nothing()

@@ -28,13 +28,13 @@ _TRIES = 100  # a long text names every trade and place there is; then one of th
 def grow_story(order: Order) -> tuple[GrowingText, list[Asked], Page]:
     """A story of the ordered length as it grew, the questions about it, and its page."""
     growth = GrowingText(schema("story"), order.dice, facts_room(order.room))
-    questions = [_new_question(order, growth) for _ in range(questions_that_fit(order))]
+    questions = [_ask_question(order, growth) for _ in range(questions_that_fit(order))]
     growth.fill(questions)
     return growth, questions, _write_chapters(order, growth)
 
 
-def _new_question(order: Order, growth: GrowingText) -> Asked:
-    """One more question, with the hops the order allows."""
+def _ask_question(order: Order, growth: GrowingText) -> Asked:
+    """Add facts for one more question to the growing text, with hops that the order allows; return it."""
     hops = order.dice.pick(order.hops)
     if hops == 2 and order.dice.chance(_COMPARED):
         return growth.ask_which(1)
@@ -105,7 +105,7 @@ def make_choice(order: Order) -> Sample:
     return Sample((page,), tuple(examples), tuple(questions), growth.base)
 
 
-def _kind(question: Asked) -> str:
+def _answer_kind(question: Asked) -> str:
     """The kind of thing that the answer is."""
     first = question.supports[0]
     if question.kind == "comparison":
@@ -116,7 +116,7 @@ def _kind(question: Asked) -> str:
 
 def _options(question: Asked, growth: GrowingText) -> tuple[tuple[str, ...], bool]:
     """The answer among three others in random order, and whether the question is a hard one."""
-    dice, kind = growth.dice, _kind(question)
+    dice, kind = growth.dice, _answer_kind(question)
     wrong: dict[str, None] = {}
     difficult = dice.chance(_HARD)
     if difficult:

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from bench.parity import Found, Stage, pecan, same
+from bench.parity import Found, Stage, is_near, pecan
 from bench.parity.__main__ import KEPT, page
 from bench.parity.rows import Rows
 from tests.docs.pages import ROOT
@@ -31,11 +31,11 @@ def test_a_stage_counts_equal_items() -> None:
 
 @pytest.mark.parametrize(("a", "b"), [(1.0, 1.001), ([1, 2], [1]), ("a", "b"), ([0.0, 1.0], [0.0, 1.1])])
 def test_values_that_differ_are_not_the_same(a: object, b: object) -> None:
-    assert not same(a, b)
+    assert not is_near(a, b)
 
 
 def test_pecan_builds_and_searches_as_a_second_reading_of_the_paper_does() -> None:
     found = Found()
-    pecan.run(None, Rows(), found, documents=1, questions=3, tokens=200)
+    pecan.compare(None, Rows(), found, documents=1, questions=3, tokens=200)
     assert all(stage.equal == stage.compared > 0 for stage in found.values())
     assert len(found) == 5

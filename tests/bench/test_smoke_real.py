@@ -7,8 +7,8 @@ import pytest
 
 from bench import smoke_real
 from bench.made_rows import MADE, QUESTIONS
-from bench.smoke_real import Folders, Key, go, source_of, stored, table
-from bench.smoke_rows import BYTES, DATA, rows_file, settings, shortened
+from bench.smoke_real import Folders, Key, run_cells, source_of, stored, table
+from bench.smoke_rows import BYTES, DATA, row_settings, rows_file, shorten_file
 from harness.config import presets
 from harness.config.layers import Choices
 from harness.config.resolve import resolve_part
@@ -42,7 +42,7 @@ def test_every_data_set_that_is_fetched_has_rows() -> None:
 @pytest.mark.parametrize("name", MADE)
 def test_made_up_rows_load_in_the_official_layout(name: str, tmp_path: Path) -> None:
     file = rows_file(name, tmp_path, tmp_path, short=True)
-    sets = settings(name, tmp_path, tmp_path, short=True)
+    sets = row_settings(name, tmp_path, tmp_path, short=True)
     data = load(resolve_part("datasets", Choices(dataset=name, data=str(file), sets=sets)).parts["dataset"])
     assert len(data) == QUESTIONS
     if name.startswith("longmemeval/"):
@@ -54,10 +54,10 @@ def test_made_up_rows_load_in_the_official_layout(name: str, tmp_path: Path) -> 
 def test_the_rows_are_there(tmp_path: Path) -> None:
     data = real("data")
     assert all((data / rows.file).exists() for rows in DATA.values())
-    made = settings("eli5", data, tmp_path)
+    made = row_settings("eli5", data, tmp_path)
     documents = json.loads(Path(made["dataset.documents"]).read_text())
     assert all(row["text"] for rows in documents.values() for row in rows)
-    assert Path(settings("triviaqa", data, tmp_path)["dataset.documents"]).is_file()
+    assert Path(row_settings("triviaqa", data, tmp_path)["dataset.documents"]).is_file()
 
 
 def test_a_second_start_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,10 +69,10 @@ def test_a_second_start_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             return None, "no"
         return answered(place.out, key.method, key.dataset, 1.0), ""
 
-    monkeypatch.setattr(smoke_real, "run", run)
+    monkeypatch.setattr(smoke_real, "run_cell", run)
 
     def start(retry: bool = False) -> None:
-        go("smollm2-135m", ["pecan", "bm25"], ["nq", "popqa"], Folders(tmp_path, tmp_path), retry)
+        run_cells("smollm2-135m", ["pecan", "bm25"], ["nq", "popqa"], Folders(tmp_path, tmp_path), retry)
 
     start()
     assert calls == [(dataset, method) for dataset in ("nq", "popqa") for method in ("pecan", "bm25")]
@@ -87,9 +87,9 @@ def test_the_random_model_reads_the_beginnings_of_long_texts(tmp_path: Path) -> 
     folder.mkdir()
     rows = [{"context": "é" * BYTES, "input": "?"}, {"context": "short", "input": "?"}]
     (folder / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    made = [json.loads(line) for line in shortened(folder / "a.jsonl", tmp_path).read_text().splitlines()]
+    made = [json.loads(line) for line in shorten_file(folder / "a.jsonl", tmp_path).read_text().splitlines()]
     assert made == [{"context": "é" * (BYTES // 2), "input": "?"}, rows[1]]
-    assert (shortened(folder, tmp_path) / "a.jsonl").is_file()
+    assert (shorten_file(folder, tmp_path) / "a.jsonl").is_file()
 
 
 def test_a_row_that_takes_a_number_runs_behind_its_source() -> None:

@@ -92,8 +92,8 @@ def model(weights, tmp_path, monkeypatch):
     """A model that a package carries, with a card for the skill "answer" alone."""
     folder = shutil.copytree(weights, tmp_path / "carrier" / "weights")
     (tmp_path / "carrier" / "__init__.py").write_text("")
-    card = cards.new(folder)
-    cards.write(replace(card, skills={"answer": "0"}, prompts=[*prompt_digests({"answer": "Answer."}).values()]))
+    card = cards.blank_card(folder)
+    cards.write_card(replace(card, skills={"answer": "0"}, prompts=[*prompt_digests({"answer": "Answer."}).values()]))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "carrier", raising=False)
     monkeypatch.setattr(registry, "hooks", lambda package: hooks if package == "carrier" else None)
@@ -159,8 +159,8 @@ def test_the_plan_warns(model, tmp_path, monkeypatch):
     assert "'bm25' asks of it now (choose: never trained; prompt 'answer': changed since training; " in warning
     assert plan(tmp_path, monkeypatch, "closed-book").warnings == ()
     folder = tmp_path / "carrier" / "weights"
-    card = cards.read(folder)
+    card = cards.read_card(folder)
     assert card is not None
     card = replace(card, skills={skill.name: cards.fingerprint(skill, folder) for skill in READING})
-    cards.write(replace(card, prompts=cards.trained_prompts(card)))
+    cards.write_card(replace(card, prompts=cards.trained_prompts(card)))
     assert plan(tmp_path, monkeypatch, "bm25").warnings == ()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.training.teacher import Teacher
-from pocket.tasks.recall import Drill
+from pocket.tasks.recall import DrillTokens
 from pocket.train import tokenizer
 from tests.pocket import tiny_model
 
@@ -45,8 +45,8 @@ def teacher(own: Any) -> Teacher:
 
 
 @pytest.fixture(scope="session")
-def drills(teacher: Teacher) -> Drill:
-    return Drill(teacher)
+def drills(teacher: Teacher) -> DrillTokens:
+    return DrillTokens(teacher)
 
 
 @pytest.fixture(scope="session")

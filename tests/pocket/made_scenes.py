@@ -7,9 +7,9 @@ import pytest
 
 from harness.method.hooks import Scene
 from harness.stats.rng import Dice
-from pocket.tasks.parts import Shown
 from pocket.tasks.recipes import SCHEMAS, Recipe
-from pocket.tasks.scenes import show
+from pocket.tasks.scenes import make_text
+from pocket.tasks.shown_text import Shown
 from pocket.world.fact_graph import Asked
 
 KINDS = [*SCHEMAS]
@@ -24,7 +24,7 @@ def shows(seed: str, count: int, facts: tuple[int, int], tokens: tuple[int, int]
         size = {"facts": facts} if n % 2 else {"tokens": tokens}
         recipe = Recipe(skill="x", kinds=(KINDS[n % len(KINDS)],), ask=ASK, questions=4, pieces=pieces, **size)
         dice = Dice(seed, n)
-        yield recipe, show(recipe, dice), dice
+        yield recipe, make_text(recipe, dice), dice
 
 
 def told(

@@ -7,7 +7,7 @@ from functools import cache
 from harness.stats.rng import Dice
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import Fact, FactBase, prove
-from pocket.world.names import ENDINGS, VALUES, make
+from pocket.world.names import ENDINGS, VALUES, make_value
 from pocket.world.templates import OPENERS, schema
 
 
@@ -16,7 +16,7 @@ def shape(kind: str) -> str:
     """A pattern for what can stand for a thing of the kind: a name with its ending, a value from its list, a number."""
     if kind in VALUES:
         dice = Dice("shapes", kind)
-        values = sorted({make(kind, dice) for _ in range(2000)})
+        values = sorted({make_value(kind, dice) for _ in range(2000)})
         if values[0][0].isdigit():
             return r"[\d.,]+" + re.escape(values[0].lstrip("0123456789.,"))
         return "|".join(map(re.escape, values)).replace("the\\ ", "[Tt]he ")

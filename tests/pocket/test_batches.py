@@ -9,14 +9,14 @@ from harness.errors import UserError
 from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
 from harness.training.token_rows import Branch, Tree
-from pocket.tasks.recall import Drill
+from pocket.tasks.recall import DrillTokens
 from pocket.tasks.recipes import Recipe
 from pocket.train import batches
 from pocket.train.batches import make_batch, share_right, take_trees
 from tests.pocket.trainings import stage
 
 
-def test_recipes_are_drawn_by_their_weights(teacher: Teacher, drills: Drill) -> None:
+def test_recipes_are_drawn_by_their_weights(teacher: Teacher, drills: DrillTokens) -> None:
     recipes = (
         Recipe(skill="recall", pairs=(1, 1), size=32, weight=3),
         Recipe(skill="recall", pairs=(1, 1), size=64),
@@ -26,7 +26,7 @@ def test_recipes_are_drawn_by_their_weights(teacher: Teacher, drills: Drill) -> 
     assert 0.65 < numbers.count(0) / 200 < 0.85
 
 
-def test_a_batch_is_a_function_of_seed_stage_and_step(teacher: Teacher, drills: Drill) -> None:
+def test_a_batch_is_a_function_of_seed_stage_and_step(teacher: Teacher, drills: DrillTokens) -> None:
     recipe = Recipe(skill="answer", facts=(1, 4), size=128)
     one = stage(0.9, None).model_copy(update={"recipes": (recipe,), "tokens": 512})
     first, again, other = (make_batch(one, Dice("training", 0, 1, n), teacher, drills)[1] for n in (5, 5, 6))
@@ -70,7 +70,9 @@ def test_a_reply_is_right_when_all_of_it_is(right: list[int], share: float) -> N
     assert share_right(torch.tensor(right, dtype=torch.bool), [tree]) == share
 
 
-def test_a_recipe_that_makes_nothing_is_named(teacher: Teacher, drills: Drill, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recipe_that_makes_nothing_is_named(
+    teacher: Teacher, drills: DrillTokens, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(batches, "scenes", lambda *a: iter(()))
     one = stage(0.9, None).model_copy(update={"recipes": (Recipe(skill="answer", facts=(1, 2)),)})
     with pytest.raises(UserError, match="the recipe of 'answer' makes no scene: no text allows what it asks"):

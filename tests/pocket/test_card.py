@@ -12,7 +12,7 @@ from harness.method.hooks import Scene, Skill
 from harness.training.loop import Progress
 from pocket.card import CHANGED, UNTRAINED, Card, check_weights
 from pocket.eval import card as cards
-from pocket.eval.card import begin, fingerprint, page, stale, tables, trained_skills
+from pocket.eval.card import card_after_training, card_page, fingerprint, stale, tables, trained_skills
 from pocket.eval.exam import Row
 from pocket.tasks.catalog import skills
 from tests.pocket import tiny_model
@@ -97,8 +97,8 @@ def test_stale(tiny: Path) -> None:
 
 def trained(folder: Path) -> Card:
     progress = Progress(step=700, seconds=90.4, tokens=5000, passed=passed("first", "second"))
-    cards.write(begin(folder, progress, 3, "cpu"))
-    card = cards.read(folder)
+    cards.write_card(card_after_training(folder, progress, 3, "cpu"))
+    card = cards.read_card(folder)
     assert card is not None
     return card
 
@@ -129,8 +129,8 @@ def test_results_take_the_place_of_those_of_the_same_skill(model: Path) -> None:
 
     card = cards.with_results(trained(model), [*rows("answer", 0.5), *rows("choose", 0.25)], 50, 0)
     card = cards.with_results(card, rows("answer", 0.75), 50, 0)
-    assert cards.write(card) == model
-    again = cards.read(model)
+    assert cards.write_card(card) == model
+    again = cards.read_card(model)
     assert again == card
     assert [(r["skill"], r["value"]) for r in again.results] == [("choose", 0.25), ("answer", 0.75)]
     another = cards.with_results(card, rows("answer", 0.5), 50, 1)
@@ -198,7 +198,7 @@ def test_the_tables_of_a_card() -> None:
 
 
 def test_the_page_says_what_it_can_and_cannot(tmp_path: Path) -> None:
-    text = page(Card(tmp_path, results=RESULTS, exam={"seed": 0, "questions": 100}))
+    text = card_page(Card(tmp_path, results=RESULTS, exam={"seed": 0, "questions": 100}))
     can, cannot = text.split("## What it can do")[1].split("## Training")[0].split("## What it cannot do")
     assert [line for line in can.splitlines() if line.startswith("- ")] == [
         "- answer, one hop (exact match): 8 facts",
@@ -214,8 +214,8 @@ def test_the_page_says_what_it_can_and_cannot(tmp_path: Path) -> None:
 
 
 def test_a_card_without_anything_has_a_page(tiny: Path, tmp_path: Path) -> None:
-    card = cards.new(tiny)
-    cards.write(card, tmp_path / "elsewhere")
+    card = cards.blank_card(tiny)
+    cards.write_card(card, tmp_path / "elsewhere")
     text = (tmp_path / "elsewhere" / "CARD.md").read_text()
     assert "not examined yet" in text
     assert "Nothing is known of it." in text

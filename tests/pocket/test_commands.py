@@ -38,7 +38,7 @@ def trained(folder: Path, *names: str) -> Path:
     """The folder with a card that says that these skills were trained."""
     right = {f"{number} {name}": 1.0 for number, name in enumerate(names)}
     progress = Progress(step=1, passed=[{"stage": "all", "steps": 1, "right": right}])
-    cards.write(cards.begin(folder, progress, 0, "cpu"))
+    cards.write_card(cards.card_after_training(folder, progress, 0, "cpu"))
     return folder
 
 
@@ -93,8 +93,8 @@ def test_no_embedded_model(here: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path:
 def test_skills_says_who_declares_what_and_whether_it_is_trained(here: Cli, model: Path) -> None:
     assert set(_states(here("pocket", "skills", "model").stdout).values()) == {"unknown (no card)"}
     trained(model, "answer", "pecan search")
-    card = cards.read(model)
-    cards.write(replace(card, skills={**card.skills, "answer": "0" * 64}))
+    card = cards.read_card(model)
+    cards.write_card(replace(card, skills={**card.skills, "answer": "0" * 64}))
     done = here("pocket", "skills", "model")
     states = _states(done.stdout)
     told = {"answer": "changed since training", "pecan search": "trained"}
@@ -148,7 +148,7 @@ def test_eval_writes_the_card_beside_the_weights(here: Cli, model: Path) -> None
     assert done.stdout.startswith("pecan points of points: kept\n")
     assert done.stdout.splitlines()[-1] == "model"
     assert len(done.stderr.splitlines()) == 4
-    card = cards.read(model)
+    card = cards.read_card(model)
     assert card.exam == {"questions": 2, "seed": 0}
     assert len(card.results) == 8
     assert card.trained["steps"] == 1, "what was known stays"
@@ -203,22 +203,22 @@ def test_train_two_steps_and_resume(
 
 
 def test_a_course_of_some_skills_may_get_more_stages(course: str, tmp_path: Path) -> None:
-    from pocket.cli.train import Options, _make_course
+    from pocket.cli.train import Options, _chosen_curriculum
 
     out, path = tmp_path / "o", tmp_path / course
     first = Options(str(out), ["answer"], str(path))
     (out / "checkpoint").mkdir(parents=True)
-    (out / "curriculum.yaml").write_text(json.dumps(_make_course(first).model_dump(mode="json")))
+    (out / "curriculum.yaml").write_text(json.dumps(_chosen_curriculum(first).model_dump(mode="json")))
     (out / "checkpoint" / "state.json").write_text("{}")
     more = COURSE.split("\n", 1)[1].replace("name: ", "name: again ")
     path.write_text(COURSE + more + "      - {skill: recall, pairs: [2, 3]}\n")
-    found = _make_course(first)
+    found = _chosen_curriculum(first)
     assert [stage.name for stage in found.stages] == ["both", "more", "again both", "again more"]
-    elsewhere = _make_course(Options(str(tmp_path / "other"), curriculum=str(path)))
+    elsewhere = _chosen_curriculum(Options(str(tmp_path / "other"), curriculum=str(path)))
     assert elsewhere.stages[-1].name == "again more"
     for skills_ in ([], ["pecan search"], ["answer", "pecan search"]):
         with pytest.raises(UserError, match="is of other skills"):
-            _make_course(Options(str(out), skills_, str(path)))
+            _chosen_curriculum(Options(str(out), skills_, str(path)))
     kept = json.loads((out / "curriculum.yaml").read_text())
     # Nothing is written before it is gone on with.
     assert [stage["name"] for stage in kept["stages"]] == ["both", "more"]

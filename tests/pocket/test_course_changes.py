@@ -8,7 +8,7 @@ import pytest
 from harness.errors import UserError
 from harness.training.loop import Checkpoint, Progress
 from pocket.tasks.recipes import Curriculum
-from pocket.train.curriculum import course_notes, stage_digests
+from pocket.train.curriculum import check_course, stage_digests
 
 RECALL: dict[str, Any] = {"skill": "recall", "pairs": [2, 3]}
 ANSWER: dict[str, Any] = {"skill": "answer", "facts": [1, 2], "ask": {"one": 1, "two": 2}}
@@ -76,7 +76,7 @@ ALLOWED = [
 
 @pytest.mark.parametrize(("then", "now", "notes"), [c[1:] for c in ALLOWED], ids=[c[0] for c in ALLOWED])
 def test_what_may_change(then: Checkpoint, now: list[dict[str, Any]], notes: list[str]) -> None:
-    assert course_notes(then, course(*now), OUT) == notes
+    assert check_course(then, course(*now), OUT) == notes
 
 
 REFUSED = [
@@ -90,4 +90,4 @@ REFUSED = [
 @pytest.mark.parametrize(("then", "now", "message"), [c[1:] for c in REFUSED], ids=[c[0] for c in REFUSED])
 def test_what_may_not(then: Checkpoint, now: list[dict[str, Any]], message: str) -> None:
     with pytest.raises(UserError, match=f"the training in out is of another course: {message}.*name another folder"):
-        course_notes(then, course(*now), OUT)
+        check_course(then, course(*now), OUT)

@@ -7,9 +7,9 @@ import pytest
 from harness.errors import ConfigError, UserError
 from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
-from pocket.tasks.recall import Drill
+from pocket.tasks.recall import DrillTokens
 from pocket.train.batches import make_batch
-from pocket.train.curriculum import curriculum
+from pocket.train.curriculum import read_curriculum
 
 STAGE = "stages: [{{name: a, steps: 9, recipes: [{0}]{1}}}]"
 
@@ -20,9 +20,9 @@ def write(folder: Path, recipe: str = "{skill: answer, facts: [1, 3]}", more: st
     return path
 
 
-def test_the_projects_own_makes_batches(teacher: Teacher, drills: Drill) -> None:
+def test_the_projects_own_makes_batches(teacher: Teacher, drills: DrillTokens) -> None:
     """Every recipe of every stage, whatever the stages are at the time."""
-    for at, stage in enumerate(curriculum().stages):
+    for at, stage in enumerate(read_curriculum().stages):
         for recipe in stage.recipes:
             alone = stage.model_copy(update={"recipes": (recipe,), "tokens": recipe.size})
             number, batch = make_batch(alone, Dice("test", at), teacher, drills)
@@ -52,7 +52,7 @@ BAD = [
 @pytest.mark.parametrize(("recipe", "more", "error", "message"), BAD)
 def test_what_is_wrong_is_named(tmp_path: Path, recipe: str, more: str, error: type[UserError], message: str) -> None:
     with pytest.raises(error, match=message) as raised:
-        curriculum(write(tmp_path, recipe, more))
+        read_curriculum(write(tmp_path, recipe, more))
     assert str(tmp_path) not in str(raised.value)
     assert "--set" not in str(raised.value)  # a curriculum is a file; nothing of it can be set otherwise
     assert "course.yaml" in str(raised.value)
@@ -73,7 +73,7 @@ def test_a_file_that_is_none(tmp_path: Path, text: str | None, error: type[UserE
     if text is not None:
         path.write_text(text)
     with pytest.raises(error, match=message):
-        curriculum(path)
+        read_curriculum(path)
 
 
 SENSELESS = [
@@ -103,15 +103,15 @@ SENSELESS = [
 @pytest.mark.parametrize(("recipe", "message"), SENSELESS)
 def test_a_recipe_that_makes_no_sense(tmp_path: Path, recipe: str, message: str) -> None:
     with pytest.raises(ConfigError, match=rf"^course.yaml: stage 'a': stages\.0\.recipes\.0[.:].*{message}"):
-        curriculum(write(tmp_path, recipe))
+        read_curriculum(write(tmp_path, recipe))
 
 
 def test_the_window_is_that_of_the_model(tmp_path: Path) -> None:
     path = write(tmp_path, "{skill: answer, tokens: [300, 1000], size: 1200}")
-    assert curriculum(path).stages
-    assert curriculum(path, 1200).stages
+    assert read_curriculum(path).stages
+    assert read_curriculum(path, 1200).stages
     with pytest.raises(ConfigError, match="2 mistakes.*\n.*size=1200 is more than the window of 999.*\n.*of 999$"):
-        curriculum(path, 999)
+        read_curriculum(path, 999)
 
 
 WRONG = """stages:
@@ -125,7 +125,7 @@ def test_all_mistakes_of_all_stages_at_once(tmp_path: Path) -> None:
     path = tmp_path / "course.yaml"
     path.write_text(WRONG)
     with pytest.raises(ConfigError, match="7 mistakes") as raised:
-        curriculum(path)
+        read_curriculum(path)
     found = [problem.removeprefix("course.yaml: ") for problem in raised.value.problems]
     starts = [
         "stage 'one': stages.0.recipes.0.facts=[5, 2]: should be the lowest",

@@ -9,7 +9,7 @@ from harness.method.hooks import Scene
 from methods.qrmem import replies
 from methods.retry import numbers_in
 from pocket.tasks import entity_memory as memory
-from pocket.tasks.parts import Shown
+from pocket.tasks.shown_text import Shown
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import Path
 from tests.pocket import made_scenes

@@ -20,8 +20,8 @@ from harness.models import LanguageModel, MeteredModel
 from harness.training.exam import Value, record_scene
 from harness.types import Question
 from pocket.eval import exam
-from pocket.eval.exam import ASKED, NEEDED, Row, cells, draw, examine
-from pocket.eval.metrics import EXACT, LIKELIHOOD, Sitting, alike, measure
+from pocket.eval.exam import ASKED, NEEDED, Row, cells, draw_sittings, examine
+from pocket.eval.metrics import EXACT, LIKELIHOOD, Sitting, exact_by_look_alikes, measure
 from pocket.tasks.catalog import skills
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import Fact
@@ -73,7 +73,7 @@ def test_a_choice_has_four_options_one_of_them_right() -> None:
 )
 def test_needed_facts_only(cell: Any) -> None:
     """Every sentence of the text is a sentence of a needed fact, and the answer is proved by them."""
-    for sat in draw(skill("answer", "question", knowing), cell, 10, seed=0):
+    for sat in draw_sittings(skill("answer", "question", knowing), cell, 10, seed=0):
         assert sat.asked is not None
         assert proves(sat.asked, sat.asked.supports)
         assert sat.scene.replies == (sat.asked.answer,)
@@ -97,7 +97,7 @@ def test_the_texts_of_a_cell_are_always_the_same(name: str) -> None:
     kinds = {"choose": "choice", "pecan search": "sufficiency", "pecan points": "points"}
     played = skill(name, "gathered" if "of points" in name else kinds.get(name, "question"), knowing)
     for cell in cells(played)[:: max(1, len(cells(played)) // 4)]:
-        first, again, other = (list(draw(played, cell, 3, seed)) for seed in (1, 1, 2))
+        first, again, other = (list(draw_sittings(played, cell, 3, seed)) for seed in (1, 1, 2))
         assert [s.scene for s in first] == [s.scene for s in again] != [s.scene for s in other]
         assert len(first) == 3
 
@@ -105,7 +105,7 @@ def test_the_texts_of_a_cell_are_always_the_same(name: str) -> None:
 def test_each_kind_of_question_fits_its_instruction() -> None:
     """Only a text whose instruction says what to do then may leave a question open."""
     for cell in cells(skill("answer", "question", knowing)):
-        for sat in draw(skill("answer", "question", knowing), cell, 3, seed=0):
+        for sat in draw_sittings(skill("answer", "question", knowing), cell, 3, seed=0):
             assert sat.asked is not None
             assert (sat.asked.kind == "unanswerable") == (cell.ask == "nothing")
             assert cell.ask != "nothing" or "unanswerable" in sat.scene.task.instruction
@@ -205,7 +205,7 @@ def test_alike_by_hand() -> None:
         Sitting(question, SceneOutcome(["X"]), asked_for("X"), (*born, Fact("D", "person.born", "Z"))),
         Sitting(question, SceneOutcome(["X"]), Asked("?", Route("X", ("^person.born",)), "A", ()), (born[0], born[2])),
     ]
-    rows = {text: told[EXACT] for asked, text, _, told in alike(table) if asked == "one hop"}
+    rows = {text: told[EXACT] for asked, text, _, told in exact_by_look_alikes(table) if asked == "one hop"}
     found = {text: (value.mean, value.n, floor) for text, (value, floor) in rows.items()}
     assert found["1 alike"] == (1.0, 1, 1.0)
     assert found["2 alike"][1:] == (1, 0.5), "backwards, the subjects are what can be answered"
@@ -323,4 +323,4 @@ def test_a_scene_that_does_not_fit_is_wrong_and_counted(model: LanguageModel) ->
 def test_an_exam_of_a_verdict_on_questions_alone_asks_for_both() -> None:
     skill = skills()["longrefiner analysis"]
     (cell,) = cells(skill)
-    assert {sitting.scene.verdicts for sitting in draw(skill, cell, 20, 0)} == {(True,), (False,)}
+    assert {sitting.scene.verdicts for sitting in draw_sittings(skill, cell, 20, 0)} == {(True,), (False,)}

@@ -14,27 +14,27 @@ FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config
 
 
 def small(seed: int = 0, vocabulary: int = 40, **sizes: int) -> Any:
-    return llama.new(vocabulary, seed, **{**tiny_model.SIZES, **sizes})
+    return llama.new_network(vocabulary, seed, **{**tiny_model.SIZES, **sizes})
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_missing_file_is_named(model: Path, name: str) -> None:
-    llama.check(model, model.parent / "out" / "model")
+    llama.check_folder(model, model.parent / "out" / "model")
     (model / name).unlink()
     with pytest.raises(CannotRun, match=f"' is no folder of a trained pocket model: it has no {name}$"):
-        llama.check(model, model.parent / "out" / "model")
+        llama.check_folder(model, model.parent / "out" / "model")
 
 
 def test_its_tokenizer_is_taken_and_another_is_refused(model: Path) -> None:
     to = model.parent / "out" / "model"
     llama.copy_tokenizer(model, to)
     assert sorted(path.name for path in to.iterdir()) == sorted(FILES[2:])
-    llama.check(model, to)
+    llama.check_folder(model, to)
     (to / "tokenizer.json").write_text("another")
     llama.copy_tokenizer(model, to)
     assert (to / "tokenizer.json").read_text() == "another"
     with pytest.raises(UserError, match="the training in .*out has another tokenizer than '.*model'; name another"):
-        llama.check(model, to)
+        llama.check_folder(model, to)
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_first_weights_are_seeded_and_smallest_where_a_layer_writes() -> None:
 def test_what_is_loaded_is_what_was_saved_in_bfloat16(tmp_path: Path) -> None:
     from transformers import AutoModelForCausalLM
 
-    llama.save(small(3), tmp_path)
+    llama.save_weights(small(3), tmp_path)
     loaded = small()
-    llama.load(loaded, tmp_path)
+    llama.load_weights(loaded, tmp_path)
     theirs = AutoModelForCausalLM.from_pretrained(str(tmp_path)).state_dict()
     for name, weight in small(3).state_dict().items():
         assert torch.equal(loaded.state_dict()[name], weight.bfloat16().float())
@@ -78,9 +78,9 @@ def test_what_is_loaded_is_what_was_saved_in_bfloat16(tmp_path: Path) -> None:
     [({"hidden_size": 64}, "size mismatch for model.embed_tokens"), ({"num_hidden_layers": 3}, "none of a pocket")],
 )
 def test_another_shape_is_refused(tmp_path: Path, change: dict[str, int], message: str) -> None:
-    llama.save(small(), tmp_path)
+    llama.save_weights(small(), tmp_path)
     with pytest.raises(CannotRun, match=message):
-        llama.load(small(**change), tmp_path)
+        llama.load_weights(small(**change), tmp_path)
 
 
 @pytest.mark.parametrize("data", [None, b"", b"\xff" * 99])
@@ -89,4 +89,4 @@ def test_weights_that_cannot_be_read(model: Path, data: bytes | None) -> None:
     if data is not None:
         (model / "model.safetensors").write_bytes(data)
     with pytest.raises(CannotRun, match=r"the weights in .* cannot be read \(.+\)"):
-        llama.load(small(), model)
+        llama.load_weights(small(), model)

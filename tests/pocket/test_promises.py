@@ -10,7 +10,7 @@ import pytest
 from pocket.tasks.recipes import SCHEMAS
 from pocket.world.facts import Fact, FactBase, Path, prove
 from pocket.world.layout import Sample
-from pocket.world.names import core
+from pocket.world.names import short_names
 from pocket.world.sample import KINDS, sample
 from tests.pocket.reading import read
 
@@ -180,4 +180,4 @@ def test_names_are_no_words_of_the_templates() -> None:
     folder = files("pocket.world") / "words"
     tables = "".join(path.read_text("utf-8") for path in folder.iterdir())
     used = {w.lower() for w in re.findall(r"\w+", tables)}
-    assert not used & {name.lower() for kind in ENDINGS for name in core(kind)}
+    assert not used & {name.lower() for kind in ENDINGS for name in short_names(kind)}

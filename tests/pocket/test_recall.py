@@ -6,12 +6,12 @@ import pytest
 
 from harness.stats.rng import Dice
 from harness.training.teacher import Teacher
-from pocket.tasks.recall import PARTS, Drill, drill, parts
-from pocket.world.names import ENDINGS, core
+from pocket.tasks.recall import PARTS, DrillTokens, pair_drill, parts_drill
+from pocket.world.names import ENDINGS, short_names
 
 
-def test_things_are_single_tokens(teacher: Teacher, drills: Drill) -> None:
-    assert len(set(drills.things)) == len(drills.things) == sum(len(core(kind)) for kind in ENDINGS) + 900
+def test_things_are_single_tokens(teacher: Teacher, drills: DrillTokens) -> None:
+    assert len(set(drills.things)) == len(drills.things) == sum(len(short_names(kind)) for kind in ENDINGS) + 900
     small = {token for ids in (*drills.between, *drills.after) for token in ids}
     assert not small & set(drills.things)
     assert teacher.plain("Toren")[0] in drills.things
@@ -19,10 +19,10 @@ def test_things_are_single_tokens(teacher: Teacher, drills: Drill) -> None:
 
 @pytest.mark.parametrize("between", [0, 2])
 @pytest.mark.parametrize("pairs", [(1, 1), (2, 5), (4, 4), (12, 30)])
-def test_each_pair_is_asked_for_once(drills: Drill, pairs: tuple[int, int], between: int) -> None:
+def test_each_pair_is_asked_for_once(drills: DrillTokens, pairs: tuple[int, int], between: int) -> None:
     things, counts = set(drills.things), set()
     for n in range(60):
-        tree = drill(drills, Dice("drill", n), pairs, between)
+        tree = pair_drill(drills, Dice("drill", n), pairs, between)
         told = [token for token in tree.trunk if token in things]
         counts.add(len(told) // 2)
         assert len(set(told)) == len(told) == 2 * len(tree.branches)  # nothing stands there twice
@@ -37,11 +37,11 @@ def test_each_pair_is_asked_for_once(drills: Drill, pairs: tuple[int, int], betw
     assert len(counts) > 1 or pairs[0] == pairs[1]
 
 
-def test_a_name_is_asked_for_the_number_of_its_part(drills: Drill, teacher: Teacher) -> None:
+def test_a_name_is_asked_for_the_number_of_its_part(drills: DrillTokens, teacher: Teacher) -> None:
     things, counts = set(drills.things), set()
     numbers = [teacher.plain(f"Action: {n}")[-1] for n in range(PARTS)]
     for n in range(60):
-        tree = parts(drills, Dice("parts", n), (2, 6), 5)
+        tree = parts_drill(drills, Dice("parts", n), (2, 6), 5)
         text = teacher.text.tokenizer.decode(tree.trunk)
         heads = list(re.finditer(r"\n(?:Summary |Page |Part )?(\d): ", text))
         assert [int(h.group(1)) for h in heads] == list(range(len(heads)))

@@ -43,7 +43,7 @@ def model(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random model of the pocket model's form, two layers deep."""
     folder = tmp_path_factory.mktemp("pocket")
     llama.copy_tokenizer(EMBEDDED, folder)
-    llama.save(llama.new(len(tokenizer), 0, **{**tiny_model.SIZES, "num_hidden_layers": 2}), folder)
+    llama.save_weights(llama.new_network(len(tokenizer), 0, **{**tiny_model.SIZES, "num_hidden_layers": 2}), folder)
     return folder
 
 
@@ -105,7 +105,7 @@ def test_a_pair_is_the_passage_then_the_question_and_no_text_forges_a_turn(model
 def test_the_first_layers_are_the_models_and_scores_are_the_networks_own(model: Path, tmp_path: Path) -> None:
     net = reranker_training.cut_to_layers(model, 1)
     tokenizer = reranker_training.pair_tokenizer(model, tmp_path)
-    llama.save(net, tmp_path, "float32")
+    llama.save_weights(net, tmp_path, "float32")
     theirs, mine = load_file(str(model / "model.safetensors")), load_file(str(tmp_path / "model.safetensors"))
     assert {name.split(".")[2] for name in mine if ".layers." in name} == {"0"}
     assert mine.keys() - theirs.keys() == {"score.weight"}

@@ -8,11 +8,11 @@ import pytest
 
 from harness.errors import UnknownName
 from harness.stats.rng import Dice
-from pocket.tasks import parts, recall, scenes
-from pocket.tasks.catalog import SCENES, stage
-from pocket.tasks.parts import Shown
+from pocket.tasks import recall, scenes, shown_text
+from pocket.tasks.catalog import SCENES, make_scenes
 from pocket.tasks.recipes import SCHEMAS, Recipe
-from pocket.tasks.scenes import show
+from pocket.tasks.scenes import make_text
+from pocket.tasks.shown_text import Shown
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import Fact, FactBase, prove
 from pocket.world.sample import FIRST_TRAINING_SEED, Purpose
@@ -38,7 +38,7 @@ def recipes(pieces: int) -> Iterator[tuple[Recipe, Dice]]:
 def test_the_parts_state_their_facts_whole_and_nothing_else(pieces: int) -> None:
     lengths = Counter()
     for recipe, dice in recipes(pieces):
-        shown = show(recipe, dice)
+        shown = make_text(recipe, dice)
         assert len(shown.texts) == len(shown.stated)
         lengths[len(shown.texts)] += 1
         for text, facts in zip(shown.texts, shown.stated, strict=True):
@@ -68,7 +68,11 @@ def test_evaluation_and_training_never_share_a_seed(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(scenes, "sample", sample)
     for scene in SCENES:
         for n in range(20):
-            list(stage(Recipe(skill="x", kinds=("musique",), facts=(3, 6), pieces=2), scene, Dice(scene, n), purpose))
+            list(
+                make_scenes(
+                    Recipe(skill="x", kinds=("musique",), facts=(3, 6), pieces=2), scene, Dice(scene, n), purpose
+                )
+            )
     assert all((seed >= FIRST_TRAINING_SEED) == (purpose == "training") for seed in seeds)
     assert len(set(seeds)) > 0.99 * len(seeds) > 90
 
@@ -80,7 +84,7 @@ def test_evaluation_and_training_never_share_a_seed(monkeypatch: pytest.MonkeyPa
 def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, Asked]:
     """Question text -> what was asked, for everything drawn while the test runs."""
     found: dict[str, Asked] = {}
-    before = parts.draw_question
+    before = shown_text.draw_question
 
     def draw(recipe: Recipe, shown: Shown, dice: Dice) -> Asked | None:
         asked = before(recipe, shown, dice)
@@ -88,7 +92,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, Asked]:
             found[asked.text] = asked
         return asked
 
-    monkeypatch.setattr(parts, "draw_question", draw)
+    monkeypatch.setattr(shown_text, "draw_question", draw)
     return found
 
 
@@ -96,7 +100,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, Asked]:
 def test_a_verdict_is_true_exactly_from_when_the_needed_facts_are_shown(drawn: dict[str, Asked], pieces: int) -> None:
     runs = Counter()
     for recipe, dice in recipes(pieces):
-        shown = show(recipe, dice)
+        shown = make_text(recipe, dice)
         drawn.clear()
         line = {scenes._on_one_line(text): facts for text, facts in zip(shown.texts, shown.stated, strict=True)}
         line |= dict.fromkeys(scenes._headlines(shown), ())  # what a text is about proves nothing
@@ -125,7 +129,7 @@ def test_mixed_parts_are_shown_as_their_facts_and_verdicts_stay_proved(drawn: di
         how = {"tokens": (300, 700), "pieces": 6, "some": some, "mixed": True, "ask": EVERY, "questions": 2}
         recipe = Recipe(skill="x", kinds=(KINDS[n % 7],), **how)  # type: ignore[arg-type]
         dice = Dice("mixed", n)
-        shown = show(recipe, dice)
+        shown = make_text(recipe, dice)
         drawn.clear()
         whole = {scenes._on_one_line(text): facts for text, facts in zip(shown.texts, shown.stated, strict=True)}
         heads = scenes._headlines(shown)
@@ -150,13 +154,13 @@ def test_mixed_parts_are_shown_as_their_facts_and_verdicts_stay_proved(drawn: di
 
 def test_a_kind_of_scene_that_nobody_makes() -> None:
     with pytest.raises(UnknownName, match="unknown kind of scene 'pionts'. Did you mean 'points'"):
-        next(stage(Recipe(skill="x", kinds=("musique",), facts=(2, 2)), "pionts", Dice("none")))
+        next(make_scenes(Recipe(skill="x", kinds=("musique",), facts=(2, 2)), "pionts", Dice("none")))
 
 
 def test_a_wrong_option_stands_on_the_same_side_of_the_relation(drawn: dict[str, Asked]) -> None:
     for n in range(150):
         recipe, dice = Recipe(skill="x", kinds=("quality",), facts=(10, 20), questions=3), Dice("side", n)
-        shown = show(recipe, dice)
+        shown = make_text(recipe, dice)
         drawn.clear()
         for scene in SCENES["choice"](recipe, shown, dice):
             asked = drawn[scene.question.text]
@@ -180,10 +184,10 @@ PINNED = {
     "sufficiency": "85fc0dbfa13cea73", "summary": "9ffce3851bdbab7f", "titles": "90912cc8e0f5b6c7",
     "triage": "92986412ea9390b9", "trial": "3f39e012e5956598",
 }  # fmt: skip
-DRILLS = {"recall": recall.scenes, "recall choice": recall.choices}
+DRILLS = {"recall": recall.pair_scenes, "recall choice": recall.part_scenes}
 
 
-def made(kind: str, drills: recall.Drill) -> list[object]:
+def made(kind: str, drills: recall.DrillTokens) -> list[object]:
     found: list[object] = []
     for n in range(21):
         dice = Dice("pinned", n)
@@ -194,13 +198,13 @@ def made(kind: str, drills: recall.Drill) -> list[object]:
             recipe = Recipe(
                 skill="x", kinds=(KINDS[n % 7],), ask=EVERY, questions=3, pieces=1 + n % 5, mixed=n % 3 == 0, **size
             )
-            told = stage(recipe, kind, dice)
+            told = make_scenes(recipe, kind, dice)
         found += [(s.question.text, s.question.options, s.texts, s.replies, s.verdicts) for s in told]
     return found
 
 
 @pytest.mark.parametrize("kind", [*SCENES, *DRILLS])
-def test_the_scenes_are_those_that_were_trained_on(kind: str, drills: recall.Drill) -> None:
+def test_the_scenes_are_those_that_were_trained_on(kind: str, drills: recall.DrillTokens) -> None:
     found = made(kind, drills)
     assert len(found) > 10
     assert hashlib.sha256(repr(found).encode()).hexdigest()[:16] == PINNED[kind]

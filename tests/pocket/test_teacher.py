@@ -20,7 +20,7 @@ from harness.stats.rng import Dice
 from harness.training.teacher import ProbeTarget, SceneTools, Teacher
 from harness.types import Question
 from pocket.eval.exam import default_cell
-from pocket.tasks.catalog import skills, stage
+from pocket.tasks.catalog import make_scenes, skills
 from pocket.tasks.recipes import Recipe
 from pocket.train import llama
 
@@ -158,7 +158,7 @@ class Forced(HFSession):
 def real(own: Any, tokenizer_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = shutil.copytree(tokenizer_folder, tmp_path_factory.mktemp("real") / "model")
     sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-    llama.save(llama.new(len(own), 0, (own.bos_token_id, own.eos_token_id), **sizes), folder)
+    llama.save_weights(llama.new_network(len(own), 0, (own.bos_token_id, own.eos_token_id), **sizes), folder)
     return load_model(ModelConfig(name="real", source=str(folder), dtype="float32"))
 
 
@@ -180,7 +180,7 @@ def test_the_teacher_writes_down_what_a_real_session_is_fed(
     scenes = [SCENE]
     if name != "mine":
         recipe = KINDS.get(skill.scene) or default_cell(skill.scene).recipe
-        scenes = [s for n in range(6) for s in stage(recipe, skill.scene, Dice(n), "evaluation")]
+        scenes = [s for n in range(6) for s in make_scenes(recipe, skill.scene, Dice(n), "evaluation")]
         assert len(scenes) >= 4
     for scene in scenes:
         s = Forced(real, Meter(), "reader").start(scene.replies)

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from harness.llm.template import cut_template
 from harness.llm.text import Text
 from pocket.train.tokenizer import _MOST, BEGIN, END
-from pocket.world.names import ENDINGS, core
+from pocket.world.names import ENDINGS, short_names
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTROL = (BEGIN, END, "<|user|>", "<|assistant|>")
-NAMES = [name for kind in ENDINGS for name in core(kind)]
+NAMES = [name for kind in ENDINGS for name in short_names(kind)]
 
 
 @pytest.fixture(scope="module")

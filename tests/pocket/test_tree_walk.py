@@ -7,9 +7,8 @@ import pytest
 
 from harness.method.hooks import Scene
 from methods.memwalker.replies import parse_choice, parse_verdict
-from pocket.tasks import parts as scene_parts
-from pocket.tasks import tree_walk
-from pocket.tasks.parts import Shown
+from pocket.tasks import shown_text, tree_walk
+from pocket.tasks.shown_text import Shown
 from pocket.world.fact_graph import Asked
 from pocket.world.facts import Fact
 from tests.pocket import made_scenes
@@ -22,7 +21,7 @@ def told(monkeypatch: pytest.MonkeyPatch, kind: str, pieces: int) -> Iterator[tu
 
 def stated(text: str, shown: Shown) -> list[Fact]:
     """The facts of the text whose sentence, with or without its opening, stands in `text`."""
-    sentences = {fact: scene_parts.plain(s, shown.schema) for fact, s in shown.sentences.items()}
+    sentences = {fact: shown_text.plain(s, shown.schema) for fact, s in shown.sentences.items()}
     return [f for f, s in sentences.items() if s in text or shown.sentences[f] in text]
 
 
@@ -71,7 +70,7 @@ def test_a_segment_answers_where_it_and_the_memory_prove_it(monkeypatch: pytest.
 def test_a_fact_that_is_taken_out_leaves_the_text_around_it() -> None:
     fact, other = Fact("A", "r", "B"), Fact("C", "r", "D")
     shown = Shown("musique", (), (), {fact: "A is B.", other: "C is D."}, None)  # type: ignore[arg-type]
-    without = scene_parts.without
+    without = shown_text.remove_fact
     assert without(fact, "One. A is B. Two.", (fact, other), shown) == ("One. Two.", (other,))
     assert without(fact, "A is B. Two.", (fact,), shown) == ("Two.", ())
     assert without(fact, "One. A is B.", (fact,), shown) == ("One.", ())

@@ -17,6 +17,8 @@ def make(folder: Path, seed: int = 0, texts: list[str] | None = None) -> Path:
 
     random_model.save(folder, texts, hidden_size=8, intermediate_size=8, num_hidden_layers=1)
     tokenizer = AutoTokenizer.from_pretrained(str(folder))
-    llama.save(llama.new(len(tokenizer), seed, (tokenizer.bos_token_id, tokenizer.eos_token_id), **SIZES), folder)
+    llama.save_weights(
+        llama.new_network(len(tokenizer), seed, (tokenizer.bos_token_id, tokenizer.eos_token_id), **SIZES), folder
+    )
     (folder / "generation_config.json").unlink()
     return folder

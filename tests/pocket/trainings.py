@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 from pocket.tasks.recipes import Recipe, Stage
-from pocket.train.curriculum import curriculum
+from pocket.train.curriculum import read_curriculum
 from pocket.train.trainer import Settings, Trainer
 from tests.kills import kill_at
 from tests.pocket import tiny_model
@@ -59,7 +59,9 @@ SIZES = {**tiny_model.SIZES, "intermediate_size": 48, "max_position_embeddings":
 
 def settings(out: Path, course: Path, **more: Any) -> Settings:
     """One thread's work of a second or two."""
-    return Settings(**{"out": out, "course": curriculum(course), "save": 50, "device": "cpu", "sizes": SIZES} | more)
+    return Settings(
+        **{"out": out, "course": read_curriculum(course), "save": 50, "device": "cpu", "sizes": SIZES} | more
+    )
 
 
 def train(settings: Settings, tell: Callable[[str], None]) -> None:

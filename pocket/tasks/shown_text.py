@@ -1,9 +1,9 @@
-"""What scenes of every topic are made of: questions that are drawn, sentences without their openings, proofs.
+"""A text shown in a scene: its parts and facts, questions drawn about it, what of it proves an answer.
 
-for question in distinct(recipe, shown, dice): ...   questions about the text, none twice
-question_of(question)                                as a scene holds it
-proved(question, facts)                              whether these facts alone prove the answer
-without(fact, text, facts, shown)                    a text that does not state the fact any more
+for question in ask_about(recipe, shown, dice): ...   questions about the text, none twice
+question_of(question)                as a scene holds it
+proves(question, facts)              whether these facts alone prove the answer
+remove_fact(fact, text, facts, shown)   a text that does not state the fact any more
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def draw_question(recipe: Recipe, shown: Shown, dice: Dice) -> Asked | None:
     return question
 
 
-def distinct(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Asked]:
+def ask_about(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Asked]:
     """Questions about the text, none twice, as often of each kind as the recipe says; `recipe.questions` at most."""
     seen: set[Query] = set()
     for _ in range(recipe.questions * _TRIES if shown.asker.facts else 0):
@@ -75,12 +75,12 @@ def plain(sentence: str, schema_name: str) -> str:
     return sentence
 
 
-def proved(question: Asked, facts: Sequence[Fact]) -> bool:
+def proves(question: Asked, facts: Sequence[Fact]) -> bool:
     """Whether the facts alone prove the answer, and no other."""
     return question.kind != "unanswerable" and prove(question.query, FactBase.of(facts)) == {question.answer}
 
 
-def without(fact: Fact, text: str, facts: Part, shown: Shown) -> tuple[str, Part]:
+def remove_fact(fact: Fact, text: str, facts: Part, shown: Shown) -> tuple[str, Part]:
     """The text without one of its facts; as it is, where it does not state that fact once."""
     if fact not in facts or text.count(shown.sentences[fact]) != 1:
         return text, facts
