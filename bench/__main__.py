@@ -90,7 +90,7 @@ def appending(model: Any, cached: int, new: int, spans: int, size: int = 1) -> t
 
 
 def eager(model: Any, cached: int, new: int) -> Run:
-    """The same append with transformers' own output_attentions=True."""
+    """Append `new` tokens behind `cached` ones with transformers' own output_attentions=True."""
     ids = torch.tensor([model.text.plain(text_of_tokens(model, cached + new))])
     past = Arena(model.layers).cache()
     with torch.inference_mode():

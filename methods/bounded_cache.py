@@ -65,7 +65,7 @@ class BoundedCacheConfig(FullContext.Config):
         return self
 
     def limit(self) -> CacheLimit:
-        """The rule as a session takes it."""
+        """The rule as the CacheLimit that a session takes."""
         if self.rule == "recent":
             return CacheLimit(self.budget, self.first, self.last or self.budget - self.first, 0, step=self.step)
         if self.rule == "summed":

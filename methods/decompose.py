@@ -79,11 +79,11 @@ class Decompose(reading.ReadingMethod):
     own_prompts = (DECOMPOSE, INSTRUCTION, STEP)
 
     def skills(self) -> list[Skill]:
-        """Sub-questions, and short answers and choices."""
+        """What it asks of a model: sub-questions, short answers, choices."""
         return [_decompose_skill(DECOMPOSE.of(self.config)), *reading.skills(self.config)]
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """The segments."""
+        """The index: spans of the segments."""
         return {"segments": [list(s) for s in packed(document.text, self.config.segment_tokens, tools.model())]}
 
     def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:

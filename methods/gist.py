@@ -114,7 +114,7 @@ class Pages:
         return end
 
     def _offered_labels(self, start: int, end: int) -> list[int]:
-        """The offered numbers: places after the `min_words`-th word, including the end."""
+        """The places where this page may end: behind each unit from its `min_words`-th word on, and at `end`."""
         labels, words = [], 0
         for i in range(start, end):
             words += self.words[i]

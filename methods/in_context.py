@@ -90,7 +90,7 @@ class InContext(TopK):
         return self._rank_in_passes(question, texts, tools) if texts else np.zeros(0)
 
     def steps(self, shown: Sequence[Shown], kept: Sequence[int], ranks: np.ndarray, tools: Tools) -> list[Step]:
-        """The chunks that are shown, with their scores."""
+        """Steps of the trace: the chunks that are shown, with their scores."""
         flops = tools.meter.flops()
         pairs = zip(kept, shown, strict=True)
         return [Step("rank", i, scores={"attention": float(ranks[i])}, flops=flops, shown=s) for i, s in pairs]

@@ -64,7 +64,7 @@ class IRCoT(ReadingMethod):
     own_prompts = (REASON,)
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """The paragraphs."""
+        """The index: spans of the paragraphs."""
         return {"chunks": [list(c) for c in passage_chunks(document, self.config.chunk_tokens, tools.model())]}
 
     def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:

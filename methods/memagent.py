@@ -57,7 +57,7 @@ class MemAgent(Method):
     draws = False
 
     def templates(self) -> Sequence[Prompt]:
-        """The update and the answer."""
+        """Its prompts: the update and the answer."""
         return (UPDATE, FINAL)
 
     def reads(self, tokens: int, room: int) -> Reads:

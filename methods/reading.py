@@ -155,5 +155,5 @@ class ReadingMethod(Method):
         return (*self.own_prompts, *PROMPTS)
 
     def skills(self) -> list[Skill]:
-        """Short answers and choices after a text."""
+        """What it asks of a model: short answers and choices after a text."""
         return skills(self.config)

@@ -77,11 +77,11 @@ class TopK(ReadingMethod):
     takes: ClassVar[dict[str, Literal["nodes", "pieces"]]] = {"k": "pieces"}
 
     def piece_tokens(self) -> int:
-        """A chunk at its full size."""
+        """Tokens of a chunk at its full size."""
         return int(self.config.chunk_tokens)
 
     def frame(self, question: Question, task: Task) -> str:
-        """The shared reading prompt."""
+        """The shared reading prompt around the chunks."""
         return frame(question, task, self.config)
 
     def reads(self, tokens: int, room: int) -> Reads:
@@ -100,7 +100,7 @@ class TopK(ReadingMethod):
 
     @abc.abstractmethod
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
-        """Scores [chunks], higher is better."""
+        """Score the chunks for a question, [chunks]; higher is better."""
 
     def steps(self, shown: Sequence[Shown], kept: Sequence[int], ranks: np.ndarray, tools: Tools) -> list[Step]:
         """A step of the trace for each of the chunks `kept`, which are `shown`; ranks: the scores of all chunks."""
@@ -186,7 +186,7 @@ class BM25(TopK):
     draws = False
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
-        """BM25 scores."""
+        """BM25 scores of the chunks, [chunks]."""
         return bm25(question.text, texts)
 
 
@@ -203,7 +203,7 @@ class Dense(TopK):
         return replace(super().reads(tokens, room), embedded=tokens)
 
     def prepare(self, texts: list[str], tools: Tools) -> Index:
-        """Embeddings [chunks, width]."""
+        """Embeddings of the chunks, [chunks, width]."""
         return {"embeddings": tools.encoder().encode(texts, "passage")}
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
@@ -251,7 +251,7 @@ class Reranked(TopK):
         return replace(super().reads(tokens, room), ranked=tokens)
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
-        """The reranker's scores."""
+        """The reranker's scores of the chunks, [chunks]."""
         return tools.reranker().score(question.text, texts)
 
 
@@ -261,6 +261,6 @@ class RandomChunks(TopK):
     summary = "k chunks by chance: the floor of retrieval"
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
-        """Scores in [0, 1) that no text has a part in."""
+        """Random scores [chunks] in [0, 1), by the run's seed and the question."""
         draw = random.Random(f"{tools.seed} {question.id}")
         return np.array([draw.random() for _ in texts])

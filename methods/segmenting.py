@@ -206,7 +206,7 @@ class _Segmented(reading.ReadingMethod):
         """The segments of a document; `model` is that of the first of `index_roles`."""
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """The segments as spans of characters."""
+        """The index: the segments as spans of characters."""
         model = tools.model(self.index_roles[0])
         return {"segments": tools.keep("segments", lambda: [list(span) for span in self.cut(document.text, model)])}
 
@@ -240,7 +240,7 @@ class _Segmented(reading.ReadingMethod):
         return Answer(reply, tuple(s.shown for s in steps if s.shown), reason, tuple(steps))
 
     def _as_read(self, document: Document, text: str) -> str:
-        """A segment as it is read."""
+        """A segment as it is read, under its document's title where titles are shown."""
         title = document.title.strip()
         return f"{title}\n{text}" if self.config.titles and title and not text.startswith(title) else text
 
@@ -258,7 +258,7 @@ class SentenceSegments(_Segmented):
     index_fields = ("segment_tokens", "sentences")
 
     def cut(self, text: str, model: MeteredModel) -> list[Span]:
-        """By rule."""
+        """Cut by rule, without a model's scores."""
         return sentence_chunks(text, self.config.sentences, self.config.segment_tokens, model)
 
 
@@ -270,7 +270,7 @@ class JinaSegments(_Segmented):
     index_version = "2"
 
     def cut(self, text: str, model: MeteredModel) -> list[Span]:
-        """By rule."""
+        """Cut by rule, without a model's scores."""
         return packed_segments(text, self.config.segment_tokens, model)
 
 
@@ -294,6 +294,6 @@ class MetaChunking(_Segmented):
     index_version = "2"
 
     def cut(self, text: str, model: MeteredModel) -> list[Span]:
-        """By the builder's perplexity."""
+        """Cut at minima of the builder's perplexity."""
         config = self.config
         return perplexity_segments(text, config.threshold, config.segment_tokens, model, config.window_tokens)

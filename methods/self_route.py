@@ -70,7 +70,7 @@ class SelfRoute(Dense):
     own_prompts = (DECLINE, NUMBERED)
 
     def reads(self, tokens: int, room: int) -> Reads | None:  # type: ignore[override]  # depends on what is declined
-        """Unknown before the first request is answered."""
+        """No forecast: what is read is unknown before the first request is answered."""
         return None
 
     def as_read(self, texts: list[str]) -> list[str]:

@@ -45,7 +45,7 @@ class Summarised(reading.ReadingMethod):
     own_prompts = (SUMMARY,)
 
     def skills(self) -> list[Skill]:
-        """Summaries, short answers and choices."""
+        """What it asks of a model: summaries, short answers, choices."""
         return [*summary.skills(SUMMARY.of(self.config)), *reading.skills(self.config)]
 
     def index(self, document: Document, tools: IndexTools) -> Index:

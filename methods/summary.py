@@ -106,7 +106,7 @@ def write_groups(level: int, groups: Sequence[list[str]], write: Callable[[list[
 
 @cache
 def skills(prompt: Prompt) -> list[Skill]:
-    """A summary as `prompt` asks for it."""
+    """The skill to write a summary as `prompt` asks for it."""
 
     def summary(scene: Scene, tools: Tools) -> None:
         model = tools.model("builder")

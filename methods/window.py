@@ -66,7 +66,7 @@ class FullContext(ReadingMethod):
     def _ask(
         self, question: Question, texts: Sequence[str], tools: Tools, reading: Reading
     ) -> tuple[str, tuple[Step, ...]]:
-        """The answer, and what a trace says of it."""
+        """Ask once: the answer, and the steps of its trace."""
         return ask(question, texts, tools, tools.model(), reading), ()
 
 

@@ -90,7 +90,7 @@ def _key_or_value(dice: random.Random, kind: str) -> str:
 
 @cache
 def _made_up_words() -> list[str]:
-    """Made-up words, each once."""
+    """All made-up words of the world, each once."""
     ends = sorted({end for kind in ENDINGS.values() for end in kind})
     return sorted({f"{start}{middle}{end}".lower() for start in STARTS for middle in MIDDLES for end in ends})
 

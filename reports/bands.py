@@ -103,13 +103,13 @@ class Band:
 
     @property
     def methods(self) -> list[str]:
-        """Best first by the headline."""
+        """The methods, best first by the headline."""
         own = self.means[self.headline]
         return sorted(own, key=lambda name: -own[name])
 
     @functools.cached_property
     def reversals(self) -> tuple[Reversal, ...]:
-        """The pairs that change order."""
+        """The pairs of methods that change order between scorers."""
         found = []
         for a, b in itertools.combinations(self.means[self.headline], 2):
             apart = {name: own[a] - own[b] for name, own in self.means.items()}
@@ -128,7 +128,7 @@ class Band:
 
     @property
     def sentence(self) -> str:
-        """Whether the ranking depends on the scorer."""
+        """A sentence: whether the ranking depends on the scorer."""
         pairs, count = len(self.methods) * (len(self.methods) - 1) // 2, len(self.means)
         if not pairs:
             return f"One method alone has no ranking; its score is shown under {count} scorers."

@@ -30,7 +30,7 @@ _ENDS = (".low", ".high")
 def wide_table(
     means: pd.DataFrame, score: str | None = None, *, intervals: bool = False, differences: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Return the table above of `means` (reports.tables.frame), a row a method and model, best mean first.
+    """A row a method and model, a column a data set, from `means` (reports.tables.frame); best mean first.
 
     score: by default each data set's headline; differences: to a reference (reports.compare.compare), whose p-values
     become the columns `musique.p`. Raises UnknownName for a score that no run has.

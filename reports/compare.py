@@ -81,7 +81,7 @@ class _Pair:
 def compare(
     runs: Sequence[StoredRun], *, reference: str | None = None, score: str | None = None, force: bool = False
 ) -> pd.DataFrame:
-    """Return the table described above: one row for each run that is not its data set's reference.
+    """Paired differences as a table (columns: see the module): a row for each run but its data set's reference.
 
     reference: a preset's name, or a run folder's name or hash; by default full-context where it was run, else the
     first run of each data set. score: by default the data set's headline. Differences are run minus reference.

@@ -127,7 +127,7 @@ def questions(
     limits: Limits,
     convention: str = DEFAULT,
 ) -> Questions:
-    """The questions of the runs of one data set, as above, with the `rows` of each run.
+    """What the page knows of the questions of one data set's runs; rows: of each run.
 
     reference: the place of one in `runs`; convention: how the FLOPs of steps are counted. Raises DataError for damaged
     texts of a run folder.

@@ -29,7 +29,7 @@ class Memory:
     segments: tuple[tuple[int, int], ...]
 
     def edge(self, number: int) -> str:
-        """ "entity ; relation ; entity"."""
+        """An edge as text: "entity ; relation ; entity"."""
         a, b, text = self.edges[number]
         return f"{self.names[a]} ; {text} ; {self.names[b]}"
 

@@ -18,7 +18,7 @@ UNKNOWN = "-"
 
 
 def evidence(shown: Mapping[str, Any] | None, example: Example | None) -> str:
-    """Whether what a step showed is evidence, as above; "" for a step that shows nothing."""
+    """Whether a step showed evidence: "yes", "source" (written from it), "no", UNKNOWN; "" where it shows nothing."""
     if not shown:
         return ""
     if example is None or not example.gold.supporting:

@@ -284,7 +284,7 @@ def _run_notes(run: StoredRun) -> list[str]:
 
 
 def _answer_notes(run: StoredRun) -> list[str]:
-    """How many answers are less than they look."""
+    """Notes on answers that failed, were cut or lacked their prefix."""
     total, found = len(run.records), []
     if failed := sum(r["error"] is not None for r in run.records):
         fate = "left out of the scores" if run.config.get("failed", "zero") == "skip" else "scored 0"

@@ -75,6 +75,6 @@ def table(frame: pd.DataFrame, *, sortable: bool = False) -> Html:
 
 
 def small_interval(cell: str) -> Html:
-    """A value, its interval in small type."""
+    """A cell with its interval, if it has one, in small type."""
     value, bracket, interval = cell.partition(" [")
     return joined(value, el("small", f" [{interval}")) if bracket and interval.endswith("]") else joined(cell)

@@ -57,7 +57,7 @@ def table(
     ranks: Mapping[tuple[int, int], int],
     notes: tuple[Sequence[str], Sequence[str]],
 ) -> str:
-    """The table above. All texts are plain and of one line.
+    """A LaTeX table with its caption and notes. All texts are plain and of one line.
 
     ranks: of the cell in this row and column, 1 for the best value and 2 for the second; notes: those of all rows, and
     those with a mark in the last column.

@@ -59,7 +59,7 @@ class Searches:
         self._left = 0
 
     def replay(self, run: StoredRun, record: dict[str, Any], rows: Rows) -> dict[str, Any] | None:
-        """What plays the search of `record`, as above; None where it went over no graph, or there is no room."""
+        """The JSON that plays the search of `record`; None where it went over no graph, or there is no room."""
         if not any(step["node"] is not None for step in record["steps"]):
             return None
         if self._full and not any(str(line.get("key")) in self._places for line in index_lines(run, record)):
@@ -88,7 +88,7 @@ class Searches:
         return not self._full
 
     def notes(self) -> list[str]:
-        """What cannot be played, and why."""
+        """Sentences on searches that cannot be played, and why."""
         notes = []
         if self._problems:
             notes.append(f"{_count_text(len(self._problems))} cannot be drawn. {self._problems[0]}")
@@ -103,7 +103,7 @@ def _count_text(count: int) -> str:
 
 
 def draw_graph(graph: Graph) -> dict[str, Any]:
-    """The JSON of a drawn graph, as above: edges up to the weight LEAST are left out, the heaviest come last."""
+    """The JSON of a drawn graph (see the module): edges up to the weight LEAST are left out, the heaviest come last."""
     spots, bands, width, height = _layout(graph)
     edges = sorted((e for e in graph.edges if e[2] > LEAST), key=lambda e: (e[2], e[0], e[1]))
     nodes = []

@@ -51,7 +51,7 @@ REFERENCE = "full-context"
 
 
 def frame(runs: Sequence[StoredRun], *, convention: str = DEFAULT, reference: str = REFERENCE) -> pd.DataFrame:
-    """Return the table described above, rows sorted by data set and kept in the given order within one.
+    """A row a run: scores, costs, notes (columns: see the module), by data set and in the given order within one.
 
     convention: one of cost.flops.CONVENTIONS; reference: what `ratio` refers to, a preset's name or a run folder's
     name or hash (missing where no such run is there, or it was asked other questions). A run that was asked other

@@ -62,7 +62,7 @@ def table(stages: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def page() -> str:
-    """docs/parity.md."""
+    """The text of docs/parity.md, from all stored results."""
     pairs = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(KEPT.glob("*.json"))]
     stages = [stage for kept in pairs for stage in kept["stages"].values()]
     differing = sum(stage["equal"] < stage["compared"] for stage in stages)
@@ -75,7 +75,7 @@ def page() -> str:
 
 
 def main() -> None:
-    """The command."""
+    """Run a pair and store its result, or print docs/parity.md."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pair", nargs="?", choices=PAIRS)
     parser.add_argument("--code", type=Path, help="folder of the program; none for a package")

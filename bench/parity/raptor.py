@@ -41,7 +41,7 @@ TOLD = {
 
 
 def _program(code: Path) -> Any:
-    """The package, with UMAP seeded as ours is."""
+    """Import RAPTOR's package, its UMAP seeded as ours is."""
     stand_in("openai", "tenacity", "tiktoken")
     program = import_theirs(code, "raptor")
     reduction = sys.modules["raptor.cluster_utils"].umap

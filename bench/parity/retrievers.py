@@ -49,7 +49,7 @@ def compare(_code: Path | None, rows: Rows, found: Found) -> None:
 
 
 def _lucene(split: list[list[str]], query: list[str]) -> list[float]:
-    """Scores of bm25s with its default method."""
+    """Scores [texts] of bm25s with its default method."""
     index = bm25s.BM25(k1=1.5, b=0.75)
     index.index(split, show_progress=False)
     return [float(score) for score in index.get_scores(query)]

@@ -50,12 +50,12 @@ class Rows:
 
     @property
     def metered(self) -> MeteredModel:
-        """The same, as a method gets it."""
+        """SmolLM2-135M as a method gets it, metered."""
         return MeteredModel(self.smollm2, Meter("index"), "builder")
 
     @cached_property
     def encoder(self) -> Any:
-        """MiniLM."""
+        """MiniLM, the sentence encoder."""
         return load_encoder(part("encoders", sets={"encoder": "minilm"}), Meter("search"), "encoder")
 
     @cached_property

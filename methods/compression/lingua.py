@@ -212,7 +212,7 @@ class LLMLingua(CompressedMethod):
     draws = False
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """The compressed document."""
+        """The index: the document, compressed."""
         return compress_document(document, PromptParts(), self.config, tools).to_index()
 
 
@@ -230,7 +230,7 @@ class LongLLMLingua(reading.ReadingMethod):
         return [*reading.skills(self.config), ranking_skill(RESTRICTIVE.of(self.config)), TEXT]
 
     def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
-        """Compress for the question, then read."""
+        """Compress the document for the question, then read what is left."""
         (document,), config = documents, self.config
         before = question.text if config.prefixed else ""
         if config.add_instruction:

@@ -83,7 +83,7 @@ class _Chunk:
 
     @cached_property
     def keep(self) -> np.ndarray:
-        """p(keep) [tokens]."""
+        """p(keep) of each token of the chunk, [tokens]."""
         return self._classifier.keep(self.tokens.tokens)
 
     def word_values(self, config: Lingua2Config, tokens: np.ndarray) -> list[float]:
@@ -259,7 +259,7 @@ def _kept_spans(text: str, words: list[Word], keep: list[bool], config: Lingua2C
 
 
 def _merge_adjacent(pieces: Sequence[Piece]) -> list[Piece]:
-    """Spans that touch as one."""
+    """Pieces with adjacent spans joined into one."""
     merged: list[Piece] = []
     for piece in pieces:
         before = merged[-1] if merged else None

@@ -37,7 +37,7 @@ class SelectiveContext(CompressedMethod):
     index_version = "3"
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """The compressed document."""
+        """The index: the document, compressed."""
         config: SelectiveConfig = self.config
         units = units_of(document.text, tools.model("compressor"))
         groups = _sentence_groups(units, self._max_sentence_tokens(tools))

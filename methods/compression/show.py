@@ -61,7 +61,7 @@ class Compressed:
     steps: list[Step] = field(default_factory=list)
 
     def to_index(self) -> dict[str, Any]:
-        """JSON values; steps are not among them."""
+        """The index as JSON values, without the steps."""
         return {
             "pieces": [list(p) if isinstance(p, tuple) else p for p in self.pieces],
             "tokens": [self.before, self.after],

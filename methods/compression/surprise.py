@@ -163,7 +163,7 @@ class Context:
         return surprise(self.session, self._model, self._units.part(first, last))
 
     def append(self, units: list[int]) -> None:
-        """Append units to the context."""
+        """Append units (by number) to the context."""
         self._kept += units
         sizes = self._units.sizes
         if sum(sizes[i] for i in units) > self.session.room():

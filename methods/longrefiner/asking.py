@@ -61,7 +61,7 @@ def structure(document: Document, config: LongRefinerConfig, tools: Tools) -> Tr
 
 
 def _tree_of_text(text: str, config: LongRefinerConfig, tools: Tools) -> Tree:
-    """The tree of a text."""
+    """The tree of a text, by the outline that the model writes of it."""
     model = tools.model("refiner")
     if not config.structuring or not text.strip():
         return build(text, Part("root"), config, model)

@@ -99,7 +99,7 @@ def _places_of_clip(clip: Clip, text: str) -> Iterator[Span]:
 
 
 def _readings(clip: Clip) -> Iterator[tuple[str, str | None]]:
-    """(head, tail) as the clip may mean them: its dots are the mark, the paragraph's own, or both ("there....The")."""
+    """Each (head, tail) that the clip may stand for: dots are the mark or the paragraph's own; tail None: no mark."""
     if clip.tail is None:
         yield clip.head, None
         return

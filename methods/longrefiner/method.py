@@ -53,13 +53,13 @@ class LongRefiner(reading.ReadingMethod):
         return {"refiner": config.adapters() if config.structuring else {}}
 
     def training(self) -> list[TrainingTask]:
-        """The three adapters."""
+        """The training tasks of the three adapters."""
         from methods.longrefiner.training import tasks
 
         return tasks(self.config)
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """The document's tree."""
+        """The index: the document's tree."""
         return structure(document, self.config, tools).to_index()
 
     def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:

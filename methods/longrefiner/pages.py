@@ -103,7 +103,7 @@ def join_spans(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _heading(line: str) -> tuple[int, str] | None:
-    """(level, title) of a line that is a heading."""
+    """(level, title) of a line that is a heading, else None."""
     if match := _KILT.match(line):
         *above, title = match["title"].split(".:")
         return 1 + len(above), title

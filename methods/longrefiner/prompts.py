@@ -60,7 +60,7 @@ def selection(question: str, title: str, abstract: str, outline: str, config: Me
 
 
 def titles_reply(titles: Sequence[str]) -> str:
-    """The reply that selects these titles."""
+    """The reply, a list in Python's spelling, by which a model selects these titles."""
     return str(list(titles))
 
 

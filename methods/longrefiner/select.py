@@ -84,7 +84,7 @@ def normalised(scores: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def global_scores(tree: Tree, selected: Collection[str], rule: Rule = "paper") -> np.ndarray:
-    """GS [nodes]; selected: folded titles."""
+    """Global scores GS [nodes] of a tree; selected: folded titles."""
     scores = np.zeros(len(tree.nodes))
     chosen = [bool(selectable_titles(node).intersection(selected)) for node in tree.nodes]
     children = tree.children()
@@ -134,7 +134,7 @@ def choose_as_released(showing: Showing, scores: Sequence[np.ndarray], budget: i
 
 
 def _by_score(showing: Showing, scores: Sequence[np.ndarray]) -> list[Leaf]:
-    """(document, node) by falling score."""
+    """All nodes of all documents as (document, node), by falling score."""
     leaves = [(document, leaf) for document, tree in enumerate(showing.trees) for leaf in tree.leaves()]
     parts: list[Leaf] = []
     for document, tree in enumerate(showing.trees):

@@ -118,6 +118,6 @@ class Showing:
         return sum(self._counts[piece] for piece in pieces) + self._separator * max(len(pieces) - 1, 0)
 
     def shown(self, pieces: Sequence[Piece]) -> tuple[Shown, ...]:
-        """The pieces as spans of the whole documents."""
+        """The pieces as spans of the original documents, for the record."""
         spans = ((p.document, span) for p in pieces for span in self.trees[p.document].original(p.start, p.end))
         return tuple(Shown("span", self.documents[document].id, *span) for document, span in spans)

@@ -154,7 +154,7 @@ class _Building:
         return self._tools.base()
 
     def keep(self, _key: str, fn: Callable[[], T]) -> T:
-        """Not stored: `once` keeps the tree in memory."""
+        """Call fn without a cache: `once` keeps the tree in memory."""
         return fn()
 
 

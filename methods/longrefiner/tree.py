@@ -63,7 +63,7 @@ class Tree:
         return replace(document, text="".join(document.text[a:b] for a, b in self.kept)) if self.kept else document
 
     def original(self, start: int, end: int) -> list[Span]:
-        """Where text[start:end] stands in the document."""
+        """The spans of the original document that text[start:end] is made of."""
         spans, at = [], 0
         for a, b in self.kept:
             first, last = max(start - at, 0), min(end - at, b - a)
@@ -72,7 +72,7 @@ class Tree:
         return spans if self.kept else [(start, end)]
 
     def children(self) -> list[list[int]]:
-        """The children of every node."""
+        """The numbers of the children of every node."""
         lists: list[list[int]] = [[] for _ in self.nodes]
         for i, node in enumerate(self.nodes):
             if node.parent >= 0:
@@ -95,12 +95,12 @@ class Tree:
         return sorted(leaves)
 
     def level(self, node: int) -> int:
-        """How many nodes are above it."""
+        """The number of ancestors of a node."""
         parent = self.nodes[node].parent
         return 0 if parent < 0 else 1 + self.level(parent)
 
     def to_index(self) -> Index:
-        """As JSON values."""
+        """The tree as JSON values."""
         rows = [[n.kind, n.title, n.start, n.end, n.parent] for n in self.nodes]
         kept = [list(span) for span in self.kept]
         return {
@@ -113,7 +113,7 @@ class Tree:
 
     @classmethod
     def from_index(cls, index: Index) -> Tree:
-        """The tree of `to_index`."""
+        """The inverse of `to_index`."""
         nodes = [Node(*row) for row in index["nodes"]]
         kept = [(a, b) for a, b in index["kept"]]
         return cls(nodes, index["placed"], index["structured"], list(index["notes"]), kept)

@@ -161,7 +161,7 @@ class MemWalker(reading.ReadingMethod):
         return [*skills(self.config), *(reading.skills(self.config) if self.config.fallback else ())]
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """The tree."""
+        """The index: the tree of summaries."""
         return build_tree(document, self.config, tools).to_index()
 
     def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:

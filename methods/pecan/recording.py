@@ -39,7 +39,7 @@ class RecordingSearch(Search):
     """Why the recording ended before its time."""
 
     def run(self, question: Question) -> Answer:
-        """Search and answer, then search on."""
+        """Search and answer, then search on and record what later stops would answer."""
         with self.model.session() as s:
             with self.tools.phase("search"):
                 context = self._open(s, question)

@@ -157,7 +157,7 @@ class Search:
         self._answer_flops = Flops()  # FLOPs spent on answers that no later step depends on
 
     def run(self, question: Question) -> Answer:
-        """Search, then answer."""
+        """Search the graph, then answer the question."""
         with self.model.session() as s:
             with self.tools.phase("search"):
                 context = self._open(s, question)

@@ -53,7 +53,7 @@ from methods.summary import SUMMARY
 
 
 def skills(config: QRMeMConfig) -> list[Skill]:
-    """A skill for each request."""
+    """The skills of QRMeM: one for each kind of request."""
 
     def asking_of(scene: Scene, summary: str = "") -> Asking:
         return Asking(config, scene.question, summary)
@@ -283,7 +283,7 @@ class QRMeM(reading.ReadingMethod):
     own_prompts = (SUMMARY, *PROMPTS)  # the same for every navigation, so that all of them share one memory
 
     def index_packages(self) -> tuple[str, ...]:
-        """The named-entity tool, where it is a library."""
+        """The package of the named-entity tool, () for the rules."""
         return packages(self.config.recogniser)
 
     def problems(self) -> list[str]:
@@ -303,7 +303,7 @@ class QRMeM(reading.ReadingMethod):
         return build_memory(document, tools.question, self.config, tools).to_index()
 
     def answer(self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools) -> Answer:
-        """Navigate the memory."""
+        """Navigate the memory by the configured navigation, then answer."""
         (document,), (index,) = documents, indexes
         state = State(document, question, Memory.from_index(index), self.config, tools)
         return _NAVIGATIONS[self.config.navigation](state)
@@ -313,7 +313,7 @@ class QRMeM(reading.ReadingMethod):
         return {"max_trials": self.config.max_trials}
 
     def recorded_rule(self) -> dict[str, Any]:
-        """The rule of the recording: record_stops."""
+        """The stop rule up to which searches are recorded: record_stops."""
         return {"max_trials": max(self.config.max_trials, self.config.record_stops or 0)}
 
     def replay(self, steps: Sequence[Mapping[str, Any]], **rule: Any) -> int | None:

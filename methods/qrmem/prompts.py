@@ -138,7 +138,7 @@ class Asking:
         return self._fill(FUSE, count=str(count), **parts)
 
     def fused(self) -> str:
-        """Ask for the one relation."""
+        """The next turn of `fuse`: ask for the one relation."""
         return FUSED.of(self.config).text
 
     def ask(self, segments: Sequence[str], instruction: str) -> Pieces:
@@ -146,7 +146,7 @@ class Asking:
         return self._fill(ASK, segments=_texts(segments), instruction=instruction)
 
     def trial(self, segments: Sequence[str], reason: str, chosen: Sequence[str], others: Sequence[str]) -> Pieces:
-        """Ask for an updated set of entities."""
+        """Ask which entities to look up next, given those chosen and the others."""
         why = REASON.of(self.config).fill(reason=[reason]) if reason else []
         return self._fill(TRIAL, segments=_texts(segments), reason=why, chosen=_lines(chosen), others=_lines(others))
 

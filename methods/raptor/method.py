@@ -55,7 +55,7 @@ class Raptor(reading.ReadingMethod):
         return None if config.retrieval == "traversal" else max(config.chunk_tokens, config.summary_tokens)
 
     def frame(self, question: Question, task: Task) -> str:
-        """The shared reading prompt."""
+        """The shared reading prompt around the nodes."""
         return reading.frame(question, task, self.config)
 
     def index_packages(self) -> tuple[str, ...]:
@@ -63,7 +63,7 @@ class Raptor(reading.ReadingMethod):
         return ("scikit-learn", "umap-learn") if self.config.reduction == "umap" else ("scikit-learn",)
 
     def skills(self) -> list[Skill]:
-        """Summaries, short answers and choices."""
+        """What it asks of a model: summaries, short answers, choices."""
         return [*summary.skills(DETAILED.of(self.config)), *reading.skills(self.config)]
 
     def index(self, document: Document, tools: Tools) -> Index:
@@ -111,7 +111,7 @@ class Raptor(reading.ReadingMethod):
 
 
 def _step(graph: Graph, node: int, similarity: float, document: Document, tools: Tools) -> Step:
-    """One chosen node."""
+    """The step of the trace for one chosen node."""
     return Step(
         action="select",
         node=node,

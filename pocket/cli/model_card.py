@@ -39,7 +39,7 @@ def model_card(folder: Path) -> cards.Card:
 
 
 def chosen_skills(names: Sequence[str]) -> list[Skill]:
-    """The skills of --skill. Raises UnknownName."""
+    """The skills named by --skill. Raises UnknownName."""
     from pocket.tasks.catalog import skills
 
     for name in split_names(names):

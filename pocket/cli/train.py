@@ -71,7 +71,7 @@ def train(options: Options) -> int:
 
 
 def _train(options: Options, course: Curriculum, report: Report, stop: threading.Event) -> int:
-    """Run the training; the step it ended with."""
+    """Run the training; return the step it ended with."""
     from pocket.train.trainer import Settings, Trainer
 
     out, first = Path(options.out), None if options.begin is None else Path(options.begin)

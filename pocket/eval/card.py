@@ -185,7 +185,7 @@ def _percent(value: float) -> str:
 
 
 def _cell(row: Result) -> str:
-    """ "97 [95, 99] of 400, floor 25"."""
+    """A result as a table's cell: "97 [95, 99] of 400, floor 25"."""
     if row["value"] is None:
         return "-"
     text = f"{with_interval(_percent, row['value'], row['low'], row['high'])} of {row['n']}"

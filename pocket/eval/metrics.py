@@ -57,7 +57,7 @@ def measure(scene: str, sittings: Sequence[Sitting]) -> Measured:
 
 
 def _mean_by_scene(values: Sequence[tuple[int, float]]) -> Value:
-    """The mean of (number of the scene, value)."""
+    """The mean of values given as (number of the scene, value), clustered by scene."""
     return Value.of([value for _, value in values], [scene for scene, _ in values])
 
 

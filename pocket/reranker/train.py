@@ -90,7 +90,7 @@ class _Trainer(Loop["list[Listed]"]):
             tell(f"going on from step {self.progress.step}")
 
     def save(self) -> None:
-        """The checkpoint, then the model as it is now."""
+        """Write the checkpoint, then the model as it is now."""
         super().save()
         # Loaded in float32, so that a score does not depend on the padding of its batch.
         llama.save_weights(self.net, self.settings.out / "model", "float32")
@@ -104,7 +104,7 @@ class _Trainer(Loop["list[Listed]"]):
             yield lists_of_step(self.settings.seed, self.progress.step, self.settings.questions, self.offsets)
 
     def _step(self, batch: list[Listed]) -> float:
-        """Return the mean loss of a question."""
+        """Train on a batch of questions; return their mean loss."""
         scores = self._scores(batch)
         stating = [torch.from_numpy(item.stating) for item in batch]
         losses = [-s.log_softmax(0)[marks].mean() for s, marks in zip(scores, stating, strict=True)]

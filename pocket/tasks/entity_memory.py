@@ -182,7 +182,7 @@ def _segments(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[tuple[Questi
 
 
 def _topic(shown: Shown, dice: Dice) -> str:
-    """A summary of the whole text: its subjects."""
+    """A made-up summary of the whole text: a sentence about some of its subjects."""
     names = list(dict.fromkeys(fact.subject for fact in shown.sentences))
     return scenes.about_sentence(names[: dice.between(1, 2 * scenes.GROUP)])
 
@@ -192,7 +192,7 @@ def _as_list(items: Sequence[str]) -> str:
 
 
 def _relating(part: Sequence[Fact], shown: Shown) -> list[Fact]:
-    """The facts that relate two things."""
+    """Those facts whose object is a thing, not a value."""
     relations_ = schema(shown.schema).relations
     return [fact for fact in part if relations_[fact.relation].object in ENDINGS]
 
@@ -217,7 +217,7 @@ def _can_ask(step: str, words: Schema) -> bool:
 
 
 def _two_steps(recipe: Recipe, shown: Shown) -> Iterator[tuple[Asked, Fact, str]]:
-    """Questions of two steps, whatever the recipe asks for, with the first fact and the thing it leads to."""
+    """(question, its first fact, the thing that fact leads to) for questions of two steps, none twice."""
     words = schema(shown.schema)
     seen: set[Query] = set()
     for _ in range(recipe.questions * _TRIES if shown.asker.facts else 0):

@@ -44,7 +44,7 @@ def task_of(kind: str) -> Task:
 
 
 def make_text(recipe: Recipe, dice: Dice, purpose: Purpose = "training") -> Shown:
-    """A text as the recipe asks for."""
+    """Make a text of the world as the recipe asks for."""
     kind = dice.pick(recipe.kinds)
     hops = (2,) if recipe.ask.get("two") and dice.chance(0.5) else (1,)
     if recipe.facts is not None:
@@ -134,7 +134,7 @@ def choices(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def _things_of_kind(shown: Shown, kind: str) -> list[str]:
-    """All things of a kind that the facts name."""
+    """All things of a kind that the text's facts name."""
     names: list[str] = []
     for fact in shown.asker.facts:
         relation = shown.asker.schema.relations[fact.relation]
@@ -241,7 +241,7 @@ def gathered(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def _groups(names: Sequence[str], size: int) -> list[list[str]]:
-    """The names, each once, `size` at a time."""
+    """The different names in groups of `size`."""
     once = list(dict.fromkeys(names))
     return [once[i : i + size] for i in range(0, len(once), size)]
 
@@ -250,6 +250,6 @@ GROUP = 4
 
 
 def about_sentence(names: Sequence[str]) -> str:
-    """ "About Velindra, Toren and Kelford."."""
+    """A sentence that names things: "About Velindra, Toren and Kelford."."""
     *first, last = names
     return f"About {', '.join(first)} and {last}." if first else f"About {last}."

@@ -62,7 +62,7 @@ def ask_about(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Asked]:
 
 
 def question_of(question: Asked, options: tuple[str, ...] | None = None) -> Question:
-    """The question as a scene holds it."""
+    """The drawn question as the Question of a scene."""
     return Question("scene", question.text, ("scene",), options)
 
 

@@ -86,7 +86,7 @@ def make_batch(stage: Stage, dice: Dice, teacher: Teacher, drills: DrillTokens) 
 
 
 def _trees(recipe: Recipe, dice: Dice, teacher: Teacher, drills: DrillTokens) -> Iterator[Tree]:
-    """Trees of a recipe without end."""
+    """Yield token trees made by a recipe, without end."""
     if recipe.skill in DRILLS:
         assert recipe.pairs is not None  # the curriculum checks that
         while True:

@@ -108,7 +108,7 @@ def _impossible_values(recipe: Recipe, window: int) -> Iterator[str]:
 
 
 def _values_without_effect(recipe: Recipe, scene: str) -> Iterator[str]:
-    """Values that would have no effect."""
+    """Problems: values of a recipe that would have no effect."""
     defaults = {name: field.default for name, field in Recipe.model_fields.items()}
     if recipe.pairs is not None:
         for name in ("kinds", "ask", "questions", "pieces", "some", "mixed"):

@@ -76,7 +76,7 @@ class Namer:
         self._draws: dict[str, tuple[int, Draws]] = {}
 
     def fresh(self, kind: str) -> str:
-        """A new name."""
+        """A name of the kind that was not handed out before."""
         if kind not in self._draws:
             self._draws[kind] = 0, Draws(self._dice, len(short_names(kind)))
         middles, draws = self._draws[kind]
@@ -145,7 +145,7 @@ _UNITS = tuple(unit for *_, unit in _NUMBERS.values() if unit)
 
 
 def make_value(kind: str, dice: Dice) -> str:
-    """A value of the kind, as a text writes it."""
+    """Draw a value of the kind, as a text writes it."""
     if kind in _CHOICES:
         return dice.pick(_CHOICES[kind])
     low, high, step, unit = _NUMBERS[kind]

@@ -44,7 +44,7 @@ class Asker:
         return fact.relation if fact.subject == start else INVERSE + fact.relation
 
     def one(self) -> Asked | None:
-        """A question of one hop."""
+        """A question of one hop; None where the facts allow none."""
         for _ in range(_TRIES):
             fact = self.dice.pick(self.facts)
             relation = self.schema.relations[fact.relation]

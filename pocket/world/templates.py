@@ -83,7 +83,7 @@ class Schema:
         self._routes: dict[int, tuple[tuple[str, ...], ...]] = {}
 
     def ends(self, step: str) -> tuple[str, str]:
-        """The kinds that a step leads from and to."""
+        """The kinds of things that a step leads from and to."""
         relation = self.relations[step.removeprefix(INVERSE)]
         pair = (relation.subject, relation.object)
         return pair[::-1] if step.startswith(INVERSE) else pair
@@ -125,7 +125,7 @@ class Schema:
         return phrase
 
     def ask(self, query: Query, dice: Dice) -> str:
-        """The question in words."""
+        """A query as a question in words."""
         path = paths(query)[0]
         relation = self.relations[path.steps[-1].removeprefix(INVERSE)]
         if isinstance(query, Path):

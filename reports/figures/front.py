@@ -81,7 +81,7 @@ def figure(runs: Sequence[StoredRun], *, dataset: str | None, score: str | None,
 def points(
     means: pd.DataFrame, runs: Sequence[StoredRun], score: str | None = None, cost: str = "whole"
 ) -> list[dict[str, Any]]:
-    """Return the table above, a dict a row, for those rows of `means` (reports.tables.frame) that have both numbers.
+    """Score, cost and who dominates it, a dict for each row of `means` (reports.tables.frame) that has both numbers.
 
     score: by default each data set's headline; cost: a key of COSTS. `runs` say which rows are ceilings or apart. Rows
     keep their order.
@@ -145,7 +145,7 @@ def draw(rows: Sequence[Mapping[str, Any]], score: str, form: str = "svg", size:
 
 
 def to_html(rows: Sequence[Mapping[str, Any]], score: str) -> tuple[Html, dict[str, bytes]]:
-    """The same for a page, with what a pointer over a mark reads, for wide and for narrow screens (page.css shows one
+    """The drawing for a page, with tooltips of the marks, for wide and for narrow screens (page.css shows one
     of them), and its files by form; a sentence and no file where there is no point."""
     if not rows:
         return el("p", "No run of this data set has both a score and known FLOPs.", class_="none"), {}

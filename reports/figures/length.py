@@ -123,7 +123,7 @@ def bucket_name(edges: Sequence[int], number: int) -> str:
 
 
 def frame(runs: Sequence[Measured], score: str | None = None, edges: Sequence[int] | None = None) -> pd.DataFrame:
-    """The table above. score: by default each run's first; edges: in rising order, by default by `quantiles`.
+    """Score and recall by length (columns: see the module). score: by default the first; edges: by default `quantiles`.
 
     Raises UserError where no question of any run has a score, UnknownName for a score that a run does not have.
     """

@@ -63,7 +63,7 @@ def twin_pairs(runs: Sequence[StoredRun]) -> Iterator[Pair]:
 
 
 def _pair_key(run: StoredRun, fingerprint: Any) -> str:
-    """What the two runs of a pair have in common."""
+    """The key that the two runs of a pair share: settings and task, and the fingerprint of the original rows."""
     method = {key: value for key, value in run.config["method"].items() if key != "mark"}
     same = [method, run.config["seed"], run.config.get("failed")]
     return canonical([*same, run.config.get("encoder"), run.config.get("reranker"), _evidence_key(run, fingerprint)])
@@ -119,7 +119,7 @@ def _twin_check(pair: Pair | None, score: str, margin: float) -> dict[str, Any]:
 
 
 def _verdict_text(row: Mapping[str, Any], margin: float) -> str:
-    """What the check of a twin means for its rows."""
+    """A sentence: whether the twin is harder on the evidence alone, so whether its drop may be called recalled."""
     if row["check"] == "not checked":
         return (
             "it is not known whether the twin is harder, so no drop is called recalled: run oracle-evidence with and "

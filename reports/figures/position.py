@@ -89,7 +89,7 @@ def figure(
 
 
 def frame(runs: Sequence[tuple[StoredRun, Rows]], score: str | None = None, parts: int = 3) -> pd.DataFrame:
-    """The table above, a row for each part that holds a question. score: by default each run's first.
+    """The score by place of the support, a row for each part with a question. score: by default each run's first.
 
     Raises UserError where no question of any run has a supporting part that is marked, UnknownName for a score that a
     run does not have.

@@ -112,7 +112,7 @@ def frame(
 
 def _query_cost_row(row: dict[str, Any], run: StoredRun, per_document: Sequence[int]) -> dict[str, Any]:
     """A run's row: TFLOPs of an index and of a query, and of one of k queries that share the index."""
-    index, query = _number(row["tflops.index"]), _number(row["tflops"])
+    index, query = _float_or_none(row["tflops.index"]), _float_or_none(row["tflops"])
     notes = ["k = queries that share the index of a document", *row["notes"]]
     answered = [record for record in run.records if record["error"] is None]
     # Documents that a question needs the index of; those handed over as one have one.
@@ -139,7 +139,7 @@ def _query_cost_row(row: dict[str, Any], run: StoredRun, per_document: Sequence[
 
 def _query_with_own_index(run: StoredRun, query: float | None, row: dict[str, Any], answered: int) -> float | None:
     """TFLOPs of a query of a method that builds an index for each question; None where unknown."""
-    index = _number(row["tflops.index"])
+    index = _float_or_none(row["tflops.index"])
     if query is None or index is None or not answered:
         return None
     documents = {d["document_id"] for d in run.documents if d["status"] != "failed"}
@@ -166,7 +166,7 @@ def _add_break_even(row: dict[str, Any], base: Sequence[dict[str, Any]], referen
     row["convention"], row["notes"], row["run"] = row.pop("convention"), tuple(notes), run
 
 
-def _number(value: Any) -> float | None:
+def _float_or_none(value: Any) -> float | None:
     return None if value is None or pd.isna(value) else float(value)
 
 
@@ -176,7 +176,7 @@ def panels(table: pd.DataFrame, per_document: Sequence[int]) -> list[Panel]:
     for (dataset, model), group in table.groupby(["dataset", "model"], sort=False):
         lines = []
         for row in group.to_dict("records"):
-            costs = {k: _number(row[cost_column(k)]) for k in per_document}
+            costs = {k: _float_or_none(row[cost_column(k)]) for k in per_document}
             if points := [Point(k, cost) for k, cost in costs.items() if cost is not None and cost > 0]:
                 lines.append(Line(str(row["method"]), points))
         x = Axis("queries per document", tuple(map(float, per_document)), log=True)

@@ -59,7 +59,7 @@ class Rule:
         return [part for step in steps if step.get("shown") for part in _source_spans(step["shown"])]
 
     def columns(self) -> dict[str, Any]:
-        """Its columns in a table."""
+        """The rule as columns of a table."""
         return {**asdict(self), "rule": "greedy" if self.t_p is None else "threshold"}
 
     def uncovered(self, most: Rule, short: int, broken: int, whole: int) -> list[str]:
@@ -105,7 +105,7 @@ class Trials:
         return [part for number in sorted(seen) for part in _source_spans(seen[number])]
 
     def columns(self) -> dict[str, Any]:
-        """Its column in a table."""
+        """The rule as a column of a table."""
         return {"trials": self.max_trials}
 
     def uncovered(self, most: Trials, short: int, _broken: int, whole: int) -> list[str]:

@@ -40,7 +40,7 @@ def figure(runs: Sequence[StoredRun], *, score: str | None) -> Figure:
 
 
 def frame(runs: Sequence[StoredRun], score: str | None = None) -> pd.DataFrame:
-    """The table above, a row a run. score: by default each run's headline.
+    """Requests a question and the score, a row a run (columns: see the module). score: default each run's headline.
 
     Raises UserError for no runs or a run without records, UnknownName for a score that a run does not have.
     """

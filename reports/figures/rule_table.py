@@ -39,7 +39,7 @@ def frame(
     score: str | None = None,
     convention: str = DEFAULT,
 ) -> pd.DataFrame:
-    """The table above. score: by default each run's headline.
+    """Score and cost of each stop rule, a row a run and rule (columns: see the module). score: default the headline.
 
     costs: a row's own columns, from its stops, the run's seed and the convention; without stops all are missing.
     Raises UnknownName for a convention.

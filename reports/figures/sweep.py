@@ -59,7 +59,7 @@ def only_varying_setting(runs: Sequence[StoredRun]) -> str:
 
 
 def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, convention: str = DEFAULT) -> pd.DataFrame:
-    """The table above, by data set, method and value. score: by default each run's headline.
+    """Score and cost by value of the setting `x` (columns: see the module). score: by default each run's headline.
 
     Raises UserError for no runs or a run without records, UnknownName for a setting that no run has, a score that a
     run does not have, or a convention.

@@ -53,7 +53,7 @@ def figure(
 
 
 def frame(parts: Sequence[Scored], score: str | None = None, convention: str = DEFAULT) -> pd.DataFrame:
-    """The table above, as rule_table.frame."""
+    """Score and requests by maximum of trials, a row a run and maximum; arguments as rule_table.frame."""
     table = rule_table.frame(parts, _cost_columns, score, convention)
     return table.sort_values(["dataset", "method", "model", "trials"], kind="stable", ignore_index=True)
 

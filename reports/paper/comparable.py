@@ -54,7 +54,7 @@ def differences(value: Value, run: StoredRun, rule: DatasetRule | None = None, r
 
 
 def listed(names: Sequence[str]) -> str:
-    """ "nq, triviaqa and popqa"."""
+    """Names as a phrase: "nq, triviaqa and popqa"."""
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 

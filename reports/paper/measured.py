@@ -100,7 +100,7 @@ def scorer_of(corpus: str) -> str:
 
 
 def _with_intervals(find: Callable[[float], Interval], scale: float) -> OwnValue:
-    """Both intervals of what `find(level)` returns."""
+    """A value with both intervals, of `find(level)`."""
     wide, narrow = find(WIDE), find(NARROW)
 
     def ends(one: Interval) -> tuple[float, float] | None:

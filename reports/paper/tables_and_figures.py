@@ -77,7 +77,7 @@ class TableOrFigure(BaseModel):
 
 @cache
 def tables_and_figures() -> tuple[TableOrFigure, ...]:
-    """All of them, in the order of the papers."""
+    """All tables and figures, in the order of the papers."""
     text = resources.files("reports.paper").joinpath("tables_and_figures.yaml").read_text(encoding="utf-8")
     return tuple(TableOrFigure.model_validate(row) for row in yaml.safe_load(text))
 

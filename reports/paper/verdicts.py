@@ -58,7 +58,7 @@ def frame(
     margin: float = MARGIN,
     convention: str | None = None,
 ) -> pd.DataFrame:
-    """Return the table above; no rows where no run measures a printed value.
+    """Printed values beside measured ones, with verdicts (columns: COLUMNS); no rows where no run measures one.
 
     values: by default those of paper_results.csv that mapping.yaml maps; margin: in points of 100 for scores, in
     percent of the printed value for costs and requests; convention: another way to count FLOPs than the papers' own, as
