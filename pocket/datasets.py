@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import Field, StrictInt, ValidationError, field_validator
 
 from harness.config.schema import DatasetConfig, canonical
-from harness.config.validation import explain
+from harness.config.validation import error_sentences
 from harness.datasets import hotpotqa, musique, twowiki
 from harness.datasets.base import Dataset
 from harness.datasets.placing import PLACED, Placement, PlaceOptions, placement, rearrange
@@ -59,7 +59,7 @@ def _checked_options(config: DatasetConfig) -> tuple[Options, world.Purpose]:
     try:
         options = Options.model_validate(config.options)
     except ValidationError as error:
-        raise ConfigError(problems + explain(error, Options, "dataset", {})) from None
+        raise ConfigError(problems + error_sentences(error, Options, "dataset", {})) from None
     problems += _placement_problems(options)
     if problems:
         raise ConfigError(problems)

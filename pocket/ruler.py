@@ -27,7 +27,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
 from tokenizers import Tokenizer
 
 from harness.config.schema import DatasetConfig, canonical
-from harness.config.validation import explain
+from harness.config.validation import error_sentences
 from harness.datasets.base import Dataset
 from harness.datasets.files import json_value
 from harness.errors import ConfigError, DataError
@@ -322,7 +322,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     try:
         options = Options.model_validate(config.options)
     except ValidationError as error:
-        raise ConfigError(explain(error, Options, "dataset", {})) from None
+        raise ConfigError(error_sentences(error, Options, "dataset", {})) from None
     fitted = _longest_text(config, options)
     kept = options.questions if limit is None else min(limit, options.questions)
     examples, documents = [], {}

@@ -41,7 +41,7 @@ from typing import Any
 
 import pandas as pd
 
-from harness.config.registry import short
+from harness.config.registry import short_name
 from harness.config.yaml_tree import flatten
 from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError
@@ -213,7 +213,7 @@ def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
 def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
     """`config_difference` for people: two methods are told by name alone; of one method, its settings alone."""
     # Runs of the first edition hold the name of the class; it counts as today's name.
-    ours, theirs = (short(one.config["method"]["implementation"]) for one in (run, base))
+    ours, theirs = (short_name(one.config["method"]["implementation"]) for one in (run, base))
     found = config_difference(run, base)
     if ours == theirs:
         return [line for line in found if not line.startswith("method.name:")] or found
@@ -224,7 +224,7 @@ def _compared_settings(config: dict[str, Any]) -> dict[str, Any]:
     """Setting -> value of those that are compared: not where files are, nor how much was asked."""
     told = flatten(without_home({key: value for key, value in config.items() if key not in _NOT_COMPARED}))
     if isinstance(told.get("method.implementation"), str):
-        told["method.implementation"] = short(told["method.implementation"])
+        told["method.implementation"] = short_name(told["method.implementation"])
     return {key: value for key, value in told.items() if key != "method.mark" and not _PLACES.fullmatch(key)}
 
 

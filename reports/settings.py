@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.config.row_label import label
 from harness.config.schema import canonical
-from harness.config.sweep import text
+from harness.config.sweep import value_text
 from harness.config.yaml_tree import flatten
 from harness.storage.run_folder import StoredRun
 
@@ -128,7 +128,8 @@ def _name_run(
     rest = [mark for mark in _mark_parts(run) if mark.partition("=")[0] not in short]
     rest = [mark for mark in rest if not (m := _COUNTED.fullmatch(mark)) or int(m[1]) > len(in_label)]
     base = label({"name": run.config["method"]["name"], "mark": ", ".join(rest)})
-    words = [f"{_short_key(key)}={_shortened(text(values[key]))}" for key in swept if key in in_label and key in values]
+    shown = [key for key in swept if key in in_label and key in values]
+    words = [f"{_short_key(key)}={_shortened(value_text(values[key]))}" for key in shown]
     return Named(" ".join([base, *words]), base, {_set_key(key): values[key] for key in swept if key in values})
 
 

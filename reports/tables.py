@@ -36,7 +36,7 @@ from typing import Any
 
 import pandas as pd
 
-from harness.config.sweep import text
+from harness.config.sweep import value_text
 from harness.cost.flops import DEFAULT
 from harness.stats.bootstrap import NOTHING
 from harness.stats.clusters import cluster_warning
@@ -95,7 +95,7 @@ def _with_settings(table: pd.DataFrame, labels: Sequence[Named]) -> pd.DataFrame
     swept = list(dict.fromkeys(key for run in labels for key in run.values))
     for key in reversed(swept):
         held = [run.values[key] for run in labels if key in run.values]
-        written = (lambda value: value) if all(map(is_number, held)) else text
+        written = (lambda value: value) if all(map(is_number, held)) else value_text
         values = [written(run.values[key]) if key in run.values else None for run in labels]
         table.insert(position, key, pd.Series(values, dtype=object, index=table.index))
     if swept:

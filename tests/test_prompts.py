@@ -13,7 +13,7 @@ from harness.config import presets
 from harness.config.layers import Choices
 from harness.config.resolve import resolve_part
 from harness.config.schema import ModelConfig
-from harness.config.yaml_tree import assignments
+from harness.config.yaml_tree import parse_assignments
 from harness.cost.meter import Meter
 from harness.engine.plan import Plan, make_method, plan_choices
 from harness.errors import CannotRun, ConfigError, UserError
@@ -60,7 +60,7 @@ def method(preset: str, **prompts: Any) -> Method:
 
 
 def plan(preset: str = "bm25", *sets: str, **more: Any) -> Plan:
-    found, problems = assignments(sets, "")
+    found, problems = parse_assignments(sets, "")
     assert not problems
     return plan_choices(Choices(method=preset, dataset="pocket/musique", profile="pocket", sets=found, **more))
 

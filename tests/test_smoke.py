@@ -17,7 +17,7 @@ from tests.families import QUICK, cells
 
 # No reranker's weights come with a package.
 RERANKED = {"bce-reranker", "bge-reranker", "llmlingua-2", "llmlingua-2-longbench"}
-TWINS = [twin for name in presets.names("datasets") if (twin := presets.twin(name)) is not None]
+TWINS = [twin for name in presets.names("datasets") if (twin := presets.synthetic_twin(name)) is not None]
 Command = Callable[..., tuple[int, str, str]]
 
 

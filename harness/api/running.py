@@ -120,7 +120,7 @@ def run(
     """
     from harness.config import suites
     from harness.config.layers import Choices
-    from harness.config.sweep import checked
+    from harness.config.sweep import check_axes
     from harness.engine.budget import Budget
     from harness.engine.progress import Silent, default_progress
     from harness.engine.recorded_stops import with_stops
@@ -146,10 +146,10 @@ def run(
         seed=seed,
         sets={key: _plain_value(value) for key, value in {**dict(set or {}), **kept}.items()},
         files=tuple(os.fspath(file) for file in ([config] if isinstance(config, str | os.PathLike) else config)),
-        suite=suites.chosen(suite, unset),
+        suite=suites.chosen_suite(suite, unset),
     )
     show = default_progress() if progress else Silent()
-    shared, axes = with_seeds(shared, checked(sweep or {}, "sweep"), repeat)
+    shared, axes = with_seeds(shared, check_axes(sweep or {}, "sweep"), repeat)
     wanted = distinct_repeats(command_rows(shared, _names(method), _names(dataset), axes, show.note), repeat, show.note)
     wanted = with_stops(wanted, {"record_stops": record_stops, "record_t_p": record_t_p}, show.note)
     limits = {"tokens": max_tokens, "tflops": max_tflops, "hours": max_hours, "money": max_money}
@@ -214,7 +214,7 @@ def _names(named: Methods | Names | None) -> list[str]:
 
     listed = [] if named is None else [named] if isinstance(named, str | type) else list(named)
     for cls in (one for one in listed if isinstance(one, type)):
-        registry.add("methods", cls.__name__.lower(), cls)
+        registry.register("methods", cls.__name__.lower(), cls)
     return [one if isinstance(one, str) else one.__name__.lower() for one in listed]
 
 
@@ -238,4 +238,4 @@ def _plain_value(value: Any) -> Any:
 
     if isinstance(value, list | tuple):
         return [_plain_value(one) for one in value]
-    return registry.target_of(value) if callable(value) else value
+    return registry.register_target(value) if callable(value) else value

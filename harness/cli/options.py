@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli.command import choice, execution, output, setting
-from harness.config.yaml_tree import assignments
+from harness.config.yaml_tree import parse_assignments
 from harness.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Selection(RowOptions):
         from harness.config.layers import Choices
 
         alike = {key: getattr(self, key) for key in ("data", "model", "profile", "limit", "sample", "seed")}
-        sets, suite = parse_sets(self.sets), suites.chosen(self.suite, split_names(self.unset))
+        sets, suite = parse_sets(self.sets), suites.chosen_suite(self.suite, split_names(self.unset))
         return Choices(method, dataset, sets=sets, files=tuple(self.config), suite=suite, **alike)
 
     def rows(self, swept: Iterable[str] | None = None, repeat: int | None = None) -> list[Choices]:
@@ -133,7 +133,7 @@ class Selection(RowOptions):
         from harness.engine.repeats import distinct_repeats
         from harness.engine.rows import command_rows, with_seeds
 
-        shared, axes = with_seeds(self.choices(), sweep.read(swept or ()), repeat)
+        shared, axes = with_seeds(self.choices(), sweep.parse_axes(swept or ()), repeat)
         chosen = command_rows(shared, split_names(self.method), split_names(self.dataset), axes, say)
         return distinct_repeats(chosen, repeat, say)
 
@@ -193,7 +193,7 @@ def split_names(names: Iterable[str]) -> list[str]:
 
 def parse_sets(texts: Iterable[str]) -> dict[str, Any]:
     """["method.k=3"] -> {"method.k": Raw("3")}. Raises ConfigError for what is not an assignment, or is set twice."""
-    values, problems = assignments(texts, "--set ")
+    values, problems = parse_assignments(texts, "--set ")
     if problems:
         raise ConfigError(problems)
     return values

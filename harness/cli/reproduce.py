@@ -109,7 +109,7 @@ def _suite_selection(chosen: RowOptions, suite: str) -> Selection:
     made = Selection(**{f.name: getattr(chosen, f.name) for f in fields(chosen)}, suite=suite)
     if chosen.model is None or suite.startswith(TWIN):
         return made
-    whole = suites.read(suite)
+    whole = suites.read_suite(suite)
     roles = {key for part in whole.parts or (whole,) for key in part.sets if key.startswith("roles.")}
     made = replace(made, unset=[*made.unset, *sorted(roles - set(made.unset))])
     model = configured("models", model=chosen.model)

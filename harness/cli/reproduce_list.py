@@ -39,7 +39,7 @@ def print_needs(name: str | None, json: bool) -> int:
         if name is not None
         else [(item, item.name) for item in tables_and_figures() if item.name]
     )
-    listed = [(item, suite, suite_checks(suites.read(str(suite)))) for item, suite in chosen]
+    listed = [(item, suite, suite_checks(suites.read_suite(str(suite)))) for item, suite in chosen]
     if json:
         told = [
             {"name": suite, **item.model_dump(exclude={"name"}), "needs": [asdict(check) for check in own]}

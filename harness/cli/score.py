@@ -57,8 +57,8 @@ def score(
 def _ask_for_trust(folders: list[Path]) -> None:
     """Ask the user whether to import each function that the run folders name; raise UserError where not."""
     for folder in folders:
-        for target, key in registry.code_named(run_yaml(folder)["config"].get("dataset")).items():
-            if registry.trusted(target):
+        for target, key in registry.code_targets(run_yaml(folder)["config"].get("dataset")).items():
+            if registry.is_trusted(target):
                 continue
             sys.stderr.write(f"{printable(str(folder))}: dataset.{key} is the function {printable(target)}\n")
             try:

@@ -88,7 +88,7 @@ def check_file(kind: str, name: str) -> None:
 
 def _check_suite(name: str) -> None:
     """A suite's settings must fit every method and data set it names."""
-    suite = suites.read(name)
+    suite = suites.read_suite(name)
     problems: list[HarnessError] = []
     for part in suite.parts or (suite,):
         for model in part.models or (None,):

@@ -158,15 +158,15 @@ class WorkerOptions:
         return Driver(pool, out, progress, **own)
 
     def _slurm_driver(self, out: Path, progress: Progress, options: dict[str, Any]) -> SlurmDriver:
-        from harness.config.yaml_tree import assignments, scalar
+        from harness.config.yaml_tree import parse_assignments, parse_scalar
         from harness.scale.slurm_engine import SlurmDriver
 
         if self.workers is None:
             raise UserError("--engine slurm needs --workers N, the number of shards of a row and of tasks at a time")
-        given, problems = assignments(self.slurm, "--slurm ")
+        given, problems = parse_assignments(self.slurm, "--slurm ")
         if problems:
             raise ConfigError(problems)
-        settings = {key: scalar(value) for key, value in given.items()}
+        settings = {key: parse_scalar(value) for key, value in given.items()}
         gpus = self.gpus_per_worker
         return SlurmDriver(out, progress, workers=self.workers, gpus=gpus, settings=settings, options=options)
 

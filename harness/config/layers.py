@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.config import presets
-from harness.config.registry import code_named, parameters, refusal, trust, trusted
+from harness.config.registry import code_targets, is_trusted, parameters, refusal_message, trust
 from harness.config.schema import DatasetConfig, EncoderConfig, ModelConfig
 from harness.config.suites import Suite
-from harness.config.yaml_tree import Raw, flatten, read_yaml, scalar
+from harness.config.yaml_tree import Raw, flatten, parse_scalar, read_yaml
 from harness.errors import ConfigError, HarnessError, UserError, attempt, close_matches, unknown
 from harness.storage.paths import with_home
 
@@ -51,7 +51,7 @@ class Choices:
 
 
 def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
-    """The layers of `c`, with the name of its profile as a layer; mistakes in them are appended to `problems`."""
+    """Read suite, profile, files, --set and flags of `c` as layers, lowest first; mistakes go to `problems`."""
     files = [(name, attempt(problems, read_yaml, Path(name).expanduser()) or {}) for name in c.files]
     # A run.yaml has the configuration beside its origins, with ~ for the home folder, also in a method's parameters.
     files = [
@@ -68,7 +68,7 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     profile = [(f"profile {name}", values) for _, values in read or []]
     # A suite's settings are above those of the profile that it names, and below those of another one.
     layers = [*profile, *suite, *files] if origin.startswith("suite ") else [*suite, *profile, *files]
-    layers = [(label, _normalised(problems, values, label)) for label, values in layers] + _flag_layers(c, problems)
+    layers = [(label, _normalise_file(problems, values, label)) for label, values in layers] + _flag_layers(c, problems)
     for label, values in files:
         problems += _untrusted_code(label, values, c.sets)
     return layers if name is None else [(origin, {"profile": name}), *layers]
@@ -76,8 +76,8 @@ def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
 
 def _untrusted_code(label: str, values: dict[str, Any], sets: Mapping[str, Any]) -> list[HarnessError]:
     """Refuse code that a configuration file names: the file may be untrusted."""
-    foreign = {target: key for target, key in code_named(values).items() if not trusted(target)}
-    sentences = [f"{label}: {refusal(target, key)}" for target, key in foreign.items()]
+    foreign = {target: key for target, key in code_targets(values).items() if not is_trusted(target)}
+    sentences = [f"{label}: {refusal_message(target, key)}" for target, key in foreign.items()]
     for key, value in flatten(values).items():
         if key.endswith("trust_remote_code") and value and not sets.get(key):
             sentences.append(
@@ -87,7 +87,7 @@ def _untrusted_code(label: str, values: dict[str, Any], sets: Mapping[str, Any])
 
 
 def untrusted_keys(parts: Mapping[str, Any], origins: Mapping[str, str], files: Sequence[str]) -> list[HarnessError]:
-    """A mistake for each file that chooses which environment variable is sent to which server: it may be untrusted.
+    """An error for each config file that chooses the server or the environment variable with its API key.
 
     parts, origins: of the resolution; files: configuration files.
     """
@@ -106,22 +106,22 @@ def untrusted_keys(parts: Mapping[str, Any], origins: Mapping[str, str], files: 
 
 
 def _suite_layer(suite: Suite, method: str | None, problems: list[HarnessError]) -> list[Layer]:
-    """The settings of a suite, its profile apart."""
+    """The settings of a suite as layers, without its profile."""
     label = f"suite {suite.name}"
     made: dict[str, Any] = {}  # one layer, so that settings beside a model's name belong to that model
     for item in suite.sets.items():
-        made = _merged(made, attempt(problems, _as_layer, *item, label, method) or {})
-    trust(*code_named(_with_yaml_values(made)))
+        made = _deep_merge(made, attempt(problems, _as_layer, *item, label, method) or {})
+    trust(*code_targets(_parse_typed_values(made)))
     made |= {} if suite.limit is None else {"limit": suite.limit}
     rows = {"methods": {name: dict(own) for name, own in suite.params.items()}} if suite.params else {}
     return [(label, values) for values in (rows, made) if values]
 
 
-def _merged(below: Any, above: Any) -> Any:
-    """Nested mappings with others over them."""
+def _deep_merge(below: Any, above: Any) -> Any:
+    """Merge mappings key by key, `above` over `below`; any other value of `above` replaces that of `below`."""
     if not isinstance(below, dict) or not isinstance(above, dict):
         return above
-    return below | {key: _merged(below.get(key), value) for key, value in above.items()}
+    return below | {key: _deep_merge(below.get(key), value) for key, value in above.items()}
 
 
 def _flag_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
@@ -135,7 +135,7 @@ def _flag_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
         if flags.get(key) is not None:
             problems.append(UserError(f"'{key}' is given twice: by --set and by the flag of that name; keep one"))
         named = attempt(problems, _as_layer, key, value, "--set", c.method) or {}
-        trust(*code_named(_with_yaml_values(named)))
+        trust(*code_targets(_parse_typed_values(named)))
         layers.append(("--set", named))
     parts = {"method": c.method, "dataset": c.dataset, "model": c.model}
     layers += [(f"--{part}", {part: {"name": name}}) for part, name in parts.items() if name is not None]
@@ -150,18 +150,18 @@ def _flag_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
     return layers + [(f"--{name}", values) for name, values in rows.items() if values[name] is not None]
 
 
-def _with_yaml_values(values: Any) -> Any:
-    """`values` with what was typed after --set as YAML reads it; what is no YAML names no code."""
+def _parse_typed_values(values: Any) -> Any:
+    """`values` with text typed after --set parsed as YAML, None where that fails: such text names no code."""
     if isinstance(values, dict):
-        return {key: _with_yaml_values(value) for key, value in values.items()}
+        return {key: _parse_typed_values(value) for key, value in values.items()}
     try:
-        return scalar(values) if isinstance(values, Raw) else values
+        return parse_scalar(values) if isinstance(values, Raw) else values
     except ConfigError:
         return None
 
 
-def _normalised(problems: list[HarnessError], values: dict[str, Any], origin: str) -> dict[str, Any]:
-    """A file's mapping with names as {"name": ...} and no profile; mistakes in its shape are added to `problems`."""
+def _normalise_file(problems: list[HarnessError], values: dict[str, Any], origin: str) -> dict[str, Any]:
+    """A file's mapping with names as {"name": ...} and without `profile`; mistakes are added to `problems`."""
     out: dict[str, Any] = {}
     for key, value in values.items():
         if key not in _FILE_KEYS:
@@ -181,7 +181,7 @@ def _normalised(problems: list[HarnessError], values: dict[str, Any], origin: st
 
 
 def _nearest_settings(key: str, method: str | None) -> list[str]:
-    """The settings of a row with this method that end as an unknown key does; else those that are spelt like it."""
+    """Settings to suggest for an unknown key: those with the same last part, else those spelt like it."""
     parts = (("dataset", DatasetConfig), ("model", ModelConfig), ("encoder", EncoderConfig))
     known = [f"{part}.{name}" for part, config in parts for name in config.model_fields]
     with contextlib.suppress(UserError):  # an unknown method; its own sentence says so
@@ -193,9 +193,9 @@ def _nearest_settings(key: str, method: str | None) -> list[str]:
 
 
 def _as_layer(key: str, value: Any, origin: str, method: str | None) -> dict[str, Any]:
-    """{"method.k": 3} -> {"method": {"params": {"k": 3}}}. Raises UserError for a root that cannot be set.
+    """Turn a --set key and value into a layer: "method.k", 3 -> {"method": {"params": {"k": 3}}}.
 
-    method: that of the row.
+    method: of the row, for hints. Raises UserError for a key that cannot be set.
     """
     root, *rest = key.split(".")
     if root in ("profile", "suite", "data", "out"):

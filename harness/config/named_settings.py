@@ -22,7 +22,7 @@ from harness.errors import HarnessError, UserError, close_matches, unknown
 
 
 def by_name(kind: str, table: dict[str, Any], name: str, origin: str, implementation: str = "") -> list[dict[str, Any]]:
-    """The settings for `name` in the mapping `kind` of a layer; of a method, those under "*" before its own.
+    """What a layer's mapping `table` sets for the preset `name`; for a method, "*" comes before its own settings.
 
     Raises UserError for an unknown name, and for what is no mapping of settings.
     """
@@ -52,7 +52,7 @@ def by_name(kind: str, table: dict[str, Any], name: str, origin: str, implementa
 
 
 def role_models(layers: list[Layer], method: MethodChoice | None, problems: list[HarnessError]) -> list[Layer]:
-    """The layers, each followed by the models that it names for roles of the method that is run."""
+    """Insert after each layer the role models that it sets under `methods` for the method that is run."""
     out: list[Layer] = []
     for origin, values in layers:
         out.append((origin, values))
@@ -70,7 +70,7 @@ def role_models(layers: list[Layer], method: MethodChoice | None, problems: list
 
 
 def with_prompts(values: dict[str, Any], origin: str) -> dict[str, Any]:
-    """Settings of a method with its replaced prompts as name -> turns, those of a file too."""
+    """A method's settings with `prompts` (a mapping or a file) as name -> turns."""
     params = values.get("params")
     if not isinstance(params, dict) or "prompts" not in params:
         return values

@@ -20,7 +20,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from harness.config.registry import ENV, GROUPS, additions, code_named, load, trust
+from harness.config.registry import ENV, GROUPS, code_targets, load, plugins, trust
 from harness.config.registry import KINDS as KINDS
 from harness.config.yaml_tree import read_yaml
 from harness.errors import ConfigError, UnknownName, UserError
@@ -29,7 +29,7 @@ from harness.errors import fold as fold
 _TWIN = "pocket/"
 _TWIN_SUITE, _IN_FILE = "pocket-", ", twin"  # the names of derived suites, and where they stand in their file
 # Keys whose values are files or folders, or a mapping or list of them.
-_PLACES = ("data", "documents", "source", "query_source", "tokenizer", "template", "adapter", "adapters", "script")
+_PATH_KEYS = ("data", "documents", "source", "query_source", "tokenizer", "template", "adapter", "adapters", "script")
 _SHIPPED = Path(__file__).parents[2] / "configs"
 _SHIPPED_ONLY: ContextVar[bool] = ContextVar("shipped_only", default=False)
 _SINGULAR = {"methods": "method", "datasets": "data set"}
@@ -42,7 +42,7 @@ def singular(kind: str) -> str:
 
 @contextmanager
 def shipped_only() -> Iterator[None]:
-    """Inside, names mean the files of this project, whatever HARNESS_CONFIGS says."""
+    """Inside the block the folder HARNESS_CONFIGS is ignored."""
     before = _SHIPPED_ONLY.set(True)
     try:
         yield
@@ -64,7 +64,7 @@ def _files_in_folder(label: str, kind: str, folder: Path) -> dict[str, tuple[str
 _shipped = functools.cache(functools.partial(_files_in_folder, "configs", folder=_SHIPPED))
 
 
-def _files(kind: str) -> dict[str, tuple[str, Path]]:
+def _preset_files(kind: str) -> dict[str, tuple[str, Path]]:
     """Name -> (shown path, path). Raises UserError when HARNESS_CONFIGS is no folder."""
     if kind not in KINDS:
         raise UnknownName("kind", kind, KINDS)
@@ -79,7 +79,7 @@ def _files(kind: str) -> dict[str, tuple[str, Path]]:
     # "pocket-NAME" of each suite that says under `twin` what its twin on the made-up data sets has of its own.
     for name, (shown, path) in list(files.items()) if kind == "suites" else ():
         with contextlib.suppress(ConfigError):  # of a damaged file; the command that needs it says so
-            if fold(_TWIN_SUITE + name) not in taken and "twin" in _content(path, shown)[0]:
+            if fold(_TWIN_SUITE + name) not in taken and "twin" in _read_file(path, shown)[0]:
                 files[_TWIN_SUITE + name] = (shown + _IN_FILE, path)
     return files
 
@@ -94,15 +94,15 @@ def _twin_suite(values: dict[str, Any], shown: str) -> dict[str, Any]:
         return {"summary": summary, **own}
     named = values["datasets"] if isinstance(values.get("datasets"), list) else []
     twins = [_TWIN + fold(str(name)).rpartition("/")[2] for name in named]
-    shared, _ = _content(_SHIPPED / "twins.yaml", "configs/twins.yaml")
+    shared, _ = _read_file(_SHIPPED / "twins.yaml", "configs/twins.yaml")
     kept = {key: values[key] for key in ("methods", "sweep") if key in values}
     return {"summary": summary, **kept, "datasets": list(dict.fromkeys(twins)), **shared, **own}
 
 
 def names(kind: str) -> list[str]:
     """All names of a kind (one of KINDS), sorted; those of installed add-on packages included."""
-    more = additions(GROUPS[kind]) if kind in GROUPS else {}
-    return sorted({**_files(kind), **more})
+    more = plugins(GROUPS[kind]) if kind in GROUPS else {}
+    return sorted({**_preset_files(kind), **more})
 
 
 def find(kind: str, name: str) -> str:
@@ -120,58 +120,58 @@ def see(listed: str = "harness list") -> str:
     return f"{listed}; {ENV} is '{folder}'" if folder else f"{listed}; for your own set {ENV}=FOLDER"
 
 
-def _read_one(kind: str, name: str) -> tuple[str, dict[str, Any]]:
-    """Where a preset is and what it holds; allows the import of the code that it names. Raises UnknownName."""
+def _read_layer(kind: str, name: str) -> tuple[str, dict[str, Any]]:
+    """A preset's (origin, values) without its base; the code that it names becomes trusted. Raises UnknownName."""
     name = find(kind, name)
-    files = _files(kind)
+    files = _preset_files(kind)
     if name in files:
         shown = files[name][0]
-        values, code = _preset(kind, name)
+        values, code = _preset_values(kind, name)
         trust(*code)  # shipped, or in the user's own folder
         own = shown.startswith(f"${ENV}/")
-        return shown, _with_whole_paths(values, Path(os.environ[ENV]).absolute()) if own else values
-    target = additions(GROUPS[kind])[name]
+        return shown, _with_full_paths(values, Path(os.environ[ENV]).absolute()) if own else values
+    target = plugins(GROUPS[kind])[name]
     trust(target)  # its package was installed
     if kind == "methods":
         return target, {"implementation": target}
     values = load(target)
     if not isinstance(values, dict):
         raise UserError(f"'{target}', which an installed package adds as {singular(kind)} '{name}', is no mapping")
-    trust(*code_named(values))
+    trust(*code_targets(values))
     return target, dict(values)
 
 
-def _with_whole_paths(values: Any, folder: Path, key: str = "") -> Any:
-    """A preset of the user's folder with the files that it names there, {"data": "a.jsonl"}, by their whole paths.
+def _with_full_paths(values: Any, folder: Path, key: str = "") -> Any:
+    """Replace names of files in `folder`, {"data": "a.jsonl"}, by absolute paths.
 
-    What is not in `folder` stays as it is: a hub id, or a path from the current folder.
+    Other values stay: a hub id, or a path from the current folder.
     """
     if isinstance(values, dict):
         return {
-            name: _with_whole_paths(value, folder, key if key in _PLACES else str(name))
+            name: _with_full_paths(value, folder, key if key in _PATH_KEYS else str(name))
             for name, value in values.items()
         }
     if isinstance(values, list):
-        return [_with_whole_paths(value, folder, key) for value in values]
-    here = key in _PLACES and isinstance(values, str) and values and (folder / values).exists()
+        return [_with_full_paths(value, folder, key) for value in values]
+    here = key in _PATH_KEYS and isinstance(values, str) and values and (folder / values).exists()
     return str(folder / values) if here else values
 
 
 @functools.cache
-def _parsed(path: Path, shown: str) -> tuple[dict[str, Any], Collection[str]]:
+def _parse_file(path: Path, shown: str) -> tuple[dict[str, Any], Collection[str]]:
     values = read_yaml(path, shown)
-    return values, code_named(values)
+    return values, code_targets(values)
 
 
-def _content(path: Path, shown: str) -> tuple[dict[str, Any], Collection[str]]:
-    """A file's content, which is not to be changed, and the code that it names."""
-    return (_parsed if path.is_relative_to(_SHIPPED) else _parsed.__wrapped__)(path, shown)
+def _read_file(path: Path, shown: str) -> tuple[dict[str, Any], Collection[str]]:
+    """A file's values, not to be changed, and the code targets in them; shipped files are parsed once."""
+    return (_parse_file if path.is_relative_to(_SHIPPED) else _parse_file.__wrapped__)(path, shown)
 
 
-def _preset(kind: str, name: str) -> tuple[dict[str, Any], Collection[str]]:
-    """The content of a preset's file, not to be changed, and the code it names; of a suite, itself or its twin."""
-    shown, path = _files(kind)[name]
-    values, code = _content(path, shown.removesuffix(_IN_FILE))
+def _preset_values(kind: str, name: str) -> tuple[dict[str, Any], Collection[str]]:
+    """A preset's values, not to be changed, and the code targets in them; a derived suite's are made here."""
+    shown, path = _preset_files(kind)[name]
+    values, code = _read_file(path, shown.removesuffix(_IN_FILE))
     if shown.endswith(_IN_FILE):
         return _twin_suite(values, shown), code
     return {key: value for key, value in values.items() if (kind, key) != ("suites", "twin")}, code
@@ -186,7 +186,7 @@ def read(kind: str, name: str) -> list[tuple[str, dict[str, Any]]]:
     seen: list[str] = []
     following: str | None = name
     while following is not None:
-        shown, values = copy.deepcopy(_read_one(kind, following))
+        shown, values = copy.deepcopy(_read_layer(kind, following))
         if shown in seen:
             raise ConfigError([f"{shown}: extends itself ({' -> '.join([*seen, shown])})"])
         seen.append(shown)
@@ -201,9 +201,7 @@ def read(kind: str, name: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 def download(dataset: str) -> list[str]:
-    """What to download for a data set, from where, and its size, a sentence or two each; from the preset it extends
-    where it says nothing itself; [] for a data set that is no preset.
-    """
+    """A preset's `download`, or its base's: sentences on what to download, from where, and its size; [] for none."""
     return [str(line) for line in _preset_value(dataset, "download") or ()]
 
 
@@ -216,7 +214,7 @@ def _preset_value(dataset: str, key: str) -> Any:
     """The value of `key` in a data set's preset, or in the one that it extends; None where neither has it."""
     if fold(dataset) not in map(fold, names("datasets")):
         return None
-    _, values = _read_one("datasets", dataset)
+    _, values = _read_layer("datasets", dataset)
     if key not in values and isinstance(values.get("extends"), str):
         return _preset_value(values["extends"], key)
     return values.get(key)
@@ -224,19 +222,18 @@ def _preset_value(dataset: str, key: str) -> Any:
 
 def summaries(kind: str) -> dict[str, str]:
     """Name -> one line about it, sorted by name; read from the files, without importing their targets."""
-    files = _files(kind)
-    lines = {name: _preset(kind, name)[0].get("summary") for name in files}
+    files = _preset_files(kind)
+    lines = {name: _preset_values(kind, name)[0].get("summary") for name in files}
     by_name = {name: str(line or f"see {files[name][0]}") for name, line in lines.items()}
-    for name, target in (additions(GROUPS[kind]) if kind in GROUPS else {}).items():
+    for name, target in (plugins(GROUPS[kind]) if kind in GROUPS else {}).items():
         by_name.setdefault(name, f"added by {target}")
     return dict(sorted(by_name.items()))
 
 
-def for_dataset(values: dict[str, Any], dataset: str | None) -> dict[str, Any]:
-    """The parameters that a method's file keeps for a data set under `by_dataset`; {} where it has none.
+def params_for_dataset(values: dict[str, Any], dataset: str | None) -> dict[str, Any]:
+    """The parameters for a data set under `by_dataset` of a method's file; {} where it has none.
 
-    Another form of a data set, "pocket/<name>", "longbench/<name>" or "longbench/<name>_e" (LongBench-E), is treated as
-    it where it has none of its own.
+    "pocket/<name>", "longbench/<name>" and "longbench/<name>_e" without parameters of their own have those of <name>.
     """
     table = {fold(name): params for name, params in (values.get("by_dataset") or {}).items()}
     name = fold(dataset or "")
@@ -244,7 +241,7 @@ def for_dataset(values: dict[str, Any], dataset: str | None) -> dict[str, Any]:
     return dict(table.get(name) or table.get(plain) or table.get(plain.removesuffix(fold("_e"))) or {})
 
 
-def twin(dataset: str) -> str | None:
+def synthetic_twin(dataset: str) -> str | None:
     """The synthetic data set that may stand in for another one, "pocket/<name>"; None where there is none."""
     twin_name = fold(_TWIN + dataset)
     return next((name for name in names("datasets") if fold(name) == twin_name), None)

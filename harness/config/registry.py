@@ -3,11 +3,11 @@
 load("pecan", Method)                    -> the class that configs/registry.yaml names "pecan"
 load("mine:Method", Method)              -> the user's own class
 shipped("backends")                      -> {"random": "pocket.random_model:build"} from configs/registry.yaml
-short("methods.pecan:Pecan")             -> "pecan"; what has no short name stays as it is
-additions("harness.methods")             -> {"their-method": "their_package:Theirs"} from installed packages
+short_name("methods.pecan:Pecan")        -> "pecan"; what has no short name stays as it is
+plugins("harness.methods")               -> {"their-method": "their_package:Theirs"} from installed packages
 trust("mine:parse_row")                  the user named it: it may be imported from now on
-trusted("mine:parse_row")                whether it may
-add("methods", "mine", Mine)             a Python object of this process gets a name: harness.run(Mine, ...)
+is_trusted("mine:parse_row")             whether it may
+register("methods", "mine", Mine)        a Python object of this process gets a name: harness.run(Mine, ...)
 
 Importing a module executes it, so a target is imported only where the user chose it: on the command line, in Python,
 in a shipped preset, in a file of the folder HARNESS_CONFIGS, or by installing a package with entry points. A run folder
@@ -52,32 +52,32 @@ def trust(*targets: str) -> None:
     _trusted.update(targets)
 
 
-def add(kind: str, name: str, value: Any) -> str:
+def register(kind: str, name: str, value: Any) -> str:
     """Give a method's class or a data set's mapping (kind: a key of GROUPS) a preset's name in this process.
 
     Returns its target "module:name", which `load` finds without an import.
     """
-    target = target_of(value) if callable(value) else f"python:{name}"
+    target = register_target(value) if callable(value) else f"python:{name}"
     _objects[target] = value
     trust(target)
-    additions(GROUPS[kind])[name] = target
+    plugins(GROUPS[kind])[name] = target
     return target
 
 
-def target_of(value: Any) -> str:
-    """ "module:name" of a class or function of this process, which `load` may import from now on."""
+def register_target(value: Any) -> str:
+    """Register a class or function of this process; returns its target "module:name", which `load` then finds."""
     target = f"{value.__module__}:{value.__name__}"
     _objects[target] = value
     trust(target)
     return target
 
 
-def trusted(target: str) -> bool:
+def is_trusted(target: str) -> bool:
     """Whether the user chose `target`. Reads the files in the folder HARNESS_CONFIGS; imports nothing."""
-    return target in _trusted or any(target in additions(group).values() for group in GROUPS.values()) or _own(target)
+    return target in _trusted or any(target in plugins(group).values() for group in GROUPS.values()) or _is_own(target)
 
 
-def refusal(target: str, key: str) -> str:
+def refusal_message(target: str, key: str) -> str:
     """The message for a target that the user did not choose; `key` is its place in the configuration."""
     return (
         f"{key} names code ('{target}') that neither the command line nor a preset in the folder {ENV} names, so it is "
@@ -85,7 +85,7 @@ def refusal(target: str, key: str) -> str:
     )
 
 
-def code_named(values: Any, path: str = "") -> dict[str, str]:
+def code_targets(values: Any, path: str = "") -> dict[str, str]:
     """Target -> key, for all code that a configuration names at any depth.
 
     {"dataset": {"format": "mine:rows"}} -> {"mine:rows": "dataset.format"}
@@ -97,19 +97,19 @@ def code_named(values: Any, path: str = "") -> dict[str, str]:
             listed = value if isinstance(value, (list, tuple)) else [value]
             if str(name).rpartition(".")[2] in _CODE_KEYS:
                 targets |= {target: key for target in listed if isinstance(target, str) and ":" in target}
-            targets |= code_named(value, key)
+            targets |= code_targets(value, key)
     elif isinstance(values, (list, tuple)):
         for value in values:
-            targets |= code_named(value, path)
+            targets |= code_targets(value, path)
     return targets
 
 
-def _own(target: str) -> bool:
+def _is_own(target: str) -> bool:
     """Whether a preset or another file of the folder HARNESS_CONFIGS, but no run folder below it, names `target`."""
     folder = Path(own) if (own := os.environ.get(ENV)) else None
     for path in [*folder.glob("*.yaml"), *(p for k in KINDS for p in (folder / k).rglob("*.yaml"))] if folder else ():
         with contextlib.suppress(ConfigError):  # a damaged file names nothing; the command that needs it says so
-            if target in code_named(read_yaml(path)):
+            if target in code_targets(read_yaml(path)):
                 trust(target)
                 return True
     return False
@@ -121,7 +121,7 @@ def shipped(section: str) -> dict[str, str]:
     import configs
 
     table = read_yaml(Path(configs.__path__[0]) / _TABLE)
-    added = additions(_SECTIONS[section]) if section in _SECTIONS else {}
+    added = plugins(_SECTIONS[section]) if section in _SECTIONS else {}
     return {**added, **{str(name): str(target) for name, target in table[section].items()}}
 
 
@@ -131,13 +131,13 @@ def dataset_options(form: str) -> list[str]:
     return list(getattr(importlib.import_module(module), function)(form))
 
 
-def short(target: str) -> str:
-    """The short name of a method's class; `target` where it has none. Run folders of older versions hold the class."""
+def short_name(target: str) -> str:
+    """The short name of a method's class, `target` if it has none: older run folders hold the class."""
     return next((name for name, known in shipped("methods").items() if known == target), target)
 
 
-def hooks(package: str) -> Any | None:
-    """The module in which a package that carries a model checks it; None for a package without one."""
+def model_hooks(package: str) -> Any | None:
+    """Import the module with which a package that carries a model checks it; None for a package without one."""
     module = shipped("packages").get(package)
     return None if module is None else importlib.import_module(module)
 
@@ -154,7 +154,7 @@ def load(target: str, base: type | None = None) -> Any:
         near = close_matches(target, known)
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise UserError(f"'{target}' is neither a registered name nor of the form module:name{hint}")
-    if target not in known and not trusted(target):
+    if target not in known and not is_trusted(target):
         raise UserError(f"'{target}' is code that nobody chose, so it is not imported (docs/security.md)")
     loaded = import_target(known.get(target, target))
     if base is not None and not (isinstance(loaded, type) and issubclass(loaded, base)):
@@ -210,7 +210,7 @@ def _import_problem(target: str, module: str, error: Exception) -> UserError | N
         )
     if missing and "." not in missing:
         return CannotRun(f"'{target}' needs the package '{missing}'; install it with: pip install {missing}")
-    if not trusted(target):
+    if not is_trusted(target):
         return None
     bodies = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.name == "<module>"]
     where = "".join(f"{frame.filename}, line {frame.lineno}: " for frame in bodies[-1:])
@@ -218,16 +218,16 @@ def _import_problem(target: str, module: str, error: Exception) -> UserError | N
 
 
 @functools.cache
-def additions(group: str) -> dict[str, str]:
+def plugins(group: str) -> dict[str, str]:
     """Name -> "module:attribute" that installed packages add under an entry-point group; nothing is imported."""
-    if not _declared(group):
+    if not _has_entry_points(group):
         return {}
     from importlib.metadata import entry_points
 
     return {entry.name: entry.value for entry in entry_points(group=group)}
 
 
-def _declared(group: str) -> bool:
+def _has_entry_points(group: str) -> bool:
     """Whether an installed package has entry points of `group`.
 
     Reading the files takes 4 ms of processor time with 160 packages; importlib.metadata takes 45 ms.

@@ -26,7 +26,7 @@ from harness.config.layers import SCALARS, Choices, Layer, read_layers, untruste
 from harness.config.named_settings import by_name, role_models, with_prompts
 from harness.config.registry import method_class
 from harness.config.schema import ROLES, DatasetConfig, EncoderConfig, MethodChoice, ModelConfig, RunConfig
-from harness.config.validation import build, moved_into
+from harness.config.validation import build, nest_keys
 from harness.config.yaml_tree import Tree, flatten
 from harness.errors import HarnessError, UserError, attempt, raise_all, unknown
 
@@ -153,7 +153,7 @@ def _resolve_one(r: Resolution, layers: list[Layer], path: str) -> None:
         for values in sections
     )
     name = _merge_preset(tree, kind, str(name), needs_no_preset, _name_in_layers(layers, "dataset"))
-    settings = _settings_of(tree, kind, name, path, layers)
+    settings = _settings_by_layer(tree, kind, name, path, layers)
     for origin, values in settings:
         if "name" in values and presets.fold(str(values["name"])) != presets.fold(str(chosen)):
             values = _execution_settings(r, values, origin, noun, name)
@@ -170,8 +170,8 @@ def _resolve_one(r: Resolution, layers: list[Layer], path: str) -> None:
     r.add(path, build(model, tree, path), tree)
 
 
-def _settings_of(tree: Tree, kind: str, name: str, path: str, layers: list[Layer]) -> list[Layer]:
-    """What each layer sets in a part; within a layer, settings by name are below those of the part itself."""
+def _settings_by_layer(tree: Tree, kind: str, name: str, path: str, layers: list[Layer]) -> list[Layer]:
+    """(origin, settings) of a part from each layer; within a layer, settings by name come before the part's own."""
     implementation = str(tree.values.get("implementation"))
     settings = [
         (origin, each)
@@ -181,11 +181,11 @@ def _settings_of(tree: Tree, kind: str, name: str, path: str, layers: list[Layer
     ]
     if kind == "methods":
         settings = [(origin, with_prompts(each, origin)) for origin, each in settings]
-    return _options(settings, tree) if kind == "datasets" else settings
+    return _nest_options(settings, tree) if kind == "datasets" else settings
 
 
 def _default_name(r: Resolution, path: str) -> str | None:
-    """The model by the format of the data set, where there is one: the embedded one only for what it was trained on."""
+    """The default preset of a part; for the model by the data set's format, as the embedded one knows one world."""
     dataset: DatasetConfig | None = r.parts.get("dataset")
     if path == "model" and dataset is not None:
         readers = registry.shipped("readers")
@@ -213,17 +213,18 @@ def _default_encoder(r: Resolution, layers: list[Layer]) -> list[Layer]:
     ]
 
 
-def _options(settings: list[Layer], tree: Tree) -> list[Layer]:
-    """A data set's own options may be set without "options": dataset.tokens for dataset.options.tokens."""
+def _nest_options(settings: list[Layer], tree: Tree) -> list[Layer]:
+    """Move a data set's own options under "options": dataset.tokens becomes dataset.options.tokens."""
     fields = set(DatasetConfig.model_fields)
     if all(fields.issuperset(values) for _, values in settings):
         return settings
     form = next((v["format"] for _, v in reversed(settings) if "format" in v), tree.values.get("format", ""))
     known = registry.dataset_options(str(form))
-    return [(origin, moved_into(values, "options", fields, known)) for origin, values in settings]
+    return [(origin, nest_keys(values, "options", fields, known)) for origin, values in settings]
 
 
 def _values_at(values: dict[str, Any], path: str) -> dict[str, Any]:
+    """The mapping at a dotted path, {} where there is none."""
     for key in path.split("."):
         values = values.get(key) or {}
     return values
@@ -253,13 +254,13 @@ def _merge_preset(tree: Tree, kind: str, name: str, defined: bool, dataset: str 
         raise
     for origin, values in presets.read(kind, name):
         tree.merge({k: v for k, v in values.items() if k != "by_dataset" or kind != "methods"}, origin)
-        if kind == "methods" and (params := presets.for_dataset(values, dataset)):
+        if kind == "methods" and (params := presets.params_for_dataset(values, dataset)):
             tree.merge({"params": params}, f"{origin}, by_dataset")
     return str(tree.values.get("name") or name)  # the name in tables may differ from the file's
 
 
 def _execution_settings(r: Resolution, values: dict[str, Any], origin: str, noun: str, name: str) -> dict[str, Any]:
-    """Of settings that a lower layer made for another name, those of execution; a warning names the others."""
+    """Keep only execution settings of a layer that was made for another name; a warning lists the others."""
     keep = _EXECUTION.get(_PARTS[noun][0], set())
     if ignored := ", ".join(sorted(set(values) - keep - {"name"})):
         r.warnings.append(f"{origin} sets {ignored} of {noun} '{values['name']}'; not used, as '{name}' was chosen")

@@ -31,7 +31,7 @@ def label(method: Mapping[str, Any]) -> str:
 
 
 def mark(method: Method, choice: MethodChoice, dataset: str, origins: Mapping[str, str]) -> str:
-    """What differs from the preset, for a run's name: profiles, then settings; "" if nothing does."""
+    """How a method differs from its preset, "pocket, k=3": profiles, then settings; "" if it does not."""
     param_origins = {
         key.removeprefix(_PARAMS): origin
         for key, origin in origins.items()

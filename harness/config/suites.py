@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.config import presets
-from harness.config.yaml_tree import assignments
+from harness.config.yaml_tree import parse_assignments
 from harness.errors import ConfigError, UserError, close_matches, unknown
 
 _LISTS = {
@@ -56,20 +56,20 @@ class Suite:
     parts: tuple[Suite, ...] = ()
 
 
-def read(name: str) -> Suite:
-    """The suite `name`. Raises UnknownName, and ConfigError with all that is wrong in its file."""
+def read_suite(name: str) -> Suite:
+    """Read a suite. Raises UnknownName, and ConfigError with every mistake in its file."""
     layers = presets.read("suites", name)
     merged: dict[str, Any] = {key: value for _, values in layers for key, value in values.items()}
     shown, name = layers[-1][0], presets.find("suites", name)
     listed = merged.pop("parts", None)
     if listed is None:
-        return _checked(name, merged, shown)
+        return _parse_suite(name, merged, shown)
     if not isinstance(listed, list) or not listed or not all(isinstance(part, dict) for part in listed):
         raise ConfigError([f"{shown}: 'parts' must be a list of mappings, each with what is its own of a suite's keys"])
-    above, problems = _checked_sets(merged.pop("set", None), shown)
+    above, problems = _parse_sets(merged.pop("set", None), shown)
     if problems:
         raise ConfigError(problems)
-    own = [_checked(name, {**merged, **part}, shown) for part in listed]
+    own = [_parse_suite(name, {**merged, **part}, shown) for part in listed]
     parts = tuple(replace(part, sets={**above, **part.sets}) for part in own)
     return replace(
         parts[0],
@@ -79,16 +79,16 @@ def read(name: str) -> Suite:
     )
 
 
-def chosen(name: str | None, unset: Sequence[str] = ()) -> Suite | None:
+def chosen_suite(name: str | None, unset: Sequence[str] = ()) -> Suite | None:
     """The suite `name` without the settings `unset`; None for none. Raises UserError."""
     if name is None:
         if unset:
             raise UserError(f"--unset {','.join(unset)}: leaves out settings of a suite; name one with --suite")
         return None
-    return without(read(name), unset)
+    return without_settings(read_suite(name), unset)
 
 
-def without(suite: Suite, keys: Sequence[str]) -> Suite:
+def without_settings(suite: Suite, keys: Sequence[str]) -> Suite:
     """The suite without some of its settings. Raises UserError for one that it does not have."""
     parts = suite.parts or (suite,)
     known = list(dict.fromkeys(key for part in parts for key in part.sets))
@@ -101,8 +101,8 @@ def without(suite: Suite, keys: Sequence[str]) -> Suite:
     return replace(suite, sets=left[0].sets, parts=tuple(left) if suite.parts else ())
 
 
-def _checked(name: str, merged: dict[str, Any], shown: str) -> Suite:
-    """The suite of a file's keys, or of a part's. Raises ConfigError."""
+def _parse_suite(name: str, merged: dict[str, Any], shown: str) -> Suite:
+    """Parse the keys of a suite's file, or of one of its parts. Raises ConfigError with every mistake."""
     problems = [str(unknown(f"key '{k}' ({shown})", k, _KEYS)) for k in merged if k not in _KEYS]
     rows = merged["methods"] if isinstance(merged.get("methods"), list) else []
     own = [
@@ -124,15 +124,15 @@ def _checked(name: str, merged: dict[str, Any], shown: str) -> Suite:
     sweep = merged.get("sweep") or {}
     if not isinstance(sweep, dict) or not all(isinstance(values, list) and values for values in sweep.values()):
         problems.append(f"{shown}: 'sweep' must be a mapping of keys to lists of values, method.k: [1, 3]")
-    sets, mistakes = _checked_sets(merged.get("set"), shown)
+    sets, mistakes = _parse_sets(merged.get("set"), shown)
     if problems := list(dict.fromkeys(problems + mistakes)):
         raise ConfigError(problems)
     lists, models = (merged["methods"], merged["datasets"]), merged.get("models") or ()
     return Suite(name, *lists, merged.get("profile"), sets, merged.get("limit"), params, models, sweep)
 
 
-def _checked_sets(value: Any, shown: str) -> tuple[dict[str, Any], list[str]]:
-    """The settings of a suite's `set`, and what is wrong with them."""
+def _parse_sets(value: Any, shown: str) -> tuple[dict[str, Any], list[str]]:
+    """Parse a suite's `set` into (settings, mistakes)."""
     if value is not None and not (isinstance(value, list) and all(isinstance(text, str) for text in value)):
         return {}, [f"{shown}: 'set' must be a list of {_LISTS['set']}"]
-    return assignments(value or [], f"{shown}, set: ")
+    return parse_assignments(value or [], f"{shown}, set: ")

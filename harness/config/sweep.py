@@ -1,8 +1,8 @@
 """Sweeps: every combination of the values of some settings, each combination an ordinary run.
 
-    axes = read(["method.k=1,3", "seed=0,1"])         {"method.k": ("1", "3"), "seed": ("0", "1")}
-    spread([Choices(method="bm25", ...)], axes)       four Choices, the first with sets {"method.k": "1", "seed": "0"}
-    point_text({"method.k": "1", "seed": "0"})        "k=1 seed=0", as labels and messages say it
+    axes = parse_axes(["method.k=1,3", "seed=0,1"])       {"method.k": ("1", "3"), "seed": ("0", "1")}
+    expand_rows([Choices(method="bm25", ...)], axes)     four Choices; sets of the first: {"method.k": "1", "seed": "0"}
+    point_text({"method.k": "1", "seed": "0"})            "k=1 seed=0", as labels and messages say it
 
 A key is what `--set` takes. A method without a swept parameter is run once for it, as a reference for the others.
 """
@@ -20,7 +20,7 @@ from harness.config.registry import parameters
 from harness.config.resolve import resolve_part
 from harness.config.schema import MethodChoice
 from harness.config.suites import Suite
-from harness.config.yaml_tree import Raw, assignments
+from harness.config.yaml_tree import Raw, parse_assignments
 from harness.errors import ConfigError, UserError, close_matches
 
 Axes = Mapping[str, Sequence[Any]]
@@ -36,19 +36,19 @@ _OPEN, _CLOSE = "[{(", "]})"
 _TAKEN = "from:"  # a number that another row gives (engine/numbers_from_runs.py)
 
 
-def read(texts: Iterable[str]) -> dict[str, tuple[Any, ...]]:
-    """["method.k=1,3"] -> {"method.k": ("1", "3")}; commas inside brackets part nothing. Raises ConfigError."""
-    typed, problems = assignments(texts, "--sweep ")
+def parse_axes(texts: Iterable[str]) -> dict[str, tuple[Any, ...]]:
+    """Parse --sweep: ["method.k=1,3"] -> {"method.k": ("1", "3")}. Raises ConfigError."""
+    typed, problems = parse_assignments(texts, "--sweep ")
     if problems:
         raise ConfigError(problems)
-    return checked({key: tuple(Raw(part) for part in _items(str(text))) for key, text in typed.items()}, "--sweep")
+    return check_axes({key: tuple(Raw(part) for part in _split(str(text))) for key, text in typed.items()}, "--sweep")
 
 
-def checked(axes: Axes, where: str) -> dict[str, tuple[Any, ...]]:
-    """The axes, if each key can be swept and has values, none of them twice; else ConfigError. where: their source."""
+def check_axes(axes: Axes, where: str) -> dict[str, tuple[Any, ...]]:
+    """Raise ConfigError unless each key can be swept and has values, none twice; returns the axes. where: source."""
     problems = []
     for key, values in axes.items():
-        texts = [text(value) for value in values]
+        texts = [value_text(value) for value in values]
         if key in _OTHERWISE:
             problems.append(f"{where}: '{key}' cannot be swept; {_OTHERWISE[key]}")
         elif not texts or "" in texts:
@@ -62,17 +62,17 @@ def checked(axes: Axes, where: str) -> dict[str, tuple[Any, ...]]:
     return {key: tuple(values) for key, values in axes.items()}
 
 
-def of_suite(suite: Suite, model: str | None, sets: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+def suite_axes(suite: Suite, model: str | None, sets: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
     """The axes of a suite, its models included, without keys that the command line sets. Raises ConfigError.
 
     model: of --model; sets: of --set.
     """
     axes = {"model": suite.models, **suite.sweep} if suite.models else dict(suite.sweep)
     given = {*sets, *(["model"] if model is not None else [])}
-    return checked({key: values for key, values in axes.items() if key not in given}, f"suite {suite.name}")
+    return check_axes({key: values for key, values in axes.items() if key not in given}, f"suite {suite.name}")
 
 
-def spread(rows: Sequence[Choices], axes: Axes) -> tuple[list[Choices], list[str]]:
+def expand_rows(rows: Sequence[Choices], axes: Axes) -> tuple[list[Choices], list[str]]:
     """The rows at every point of the sweep, and a sentence for each method that lacks a swept parameter.
 
     Raises UserError for a parameter that no method of the rows has, and for a key that `--set` sets too.
@@ -112,14 +112,14 @@ def spread(rows: Sequence[Choices], axes: Axes) -> tuple[list[Choices], list[str
 
 def point_text(point: Mapping[str, Any]) -> str:
     """A point as labels and messages say it: "k=3 chunk_tokens=150", "" for the point of no sweep."""
-    return " ".join(f"{key.removeprefix('method.')}={text(value)}" for key, value in point.items())
+    return " ".join(f"{key.removeprefix('method.')}={value_text(value)}" for key, value in point.items())
 
 
-def text(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A value as one types it: null, true, 3, document, [a, b]."""
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()
-    return f"[{', '.join(map(text, value))}]" if isinstance(value, list | tuple) else str(value)
+    return f"[{', '.join(map(value_text, value))}]" if isinstance(value, list | tuple) else str(value)
 
 
 def _row_at_point(row: Choices, point: Mapping[str, Any], sweepable: set[str]) -> Choices:
@@ -145,12 +145,12 @@ def _is_parameter(key: str) -> bool:
 
 
 def _field(key: str) -> str:
-    """ "method.prompts.answer" -> "prompts"."""
+    """The parameter in a key: "method.prompts.answer" -> "prompts"."""
     return key.split(".")[1] if _is_parameter(key) else key
 
 
-def _items(typed: str) -> list[str]:
-    """ "a,[b,c]" -> ["a", "[b,c]"]."""
+def _split(typed: str) -> list[str]:
+    """Split at commas outside of brackets: "a,[b,c]" -> ["a", "[b,c]"]."""
     parts, depth = [""], 0
     for letter in typed:
         depth += (letter in _OPEN) - (letter in _CLOSE)

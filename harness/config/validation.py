@@ -24,7 +24,7 @@ def as_typed(path: str) -> str:
     return re.sub(r"^method\.params\.", "method.", path)
 
 
-def moved_into(values: dict[str, Any], under: str, fields: Iterable[str], known: Iterable[str]) -> dict[str, Any]:
+def nest_keys(values: dict[str, Any], under: str, fields: Iterable[str], known: Iterable[str]) -> dict[str, Any]:
     """`values` with the keys among `known`, and not among `fields`, moved into the mapping `under`.
 
     A key that is in neither goes where its nearest neighbour is, so that the message about it names that one.
@@ -52,19 +52,19 @@ def build(model: type[M], tree: Tree, path: str) -> M:
     except ValidationError as first:
         locs = [e["loc"] for e in first.errors() if e["type"] == "string_type" and _dotted(e["loc"]) in tree.raw]
     for loc in locs:
-        values = _with_value_at(values, loc, tree.raw[_dotted(loc)])
+        values = _replace_at(values, loc, tree.raw[_dotted(loc)])
     try:
         return model.model_validate(values)
     except ValidationError as e:
-        raise ConfigError(explain(e, model, path, tree.origins)) from e
+        raise ConfigError(error_sentences(e, model, path, tree.origins)) from e
 
 
 def part_of_run(model: type[M], values: Any, place: str) -> M:
-    """A part of a run's configuration as this version reads it; `place` names the run. Raises UserError."""
+    """Validate a part of a stored run's configuration; `place` names the run. Raises UserError."""
     try:
         return model.model_validate(values)
     except ValidationError as e:
-        raise UserError(f"{place}/run.yaml is not of this version: {explain(e, model, '', {})[0]}") from e
+        raise UserError(f"{place}/run.yaml is not of this version: {error_sentences(e, model, '', {})[0]}") from e
 
 
 def dataset_of_run(config: Mapping[str, Any], place: str) -> DatasetConfig:
@@ -81,15 +81,15 @@ def _dotted(loc: tuple[int | str, ...]) -> str:
     return ".".join(str(p) for p in loc)
 
 
-def _with_value_at(values: dict[str, Any], loc: tuple[int | str, ...], text: str) -> dict[str, Any]:
+def _replace_at(values: dict[str, Any], loc: tuple[int | str, ...], text: str) -> dict[str, Any]:
     """A copy of nested mappings with the value at `loc` replaced."""
     head, *rest = loc
-    inner = _with_value_at(values[str(head)], tuple(rest), text) if rest else text
+    inner = _replace_at(values[str(head)], tuple(rest), text) if rest else text
     return {**values, str(head): inner}
 
 
-def explain(error: ValidationError, model: type[BaseModel], path: str, origins: dict[str, str]) -> list[str]:
-    """One sentence for each finding; `path` goes before every key, `origins` maps keys below it."""
+def error_sentences(error: ValidationError, model: type[BaseModel], path: str, origins: dict[str, str]) -> list[str]:
+    """One sentence for each error of pydantic. path: goes before every key; origins: key below it -> origin."""
 
     def sentence(e: Any) -> str:
         loc = tuple(e["loc"])

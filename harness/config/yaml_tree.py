@@ -42,19 +42,19 @@ for _tag, (_pattern, _first) in _NUMBERS.items():
     _Loader.add_implicit_resolver(_tag, re.compile(_pattern), list(_first.replace("\0", "")) + [""] * ("\0" in _first))
 
 
-def _integer(loader: Any, node: Any) -> int:
+def _parse_integer(loader: Any, node: Any) -> int:
     try:
         return int(loader.construct_scalar(node))  # "010" is ten, as YAML 1.2 and every reader expect
     except ValueError as e:  # thousands of digits
         raise yaml.MarkedYAMLError(problem="a number with too many digits", problem_mark=node.start_mark) from e
 
 
-def _number(loader: Any, node: Any) -> float:
+def _parse_float(loader: Any, node: Any) -> float:
     text = str(loader.construct_scalar(node)).lower()
     return float(text.replace(".inf", "inf").replace(".nan", "nan"))
 
 
-def _mapping_without_repeats(loader: Any, node: Any) -> dict[Any, Any]:
+def _parse_mapping(loader: Any, node: Any) -> dict[Any, Any]:
     """A YAML mapping. Raises MarkedYAMLError for a key that is there twice or is no plain text."""
     seen: dict[Any, Any] = {}
     for key_node, value_node in node.value:
@@ -66,9 +66,9 @@ def _mapping_without_repeats(loader: Any, node: Any) -> dict[Any, Any]:
     return seen
 
 
-_Loader.add_constructor("tag:yaml.org,2002:int", _integer)
-_Loader.add_constructor("tag:yaml.org,2002:float", _number)
-_Loader.add_constructor("tag:yaml.org,2002:map", _mapping_without_repeats)
+_Loader.add_constructor("tag:yaml.org,2002:int", _parse_integer)
+_Loader.add_constructor("tag:yaml.org,2002:float", _parse_float)
+_Loader.add_constructor("tag:yaml.org,2002:map", _parse_mapping)
 
 
 class Raw(str):
@@ -77,8 +77,8 @@ class Raw(str):
     __slots__ = ()
 
 
-def scalar(text: str) -> Any:
-    """The value of a YAML scalar or flow list: "3" -> 3, "[a, b]" -> ["a", "b"], "yes" -> "yes".
+def parse_scalar(text: str) -> Any:
+    """Parse a YAML scalar or flow list: "3" -> 3, "[a, b]" -> ["a", "b"], "yes" -> "yes".
 
     Text that is no YAML, like "@home", is text; raises ConfigError for a list or mapping that is not closed,
     and for bytes of the command line that are not UTF-8.
@@ -93,8 +93,8 @@ def scalar(text: str) -> Any:
         return text
 
 
-def assignments(texts: Iterable[str], where: str) -> tuple[dict[str, Any], list[str]]:
-    """["method.k=3"] -> {"method.k": Raw("3")}, and a sentence for each that is no assignment or a repeated one.
+def parse_assignments(texts: Iterable[str], where: str) -> tuple[dict[str, Any], list[str]]:
+    """Parse ["method.k=3"] to {"method.k": Raw("3")}; also returns a sentence for each malformed or repeated one.
 
     where: the words before the text in a sentence, for instance "--set ".
     """
@@ -170,7 +170,7 @@ class Tree:
                 continue  # merging nothing into a mapping changes nothing
             else:
                 self._forget(here)
-                into[key] = scalar(value) if isinstance(value, Raw) else value
+                into[key] = parse_scalar(value) if isinstance(value, Raw) else value
                 self.origins[here] = origin
                 if isinstance(value, Raw):
                     self.raw[here] = str(value)

@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 
 from harness.config import registry
 from harness.config.schema import DatasetConfig
-from harness.config.validation import explain
+from harness.config.validation import error_sentences
 from harness.datasets.placing import LOOKED_UP, PLACED, LookUpOptions, Placement, PlaceOptions, rearrange, split_options
 from harness.datasets.rows import Group, Retrieved, Row, RowError, RowFields, Skip, assemble, canonical_line
 from harness.datasets.sources import FileOptions
@@ -65,8 +65,8 @@ def _row_parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:
     module, _, function = known.get(name, name).partition(":")
     if not function:
         raise UnknownName("data set format", name, formats(), see="or 'module:function' for a format of your own")
-    if name not in known and not registry.trusted(name):
-        raise ConfigError([registry.refusal(name, "dataset.format")])
+    if name not in known and not registry.is_trusted(name):
+        raise ConfigError([registry.refusal_message(name, "dataset.format")])
     parser = registry.import_target(known.get(name, name))
     if not callable(parser):
         raise ConfigError([f"dataset.format: '{name}' is not a function"])
@@ -107,7 +107,7 @@ def parser_of(config: DatasetConfig) -> tuple[DatasetConfig, RowParser, tuple[st
     try:
         where, rest = split_options(config.options)
     except ValidationError as error:
-        raise ConfigError(explain(error, PlaceOptions, "dataset", {})) from None
+        raise ConfigError(error_sentences(error, PlaceOptions, "dataset", {})) from None
     if config.format == LOOKED_UP:
         from harness.datasets.longbench import support_parser
 

@@ -34,7 +34,7 @@ def load_once(config: DatasetConfig, limit: int | None) -> Dataset:
     """
     from harness.datasets import load
 
-    own = registry.import_target(config.format) if ":" in config.format and registry.trusted(config.format) else None
+    own = registry.import_target(config.format) if ":" in config.format and registry.is_trusted(config.format) else None
     code = own_code(own) if callable(own) else {}
     key = canonical([config.model_dump(mode="json"), limit, _file_states(config), code])
     if key not in _loaded:
@@ -85,5 +85,5 @@ def _file_states(config: DatasetConfig) -> list[tuple[str, int, int]]:
 
 def made_up_hint(config: DatasetConfig) -> str:
     """The end of a sentence about rows that cannot be had: made-up questions of the same kind; "" without such."""
-    twin = None if config.data is not None else presets.twin(config.name) or _SHARED.get(config.format)
+    twin = None if config.data is not None else presets.synthetic_twin(config.name) or _SHARED.get(config.format)
     return f"; made-up questions of its kind: --dataset {twin}" if twin else ""

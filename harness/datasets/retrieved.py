@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import Field, StrictInt, ValidationError
 
 from harness.config.schema import DatasetConfig
-from harness.config.validation import explain
+from harness.config.validation import error_sentences
 from harness.datasets.archives import Member
 from harness.datasets.base import Dataset
 from harness.datasets.files import Broken, RowPlace, first_key, json_value, read_rows
@@ -92,7 +92,7 @@ def _checked_options(config: DatasetConfig) -> Options:
     try:
         return Options.model_validate(config.options)
     except ValidationError as error:
-        raise ConfigError(explain(error, Options, "dataset", {})) from None
+        raise ConfigError(error_sentences(error, Options, "dataset", {})) from None
 
 
 def _read_file(file: Path | Member, split: str) -> Iterator[tuple[RowPlace, dict[str, Any] | Broken]]:

@@ -49,7 +49,7 @@ def untrained_warnings(models: Iterable[ModelConfig], method: Method, preset: st
     """
     warnings = []
     for model in {m.name: m for m in models if m.embedded and m.package}.values():
-        if (hooks := registry.hooks(model.package or "")) is None:
+        if (hooks := registry.model_hooks(model.package or "")) is None:
             continue
         stale = hooks.stale_skills(local_folder(model)[0], method)
         if stale is None:

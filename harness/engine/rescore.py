@@ -71,8 +71,8 @@ def rescore(
 
 def _check_code(folder: Path, values: Mapping[str, Any]) -> None:
     """Raise UserError for code that the settings of a run folder name and the user did not."""
-    named = registry.code_named(values)
-    if foreign := [target for target in named if not registry.trusted(target)]:
+    named = registry.code_targets(values)
+    if foreign := [target for target in named if not registry.is_trusted(target)]:
         raise UserError(
             f"{folder}: dataset.{named[foreign[0]]} names code ('{foreign[0]}') that neither the command line nor a "
             f"preset in the folder {registry.ENV} names; to see it and decide, use: harness score --trust {folder}"

@@ -61,7 +61,7 @@ def _cross(shared: Choices, methods: Sequence[str], datasets: Sequence[str], swe
     axes = dict(swept)
     if suite is not None:
         methods, datasets = methods or suite.methods, datasets or suite.datasets
-        axes = sweep.of_suite(suite, shared.model, shared.sets) | axes
+        axes = sweep.suite_axes(suite, shared.model, shared.sets) | axes
     if shared.data is not None and len(datasets) > 1:
         raise UserError(
             f"--data holds the rows of one data set, but {len(datasets)} are named; keep one, or name each one's: "
@@ -71,7 +71,7 @@ def _cross(shared: Choices, methods: Sequence[str], datasets: Sequence[str], swe
     choices = [replace(shared, method=m, dataset=d) for d in datasets or none for m in methods or none]
     if not axes:
         return choices
-    choices, notes = sweep.spread(choices, axes)
+    choices, notes = sweep.expand_rows(choices, axes)
     for line in notes:
         note(f"note: {line}")
     return choices

@@ -146,7 +146,7 @@ class _Check:
         if data is None or all(self.questions.values()):
             return known
         raw = self.run.config["dataset"]
-        if foreign := [target for target in registry.code_named(raw) if not registry.trusted(target)]:
+        if foreign := [target for target in registry.code_targets(raw) if not registry.is_trusted(target)]:
             raise UserError(f"{self.place} reads its rows by code ('{foreign[0]}') that is not part of this program")
         config = self._config()
         if config is None:

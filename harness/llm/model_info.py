@@ -236,7 +236,7 @@ def _packaged_folder(config: ModelConfig) -> tuple[Path, Any]:
     folder = inside(root, config.package_path or "")
     if folder.suffix == gguf.SUFFIX:
         return gguf.converted(folder, config.sha256)
-    if (folder / "card.json").exists() and (hooks := registry.hooks(config.package or "")) is not None:
+    if (folder / "card.json").exists() and (hooks := registry.model_hooks(config.package or "")) is not None:
         hooks.check_weights(folder)
     return folder, {"files": hash_files(folder)}
 

@@ -26,7 +26,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.config.schema import ModelConfig, Thinking
-from harness.config.validation import explain
+from harness.config.validation import error_sentences
 from harness.cost.events import Event, Kind
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, ModelOutputError
@@ -243,7 +243,7 @@ def read_script(config: ModelConfig) -> Script:
     try:
         return Script.model_validate(parse_yaml(read_plain(Path(config.script))) or {})
     except ValidationError as e:
-        raise CannotRun(f"the script '{config.script}': {explain(e, Script, '', {})[0]}") from e
+        raise CannotRun(f"the script '{config.script}': {error_sentences(e, Script, '', {})[0]}") from e
     except (OSError, yaml.YAMLError, ValueError) as e:
         told = getattr(e, "strerror", None) or str(e).splitlines()[0]
         way_out = "check model.script (with --set from the current folder)"

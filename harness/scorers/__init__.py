@@ -62,7 +62,7 @@ def table() -> Mapping[str, Scorer]:
 @cache
 def _added() -> dict[str, Scorer]:
     """Scorers that installed packages add under the entry-point group "harness.scorers"; all of kind "answer"."""
-    added = registry.additions(registry.GROUPS["scorers"])
+    added = registry.plugins(registry.GROUPS["scorers"])
     if clash := sorted(added.keys() & table().keys()):
         raise UserError(f"an installed package adds the scorer '{clash[0]}' ({added[clash[0]]}); that name is taken")
     return {name: Scorer(target, target, f"added by {target}") for name, target in added.items()}
@@ -80,8 +80,8 @@ def lookup(name: str) -> Scorer:
     """
     line = table().get(name) or _added().get(name)
     if line is None and ":" in name:
-        if not registry.trusted(name):
-            raise UserError(registry.refusal(name, "dataset.scorers"))
+        if not registry.is_trusted(name):
+            raise UserError(registry.refusal_message(name, "dataset.scorers"))
         return Scorer(name, name, f"the user's own {name}")
     if line is None:
         raise UnknownName("scorer", name, names(), see="harness list scorers; a function of your own: module:function")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from pydantic import ValidationError
 
-from harness.config.validation import explain
+from harness.config.validation import error_sentences
 from harness.errors import ConfigError, UnknownName, UserError
 from harness.storage.untrusted import parse_yaml, read_plain
 from harness.training.teacher import WINDOW
@@ -48,7 +48,7 @@ def read_curriculum(path: Path | None = None, window: int = WINDOW) -> Curriculu
         course = Curriculum.model_validate(values)
     except ValidationError as error:
         # No path before the keys: the message would suggest --set, which does not reach into this file.
-        pairs = zip(error.errors(), explain(error, Curriculum, "", {}), strict=True)
+        pairs = zip(error.errors(), error_sentences(error, Curriculum, "", {}), strict=True)
         problems = [f"{_place_of_error(e['loc'], values)}{sentence}" for e, sentence in pairs]
     problems += _contradictions(values if course is None else course.model_dump(), window)
     if problems or course is None:

@@ -180,7 +180,7 @@ def recorded_rule(run: StoredRun, kind: type[Rule | Trials]) -> Recorded | None:
         return None
     if not any(kind.asked(step) for record in run.records for step in record["steps"]):
         return None
-    method: type[Method] = registry.load(registry.short(choice["implementation"]), Method)
+    method: type[Method] = registry.load(registry.short_name(choice["implementation"]), Method)
     known = {name: value for name, value in params.items() if name in method.Config.model_fields}  # of this version
     made = method(part_of_run(method.Config, known, str(run.path)))
     own, most = made.stop_rule(), made.recorded_rule()

@@ -18,7 +18,7 @@ from typing import Any
 
 import pandas as pd
 
-from harness.config.sweep import text
+from harness.config.sweep import value_text
 from harness.cost.flops import DEFAULT
 from harness.errors import UnknownName, UserError
 from harness.storage.run_folder import StoredRun
@@ -73,7 +73,7 @@ def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, conventio
     rows = []
     # A line with two runs at one value is two lines.
     at = [
-        (facts.run_key(run)[0], run.config["model"]["name"], text(own.get(x)))
+        (facts.run_key(run)[0], run.config["model"]["name"], value_text(own.get(x)))
         for run, own in zip(runs, settings, strict=True)
     ]
     labels = distinct_labels(facts.labels(runs, [x]), runs, at)
@@ -87,7 +87,7 @@ def frame(runs: Sequence[StoredRun], x: str, score: str | None = None, conventio
                 "method": label,
                 "model": "" if x == "model" else row["model"],
                 # The text that one types for what is no number, so that None is left for runs without the setting.
-                x: None if x not in own else own[x] if is_number(own[x]) else text(own[x]),
+                x: None if x not in own else own[x] if is_number(own[x]) else value_text(own[x]),
                 "score": name,
                 **{f"mean{end}": row[f"{name}{end}"] for end in ("", ".low", ".high")},
                 **{column: row[column] for column in _COST},

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness import scorers
-from harness.config.registry import short
+from harness.config.registry import short_name
 from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import flatten
 from harness.engine import model_warnings as embedded
@@ -149,7 +149,7 @@ def _encoder_reasons(run: StoredRun, paper: Settings) -> Found:
 def _method_reasons(value: Value, run: StoredRun, paper: Settings) -> list[str]:
     config = run.config["method"]
     params = flatten(config.get("params") or {}) if config.get("params") else {}
-    own = {**{key: short(config[key]) for key in ("implementation", "view") if config.get(key)}, **params}
+    own = {**{key: short_name(config[key]) for key in ("implementation", "view") if config.get(key)}, **params}
     own |= {key: rule for key in params if (rule := _rule_of_number(run, key)) and rule == paper.method.get(key)}
     unknown = [key for key in params if key not in paper.method and key not in value.recording]
     return [

@@ -10,7 +10,7 @@ from harness.config.layers import Choices
 from harness.config.registry import load, trust
 from harness.config.resolve import Resolution, resolve
 from harness.config.schema import EncoderConfig, ModelConfig
-from harness.config.yaml_tree import Raw, Tree, flatten, read_yaml, scalar
+from harness.config.yaml_tree import Raw, Tree, flatten, parse_scalar, read_yaml
 from harness.errors import CannotRun, ConfigError, HarnessError, UnknownName, UserError, raise_all
 
 FILES = {
@@ -81,8 +81,8 @@ def test_every_role_is_deterministic_where_the_reader_is() -> None:
     ],
 )
 def test_scalar(text: str, value: object) -> None:
-    assert scalar(text) == value
-    assert type(scalar(text)) is type(value)
+    assert parse_scalar(text) == value
+    assert type(parse_scalar(text)) is type(value)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_installed_packages_can_add_methods_and_data_sets(monkeypatch: pytest.Mo
         "harness.methods": {"their-method": "tests.cli.fakes:Echo"},
         "harness.datasets": {"their-data": "tests.config.test_resolve:THEIR_DATA"},
     }
-    monkeypatch.setattr(presets, "additions", lambda group: added.get(group, {}))
+    monkeypatch.setattr(presets, "plugins", lambda group: added.get(group, {}))
     assert "their-method" in presets.names("methods")
     assert presets.summaries("methods")["their-method"] == "added by tests.cli.fakes:Echo"
     config = get("Their_Method", "their-data").config

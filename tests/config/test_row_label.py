@@ -9,7 +9,7 @@ import pytest
 from harness.config import presets
 from harness.config.layers import Choices
 from harness.config.row_label import label
-from harness.config.yaml_tree import assignments
+from harness.config.yaml_tree import parse_assignments
 from harness.engine.plan import Plan, plan_choices
 from reports import facts
 from reports.compare import config_difference
@@ -17,7 +17,7 @@ from reports.figures.rule_table import curve_labels
 
 
 def planned(method: str, *sets: str, dataset: str = "pocket/musique", **more: Any) -> Plan:
-    found, problems = assignments(sets, "")
+    found, problems = parse_assignments(sets, "")
     assert not problems
     return plan_choices(Choices(method=method, dataset=dataset, sets=found, **more))
 

@@ -31,7 +31,7 @@ parts:
 @pytest.fixture
 def table(own: Path) -> suites.Suite:
     (own / "suites" / "table.yaml").write_text(PARTS)
-    return suites.read("table")
+    return suites.read_suite("table")
 
 
 def listed(suite: suites.Suite, methods: list[str], datasets: list[str]) -> list[tuple[object, ...]]:
@@ -80,19 +80,19 @@ def test_a_setting_that_a_data_set_does_not_have_is_named_once(table: suites.Sui
         plan_all(made, lambda line: None)
     sentence = "suite table sets dataset.tokens, which musique, qasper do not have; leave out: --unset dataset.tokens"
     assert told.value.sentences == [sentence]
-    left = suites.chosen("table", ["dataset.tokens"])
+    left = suites.chosen_suite("table", ["dataset.tokens"])
     assert left is not None
     assert [list(part.sets) for part in left.parts] == [["method.k"]] * 3
-    assert suites.chosen(None) is None
+    assert suites.chosen_suite(None) is None
     mistake = "--unset dataset.tokns: suite table does not set it; did you mean 'dataset.tok"
     with pytest.raises(UserError, match=mistake):
-        suites.chosen("table", ["dataset.tokns"])
+        suites.chosen_suite("table", ["dataset.tokns"])
     with pytest.raises(UserError, match="leaves out settings of a suite; name one with --suite"):
-        suites.chosen(None, ["dataset.tokens"])
+        suites.chosen_suite(None, ["dataset.tokens"])
 
 
 @pytest.mark.parametrize("parts", ["3", "[]", "[echo]", "[{methods: echo}]", "[{metods: [echo]}]"])
 def test_mistakes_in_parts_are_sentences(own: Path, parts: str) -> None:
     (own / "suites" / "bad.yaml").write_text(f"methods: [echo]\ndatasets: [pocket/musique]\nparts: {parts}\n")
     with pytest.raises(ConfigError, match="must be a list|unknown key 'metods'"):
-        suites.read("bad")
+        suites.read_suite("bad")

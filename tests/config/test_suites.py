@@ -33,7 +33,7 @@ def own(configs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def get(**more: Any) -> Resolution:
-    resolution = resolve(Choices(method="echo", dataset="pocket/musique", suite=suites.read("whole"), **more))
+    resolution = resolve(Choices(method="echo", dataset="pocket/musique", suite=suites.read_suite("whole"), **more))
     raise_all(resolution.problems)
     return resolution
 
@@ -70,37 +70,37 @@ def test_what_is_said_on_the_command_line_wins(
 
 def test_a_suite_may_extend_another_and_says_no_more_than_its_lists(own: Path) -> None:
     (own / "suites" / "next.yaml").write_text("extends: whole\nset: [method.k=1]\nlimit: 9\n")
-    found = suites.read("NEXT")
+    found = suites.read_suite("NEXT")
     assert (found.name, found.profile, found.sets, found.limit) == ("next", "tiny", {"method.k": "1"}, 9)
-    plain = suites.read("pair")
+    plain = suites.read_suite("pair")
     assert (plain.profile, plain.sets, plain.limit) == (None, {}, None)
     with pytest.raises(UnknownName, match="Did you mean 'whole'"):
-        suites.read("whol")
+        suites.read_suite("whol")
 
 
 def test_a_twin_has_the_methods_of_its_suite_over_made_up_data_sets(own: Path) -> None:
     table = "methods: [echo]\ndatasets: [longbench/musique, MuSiQue]\nlimit: 9\nset: [model.window=9]\n"
     (own / "suites" / "table.yaml").write_text(table + "twin:\n")
-    twin = suites.read("Pocket_Table")
+    twin = suites.read_suite("Pocket_Table")
     assert (twin.name, twin.methods, twin.datasets) == ("pocket-table", ["echo"], ["pocket/musique"])
     assert (twin.profile, twin.limit) == ("pocket", None)
     assert twin.sets == {"dataset.tokens": "1640", "dataset.questions": "50", "dataset.hops": "[1,2]"}
     (own / "suites" / "table.yaml").write_text(table + "twin: {methods: [echo-loud], set: [seed=1], limit: 2}\n")
-    twin = suites.read("pocket-table")
+    twin = suites.read_suite("pocket-table")
     assert (twin.methods, twin.sets, twin.limit) == (["echo-loud"], {"seed": "1"}, 2)
-    assert suites.read("table").limit == 9
+    assert suites.read_suite("table").limit == 9
     (own / "suites" / "table.yaml").write_text(table + "twin: 3\n")
     with pytest.raises(ConfigError, match=r"table\.yaml, twin: 'twin' must be a mapping of a suite's keys"):
-        suites.read("pocket-table")
+        suites.read_suite("pocket-table")
     (own / "suites" / "pocket-table.yaml").write_text(LISTS)
-    assert suites.read("pocket-table").profile is None
+    assert suites.read_suite("pocket-table").profile is None
     assert "pocket-whole" not in presets.names("suites")
 
 
 def test_a_row_of_a_suite_may_have_parameters_of_its_own(own: Path) -> None:
     rows = "methods: [echo, echo-loud: {k: 3, word: two}]\ndatasets: [pocket/musique]\nset: [method.word=set]\n"
     (own / "suites" / "rows.yaml").write_text(rows)
-    suite = suites.read("rows")
+    suite = suites.read_suite("rows")
     assert (suite.methods, suite.params) == (["echo", "echo-loud"], {"echo-loud": {"k": 3, "word": "two"}})
     loud, echo = (resolve(Choices(method=m, dataset="pocket/musique", suite=suite)) for m in ("echo-loud", "echo"))
     assert loud.config.method.params == {"k": 3, "word": "set", "mode": "loud"}
@@ -160,7 +160,7 @@ def test_run_takes_the_settings(own: Path, here: Cli) -> None:
 
 
 def test_the_shipped_demo_is_small_and_runs_on_the_embedded_model() -> None:
-    demo = suites.read("demo")
+    demo = suites.read_suite("demo")
     for method in demo.methods:
         config = resolve(Choices(method=method, dataset=demo.datasets[0], suite=demo)).config
         assert (config.profile, config.model.embedded, config.dataset.name) == ("pocket", True, "pocket/musique")

@@ -32,9 +32,9 @@ def points(rows: list[Choices]) -> list[tuple[str | None, str]]:
 
 
 def test_every_combination_is_a_row_and_sets_its_values() -> None:
-    axes = sweep.read(["method.k=1,3", "seed=0,1"])
+    axes = sweep.parse_axes(["method.k=1,3", "seed=0,1"])
     assert axes == {"method.k": ("1", "3"), "seed": ("0", "1")}
-    rows, notes = sweep.spread([ECHO], axes)
+    rows, notes = sweep.expand_rows([ECHO], axes)
     assert points(rows) == [("echo", f"k={k} seed={s}") for k in (1, 3) for s in (0, 1)]
     assert not notes
     last = resolve(rows[-1])
@@ -43,17 +43,17 @@ def test_every_combination_is_a_row_and_sets_its_values() -> None:
 
 
 def test_commas_within_brackets_part_nothing() -> None:
-    assert sweep.read(["method.x=[1, 2],{a: [1,2]},null"]) == {"method.x": ("[1, 2]", "{a: [1,2]}", "null")}
+    assert sweep.parse_axes(["method.x=[1, 2],{a: [1,2]},null"]) == {"method.x": ("[1, 2]", "{a: [1,2]}", "null")}
 
 
 def test_a_method_without_the_parameter_runs_once_and_the_user_is_told() -> None:
-    rows, notes = sweep.spread([ECHO, OTHER], sweep.read(["method.k=1,3"]))
+    rows, notes = sweep.expand_rows([ECHO, OTHER], sweep.parse_axes(["method.k=1,3"]))
     assert points(rows) == [("echo", "k=1"), ("echo", "k=3"), ("other", "")]
     assert notes == ["method.k is not swept for other: no such parameter"]
 
 
 def test_rows_of_one_model_stand_together() -> None:
-    rows, _ = sweep.spread([ECHO, OTHER], {"model": ("a", "b")})
+    rows, _ = sweep.expand_rows([ECHO, OTHER], {"model": ("a", "b")})
     assert [(row.model, row.method) for row in rows] == [(m, name) for m in "ab" for name in ("echo", "other")]
     assert "model" not in rows[0].sets  # a name of a folder or hub id is resolved as after --model
 
@@ -80,13 +80,13 @@ MISTAKES: list[tuple[list[str], str]] = [
 @pytest.mark.parametrize(("typed", "sentence"), MISTAKES, ids=[typed[0] for typed, _ in MISTAKES])
 def test_a_mistake_in_what_is_swept_is_one_sentence(typed: list[str], sentence: str) -> None:
     with pytest.raises((UserError, ConfigError)) as error:
-        sweep.read(typed)
+        sweep.parse_axes(typed)
     assert sentence in str(error.value)
 
 
 def test_a_parameter_that_no_method_has_is_a_mistake_with_the_nearest_name() -> None:
     with pytest.raises(UserError, match=r"no method .* has the parameter 'worde'.* did you mean method\.word"):
-        sweep.spread([ECHO, OTHER], sweep.read(["method.worde=a,b"]))
+        sweep.expand_rows([ECHO, OTHER], sweep.parse_axes(["method.worde=a,b"]))
 
 
 @pytest.mark.parametrize(
@@ -98,13 +98,13 @@ def test_a_parameter_that_no_method_has_is_a_mistake_with_the_nearest_name() -> 
 )
 def test_a_key_is_swept_or_set(row: Choices, axes: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="is swept and set to one value"):
-        sweep.spread([row], axes)
+        sweep.expand_rows([row], axes)
 
 
 def test_a_suite_sweeps_and_the_command_line_replaces_its_axes() -> None:
-    suite = suites.read("swept")
-    assert sweep.of_suite(suite, None, {}) == {"model": ("a", "b"), "method.k": (1, 3)}
-    assert sweep.of_suite(suite, "c", {"method.k": "2"}) == {}
+    suite = suites.read_suite("swept")
+    assert sweep.suite_axes(suite, None, {}) == {"model": ("a", "b"), "method.k": (1, 3)}
+    assert sweep.suite_axes(suite, "c", {"method.k": "2"}) == {}
 
 
 @pytest.mark.parametrize(
@@ -119,5 +119,5 @@ def test_a_suite_sweeps_and_the_command_line_replaces_its_axes() -> None:
 def test_a_mistake_in_a_suites_sweep_is_one_sentence(text: str, sentence: str, own: Path) -> None:
     (own / "suites" / "bad.yaml").write_text(SUITE + text)
     with pytest.raises((UserError, ConfigError)) as error:
-        sweep.of_suite(suites.read("bad"), None, {})
+        sweep.suite_axes(suites.read_suite("bad"), None, {})
     assert sentence in str(error.value)

@@ -163,7 +163,7 @@ def test_typed_after_set_it_keeps_its_colon():
 
 @pytest.mark.parametrize("suite", ["pocket-longrefiner-table2", "longrefiner-table2", "pocket-longrefiner-table5"])
 def test_the_suites_ask_for_it_where_the_paper_does(suite):
-    whole = suites.read(suite)
+    whole = suites.read_suite(suite)
     for part in whole.parts or (whole,):
         for name in part.datasets:
             prefix = None if name in ("asqa", "eli5") or suite.startswith("pocket-longrefiner-table2") else PREFIX

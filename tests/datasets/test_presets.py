@@ -111,7 +111,7 @@ def test_longbench_is_scored_by_its_own_metric_and_takes_its_own_file(name):
 
 @pytest.mark.parametrize("name", sorted(TWINNED))
 def test_the_twin_is_judged_and_asked_alike(name):
-    twin = presets.twin(name)
+    twin = presets.synthetic_twin(name)
     assert twin == f"pocket/{name}"
     ours, theirs = fields_of(name), fields_of(twin)
     # The embedded model was trained on the longer instruction of Qasper, which is a preset of its own.
@@ -124,11 +124,11 @@ def test_the_twin_is_judged_and_asked_alike(name):
 
 
 def test_no_twin():
-    assert presets.twin("pocket/musique") is None
-    assert presets.twin("longbench/musique") is None
-    assert presets.twin("") is None
-    assert presets.twin("musiqe") is None
-    assert presets.twin("MuSiQue") == "pocket/musique"
+    assert presets.synthetic_twin("pocket/musique") is None
+    assert presets.synthetic_twin("longbench/musique") is None
+    assert presets.synthetic_twin("") is None
+    assert presets.synthetic_twin("musiqe") is None
+    assert presets.synthetic_twin("MuSiQue") == "pocket/musique"
 
 
 # --- `harness show DATASET` -------------------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ def model(weights, tmp_path, monkeypatch):
     cards.write_card(replace(card, skills={"answer": "0"}, prompts=[*prompt_digests({"answer": "Answer."}).values()]))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "carrier", raising=False)
-    monkeypatch.setattr(registry, "hooks", lambda package: hooks if package == "carrier" else None)
+    monkeypatch.setattr(registry, "model_hooks", lambda package: hooks if package == "carrier" else None)
     return ModelConfig(name="tiny", package="carrier", package_path="weights", embedded=True)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.config.layers import Choices
-from harness.config.suites import read
+from harness.config.suites import read_suite
 from harness.cost.flops import ModelShape
 from harness.engine.forecast import Cost
 from harness.engine.manifest import amounts_of, shape_of_role
@@ -64,7 +64,7 @@ def test_steps_behind_the_stop_and_without_a_node_are_no_visits():
 
 
 def planned(method, **sets):
-    said = {"profile": "pocket", "suite": read("pocket-pecan-table1"), "limit": 2}
+    said = {"profile": "pocket", "suite": read_suite("pocket-pecan-table1"), "limit": 2}
     return plan_choices(Choices(method=method, dataset="pocket/musique", sets=sets, **said))
 
 

@@ -280,7 +280,7 @@ def test_edges_come_from_the_builder_and_the_rest_from_the_searcher():
 
 
 def test_the_suite_of_two_models_has_the_papers_five_pairs():
-    suite = suites.read("pecan-table2")
+    suite = suites.read_suite("pecan-table2")
     pairs = []
     for part in suite.parts:
         for model, dataset in itertools.product(part.models, part.datasets):
@@ -369,7 +369,7 @@ def test_what_holds_on_a_data_set_holds_on_its_other_forms(dataset, form):
         found = {}
         for _, layer in presets.read("methods", name):
             found |= layer.get("params") or {}
-            found |= presets.for_dataset(layer, form + dataset)
+            found |= presets.params_for_dataset(layer, form + dataset)
         return found
 
     assert values("pecan")["t_p"] == T_P[dataset]

@@ -76,7 +76,7 @@ def test_relations_that_grow_too_long_to_be_fused_stand_side_by_side():
 
 @pytest.mark.parametrize("preset", ["memwalker-4k", "llmlingua-4k"])
 def test_rows_of_qrmems_tables_have_its_window(preset):
-    suite = suites.read("pocket-qrmem-table1")
+    suite = suites.read_suite("pocket-qrmem-table1")
     family = preset.removesuffix("-4k")
     assert preset in suite.methods
     assert family not in suite.methods

@@ -287,7 +287,7 @@ def test_chunks_in_the_order_of_the_document_at_the_papers_budgets(method, datas
 
 
 def test_the_suite_has_the_rows_of_the_papers_table_in_their_order():
-    suite = suites.read("pocket-pecan-table1")
+    suite = suites.read_suite("pocket-pecan-table1")
     assert [presets.find("methods", name) for name in suite.methods] == list(suite.methods)
     printed = ["bm25", "bm25-topx", "sbert", "sbert-topx", "dragon", "dragon-topx", "longllmlingua", "memwalker"]
     printed += ["raptor-tt", "raptor-ct", "raptor-ct-topx", "full-context", "garlic", "pecan"]

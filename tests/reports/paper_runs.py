@@ -20,7 +20,7 @@ REFINED = {
     "dataset.documents": "documents.json",
     "dataset.max_answer_tokens": 500,
     "dataset.answer_prefix": "So the final answer is:",
-    "dataset.demonstration": suites.read("longrefiner-table2").parts[0].sets["dataset.demonstration"],
+    "dataset.demonstration": suites.read_suite("longrefiner-table2").parts[0].sets["dataset.demonstration"],
     "roles.refiner": "qwen2.5-3b-instruct",
 }
 """What LongRefiner's suite sets on NQ, as after --set."""

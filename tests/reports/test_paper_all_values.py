@@ -76,8 +76,8 @@ def test_every_place_that_is_measured_has_a_suite_and_a_twin() -> None:
         assert (place.name is None) == (place.drawing or place.look is not None), place.label
         if place.name is not None:
             assert {place.name, TWIN + place.name} <= {*known}
-            assert all(name.startswith("pocket/") for name in suites.read(TWIN + place.name).datasets)
-            parts = suites.read(place.name).parts or (suites.read(place.name),)
+            assert all(name.startswith("pocket/") for name in suites.read_suite(TWIN + place.name).datasets)
+            parts = suites.read_suite(place.name).parts or (suites.read_suite(place.name),)
             assert {part.profile for part in parts} == {"paper"}
             assert not any(name.startswith("pocket/") for part in parts for name in part.datasets)
     assert find_table_or_figure("Pocket_PECAN-table1")[1] == "pocket-pecan-table1"
@@ -86,7 +86,7 @@ def test_every_place_that_is_measured_has_a_suite_and_a_twin() -> None:
 
 
 def test_what_tables_need() -> None:
-    found = needs(suites.read("pecan-table1"))
+    found = needs(suites.read_suite("pecan-table1"))
     assert list(found.models) == ["Llama-3.1-8B-Instruct", "phi-2"]
     assert list(found.encoders) == ["mpnet", "dragon"]
     # 8.03 G parameters in bfloat16, and 131,072 tokens of 2 x 32 x 8 x 128 numbers; LongLLMLingua has Phi-2 besides.
@@ -95,12 +95,12 @@ def test_what_tables_need() -> None:
     assert found.gpu == pytest.approx(llama + phi, rel=0.01)
     # PECAN reads no more than its own window of 8,192.
     own = 2 * (8.03e9 + 2 * 32 * 8 * 128 * 8192) + 4 * 109e6
-    assert needs(suites.read("pecan-table3")).gpu == pytest.approx(own, rel=0.01)
-    refiner = needs(suites.read("longrefiner-table4"))
+    assert needs(suites.read_suite("pecan-table3")).gpu == pytest.approx(own, rel=0.01)
+    refiner = needs(suites.read_suite("longrefiner-table4"))
     assert {"bge-reranker", "bce-reranker", "e5", "mpnet"} <= set(refiner.encoders)
     assert refiner.documents["asqa"] == "retrieved/asqa-e5.jsonl"
     assert len(refiner.adapters) == 3
-    served = needs(suites.read("qrmem-table2"))
+    served = needs(suites.read_suite("qrmem-table2"))
     assert served.entities
     assert served.gpu < 1e9
 

@@ -14,7 +14,7 @@ from reports.paper.printed import load
 from tests.reports.build import record
 from tests.reports.paper_runs import contents, paper_run
 
-TABLE2 = suites.read("longrefiner-table2").parts
+TABLE2 = suites.read_suite("longrefiner-table2").parts
 PAPERS = [
     (part, dataset, str(preset))
     for part, dataset in enumerate(("nq", "hotpotqa", "asqa"))

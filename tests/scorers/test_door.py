@@ -193,7 +193,7 @@ def test_an_own_scorer_may_have_extra_inputs():
 
 
 def test_an_installed_package_can_add_a_scorer(monkeypatch):
-    monkeypatch.setattr(registry, "additions", lambda group: {"theirs.shout": f"{__name__}:shout"})
+    monkeypatch.setattr(registry, "plugins", lambda group: {"theirs.shout": f"{__name__}:shout"})
     assert "theirs.shout" in scorers.names()
     assert scorers.problems(["theirs.shout"]) == []
     assert score("theirs.shout", "a!", ["a"]) == 1.0
@@ -202,7 +202,7 @@ def test_an_installed_package_can_add_a_scorer(monkeypatch):
 
 
 def test_an_added_scorer_cannot_take_a_name(monkeypatch):
-    monkeypatch.setattr(registry, "additions", lambda group: {"hotpotqa.f1": f"{__name__}:shout"})
+    monkeypatch.setattr(registry, "plugins", lambda group: {"hotpotqa.f1": f"{__name__}:shout"})
     with pytest.raises(UserError, match=r"'hotpotqa\.f1'.*taken"):
         scorers.names()
 

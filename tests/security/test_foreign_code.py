@@ -115,19 +115,19 @@ def test_a_config_file_cannot_choose_which_variable_goes_to_which_server(tmp_pat
 def test_a_preset_of_the_user_is_trusted_in_stored_runs(tmp_path, monkeypatch):
     (tmp_path / "datasets").mkdir()
     (tmp_path / "datasets" / "mine.yaml").write_text("format: mine:rows\nscorers: [mine:brevity]\n")
-    assert not registry.trusted("mine:rows")
+    assert not registry.is_trusted("mine:rows")
     monkeypatch.setenv(registry.ENV, str(tmp_path))
-    assert registry.trusted("mine:rows")
-    assert registry.trusted("mine:brevity")
-    assert not registry.trusted("mine:other")
+    assert registry.is_trusted("mine:rows")
+    assert registry.is_trusted("mine:brevity")
+    assert not registry.is_trusted("mine:other")
 
 
 def test_a_run_folder_below_the_folder_of_ones_own_presets_names_nothing(stored, tmp_path, monkeypatch):
     monkeypatch.setenv(registry.ENV, str(tmp_path))
     hostile(stored, tmp_path, {"dataset.scorers": ["theirs:brevity"]})
     (tmp_path / "mine.yaml").write_text("dataset: {scorers: [mine:short]}\n")
-    assert registry.trusted("mine:short")
-    assert not registry.trusted("theirs:brevity")
+    assert registry.is_trusted("mine:short")
+    assert not registry.is_trusted("theirs:brevity")
 
 
 @pytest.mark.parametrize(("reply", "code"), [("n\n", 2), ("", 2), ("y\n", 0)])
