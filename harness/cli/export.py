@@ -53,7 +53,7 @@ def export(
     from harness.exchange import inspect_logs, lm_eval_samples
 
     runs, damaged = stored_runs(paths)
-    write = (inspect_logs if to == "inspect" else lm_eval_samples).write
+    write = inspect_logs.write_log if to == "inspect" else lm_eval_samples.write_samples
     for run in runs:
         print(printable(str(write(run, Path(out)))))
     if to == "inspect":

@@ -15,8 +15,8 @@ from harness.cli.options import RESULTS, Out, split_names
 from harness.cli.output import columns, say
 from harness.config import registry
 from harness.errors import UnknownName, UserError, printable
-from harness.exchange.foreign_tools import READERS, read
-from harness.exchange.import_runs import Imported, prepare
+from harness.exchange.foreign_tools import READERS, read_foreign
+from harness.exchange.import_runs import Imported, prepare_import
 from harness.storage.object_store import is_url
 from harness.storage.run_schema import LOGGED
 
@@ -53,7 +53,7 @@ def import_(
         raise UserError("--out: runs are imported into a local folder")
     names = tuple(split_names([scorers or ""]))
     registry.trust(*names)
-    ready = [prepare(read(tool, Path(file)), dataset, data, names) for file in dict.fromkeys(files)]
+    ready = [prepare_import(read_foreign(tool, Path(file)), dataset, data, names) for file in dict.fromkeys(files)]
     places = [one.place for one in ready]
     if twice := [place for place in places if places.count(place) > 1]:
         raise UserError(f"two of the files would become the same run {twice[0]}; leave one out")

@@ -22,7 +22,7 @@ def track(runs: Runs, uri: MlflowUri = None, traces: Traces = MOST_TRACES) -> in
     folders = run_folders(runs)
     uri = uri and expand_home(uri)
     for place in dict.fromkeys(uri or tracking.default_uri(folder.parent.parent) for folder in folders):
-        if problems := tracking.problems(place):
+        if problems := tracking.uri_problems(place):
             raise CannotRun(". ".join(problems))
 
     def log(folder: Path) -> None:
@@ -30,6 +30,6 @@ def track(runs: Runs, uri: MlflowUri = None, traces: Traces = MOST_TRACES) -> in
         print(folder, flush=True)
 
     errors = tracking.log_each(folders, log)
-    for sentence in tracking.explained(errors):
+    for sentence in tracking.error_sentences(errors):
         say(f"error: {sentence}")
     return 3 if errors else 0

@@ -101,9 +101,9 @@ def check_options(device: str, mlflow: str | None) -> None:
     if device not in _DEVICES and not re.fullmatch(r"cuda:\d+", device):
         raise UnknownName("device", device, _DEVICES)
     if mlflow not in (None, "off"):
-        from harness.tracking.track import problems
+        from harness.tracking.track import uri_problems
 
-        if sentences := problems(mlflow or ""):
+        if sentences := uri_problems(mlflow or ""):
             raise ConfigError(sentences)
 
 

@@ -20,7 +20,7 @@ from harness.cli.command import execution
 from harness.cli.options import RESULTS, MlflowUri, Out
 from harness.errors import CannotRun, UserError
 from harness.storage.paths import masked
-from harness.tracking.mlflow_run import VIEW, address
+from harness.tracking.mlflow_run import VIEW, view_url
 from harness.tracking.store import artifacts_folder, expand_home, sqlite_path
 
 # MLflow must not send usage data about the user's own results; it reads both names.
@@ -48,14 +48,14 @@ def ui(
     from harness.tracking import track as tracking
 
     uri = expand_home(uri) if uri else tracking.default_uri(Path(out).expanduser())
-    if problems := tracking.problems(uri):
+    if problems := tracking.uri_problems(uri):
         raise CannotRun(". ".join(problems))
     file = sqlite_path(uri)
     if file is not None and not file.is_file():
         raise UserError(f"there is no MLflow database '{file}'; fill one with: harness track {out} --uri {masked(uri)}")
     server = f"http://127.0.0.1:{port}"
     sys.stderr.write(f"MLflow over {masked(uri)}: {server} (press Ctrl-C to stop)\n")
-    pages = {name: f"{server}/{address(number)}" for number, name in _experiments(file)}
+    pages = {name: f"{server}/{view_url(number)}" for number, name in _experiments(file)}
     for name, page in pages.items():
         sys.stderr.write(f"  {name}: {page}\n")
     if not no_browser and (sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):

@@ -36,11 +36,11 @@ def verify(
     Scores the answers again and computes every number of the table again. Nothing in the bundle is executed. The exit
     code is 4 if something differs.
     """
-    from harness.exchange.bundle import opened
+    from harness.exchange.bundle import open_bundle
     from harness.exchange.verify import verify as check
 
     own = read_runs(run_folders([against]), hold="nothing") if against else []
-    with opened(Path(other)) if other else nullcontext() as second:
+    with open_bundle(Path(other)) if other else nullcontext() as second:
         theirs = list(second.runs.values()) if second else []
         report = check(Path(bundle), data=data, against=[*own, *theirs])
     if other:

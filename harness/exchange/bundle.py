@@ -1,7 +1,7 @@
 """Runs in one file that others can check: `harness export RUN... bundle.zip`.
 
     export([run, ...], Path("bundle.zip"))                 keep_texts=False: hashes in the place of the data set's texts
-    with opened(Path("bundle.zip")) as bundle: ...         its runs as StoredRun, read from a temporary folder
+    with open_bundle(Path("bundle.zip")) as bundle: ...         its runs as StoredRun, read from a temporary folder
 
     bundle.zip
       README.txt       what this is
@@ -96,7 +96,7 @@ def read_zip(path: Path, folder: Path, damaged: list[str]) -> dict[str, Path]:
 
 
 def zip_problems(entries: Iterable[zipfile.ZipInfo]) -> Iterable[str]:
-    """Why these must not be read, from their heads alone."""
+    """Yield reasons not to read these entries of a zip file, from their headers alone."""
     seen: set[str] = set()
     total = 0
     for entry in entries:
@@ -131,7 +131,7 @@ def _unpack(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, path: Path, damage
             damaged.append(entry.filename)
 
 
-def _pieces(path: Path) -> Iterator[bytes]:
+def _read_blocks(path: Path) -> Iterator[bytes]:
     with open(path, "rb", opener=regular_only) as file:
         while block := file.read(2**20):
             yield block
@@ -171,16 +171,16 @@ def digest(text: str | bytes) -> str:
     return hashlib.sha256(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def answer_of(row: Mapping[str, Any]) -> list[Any]:
-    """A record's answer: its text, or that it failed, and what was shown for it, by place."""
+def answer_parts(row: Mapping[str, Any]) -> list[Any]:
+    """[prediction, error type, spans shown] of a record."""
     keys = ("document_id", "start", "end", "sources")
     places = [[piece.get(key) for key in keys] for piece in row["shown"]]
     return [row["prediction"], (row["error"] or {}).get("type"), places]
 
 
 def answer_digest(row: Mapping[str, Any]) -> str:
-    """What identifies a record's answer and the texts that were shown in its search and to the reader."""
-    return digest(canonical([*answer_of(row), [_text_hash(piece) for piece in shown_pieces(row)]]))
+    """A digest of a record's answer and of the texts that its reader and its search were shown."""
+    return digest(canonical([*answer_parts(row), [_text_hash(piece) for piece in shown_pieces(row)]]))
 
 
 def _text_hash(piece: Mapping[str, Any]) -> str | None:
@@ -188,7 +188,7 @@ def _text_hash(piece: Mapping[str, Any]) -> str | None:
 
 
 def texts_digest(row: Mapping[str, Any]) -> str | None:
-    """What identifies a record's question, options and gold answers; None where it holds none.
+    """A digest of a record's question, options and gold answers; None where it holds none.
 
     One digest for all three: a hash of a short answer alone could be guessed.
     """
@@ -207,19 +207,19 @@ def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) ->
     files: dict[str, Iterable[bytes]] = {}
     digests = {README: digest(_README)}
     shown: list[StoredRun] = []
-    for run in sorted(runs, key=_place):
-        place = _place(run)
+    for run in sorted(runs, key=_folder_name):
+        place = _folder_name(run)
         if place in entries:
             raise UserError(f"{run.path.name} is given twice, from several folders; leave one out")
         if not run.summary or not run.records or run.summary.get("state") not in ("finished", "interrupted", "stopped"):
             raise UserError(f"{run.path} has not ended; run the same command again before you export it")
         keep = keep_texts and bool(run.config["dataset"].get("keep_texts", True))
-        rows = _Rows(run, keep)
+        rows = _ExportedRecords(run, keep)
         manifest = run.manifest if keep else {k: v for k, v in run.manifest.items() if k != "first_prompts"}
         shown.append(replace(run, manifest=manifest))
         try:
-            content = _files(shown[-1], rows)
-            entries[place], digests[f"{place}/{RECORDS}"] = _entry(run, rows)
+            content = _run_files(shown[-1], rows)
+            entries[place], digests[f"{place}/{RECORDS}"] = _index_entry(run, rows)
         except ValueError as error:  # a key that nobody reads may hold Infinity
             raise UserError(f"{run.path} holds a number that JSON has not, so it is not exported ({error})") from None
         digests |= {f"{place}/{name}": digest(data) for name, data in content.items()}
@@ -238,23 +238,23 @@ def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) ->
     return digest(told)
 
 
-def _place(run: StoredRun) -> str:
+def _folder_name(run: StoredRun) -> str:
     return f"runs/{str(run.config['dataset']['name']).replace('/', '~')}/{run.path.name}"
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _ExportedRecords:
     """The records of a run as its bundle holds them, made anew at each pass; keep: with the data set's texts."""
 
     run: StoredRun
     keep: bool
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        return iter(self.run.whole_records) if self.keep else map(_hashed, self.run.whole_records)
+        return iter(self.run.whole_records) if self.keep else map(_hash_texts, self.run.whole_records)
 
 
-def _entry(run: StoredRun, rows: _Rows) -> tuple[dict[str, Any], str]:
-    """What bundle.json says of a run, and the digest of its records. Raises ValueError for what JSON cannot hold."""
+def _index_entry(run: StoredRun, rows: _ExportedRecords) -> tuple[dict[str, Any], str]:
+    """A run's entry in bundle.json, and the digest of its records. Raises ValueError for what JSON cannot hold."""
     dataset, whole = run.config["dataset"], hashlib.sha256()
     answers, questions = dict[str, str](), dict[str, str | None]()
     for row in rows:
@@ -272,15 +272,15 @@ def _entry(run: StoredRun, rows: _Rows) -> tuple[dict[str, Any], str]:
     return entry, whole.hexdigest()
 
 
-def _files(run: StoredRun, rows: _Rows) -> dict[str, bytes]:
-    """The files of a run but its records."""
+def _run_files(run: StoredRun, rows: _ExportedRecords) -> dict[str, bytes]:
+    """The files of a run, name -> content, without its records."""
     texts = run.texts(run.whole_records)
     described = {"config": run.config, "origins": run.origins}
     files = {
         RUN: yaml.safe_dump(described, sort_keys=False, allow_unicode=True).encode(),
-        MANIFEST: _json(run.manifest),
+        MANIFEST: _json_bytes(run.manifest),
         DOCUMENTS: b"".join(map(json_line, run.documents)),
-        SUMMARY: _json(run.summary),
+        SUMMARY: _json_bytes(run.summary),
     }
     if rows.keep and texts:
         lines = b"".join(json_line({"sha256": key, "text": texts[key]}) for key in sorted(texts))
@@ -288,8 +288,8 @@ def _files(run: StoredRun, rows: _Rows) -> dict[str, bytes]:
     return files
 
 
-def _hashed(row: dict[str, Any]) -> dict[str, Any]:
-    """The record without texts of the data set, with their hashes where it had them."""
+def _hash_texts(row: dict[str, Any]) -> dict[str, Any]:
+    """Replace a record's texts of the data set by their hashes."""
     bare = without_texts(row)
     for old, piece in zip(shown_pieces(row), shown_pieces(bare), strict=True):
         if known := _text_hash(old):
@@ -298,7 +298,7 @@ def _hashed(row: dict[str, Any]) -> dict[str, Any]:
     return {**bare, "texts_sha256": told} if told else bare
 
 
-def _json(value: Mapping[str, Any]) -> bytes:
+def _json_bytes(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, indent=2, allow_nan=False).encode() + b"\n"
 
 
@@ -307,11 +307,11 @@ def table(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
     from reports.tables import frame
 
     numbers = frame(runs).drop(columns=["notes", "scorers"], errors="ignore")
-    return [{str(key): _plain(value) for key, value in row.items()} for row in numbers.to_dict("records")]
+    return [{str(key): _json_cell(value) for key, value in row.items()} for row in numbers.to_dict("records")]
 
 
-def _plain(value: Any) -> Any:
-    """A cell as JSON holds it: numbers that are not there as None."""
+def _json_cell(value: Any) -> Any:
+    """A cell of a table as a JSON value, NaN as None."""
     if hasattr(value, "item"):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
@@ -320,10 +320,10 @@ def _plain(value: Any) -> Any:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Bundle]:
-    """The bundle at `path`; its runs are read from a temporary folder that is there inside the block.
+def open_bundle(path: Path) -> Iterator[Bundle]:
+    """Read the bundle at `path` from a temporary folder, which exists inside the block.
 
-    Files stand there under names of this program. Raises DataError for what is no bundle, or a run in it that cannot be
+    Files have names of this program there. Raises DataError for what is no bundle, or a run in it that cannot be
     read.
     """
     damaged: list[str] = []
@@ -333,16 +333,16 @@ def opened(path: Path) -> Iterator[Bundle]:
         files = read_zip(path, parts, damaged)
         if INDEX not in files:
             raise DataError(path, None, None, f"no bundle of this program: it has no {INDEX}")
-        index = _index(path, files[INDEX])
+        index = _parse_index(path, files[INDEX])
         names = sorted({*index["files"], *files} - {INDEX, *damaged})
         damaged += [n for n in names if n not in files or file_hash(files[n]) != index["files"].get(n)]
         with (parts / "again").open("wb") as again:
-            write_zip(again, {name: _pieces(file) for name, file in files.items()})
+            write_zip(again, {name: _read_blocks(file) for name, file in files.items()})
         canonical, sha256 = file_hash(parts / "again") == file_hash(path), file_hash(files[INDEX])
         runs: dict[str, StoredRun] = {}
         lost: list[str] = []
         for place in index["runs"]:
-            root = _unpacked(path, place, files, folder)
+            root = _move_run_files(path, place, files, folder)
             try:
                 runs[place] = run = read_run(root, hold="nothing")
                 for _ in run.stream_texts(run.records):  # raises for a text that does not fit its checksum
@@ -357,10 +357,10 @@ def opened(path: Path) -> Iterator[Bundle]:
         yield Bundle(path, index, runs, sha256, damaged, lost, canonical)
 
 
-def _index(path: Path, file: Path) -> dict[str, Any]:
-    """The content of bundle.json, its shape checked. Raises DataError."""
+def _parse_index(path: Path, file: Path) -> dict[str, Any]:
+    """Parse and check bundle.json. Raises DataError."""
     try:
-        held = as_object(b"".join(_pieces(file)))
+        held = as_object(b"".join(_read_blocks(file)))
     except ValueError as error:
         raise DataError(path, None, None, f"{INDEX} is damaged ({error})") from None
     shape = {"format": int, "runs": dict, "table": list, "files": dict}
@@ -378,7 +378,7 @@ def _index(path: Path, file: Path) -> dict[str, Any]:
     return held
 
 
-def _unpacked(path: Path, place: str, files: Mapping[str, Path], folder: Path) -> Path:
+def _move_run_files(path: Path, place: str, files: Mapping[str, Path], folder: Path) -> Path:
     """Move the files of a run below `folder`; only names that `export` writes. Raises DataError."""
     parts = place.split("/")
     if len(parts) != 3 or parts[0] != "runs" or f"{place}/{RUN}" not in files:

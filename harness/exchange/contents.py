@@ -1,6 +1,6 @@
 """What the logs of other harnesses need of a stored run, question by question.
 
-for question in contents(run):
+for question in asked_questions(run):
     question.context, question.prompt, question.record["prediction"]
 """
 
@@ -22,7 +22,7 @@ GAP = "\n\n"
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedQuestion:
     """A question of a run with its answer.
 
     context: the texts that the reader was shown, in order, joined by a blank line; prompt: the last request that wrote
@@ -37,8 +37,8 @@ class Asked:
     rows: Rows
 
 
-def contents(run: StoredRun) -> Iterator[Asked]:
-    """The questions of the run in the order of its records.
+def asked_questions(run: StoredRun) -> Iterator[AskedQuestion]:
+    """Yield the questions of the run in the order of its records.
 
     Raises UserError for a run that holds no texts, DataError for a damaged file.
     """
@@ -48,15 +48,15 @@ def contents(run: StoredRun) -> Iterator[Asked]:
                 f"{run.path} holds neither questions nor right answers, because dataset.keep_texts is off or an older "
                 f"version made it; where the licence allows copies, add them with: harness score {run.path}"
             )
-    rows, sent = Rows(texts=run.texts(run.records)), _sent(run)
+    rows, sent = Rows(texts=run.texts(run.records)), _last_prompts(run)
     for record in run.records:
         context = GAP.join(filter(None, map(rows.text, record["shown"])))
         kept = sent.get(record["question_id"])
         prompt = kept or GAP.join(filter(None, (context, record["question"])))
-        yield Asked(record, context, prompt, kept is not None, rows)
+        yield AskedQuestion(record, context, prompt, kept is not None, rows)
 
 
-def _sent(run: StoredRun) -> dict[str, str]:
+def _last_prompts(run: StoredRun) -> dict[str, str]:
     """Question id -> the last prompt that wrote something in the phase "answer" (--keep-prompts)."""
     requests = read_requests(run.path, {str(record["question_id"]) for record in run.records})
     written = {
@@ -75,17 +75,17 @@ def write_file(path: Path, data: bytes) -> None:
     write_atomic(path, data)
 
 
-def file_name(text: str) -> str:
-    """`text` as a part of a file's name: a run folder may come from a stranger."""
+def safe_name(text: str) -> str:
+    """`text` with only characters that are safe in a file name: a run folder may come from a stranger."""
     return re.sub(r"[^\w.+-]", "-", text).lstrip(".")[:100] or "-"
 
 
-def started(run: StoredRun) -> str:
+def start_time(run: StoredRun) -> str:
     """When the run began, in ISO form with a time zone."""
     return str(run.manifest.get("started") or "1970-01-01T00:00:00+00:00")
 
 
-def used(record: Mapping[str, Any]) -> dict[str, int]:
+def tokens_used(record: Mapping[str, Any]) -> dict[str, int]:
     """Tokens of a question's search and answer: tokens_in, tokens_out, tokens_cached, thinking.
 
     Without those that a run made elsewhere does not tell.

@@ -1,7 +1,7 @@
 """Answers that another tool wrote: where each form of file has them, and the checks that all forms share.
 
-    answers(rows, FORMS["flashrag"])      the rows of a file as ForeignAnswer, or an error that names the line
-    checked(run)                          the run, if it may be imported
+    parse_answers(rows, FORMS["flashrag"])      the rows of a file as ForeignAnswer, or an error that names the line
+    check_run(run)                          the run, if it may be imported
 
 A file is parsed as data; the other tool is never imported. What a file does not say is None or empty, never 0.
 """
@@ -57,29 +57,29 @@ FORMS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def _text(value: Any) -> Any:
-    """A number as text; of a message in parts the text, without reasoning."""
+def _as_text(value: Any) -> Any:
+    """Turn a number into text, and a message in parts into the text of its parts without reasoning."""
     if isinstance(value, list):
         return "\n".join(part["text"] for part in value if part.get("type") == "text")
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-def _texts(value: Any) -> Any:
-    """One text or several, those of {"text": [...]} too, without repeats and blanks."""
+def _as_texts(value: Any) -> Any:
+    """Turn one text, a list or {"text": [...]} into a tuple of texts without repeats and blanks."""
     value = value.get("text") if isinstance(value, Mapping) else value
-    texts = map(_text, value if isinstance(value, list) else [value])
+    texts = map(_as_text, value if isinstance(value, list) else [value])
     return tuple(dict.fromkeys(text for text in texts if not isinstance(text, str) or text.strip()))
 
 
-def _columns(row: Any) -> Any:
+def _short_columns(row: Any) -> Any:
     """The short values of a row, by which questions can be divided (harness compare --by), and lists of classes."""
     told = {k: v for k, v in row.items() if k not in _OWN and isinstance(v, str | int)}
     short = {key: value for key, value in told.items() if len(str(value)) <= _COLUMN}
     return short | {key: row[key] for key in ("all_classes",) if row.get(key)}
 
 
-_Text = Annotated[str, BeforeValidator(_text)]
-_Texts = Annotated[tuple[str, ...], BeforeValidator(_texts)]
+_Text = Annotated[str, BeforeValidator(_as_text)]
+_Texts = Annotated[tuple[str, ...], BeforeValidator(_as_texts)]
 _Count = Annotated[int, Field(ge=0)]
 
 
@@ -99,7 +99,7 @@ class ForeignAnswer(BaseModel):
     prediction: _Text = ""
     scores: dict[str, Annotated[float, Field(allow_inf_nan=False)]] = {}
     options: tuple[str, ...] | None = None
-    extra: Annotated[dict[str, Any], BeforeValidator(_columns)] = {}
+    extra: Annotated[dict[str, Any], BeforeValidator(_short_columns)] = {}
     error: _Text | None = None
     model: str | None = None
     method: str | None = None
@@ -132,8 +132,8 @@ class ForeignRun:
     lost: Sequence[str] = ()
 
 
-def at(row: Any, path: str) -> Any:
-    """What stands at "output.choices.0.message" of a row; None where there is nothing."""
+def value_at(row: Any, path: str) -> Any:
+    """The value of a row at a path such as "output.choices.0.message"; None where there is nothing."""
     for key in filter(None, path.split(".")):
         if isinstance(row, list) and key.isdigit():
             row = row[int(key)] if int(key) < len(row) else None
@@ -142,12 +142,12 @@ def at(row: Any, path: str) -> Any:
     return row
 
 
-def answers(
+def parse_answers(
     rows: Iterable[tuple[RowPlace, Mapping[str, Any] | Broken]],
     form: Mapping[str, str],
     adjust: Callable[[Mapping[str, Any], dict[str, Any]], None] = lambda row, values: None,
 ) -> list[ForeignAnswer]:
-    """The rows as answers. adjust: changes the values of a row before they are checked.
+    """Parse rows by `form` (field -> paths in a row). adjust: changes the values of a row before they are checked.
 
     Raises DataError, naming the line, for a row that is broken, has no prediction, or has a value of another type.
     """
@@ -155,7 +155,7 @@ def answers(
     for place, row in rows:
         if isinstance(row, Broken):
             raise place.error(None, f"{row.problem}; is the file cut?")
-        told = {name: [at(row, path) for path in places.split()] for name, places in form.items()}
+        told = {name: [value_at(row, path) for path in places.split()] for name, places in form.items()}
         known = ((name, [value for value in found if value is not None]) for name, found in told.items())
         values = {name: found[0] for name, found in known if found}
         try:
@@ -172,8 +172,8 @@ def answers(
     return found
 
 
-def checked(run: ForeignRun) -> ForeignRun:
-    """The run without scores that are not from 0 to 1.
+def check_run(run: ForeignRun) -> ForeignRun:
+    """Check a run; returns it without the scores that are not from 0 to 1.
 
     Raises DataError for one without questions, with several models, with a question that comes twice, or with an answer
     to nobody knows what.

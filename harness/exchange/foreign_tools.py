@@ -1,4 +1,4 @@
-"""Files of other tools as foreign runs: `read(tool, path)`.
+"""Files of other tools as foreign runs: `read_foreign(tool, path)`.
 
 inspect          .eval and .json logs of version 2, as inspect_ai 0.3.285 writes them
 lm-eval          samples_TASK_DATE.jsonl of lm_eval 0.4.13 (--log_samples), with results_DATE.json beside it if there
@@ -24,7 +24,7 @@ import yaml
 from harness.datasets.files import Broken, RowPlace, json_value, parse_line, read_rows
 from harness.errors import DataError
 from harness.exchange.bundle import zip_problems
-from harness.exchange.foreign import FORMS, ForeignRun, answers, at, checked
+from harness.exchange.foreign import FORMS, ForeignRun, check_run, parse_answers, value_at
 from harness.exchange.inspect_logs import STATES, USED, VERSION
 from harness.storage.limits import limit
 from harness.storage.untrusted import parse_yaml, read_plain, regular_only
@@ -37,45 +37,45 @@ _SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT.+)\.jsonl
 _LETTERS = "ABCD"
 
 
-def _inspect(path: Path) -> ForeignRun:
-    log, rows = _packed(path) if path.suffix == ".eval" else _plain(path)
+def _read_inspect(path: Path) -> ForeignRun:
+    log, rows = _read_eval_log(path) if path.suffix == ".eval" else _read_json_log(path)
     if log.get("version") != VERSION:
         raise DataError(path, None, "version", f"is {log.get('version')}, and logs of version {VERSION} are read")
-    if not at(log, "eval.model") or not at(log, "eval.task"):
+    if not value_at(log, "eval.model") or not value_at(log, "eval.task"):
         raise DataError(path, None, "eval", "says no model or no task; this is no log of Inspect, or a cut one")
     rows = list(rows)
-    if repeated := [place for place, row in rows if at(row, "epoch") not in (None, 1)]:
+    if repeated := [place for place, row in rows if value_at(row, "epoch") not in (None, 1)]:
         raise repeated[0].error("epoch", "a question is asked several times; run it with --epochs 1")
-    steps = "+".join(str(at(step, "solver")) for step in at(log, "plan.steps") or ())
-    version, states = at(log, "eval.packages.inspect_ai"), {told: own for own, told in STATES.items()}
+    steps = "+".join(str(value_at(step, "solver")) for step in value_at(log, "plan.steps") or ())
+    version, states = value_at(log, "eval.packages.inspect_ai"), {told: own for own, told in STATES.items()}
     return ForeignRun(
         tool=f"inspect_ai {version}" if version else "inspect_ai",
-        model=str(at(log, "eval.model")),
-        method=str(at(log, "eval.solver") or steps or "inspect"),
-        dataset=str(at(log, "eval.dataset.name") or at(log, "eval.task")),
-        answers=answers(rows, FORMS["inspect"], _of_sample),
+        model=str(value_at(log, "eval.model")),
+        method=str(value_at(log, "eval.solver") or steps or "inspect"),
+        dataset=str(value_at(log, "eval.dataset.name") or value_at(log, "eval.task")),
+        answers=parse_answers(rows, FORMS["inspect"], _adjust_inspect),
         files=[path],
-        told=dict(map(_mean, at(log, "results.scores") or ())),
-        asked=int(at(log, "results.total_samples") or at(log, "eval.dataset.samples") or 0),
+        told=dict(map(_printed_mean, value_at(log, "results.scores") or ())),
+        asked=int(value_at(log, "results.total_samples") or value_at(log, "eval.dataset.samples") or 0),
         state=states.get(str(log.get("status")), "interrupted"),
-        started=datetime.fromisoformat(started).isoformat() if (started := at(log, "stats.started_at")) else None,
+        started=datetime.fromisoformat(started).isoformat() if (started := value_at(log, "stats.started_at")) else None,
     )
 
 
-def _plain(path: Path) -> tuple[_Row, _Rows]:
+def _read_json_log(path: Path) -> tuple[_Row, _Rows]:
     log = json_value(path)
-    samples = enumerate(at(log, "samples") or (), start=1)
+    samples = enumerate(value_at(log, "samples") or (), start=1)
     return log if isinstance(log, dict) else {}, ((RowPlace(path.name, row=n), sample) for n, sample in samples)
 
 
-def _packed(path: Path) -> tuple[_Row, _Rows]:
-    """The header and samples of an .eval file, which is a zip file with header.json and samples/ID_epoch_1.json."""
+def _read_eval_log(path: Path) -> tuple[_Row, _Rows]:
+    """Read the header and samples of an .eval file: a zip file with header.json and samples/ID_epoch_1.json."""
     try:
         with open(path, "rb", opener=regular_only) as file, zipfile.ZipFile(file) as archive:
             wanted = [e for e in archive.infolist() if e.filename == "header.json" or e.filename.startswith("samples/")]
             if problems := list(zip_problems(wanted)):
                 raise ValueError(problems[0])
-            data = {entry.filename: parse_line(_member(file, archive, entry)) for entry in wanted}
+            data = {entry.filename: parse_line(_read_entry(file, archive, entry)) for entry in wanted}
     except OSError as error:
         raise DataError(path, None, None, f"cannot be read ({error.strerror})") from None
     except (ValueError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
@@ -86,8 +86,8 @@ def _packed(path: Path) -> tuple[_Row, _Rows]:
     return header, ((RowPlace(f"{path.name}, {name}"), data[name]) for name in sorted(data))
 
 
-def _member(file: Any, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
-    """The bytes of an entry. Raises OSError and ValueError."""
+def _read_entry(file: Any, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    """Read an entry of the zip file, also one compressed by zstd. Raises OSError and ValueError."""
     if entry.file_size > limit("LINE_MIB") << 20:
         raise ValueError(f"{entry.filename} is longer than {limit('LINE_MIB')} MiB")
     if entry.compress_type != _ZSTANDARD:
@@ -104,12 +104,12 @@ def _member(file: Any, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> byte
     return data
 
 
-def _of_sample(row: _Row, values: dict[str, Any]) -> None:
-    """Scores as numbers, of several values one each; tokens of all models that were called; the last message."""
+def _adjust_inspect(row: _Row, values: dict[str, Any]) -> None:
+    """Fill in values of a sample of Inspect: the last message, tokens of all models, scores as numbers."""
     if not row["output"].get("choices"):  # stopped before it wrote something
         values.setdefault("prediction", "")
     if isinstance(values.get("question"), list):
-        values["question"] = at(values["question"], f"{len(values['question']) - 1}.content")
+        values["question"] = value_at(values["question"], f"{len(values['question']) - 1}.content")
     usages = list((row.get("model_usage") or {}).values())
     for name, key in USED.items():
         if usages and all(usage.get(key) is not None for usage in usages):
@@ -122,15 +122,15 @@ def _of_sample(row: _Row, values: dict[str, Any]) -> None:
     values["scores"] = {name: v for name, v in numbers.items() if isinstance(v, int | float)}
 
 
-def _mean(score: _Row) -> tuple[str, tuple[float | None, float | None]]:
+def _printed_mean(score: _Row) -> tuple[str, tuple[float | None, float | None]]:
     """The name of a score with its printed mean, which Inspect calls accuracy where letters were given."""
     name = str(score["name"] if score["name"] == score.get("scorer") else f"{score.get('scorer')}.{score['name']}")
-    told = [at(score, f"metrics.{metric}.value") for metric in ("mean", "accuracy", "stderr")]
+    told = [value_at(score, f"metrics.{metric}.value") for metric in ("mean", "accuracy", "stderr")]
     mean, accuracy, stderr = (value if isinstance(value, int | float) else None for value in told)
     return name, (accuracy if mean is None else mean, stderr)
 
 
-def _lm_eval(path: Path) -> ForeignRun:
+def _read_lm_eval(path: Path) -> ForeignRun:
     if (named := _SAMPLES.fullmatch(path.name)) is None:
         raise DataError(path, None, None, "should be named samples_TASK_DATE.jsonl, as lm-eval names it")
     task, beside = named["task"], path.with_name(f"results_{named['date']}.json")
@@ -142,41 +142,42 @@ def _lm_eval(path: Path) -> ForeignRun:
         values["scores"] = {name: row[name] for name in row["metrics"] if isinstance(row[name], int | float)}
         lost.update({*row["metrics"]} - values["scores"].keys())
 
-    found = answers(read_rows(path), FORMS["lm-eval"], scored)
+    found = parse_answers(read_rows(path), FORMS["lm-eval"], scored)
     results = json_value(beside) if beside.exists() else {}
-    version, shots, told = (at(results, key) for key in ("lm_eval_version", f"n-shot.{task}", f"results.{task}"))
+    version, shots, told = (value_at(results, key) for key in ("lm_eval_version", f"n-shot.{task}", f"results.{task}"))
     printed = {
         key.partition(",")[::2]: v for key, v in (told or {}).items() if isinstance(v, int | float) and "," in key
     }
     return ForeignRun(
         tool=f"lm_eval {version}" if version else "lm_eval",
-        model=str(at(results, "model_name") or at(results, "model_source") or path.resolve().parent.name),
+        model=str(value_at(results, "model_name") or value_at(results, "model_source") or path.resolve().parent.name),
         method="lm-eval" if shots is None else f"{shots}-shot",
         dataset=task,
         answers=found,
         files=[path, *([beside] if results else [])],
         told={name: (mean, printed.get((f"{name}_stderr", mark))) for (name, mark), mean in printed.items()},
-        asked=int(at(results, f"n-samples.{task}.effective") or 0),
+        asked=int(value_at(results, f"n-samples.{task}.effective") or 0),
         lost=[f"{name} has no value for a single question, so it is left out" for name in sorted(lost)],
     )
 
 
-def _flashrag(path: Path) -> ForeignRun:
-    found, beside = answers(read_rows(path), FORMS["flashrag"]), path.with_name("config.yaml")
+def _read_flashrag(path: Path) -> ForeignRun:
+    found, beside = parse_answers(read_rows(path), FORMS["flashrag"]), path.with_name("config.yaml")
     told = parse_yaml(read_plain(beside)) if beside.exists() else {}
-    model, method, dataset = (str(at(told, k) or "unknown") for k in ("generator_model", "save_note", "dataset_name"))
+    keys = ("generator_model", "save_note", "dataset_name")
+    model, method, dataset = (str(value_at(told, key) or "unknown") for key in keys)
     return ForeignRun("FlashRAG", model, method, dataset, found, [path, *([beside] if told else [])])
 
 
-def _longbench(path: Path) -> ForeignRun:
-    found = answers(read_rows(path), FORMS["longbench"], _of_longbench)
+def _read_longbench(path: Path) -> ForeignRun:
+    found = parse_answers(read_rows(path), FORMS["longbench"], _adjust_longbench_v2)
     if any(answer.id for answer in found):
         return ForeignRun("LongBench v2", path.stem, "longbench-v2", path.stem, found, [path], "longbench-v2")
     return ForeignRun("LongBench", path.resolve().parent.name, "longbench", path.stem, found, [path], "longbench")
 
 
-def _of_longbench(row: _Row, values: dict[str, Any]) -> None:
-    """Of version 2 the reply as it was written, the options, and the names that its scorers know."""
+def _adjust_longbench_v2(row: _Row, values: dict[str, Any]) -> None:
+    """Fill in a row of LongBench v2: the raw reply, the options, and the extra inputs of its scorers."""
     if "response" not in row:
         return
     options, label = [row[f"choice_{letter}"] for letter in _LETTERS], _LETTERS.index(row["answer"])
@@ -185,7 +186,7 @@ def _of_longbench(row: _Row, values: dict[str, Any]) -> None:
     values["extra"] = {"gold_label": label + 1, "all_classes": options, **named}
 
 
-def _infinitebench(path: Path) -> ForeignRun:
+def _read_infinitebench(path: Path) -> ForeignRun:
     def labelled(_: _Row, values: dict[str, Any]) -> None:
         right = values.get("answers")
         if "choice" in path.stem and isinstance(right, list) and right[-1] in tuple(_LETTERS):  # text and letter
@@ -193,31 +194,31 @@ def _infinitebench(path: Path) -> ForeignRun:
 
     if not path.stem.startswith("preds_"):
         raise DataError(path, None, None, "should be named preds_TASK.jsonl, as InfiniteBench names it")
-    found, task = answers(read_rows(path), FORMS["infinitebench"], labelled), path.stem.removeprefix("preds_")
+    found, task = parse_answers(read_rows(path), FORMS["infinitebench"], labelled), path.stem.removeprefix("preds_")
     model = path.resolve().parent.name
     return ForeignRun("InfiniteBench", model, "infinitebench", task, found, [path], "infinitebench")
 
 
-def _jsonl(path: Path) -> ForeignRun:
-    found = answers(read_rows(path), FORMS["jsonl"])
+def _read_jsonl(path: Path) -> ForeignRun:
+    found = parse_answers(read_rows(path), FORMS["jsonl"])
     first = found[0] if found else None
     model, method = (str(getattr(first, name, None) or "unknown") for name in ("model", "method"))
     return ForeignRun("jsonl", model, method, path.stem, found, [path])
 
 
 READERS: Mapping[str, Callable[[Path], ForeignRun]] = {
-    "inspect": _inspect,
-    "lm-eval": _lm_eval,
-    "flashrag": _flashrag,
-    "longbench": _longbench,
-    "infinitebench": _infinitebench,
-    "jsonl": _jsonl,
+    "inspect": _read_inspect,
+    "lm-eval": _read_lm_eval,
+    "flashrag": _read_flashrag,
+    "longbench": _read_longbench,
+    "infinitebench": _read_infinitebench,
+    "jsonl": _read_jsonl,
 }
 
 
-def read(tool: str, path: Path) -> ForeignRun:
-    """The run in a file of `tool`, one of READERS. Raises DataError for a file that cannot be used."""
+def read_foreign(tool: str, path: Path) -> ForeignRun:
+    """Read a run from a file of `tool`, one of READERS. Raises DataError for a file that cannot be used."""
     try:
-        return checked(READERS[tool](path))
+        return check_run(READERS[tool](path))
     except (AttributeError, KeyError, OSError, TypeError, ValueError, yaml.YAMLError) as error:
         raise DataError(path, None, None, f"is not of the form that is read ({error}); another version?") from None

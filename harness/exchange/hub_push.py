@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.errors import SaveError, UserError
-from harness.exchange.bundle import Bundle, opened
+from harness.exchange.bundle import Bundle, open_bundle
 from reports.columns import ordered, sections
 from reports.render import render_sections
 from reports.tables import frame
@@ -44,7 +44,7 @@ def push(path: Path, repository: str, *, private: bool = True) -> str:
     from huggingface_hub import CommitOperationAdd, HfApi
     from huggingface_hub.errors import HFValidationError
 
-    with opened(path) as bundle:
+    with open_bundle(path) as bundle:
         if bundle.damaged or bundle.lost:
             raise UserError(f"{path} is damaged ({', '.join([*bundle.damaged, *bundle.lost])}); export it again")
         files: dict[str, bytes | str] = {"README.md": card(bundle, repository).encode(), NAME: str(path)}

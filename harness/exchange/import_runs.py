@@ -1,6 +1,6 @@
 """Answers that another tool has written, as an ordinary run folder.
 
-    imported = prepare(run, dataset_name="hotpotqa")    all is matched and scored, nothing is written
+    imported = prepare_import(run, dataset_name="hotpotqa")    all is matched and scored, nothing is written
     folder = imported.write(Path("results"), note)  a temporary folder, moved into its place at the end
 
 Records hold what the file says. Its scores are "logged.NAME" beside those that are computed here. Its costs stand in
@@ -79,10 +79,10 @@ class Imported:
         return folder
 
 
-def prepare(
+def prepare_import(
     run: ForeignRun, dataset_name: str | None = None, data: str | None = None, own: Sequence[str] = ()
 ) -> Imported:
-    """Match and score the answers of `run`.
+    """Match answers to questions and score them; nothing is written.
 
     dataset_name: the data set whose questions these are, data: the file of its rows; own: scorers in place of its own.
     Raises UserError where that cannot be done, DataError naming the line.
@@ -91,7 +91,7 @@ def prepare(
     if problems := scorers.problems(config.scorers):
         raise ConfigError(problems)
     dataset = None if dataset_name is None else load(config, None)
-    pairs, lost = (_own_questions(run.answers), []) if dataset is None else match(run.answers, dataset.examples)
+    pairs, lost = (_own_questions(run.answers), []) if dataset is None else match_answers(run.answers, dataset.examples)
     if not pairs:
         raise UserError(f"no answer in {run.files[0]} is to a question of {config.name}: {lost[0]}")
     notes = list(run.lost)
@@ -99,7 +99,7 @@ def prepare(
         notes.append(f"{len(lost)} of {len(run.answers)} answers match no question and are left out")
     if dataset is None:
         notes.append("documents are not known, so intervals take each question for a document of its own")
-    computed, records = _scored(config, pairs, dataset, notes)
+    computed, records = _score_answers(config, pairs, dataset, notes)
     logged = list(dict.fromkeys(LOGGED + name for answer in run.answers for name in answer.scores))
     if not (names := [*computed, *logged]):
         why = "; ".join(["name some with --scorers (harness list scorers)", *run.lost])
@@ -140,7 +140,7 @@ def _dataset_config(run: ForeignRun, name: str | None, data: str | None, own: Se
 
 
 def _preset_of(run: ForeignRun) -> str | None:
-    """The data set of this project that has the format and the name that the tool's own data set has there."""
+    """The preset whose format and subset are those of the tool's own data set; None without one."""
     for name in presets.names("datasets") if run.form else ():
         values = {key: value for _, layer in presets.read("datasets", name) for key, value in layer.items()}
         if values.get("format") == run.form and values.get("subset") in (None, run.dataset):
@@ -151,8 +151,8 @@ def _preset_of(run: ForeignRun) -> str | None:
 # ---- which question each answer is to ------------------------------------------------------------------------------
 
 
-def match(answers: Sequence[ForeignAnswer], examples: Sequence[Example]) -> tuple[_Pairs, list[str]]:
-    """The answers with their questions, and a sentence for each of the others.
+def match_answers(answers: Sequence[ForeignAnswer], examples: Sequence[Example]) -> tuple[_Pairs, list[str]]:
+    """Pair the answers with their questions; also returns a sentence for each answer without one.
 
     By id, where nothing that the file says speaks against it: the same id can be another question in another version
     of a data set. Else by the normalised question with a right answer in common; where the file has no question, by a
@@ -167,11 +167,11 @@ def match(answers: Sequence[ForeignAnswer], examples: Sequence[Example]) -> tupl
     found: dict[str, tuple[ForeignAnswer, Example]] = {}
     lost = []
     for answer in answers:
-        fitting = [by_id[answer.id]] if answer.id in by_id and _fits(answer, by_id[answer.id]) else []
+        fitting = [by_id[answer.id]] if answer.id in by_id and _is_about(answer, by_id[answer.id]) else []
         if not fitting:
             length = answer.extra.get("length")
             golds = map(normalize_answer, answer.answers)
-            near = {e.question.id: e for gold in golds for e in by_gold[gold] if _fits(answer, e)}
+            near = {e.question.id: e for gold in golds for e in by_gold[gold] if _is_about(answer, e)}
             fitting = [e for e in near.values() if answer.question or (length and length == e.gold.extra.get("length"))]
         if len(fitting) != 1:
             told = answer.id or (answer.question or "")[-60:] or " / ".join(answer.answers)[:60]
@@ -184,7 +184,7 @@ def match(answers: Sequence[ForeignAnswer], examples: Sequence[Example]) -> tupl
     return list(found.values()), lost
 
 
-def _fits(answer: ForeignAnswer, example: Example) -> bool:
+def _is_about(answer: ForeignAnswer, example: Example) -> bool:
     """Whether question and right answers, as far as the file has them, are those of the example."""
     if normalize_answer(example.question.text) not in normalize_answer(answer.question or example.question.text):
         return False
@@ -192,7 +192,7 @@ def _fits(answer: ForeignAnswer, example: Example) -> bool:
 
 
 def _own_questions(answers: Sequence[ForeignAnswer]) -> _Pairs:
-    """The answers with the questions that the file has; an id that it lacks follows from question, answers, length.
+    """Pair the answers with the file's own questions; a missing id is made from question, answers and length.
 
     Raises DataError for an answer without a right one.
     """
@@ -211,10 +211,10 @@ def _own_questions(answers: Sequence[ForeignAnswer]) -> _Pairs:
 # ---- records -------------------------------------------------------------------------------------------------------
 
 
-def _scored(
+def _score_answers(
     config: DatasetConfig, pairs: _Pairs, dataset: Dataset | None, notes: list[str]
 ) -> tuple[Sequence[str], list[dict[str, Any]]]:
-    """The scorers that can score one of these answers, and the records with their scores. Adds sentences to `notes`."""
+    """Return (scorers that fit these answers, records with their scores). Adds sentences to `notes`."""
 
     def flag(name: str, answer: ForeignAnswer, example: Example) -> str | None:
         return scorers.score_record([name], answer.prediction, (), example.gold).flags.get(name)

@@ -1,6 +1,6 @@
 """A run as a log of Inspect, which `inspect view` opens and `inspect_ai.log.read_eval_log` reads.
 
-    path = write(run, Path("logs"))      logs/2026-01-02T03-04-05+00-00_musique-bm25_0123abcd.json
+    path = write_log(run, Path("logs"))      logs/2026-01-02T03-04-05+00-00_musique-bm25_0123abcd.json
 
 The log has version 2 of Inspect's JSON form (https://inspect.aisi.org.uk/eval-logs.html; the schema: `inspect log
 schema`). A question is a sample: what the reader saw and the question are the user's message, the prediction is the
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.exchange.contents import Asked, contents, file_name, started, used, write_file
+from harness.exchange.contents import AskedQuestion, asked_questions, safe_name, start_time, tokens_used, write_file
 from harness.storage.run_folder import StoredRun
 from reports.facts import hash8
 
@@ -23,44 +23,44 @@ STATES = {"finished": "success", "interrupted": "cancelled", "stopped": "error"}
 USED = {"tokens_in": "input_tokens", "tokens_out": "output_tokens", "tokens_cached": "input_tokens_cache_read"}
 
 
-def write(run: StoredRun, folder: Path) -> Path:
+def write_log(run: StoredRun, folder: Path) -> Path:
     """Write the log of `run` into `folder` and return its path. The same run gives the same bytes.
 
     Raises UserError for a run without texts, DataError for a damaged one, SaveError.
     """
     # The form of Inspect's own names; its list of logs reads them.
-    path = folder / f"{file_name(started(run))}_{_task(run)}_{file_name(hash8(run))}.json"
-    write_file(path, json.dumps(log(run), ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"))
+    path = folder / f"{safe_name(start_time(run))}_{_task_name(run)}_{safe_name(hash8(run))}.json"
+    write_file(path, json.dumps(eval_log(run), ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"))
     return path
 
 
-def log(run: StoredRun) -> dict[str, Any]:
+def eval_log(run: StoredRun) -> dict[str, Any]:
     """The log as JSON values."""
-    samples = [_sample(run, question) for question in contents(run)]
+    samples = [_sample(run, question) for question in asked_questions(run)]
     model, usages = str(run.config["model"]["name"]), [sample["output"]["usage"] for sample in samples]
     state = run.summary.get("state")
     return {
         "version": VERSION,
         "status": STATES.get(str(state), "started"),
         "eval": _spec(run),
-        "plan": {"steps": [{"solver": _method(run), "params": run.config["method"].get("params") or {}}]},
+        "plan": {"steps": [{"solver": _method_name(run), "params": run.config["method"].get("params") or {}}]},
         "results": _results(run, samples),
         "stats": {
             "started_at": run.manifest.get("started") or "",
             "completed_at": run.manifest.get("finished") or "",
-            "model_usage": {} if None in usages else {model: _usage(usages)},
+            "model_usage": {} if None in usages else {model: _sum_usages(usages)},
         },
         **({"error": _error({"type": "Stopped", "message": "the run stopped early"})} if state == "stopped" else {}),
         "samples": samples,
     }
 
 
-def _method(run: StoredRun) -> str:
+def _method_name(run: StoredRun) -> str:
     return str(run.config["method"]["name"])
 
 
-def _task(run: StoredRun) -> str:
-    return file_name(f"{run.config['dataset']['name']}-{_method(run)}").replace("_", "-")
+def _task_name(run: StoredRun) -> str:
+    return safe_name(f"{run.config['dataset']['name']}-{_method_name(run)}").replace("_", "-")
 
 
 def _spec(run: StoredRun) -> dict[str, Any]:
@@ -72,10 +72,10 @@ def _spec(run: StoredRun) -> dict[str, Any]:
         "eval_id": hash8(run),
         "run_id": hash8(run),
         "task_id": hash8(run),
-        "created": started(run),
-        "task": _task(run),
-        "task_display_name": f"{data['name']} · {_method(run)}",
-        "solver": _method(run),
+        "created": start_time(run),
+        "task": _task_name(run),
+        "task_display_name": f"{data['name']} · {_method_name(run)}",
+        "solver": _method_name(run),
         "solver_args": run.config["method"].get("params") or {},
         "dataset": {
             "name": data["name"],
@@ -112,11 +112,11 @@ def _results(run: StoredRun, samples: list[dict[str, Any]]) -> dict[str, Any]:
     return {"total_samples": len(samples), "completed_samples": done, "scores": scores}
 
 
-def _sample(run: StoredRun, asked: Asked) -> dict[str, Any]:
+def _sample(run: StoredRun, asked: AskedQuestion) -> dict[str, Any]:
     record, model = asked.record, str(run.config["model"]["name"])
     name, answer = str(record["question_id"]), str(record["prediction"])
     reply = {"id": f"{name}/answer", "role": "assistant", "source": "generate", "content": answer, "model": model}
-    tokens = used(record)
+    tokens = tokens_used(record)
     known = {theirs: tokens[ours] for ours, theirs in USED.items() if ours in tokens}
     total = {"total_tokens": sum(known.values()), "reasoning_tokens": tokens["thinking"]}
     usage = known | total if known else None
@@ -155,7 +155,7 @@ def _scores(record: Mapping[str, Any], answer: str) -> dict[str, Any]:
     }
 
 
-def _event(run: StoredRun, asked: Asked, number: int, step: Mapping[str, Any]) -> dict[str, Any]:
+def _event(run: StoredRun, asked: AskedQuestion, number: int, step: Mapping[str, Any]) -> dict[str, Any]:
     """A move of the search. Moves have no time of their own; they get that of the run's start."""
     told = {key: step[key] for key in ("action", "node", "level", "p_yes", "scores", "tokens", "note", "answer")}
     data = {key: value for key, value in told.items() if value not in (None, "", {})}
@@ -165,7 +165,7 @@ def _event(run: StoredRun, asked: Asked, number: int, step: Mapping[str, Any]) -
         "uuid": f"{asked.record['question_id']}/{number}",
         "event": "info",
         "source": str(step["action"]),
-        "timestamp": started(run),
+        "timestamp": start_time(run),
         "working_start": 0.0,
         "data": data,
     }
@@ -176,5 +176,5 @@ def _error(error: Mapping[str, Any]) -> dict[str, str]:
     return {"message": f"{error['type']}: {error['message']}", "traceback": trace, "traceback_ansi": trace}
 
 
-def _usage(usages: list[dict[str, int]]) -> dict[str, int]:
+def _sum_usages(usages: list[dict[str, int]]) -> dict[str, int]:
     return {key: sum(usage.get(key, 0) for usage in usages) for key in (usages[0] if usages else ())}

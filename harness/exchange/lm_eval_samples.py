@@ -1,6 +1,6 @@
 """A run as the files that lm-evaluation-harness writes with --log_samples.
 
-    write(run, Path("out"))
+    write_samples(run, Path("out"))
       out/SmolLM2-135M-reader/bm25/samples_longbench_hotpotqa_2026-01-02T03-04-05+00-00.jsonl
       out/SmolLM2-135M-reader/bm25/results_2026-01-02T03-04-05+00-00.json
 
@@ -17,32 +17,32 @@ from pathlib import Path
 from typing import Any
 
 from harness.exchange.bundle import digest
-from harness.exchange.contents import Asked, contents, file_name, started, write_file
+from harness.exchange.contents import AskedQuestion, asked_questions, safe_name, start_time, write_file
 from harness.storage.files import json_line
 from harness.storage.run_folder import StoredRun
 
 
-def write(run: StoredRun, folder: Path) -> Path:
+def write_samples(run: StoredRun, folder: Path) -> Path:
     """Write both files below `folder` and return the one of the samples. The same run gives the same bytes.
 
     Raises UserError for a run without texts, DataError for a damaged one, SaveError.
     """
-    rows = [_sample(run, number, asked) for number, asked in enumerate(contents(run))]
-    place = folder / file_name(str(run.config["model"]["name"])) / file_name(str(run.config["method"]["name"]))
-    date = file_name(started(run))
-    path = place / f"samples_{task(run)}_{date}.jsonl"
+    rows = [_sample(run, number, asked) for number, asked in enumerate(asked_questions(run))]
+    place = folder / safe_name(str(run.config["model"]["name"])) / safe_name(str(run.config["method"]["name"]))
+    date = safe_name(start_time(run))
+    path = place / f"samples_{task_name(run)}_{date}.jsonl"
     write_file(path, b"".join(json_line(row) for row in rows))
     text = json.dumps(_results(run, rows), indent=2, ensure_ascii=False, allow_nan=False)
     write_file(place / f"results_{date}.json", text.encode("utf-8", "replace"))
     return path
 
 
-def task(run: StoredRun) -> str:
+def task_name(run: StoredRun) -> str:
     """lm-eval's name of a task: letters, digits and underscores; "longbench/hotpotqa" is longbench_hotpotqa."""
     return re.sub(r"\W", "_", str(run.config["dataset"]["name"]))
 
 
-def _sample(run: StoredRun, number: int, asked: Asked) -> dict[str, Any]:
+def _sample(run: StoredRun, number: int, asked: AskedQuestion) -> dict[str, Any]:
     record = asked.record
     doc = {
         "_id": record["question_id"],
@@ -75,7 +75,7 @@ def _sample(run: StoredRun, number: int, asked: Asked) -> dict[str, Any]:
 
 
 def _results(run: StoredRun, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    name, dataset = task(run), run.config["dataset"]
+    name, dataset = task_name(run), run.config["dataset"]
     means = {f"{key},none": score.get("mean") for key, score in (run.summary.get("scores") or {}).items()}
     model = str(run.config["model"]["name"])
     total = (run.manifest.get("dataset") or {}).get("questions") or len(rows)
@@ -104,6 +104,6 @@ def _results(run: StoredRun, rows: list[dict[str, Any]]) -> dict[str, Any]:
         "git_hash": (run.manifest.get("git") or {}).get("commit"),
         "model_source": run.config["model"].get("backend"),
         "model_name": model,
-        "model_name_sanitized": file_name(model),
+        "model_name_sanitized": safe_name(model),
         "task_hashes": {name: digest("".join(r["doc_hash"] + r["prompt_hash"] + r["target_hash"] for r in rows))},
     }

@@ -31,7 +31,7 @@ from harness.config.yaml_tree import flatten
 from harness.engine.record_texts import gold_of
 from harness.engine.scoring import SCORING_NOTES, scored_record
 from harness.errors import UserError
-from harness.exchange.bundle import Bundle, answer_digest, answer_of, opened, table, texts_digest
+from harness.exchange.bundle import Bundle, answer_digest, answer_parts, open_bundle, table, texts_digest
 from harness.storage.failures import STOPS
 from harness.storage.paths import expanded
 from harness.storage.run_folder import ByQuestion, StoredRun, without_texts
@@ -82,7 +82,7 @@ def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] 
     the same settings, whose answers and scores are compared with the bundle's. Raises DataError for what is no bundle
     or must not be read, UserError for rows that cannot be used.
     """
-    with opened(path) as bundle:
+    with open_bundle(path) as bundle:
         report = Report(bundle.sha256, runs=len(bundle.runs))
         for name in bundle.damaged:
             report.differences.append(Difference("file", name, None, "it is not as it was exported (checksum)"))
@@ -90,19 +90,19 @@ def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] 
             report.notes.append("the contents are as exported; the zip around them is of another zlib, or was changed")
         rescored = []
         for place, run in bundle.runs.items():  # digests of 100,000 answers take 40 MB, so they go before the table
-            rescored.append(_Check(place, run, bundle.index["runs"].pop(place), report).rescored(data))
+            rescored.append(_RunCheck(place, run, bundle.index["runs"].pop(place), report).rescored(data))
         if bundle.lost:
             report.unchecked.append("the table")
             report.notes.append(f"the table is not checked, because {', '.join(bundle.lost)} cannot be read any more")
         else:
-            _table(bundle, rescored, report)
+            _check_table(bundle, rescored, report)
         for run in against:
-            _against(bundle, run, report)
+            _compare_own_run(bundle, run, report)
         return report
 
 
-class _Check:
-    """One run: its answers against their digests, and their scores."""
+class _RunCheck:
+    """Checks one run: its answers against their digests, and their scores."""
 
     def __init__(self, place: str, run: StoredRun, entry: Mapping[str, Any], report: Report) -> None:
         self.place, self.run, self.entry, self.report = place, run, entry, report
@@ -137,8 +137,8 @@ class _Check:
         for question in other_texts:
             self._differs("other texts", question, "its question or gold answers are not those that were exported")
 
-    def _golds(self, data: str | None) -> dict[str, Gold]:
-        """Gold answers of the rows at `data` by question; none where records hold them all.
+    def _read_golds(self, data: str | None) -> dict[str, Gold]:
+        """Read gold answers by question from the rows at `data`; {} where the records hold them all.
 
         Raises UserError, DataError.
         """
@@ -148,7 +148,7 @@ class _Check:
         raw = self.run.config["dataset"]
         if foreign := [target for target in registry.code_targets(raw) if not registry.is_trusted(target)]:
             raise UserError(f"{self.place} reads its rows by code ('{foreign[0]}') that is not part of this program")
-        config = self._config()
+        config = self._dataset_config()
         if config is None:
             return known
         dataset = datasets.load(config.model_copy(update={"data": expanded(data)}), None)
@@ -168,14 +168,14 @@ class _Check:
         return known
 
     def rescored(self, data: str | None) -> StoredRun:
-        """The run with what a table counts of its rescored records; its summary is checked."""
-        _summary(self.place, self.run, self._rows(self._golds(data)), self.report)
+        """Score the run's answers again and check its summary; returns the run with the rescored records."""
+        _check_summary(self.place, self.run, self._rescored_records(self._read_golds(data)), self.report)
         return replace(self.run, records=self.numbers)
 
-    def _rows(self, golds: Mapping[str, Gold]) -> Iterator[dict[str, Any]]:
-        """The records with the scores that they have here; what cannot be scored keeps its scores, with a note."""
-        config = self._config()
-        names = self._scorers(config.scorers if config is not None else ())
+    def _rescored_records(self, golds: Mapping[str, Gold]) -> Iterator[dict[str, Any]]:
+        """Yield the records with new scores; one that cannot be scored keeps its scores, with a note."""
+        config = self._dataset_config()
+        names = self._usable_scorers(config.scorers if config is not None else ())
         config = None if config is None else config.model_copy(update={"scorers": tuple(names)})
         if lacking := sum(not held and question not in golds for question, held in self.questions.items()):
             self.report.unchecked.append(f"{lacking} answers without gold answers")
@@ -184,14 +184,14 @@ class _Check:
             question = row["question_id"]
             gold = golds.get(question) or gold_of(row)
             if config is not None and gold is not None:
-                row = self._row(question, row, config, gold)
+                row = self._rescore(question, row, config, gold)
             elif question in self.others:
                 self._differs("other answers", question, "the answer is not the one that was exported")
             self.numbers.append(without_texts(row))
             yield row
 
-    def _row(self, question: str, row: dict[str, Any], config: DatasetConfig, gold: Gold) -> dict[str, Any]:
-        """The record with its scores computed again; reports those that differ."""
+    def _rescore(self, question: str, row: dict[str, Any], config: DatasetConfig, gold: Gold) -> dict[str, Any]:
+        """Score a record again and report scores and notes that differ."""
         judges = {n: told for n, told in (row["notes"].get(JUDGES) or {}).items() if n not in config.scorers}
         try:
             fresh = scored_record({**row, "notes": {**row["notes"], JUDGES: judges}}, config, gold)
@@ -204,9 +204,9 @@ class _Check:
         apart = []
         for name in config.scorers:
             stored, here = row["scores"].get(name), fresh["scores"].get(name)
-            if not _equal(stored, here):
-                apart.append(f"{name} is {_told(stored)} in the bundle, and {_told(here)} computed again")
-        stored_notes, notes = (_noted(one["notes"], config.scorers) for one in (row, json_values(fresh, lost=[])))
+            if not _is_same(stored, here):
+                apart.append(f"{name} is {_text(stored)} in the bundle, and {_text(here)} computed again")
+        stored_notes, notes = (_notes_of(one["notes"], config.scorers) for one in (row, json_values(fresh, lost=[])))
         apart += [f"notes.{k} is not what scoring gives" for k in notes if notes[k] != stored_notes[k]]
         if question in self.others:
             self._differs("other answers", question, "; ".join(["the answer is not the one that was exported", *apart]))
@@ -214,15 +214,15 @@ class _Check:
             self._differs("other scoring", question, "; ".join(apart))
         return {**fresh, "scores": {**row["scores"], **fresh["scores"]}}
 
-    def _config(self) -> DatasetConfig | None:
+    def _dataset_config(self) -> DatasetConfig | None:
         try:
             return dataset_of_run(self.run.config, self.run.path.name)
         except UserError as error:
-            self._unchecked(sorted(self.scored), str(error))
+            self._add_unchecked(sorted(self.scored), str(error))
             return None
 
-    def _scorers(self, configured: Sequence[str]) -> list[str]:
-        """The scorers of the run and its records that are known here; notes why others are not, and other versions."""
+    def _usable_scorers(self, configured: Sequence[str]) -> list[str]:
+        """The run's scorers that can be used here; notes why others cannot, and those of another version."""
         known, installed = [], set(scorers.names())
         judged = self.judged - installed
         held = self.scored | self.entry["scorers"].keys()
@@ -230,21 +230,21 @@ class _Check:
         for name in dict.fromkeys([*(n for n in configured if n not in logged), *sorted(held - judged - logged)]):
             if name not in installed:
                 why = "code of its author's, which is not imported" if ":" in name else "not known to this installation"
-                self._unchecked([name], f"it is {why}")
+                self._add_unchecked([name], f"it is {why}")
             elif problems := scorers.problems([name]):
-                self._unchecked([name], problems[0])
+                self._add_unchecked([name], problems[0])
             else:
                 known.append(name)
                 before, here = self.entry["scorers"].get(name), scorers.version(name)
                 if before is not None and str(before) != here:
                     self._note(f"'{name}' is version {here} here, and {before} in the bundle: scores may differ")
         if judged:
-            self._unchecked(sorted(judged), "they are a model's")
+            self._add_unchecked(sorted(judged), "they are a model's")
         if logged:
-            self._unchecked(sorted(logged), "another tool gave them")
+            self._add_unchecked(sorted(logged), "another tool gave them")
         return known
 
-    def _unchecked(self, names: Sequence[str], why: str) -> None:
+    def _add_unchecked(self, names: Sequence[str], why: str) -> None:
         self.report.unchecked += [name for name in names if name not in self.report.unchecked]
         self._note(f"scores of {', '.join(map(repr, names))} are not computed again: {why}")
 
@@ -257,28 +257,28 @@ class _Check:
             self.report.notes.append(note)
 
 
-def _noted(notes: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """What these scorers note in a record: flags, counts that give a score of all answers, the text that was scored."""
+def _notes_of(notes: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """The notes of these scorers in a record: flags, counts for corpus scores, the text that was scored."""
     held = {key: notes.get(key) for key in SCORING_NOTES}
     return {k: {n: v[n] for n in names if n in v} if isinstance(v, dict) else v or {} for k, v in held.items()}
 
 
-def _equal(a: Any, b: Any) -> bool:
+def _is_same(a: Any, b: Any) -> bool:
     """Numbers to rounding; a bool, a text or None must be the same."""
     if not isinstance(a, int | float) or not isinstance(b, int | float):
         return bool(a == b)
     return math.isclose(a, b, rel_tol=_SAME, abs_tol=_SAME)
 
 
-def _told(value: Any) -> str:
+def _text(value: Any) -> str:
     return "missing" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)[:80]
 
 
-def _summary(place: str, run: StoredRun, rescored: Iterable[dict[str, Any]], report: Report) -> None:
-    """The counts and scores of the run's summary.json against those of its rescored records."""
+def _check_summary(place: str, run: StoredRun, rescored: Iterable[dict[str, Any]], report: Report) -> None:
+    """Compare counts and scores of summary.json with those of the rescored records."""
     summary, fresh = run.summary, summarise_with(run.config, rescored, run.documents, unique=True)
     here, told = (flatten({k: v for k, v in one.items() if k not in KEPT}) for one in (fresh, summary))
-    _compare(told, here, f"{place}/summary.json", report)
+    _compare_numbers(told, here, f"{place}/summary.json", report)
     asked = summary.get("n_asked") or 0
     if summary.get("state") == "finished" and asked > fresh["n_total"]:
         sentence = f"the run is called finished, with {fresh['n_total']} of {asked} questions"
@@ -287,28 +287,28 @@ def _summary(place: str, run: StoredRun, rescored: Iterable[dict[str, Any]], rep
         report.unchecked.append(f"why {place} stopped early")
 
 
-def _table(bundle: Bundle, rescored: Sequence[StoredRun], report: Report) -> None:
-    """Every number of the bundle's table against that of the rescored runs."""
+def _check_table(bundle: Bundle, rescored: Sequence[StoredRun], report: Report) -> None:
+    """Compare every number of the bundle's table with that of the rescored runs."""
 
     def keyed(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Mapping[str, Any]]:
         return {(str(row.get("dataset")), str(row.get("run"))): row for row in rows}
 
     told, here = keyed(bundle.index["table"]), keyed(table(rescored))
     for key in dict.fromkeys([*told, *here]):
-        _compare(told.get(key, {}), here.get(key, {}), ", ".join(key), report)
+        _compare_numbers(told.get(key, {}), here.get(key, {}), ", ".join(key), report)
 
 
-def _compare(told: Mapping[str, Any], here: Mapping[str, Any], place: str, report: Report) -> None:
-    """Numbers of a bundle against those that were computed again, by name."""
+def _compare_numbers(told: Mapping[str, Any], here: Mapping[str, Any], place: str, report: Report) -> None:
+    """Compare numbers of a bundle with those that were computed again, by name."""
     for name in dict.fromkeys([*told, *here]):
         before, after = told.get(name), here.get(name)
         report.numbers += 1
-        if not _equal(before, after):
-            sentence = f"{name} is {_told(before)}, and {_told(after)} computed again"
+        if not _is_same(before, after):
+            sentence = f"{name} is {_text(before)}, and {_text(after)} computed again"
             report.differences.append(Difference("table", place, None, sentence))
 
 
-def _against(bundle: Bundle, run: StoredRun, report: Report) -> None:
+def _compare_own_run(bundle: Bundle, run: StoredRun, report: Report) -> None:
     """Compare a run of one's own with the bundle's of the same data set and folder name."""
     key = str(run.config["dataset"]["name"]), run.path.name
     theirs = [r for r in bundle.runs.values() if (str(r.config["dataset"]["name"]), r.path.name) == key]
@@ -325,12 +325,12 @@ def _against(bundle: Bundle, run: StoredRun, report: Report) -> None:
             report.notes.append(f"{place}: question '{question}' is not in the bundle")
             continue
         other = rows[question]
-        if answer_of(row) != answer_of(other):
+        if answer_parts(row) != answer_parts(other):
             told = f"{row['prediction'][:60]!r} here, {other['prediction'][:60]!r} in the bundle"
             report.differences.append(Difference("other answers", place, question, told))
             continue
         names = [name for name in row["scores"] if name in other["scores"]]
-        apart = [name for name in names if not _equal(row["scores"][name], other["scores"][name])]
+        apart = [name for name in names if not _is_same(row["scores"][name], other["scores"][name])]
         if apart:
-            told = "; ".join(f"{n} is {_told(row['scores'][n])} here, {_told(other['scores'][n])} in it" for n in apart)
+            told = "; ".join(f"{n} is {_text(row['scores'][n])} here, {_text(other['scores'][n])} in it" for n in apart)
             report.differences.append(Difference("other scoring", place, question, told))

@@ -44,12 +44,12 @@ from harness.tracking.track import (
     MOST_TRACES,
     TRAINING,
     StoreError,
-    begun,
     default_uri,
-    explained,
+    error_sentences,
+    is_begun,
     log_each,
-    problems,
     track,
+    uri_problems,
 )
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class BackgroundTracking(Hook):
         self._folders: list[Path] = []
         self.process: subprocess.Popen[bytes] | None = None
         self._problem = ""
-        self.unusable = problems(self._uri) if self._uri else []
+        self.unusable = uri_problems(self._uri) if self._uri else []
         if self.unusable:
             if self.required:
                 raise ConfigError(self.unusable)
@@ -169,7 +169,7 @@ class BackgroundTracking(Hook):
                     problem = f"ChildProcessError: its process ended with {self.process.returncode}: {last}"
                 elif not problem:
                     return list(json.loads(output))
-        runs = [folder for folder in self._folders if begun(folder)]
+        runs = [folder for folder in self._folders if is_begun(folder)]
         return [str(StoreError(runs, self._uri, problem))] if runs else []
 
 
@@ -208,7 +208,7 @@ class TrainingLog:
 
 
 class Passes:
-    """Passes over the folders of a command; each logs only what has changed since."""
+    """Logs the folders of a command in passes; each pass logs what has changed since the last."""
 
     def __init__(self, uri: str, suite: str | None, traces: int = MOST_TRACES) -> None:
         self.uri, self.suite, self.traces = uri, suite, traces
@@ -216,7 +216,7 @@ class Passes:
         self._missing: dict[Path, int] = {}  # traces that are still to be logged
 
     def make(self, folders: Sequence[Path], last: bool = False) -> dict[Path, HarnessError]:
-        """Log every folder that has changed; what could not be, with its error.
+        """Log every folder that has changed; returns folder -> error for those that could not be logged.
 
         last: the command has ended, so none of its runs goes on.
         """
@@ -224,7 +224,7 @@ class Passes:
 
         def log(folder: Path) -> None:
             running = not last and folder == folders[-1]
-            state = _state(folder, running)
+            state = _folder_state(folder, running)
             if state is None or (state == self._logged.get(folder) and not self._missing.get(folder)):
                 return
             if reason := unreachable(self.uri):  # MLflow is not even imported, nor does it try a database 15 times
@@ -237,7 +237,7 @@ class Passes:
         return log_each(dict.fromkeys(folders), log)
 
     def finish(self, folders: Sequence[Path]) -> list[str]:
-        """Make the last pass; a sentence for what could not be logged."""
+        """Make the last pass; returns a sentence for each run that could not be logged whole."""
         errors = self.make(folders, last=True)
         sentences = []
         for folder, missing in self._missing.items():
@@ -246,12 +246,12 @@ class Passes:
                 sentences.append(
                     f"{missing} questions of {folder} have no trace in MLflow yet; log them with: {command}"
                 )
-        return [*sentences, *explained(errors)]
+        return [*sentences, *error_sentences(errors)]
 
 
-def _state(folder: Path, running: bool) -> tuple[object, ...] | None:
-    """What changes when there is something to log; None if there is no run (yet)."""
-    if not begun(folder) or (running and not any((folder / name).exists() for name in (MANIFEST, TRAINING))):
+def _folder_state(folder: Path, running: bool) -> tuple[object, ...] | None:
+    """Inode, size and time of each file, which change when there is something to log; None without a run (yet)."""
+    if not is_begun(folder) or (running and not any((folder / name).exists() for name in (MANIFEST, TRAINING))):
         return None
     names = (RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY, TRAINING, LOG)
     files = [folder / name for name in names]

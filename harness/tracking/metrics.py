@@ -53,19 +53,19 @@ def metric_name(name: str) -> str:
     return "/".join(part for part in parts if part not in ("", ".", ".."))[:250] or "_"
 
 
-def numbers(run: StoredRun, table: pd.DataFrame) -> dict[str, float]:
+def final_metrics(run: StoredRun, table: pd.DataFrame) -> dict[str, float]:
     """The metrics of a finished pass. table: reports.tables.frame of the run; what it lacks is left out."""
     row = table.iloc[0]
     headline, *others = _all_scores(run)
-    values: dict[str, Any] = {headline: percent(row.get(headline)), "TFLOPs": digits(row.get("tflops.whole"))}
+    values: dict[str, Any] = {headline: percent(row.get(headline)), "TFLOPs": round_digits(row.get("tflops.whole"))}
     values |= {name: row.get(name) for name in ("failed", "n", "truncated")}
     values |= {scorer: percent(row.get(scorer)) for scorer in others}
     for scorer in (headline, *others):
         values |= {f"uncertainty/{scorer}{end}": percent(row.get(scorer + end)) for end in _ENDS}
-    values |= {f"uncertainty/TFLOPs{end}": digits(row.get(f"tflops.whole{end}")) for end in _ENDS}
-    values |= {f"usage/tokens.{phase}": digits(row.get(f"tokens.{phase}"), 6) for phase in _PHASES}
-    values |= {f"usage/TFLOPs.{phase}": digits(row.get(f"tflops.{phase}")) for phase in _PHASES}
-    values["usage/seconds"] = digits(row.get("seconds"))
+    values |= {f"uncertainty/TFLOPs{end}": round_digits(row.get(f"tflops.whole{end}")) for end in _ENDS}
+    values |= {f"usage/tokens.{phase}": round_digits(row.get(f"tokens.{phase}"), 6) for phase in _PHASES}
+    values |= {f"usage/TFLOPs.{phase}": round_digits(row.get(f"tflops.{phase}")) for phase in _PHASES}
+    values["usage/seconds"] = round_digits(row.get("seconds"))
     known = {metric_name(name): _number(value) for name, value in values.items()}
     return {name: value for name, value in known.items() if value is not None}
 
@@ -95,8 +95,8 @@ def percent(value: Any) -> float | None:
     return None if number is None else round(100 * number, 2)
 
 
-def digits(value: Any, count: int = 4) -> float | None:
-    """A cost with its first digits."""
+def round_digits(value: Any, count: int = 4) -> float | None:
+    """A cost rounded to its first `count` digits."""
     number = _number(value)
     return None if number is None else float(f"{number:.{count}g}")
 
@@ -112,7 +112,7 @@ def params(config: Mapping[str, Any], models: Mapping[str, Any]) -> tuple[dict[s
     for key, value in flatten({k: v for k, v in config.items() if k not in _NOT_PARAMS}).items():
         name = re.sub(r"^method\.params\.", "method.", key).removesuffix(".name")
         text = value if isinstance(value, str) else canonical(value)
-        if value is None or text in ("", "{}", "[]") or _LEFT_OUT.match(key) or not _is_told(key, value, models):
+        if value is None or text in ("", "{}", "[]") or _LEFT_OUT.match(key) or not _is_shown(key, value, models):
             continue
         if len(text) > _LONGEST_PARAM:
             long.append(name)
@@ -121,7 +121,7 @@ def params(config: Mapping[str, Any], models: Mapping[str, Any]) -> tuple[dict[s
     return short, long
 
 
-def _is_told(key: str, value: Any, models: Mapping[str, Any]) -> bool:
+def _is_shown(key: str, value: Any, models: Mapping[str, Any]) -> bool:
     """Whether a setting is no default of a model, and one of a part that the run used."""
     part, _, rest = key.removeprefix("roles.").partition(".")
     field = ModelConfig.model_fields.get(rest) if key.startswith(("model.", "roles.")) else None
@@ -137,8 +137,8 @@ def run_state(run: StoredRun) -> str:
     return str(starts[-1].get("state") or run.summary.get("state") or "running")
 
 
-def tags(run: StoredRun, suite: str | None) -> dict[str, str]:
-    """What runs are found by: tags.method = 'pecan' and tags.git_dirty = 'false'."""
+def run_tags(run: StoredRun, suite: str | None) -> dict[str, str]:
+    """The tags by which runs are found: tags.method = 'pecan' and tags.git_dirty = 'false'."""
     config = run.config
     git = run.manifest.get("git") or {}
     values = {
@@ -146,7 +146,7 @@ def tags(run: StoredRun, suite: str | None) -> dict[str, str]:
         "model": config["model"]["name"],
         "dataset": config["dataset"]["name"],
         "hash8": run.path.name.rpartition("--")[2],
-        "embedded": _word(bool(config["model"].get("embedded"))),
+        "embedded": _true_or_false(bool(config["model"].get("embedded"))),
         "profile": config.get("profile"),
         "suite": suite,
         "state": run_state(run),
@@ -154,7 +154,7 @@ def tags(run: StoredRun, suite: str | None) -> dict[str, str]:
         "failed_count_as": str(config.get("failed", "zero")),
         "flops": DEFAULT,
         "git_commit": git.get("commit"),
-        "git_dirty": _word(git.get("dirty")),
+        "git_dirty": _true_or_false(git.get("dirty")),
         "mlflow.source.git.commit": git.get("commit"),
         "mlflow.source.name": "harness run",
         "mlflow.source.type": "LOCAL",
@@ -162,7 +162,7 @@ def tags(run: StoredRun, suite: str | None) -> dict[str, str]:
     return {name: str(value)[:_LONGEST_TAG] for name, value in values.items() if value}
 
 
-def _word(value: bool | None) -> str | None:
+def _true_or_false(value: bool | None) -> str | None:
     return None if value is None else str(value).lower()
 
 

@@ -30,9 +30,9 @@ from harness.errors import SaveError
 from harness.stats.bootstrap import with_interval
 from harness.storage.run_folder import StoredRun
 from harness.storage.untrusted import read_plain
-from harness.tracking.metrics import Point, first_columns, numbers, params, tags
-from harness.tracking.mlflow_traces import MlflowTraces, dataset
-from harness.tracking.store import Artifacts, location, sqlite_path
+from harness.tracking.metrics import Point, final_metrics, first_columns, params, run_tags
+from harness.tracking.mlflow_traces import MlflowTraces, mlflow_dataset
+from harness.tracking.store import Artifacts, artifacts_uri, sqlite_path
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -43,7 +43,7 @@ VIEW = "harness"  # the name of the saved view in its address
 _SECTION = "harness-comparison"
 
 
-def address(experiment: str) -> str:
+def view_url(experiment: str) -> str:
     """The comparison of an experiment's runs, as the part of MLflow's address behind the server."""
     return f"#/experiments/{experiment}/runs?viewStateShareKey={VIEW}&workflowType=machine_learning"
 
@@ -83,10 +83,10 @@ def _axis(metric: str) -> dict[str, str]:
     return {"key": metric, "type": "METRIC"}
 
 
-def guide(name: str, experiment: str) -> str:
+def experiment_guide(name: str, experiment: str) -> str:
     """The description of an experiment, in markdown."""
     return (
-        f"Methods on **{name}**: **[open the comparison]({address(experiment)})**, or choose Comparison in the menu "
+        f"Methods on **{name}**: **[open the comparison]({view_url(experiment)})**, or choose Comparison in the menu "
         "Views. All runs are then in one list, best score first; otherwise the runs of a suite hang below its parent "
         "run.\n\n"
         "Scores have the scorers' names and are percent. TFLOPs: search + answer a question. A step is a number of "
@@ -125,7 +125,7 @@ class MlflowRun:
         from reports.facts import suite as suite_of
 
         self.run, self.uri, self.suite = run, uri, suite or suite_of(run)
-        with one_creator(uri):
+        with sqlite_lock(uri):
             self.client: MlflowClient = MlflowClient(tracking_uri=uri)
             self.experiment = self._find_experiment()
         self.artifacts = Artifacts(self.client, uri)
@@ -135,7 +135,7 @@ class MlflowRun:
             runs = self._search_runs(own)
             self.parent = str(runs[0].info.run_id) if runs else self._make_run(own, self.suite)
         self.fresh, self.id = self._find_run()
-        self._describe()
+        self._log_description()
         self.traces = MlflowTraces(uri, self.experiment, self.id)
 
     def log_running(self, points: Sequence[Point]) -> None:
@@ -163,9 +163,9 @@ class MlflowRun:
         from reports.render import render
 
         table = tables.frame([self.run])
-        self._log_numbers(numbers(self.run, table))
+        self._log_numbers(final_metrics(self.run, table))
         text = render(views.legended(table), "markdown")
-        self._note(self.id, text)
+        self._set_description(self.id, text)
         self.artifacts.text(self.id, text, "table.md")
         self.artifacts.text(self.id, page([self.run], title=str(self.run.config["dataset"]["name"])), "report.html")
 
@@ -173,7 +173,7 @@ class MlflowRun:
         """Log final metrics at the step of the last question; once."""
         from mlflow.entities import Metric
 
-        data, now, step = dataset(self.run), _now(), len(self.run.records)
+        data, now, step = mlflow_dataset(self.run), _now(), len(self.run.records)
         of = {} if data is None else {"dataset_name": data.name, "dataset_digest": data.digest}
         content = hashlib.sha256(json.dumps([step, metrics], sort_keys=True).encode()).hexdigest()[:16]
         if not self.fresh and self.client.get_run(self.id).data.tags.get(_NUMBERS) == content:
@@ -203,20 +203,20 @@ class MlflowRun:
         if experiment is None:
             view = {f"mlflow.sharedViewState.{VIEW}": saved_view(first_columns(self.run), _now())}
             try:
-                made = str(self.client.create_experiment(name, location(self.uri, name), _KIND | view))
+                made = str(self.client.create_experiment(name, artifacts_uri(self.uri, name), _KIND | view))
             except MlflowException:  # another run made it in the meantime, or it truly cannot be made
                 experiment = self.client.get_experiment_by_name(name)
                 if experiment is None:
                     raise
             else:
-                self.client.set_experiment_tag(made, _NOTE, guide(name, made))
+                self.client.set_experiment_tag(made, _NOTE, experiment_guide(name, made))
                 return made
         if experiment.lifecycle_stage != "active":
             raise SaveError(f"the MLflow experiment '{name}' was deleted; restore it there, or use another --uri.")
         return str(experiment.experiment_id)
 
     def _search_runs(self, tags_: Mapping[str, str], most: int = 1) -> list[Run]:
-        query = " and ".join(f"tags.`{key}` = '{_quotable(value)}'" for key, value in tags_.items())
+        query = " and ".join(f"tags.`{key}` = '{_without_quotes(value)}'" for key, value in tags_.items())
         order = ["attributes.start_time ASC"]
         return list(self.client.search_runs([self.experiment], query, max_results=most, order_by=order))
 
@@ -236,39 +236,39 @@ class MlflowRun:
         others = self.client.search_runs([self.experiment], max_results=len(_COLOURS))
         used = Counter(other.data.tags.get(_COLOUR) for other in others)
         free = min(_COLOURS, key=lambda colour: used[colour])
-        tags_ = {key: _quotable(value) for key, value in tags_.items()} | {"mlflow.user": _user(), _COLOUR: free}
+        tags_ = {key: _without_quotes(value) for key, value in tags_.items()} | {"mlflow.user": _user(), _COLOUR: free}
         return str(self.client.create_run(self.experiment, start, tags=tags_, run_name=name).info.run_id)
 
-    def _describe(self) -> None:
+    def _log_description(self) -> None:
         """Write tags, params and the rows that are the run's input."""
         from mlflow.entities import DatasetInput, InputTag, Param, RunTag
 
-        run_tags = tags(self.run, self.suite)
+        tags = run_tags(self.run, self.suite)
         values, long = params(self.run.config, self.run.manifest.get("models") or {})
         if long:
-            run_tags["harness.long_params"] = f"see config.yaml: {', '.join(long)}"[:_LONGEST_NOTE]
+            tags["harness.long_params"] = f"see config.yaml: {', '.join(long)}"[:_LONGEST_NOTE]
         if self.parent is not None:
-            run_tags[_PARENT] = self.parent
+            tags[_PARENT] = self.parent
         before = None if self.fresh else self.client.get_run(self.id)
         stored = {} if before is None else before.data.params
         if changed := [f"{k}: {v}" for k, v in values.items() if k in stored and stored[k] != v]:
-            run_tags["harness.changed_params"] = "; ".join(changed)[:_LONGEST_NOTE]
+            tags["harness.changed_params"] = "; ".join(changed)[:_LONGEST_NOTE]
         new = [Param(k, v) for k, v in values.items() if k not in stored]
-        self.client.log_batch(self.id, tags=[RunTag(k, v) for k, v in run_tags.items()], params=new[:_MOST_PARAMS])
+        self.client.log_batch(self.id, tags=[RunTag(k, v) for k, v in tags.items()], params=new[:_MOST_PARAMS])
         for start in range(_MOST_PARAMS, len(new), _MOST_PARAMS):
             self.client.log_batch(self.id, params=new[start : start + _MOST_PARAMS])
         known = before is not None and before.inputs is not None and before.inputs.dataset_inputs
-        if not known and (data := dataset(self.run)) is not None:  # the column Dataset of MLflow's list of runs
+        if not known and (data := mlflow_dataset(self.run)) is not None:  # the column Dataset of MLflow's list of runs
             self.client.log_inputs(self.id, [DatasetInput(data, [InputTag("mlflow.data.context", "evaluation")])])
 
     def _describe_parent(self, parent: str) -> None:
-        """The table of the children as the parent's description, and their worst end as its own."""
+        """Give the suite's parent run the table of its children as description, and their worst status."""
         runs = self._search_runs({_PARENT: parent}, _MOST_CHILDREN)
         children = sorted(runs, key=lambda child: (child.info.start_time or 0, str(child.info.run_name)))
         if not children:
             return
         text = _children_table(children, first_columns(self.run))
-        self._note(parent, text)
+        self._set_description(parent, text)
         self.artifacts.text(parent, text, "table.md")
         ends = {child.info.status for child in children}
         status = next((s for s in ("RUNNING", "FAILED", "KILLED") if s in ends), "FINISHED")
@@ -277,7 +277,7 @@ class MlflowRun:
         else:
             self.client.set_terminated(parent, status, max(child.info.end_time or 0 for child in children) or None)
 
-    def _note(self, run_id: str, text: str) -> None:
+    def _set_description(self, run_id: str, text: str) -> None:
         if len(text) <= _LONGEST_NOTE:
             self.client.set_tag(run_id, _NOTE, text)
 
@@ -287,8 +287,8 @@ class MlflowRun:
 
 
 @contextlib.contextmanager
-def one_creator(uri: str) -> Iterator[None]:
-    """Two processes that create the tables of one sqlite file at once break it: one at a time."""
+def sqlite_lock(uri: str) -> Iterator[None]:
+    """Lock a sqlite store while its tables are created: two processes at once would break it."""
     path = sqlite_path(uri)
     if path is None:
         yield
@@ -309,7 +309,7 @@ def one_creator(uri: str) -> Iterator[None]:
 def _children_table(children: Sequence[Run], columns: Sequence[str]) -> str:
     """A markdown table, one row a child: each column with its interval, where it has one."""
     head = ["run", *columns]
-    rows = [[_plain(str(child.info.run_name)), *(_cell(child.data.metrics, c) for c in columns)] for child in children]
+    rows = [[_escaped(str(run.info.run_name)), *(_cell(run.data.metrics, c) for c in columns)] for run in children]
     lines = [head, ["---", *("---:" for _ in columns)], *rows]
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return f"{text}\n\nScores in percent and TFLOPs a question (search + answer), [95 % interval].\n"
@@ -323,12 +323,12 @@ def _cell(metrics: Mapping[str, float], column: str) -> str:
     return with_interval(lambda number: format(number, form), value, low, high)
 
 
-def _plain(name: str) -> str:
-    """A name as it is in a cell of a markdown table."""
+def _escaped(name: str) -> str:
+    """Escape a name for a cell of a markdown table."""
     return "".join(f"\\{c}" if c in "|\\`*_[]<>" else c for c in name)
 
 
-def _quotable(value: str) -> str:
+def _without_quotes(value: str) -> str:
     """MLflow's filters have no escape for a quotation mark."""
     return value.replace("'", "_")
 

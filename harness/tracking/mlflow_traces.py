@@ -1,7 +1,7 @@
 """Send the questions of a run to MLflow as traces; one that is there and has not changed is not sent again.
 
 MlflowTraces(uri, experiment, run_id).log(run, most=1000, until=deadline)    -> how many are still missing
-dataset(run)                    -> the rows that the run was made with, as MLflow's entity: digest, schema, their number
+mlflow_dataset(run)             -> the rows that the run was made with, as MLflow's entity: digest, schema, their number
 
 A trace's id is made of its run and question, so that two processes that log one run cannot log a question twice. The
 metadata harness.digest says what it was made of: a question that was asked or scored again is logged anew. What people
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.storage.run_folder import StoredRun
 from harness.storage.run_schema import JUDGES
-from harness.tracking.traces import Span, Trace, digest, scores, shortened, traces
+from harness.tracking.traces import Span, Trace, answer_digest, build_traces, cut_middle, percent_scores
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Dataset, TraceInfo
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _COLUMNS = {"question_id": "string", "question": "string", "document_ids": "string", "gold_answers": "string"}
 
 
-def dataset(run: StoredRun) -> Dataset | None:
+def mlflow_dataset(run: StoredRun) -> Dataset | None:
     """The rows that the run was made with; None where its manifest does not name them."""
     from mlflow.entities import Dataset
 
@@ -69,16 +69,16 @@ class MlflowTraces:
         self._experiment, self._run_id = experiment, run_id
 
     def log(self, run: StoredRun, most: int, until: float | None = None) -> int:
-        """Log the first `most` questions, as far as time allows; the number that is missing after that.
+        """Log the first `most` questions as far as time allows; returns how many of them are still missing.
 
         until: a moment of time.monotonic; the batch that is under way is sent whole.
         """
         digests = {record["question_id"]: _record_digest(record) for record in run.records[:most]}
         stored = {info.client_request_id: info for info in self._stored_traces()} if digests else {}
-        new = [name for name, content in digests.items() if name not in stored or _content(stored[name]) != content]
+        new = [name for name, content in digests.items() if name not in stored or _digest_of(stored[name]) != content]
         left = len(new)
         for start in range(0, len(new), _READ):
-            ready = traces(run, set(new[start : start + _READ]))
+            ready = build_traces(run, set(new[start : start + _READ]))
             while until is None or time.monotonic() < until:
                 if not (batch := list(itertools.islice(ready, _BATCH))):
                     break
@@ -108,11 +108,11 @@ class MlflowTraces:
                 return
 
     def _send_trace(self, trace: Trace, content: str, before: TraceInfo | None) -> list[MlflowSpan]:
-        """Send what is known of the trace as a whole; its spans."""
+        """Send a trace without its spans; returns the spans, to be sent in batches."""
         from mlflow.entities import TraceInfo, TraceLocation, TraceState
 
         trace_id = "tr-" + hashlib.sha256(f"{self._run_id} {trace.question_id}".encode()).hexdigest()[:32]
-        same_answer = before is not None and _content(before).partition("-")[0] == content.partition("-")[0]
+        same_answer = before is not None and _digest_of(before).partition("-")[0] == content.partition("-")[0]
         of_people = [a for a in before.assessments if not str(a.source.source_id).startswith(_SENDER)] if before else []
         kept = of_people if same_answer else []
         about = {
@@ -127,27 +127,27 @@ class MlflowTraces:
             request_time=round(trace.start * 1000),
             execution_duration=round(trace.root.end * 1000),
             state=TraceState.ERROR if trace.error else TraceState.OK,
-            request_preview=shortened(trace.request, 1000),
-            response_preview=shortened(trace.answer, 1000),
+            request_preview=cut_middle(trace.request, 1000),
+            response_preview=cut_middle(trace.answer, 1000),
             client_request_id=trace.question_id,
             trace_metadata={name: value for name, value in about.items() if value is not None},
             tags={"mlflow.traceName": trace.root.name, **{k: v[:250] for k, v in trace.tags.items()}},
             assessments=[*_assessments(trace, trace_id), *kept],
         )
         self._client.start_trace(info)
-        return [_to_mlflow(trace, trace_id, *part) for part in _numbered_spans(trace.root)]
+        return [_mlflow_span(trace, trace_id, *part) for part in _numbered_spans(trace.root)]
 
 
 def _record_digest(record: dict[str, Any]) -> str:
-    """That of the answer, and that of its scores."""
+    """Digest of a record's answer, "-", digest of its scores."""
     notes = record["notes"]
-    parts = [scores(record), notes.get("flags"), *([notes[JUDGES]] if JUDGES in notes else [])]
+    parts = [percent_scores(record), notes.get("flags"), *([notes[JUDGES]] if JUDGES in notes else [])]
     judged = json.dumps(parts, sort_keys=True)
-    return f"{digest(record)}-{hashlib.sha256(judged.encode()).hexdigest()[:16]}"
+    return f"{answer_digest(record)}-{hashlib.sha256(judged.encode()).hexdigest()[:16]}"
 
 
-def _content(info: TraceInfo) -> str:
-    """What a trace in the store was made of; nothing for one whose spans never came."""
+def _digest_of(info: TraceInfo) -> str:
+    """The digest of a stored trace, "" for one whose spans never came."""
     return str(info.trace_metadata.get(_DIGEST, "")) if _COMPLETE in info.tags else ""
 
 
@@ -179,7 +179,7 @@ def _numbered_spans(span: Span, parent: int | None = None, number: int = 1) -> I
             yield part
 
 
-def _to_mlflow(trace: Trace, trace_id: str, span: Span, number: int, parent: int | None) -> MlflowSpan:
+def _mlflow_span(trace: Trace, trace_id: str, span: Span, number: int, parent: int | None) -> MlflowSpan:
     from mlflow.entities import Span as MlflowSpan
 
     failed = trace.error if parent is None else None

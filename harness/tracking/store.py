@@ -4,7 +4,7 @@
 'ConnectionRefusedError: nobody answers at 127.0.0.1:9'
 >>> unreachable("sqlite:///runs.db") is None
 True
->>> location("sqlite:////r/mlflow.db", "pocket/musique"), artifacts_folder("sqlite:////r/mlflow.db")
+>>> artifacts_uri("sqlite:////r/mlflow.db", "pocket/musique"), artifacts_folder("sqlite:////r/mlflow.db")
 ('mlflow-artifacts:/pocket_musique', PosixPath('/r/mlartifacts'))
 
 The files of a sqlite store's runs are in the folder mlartifacts beside it, which moves with it. Left to itself MLflow
@@ -79,7 +79,7 @@ def artifacts_folder(uri: str) -> Path | None:
     return None if path is None else path.parent / "mlartifacts"
 
 
-def location(uri: str, name: str) -> str | None:
+def artifacts_uri(uri: str, name: str) -> str | None:
     """The address of an experiment's artifacts, without any path of this machine; None if the server decides."""
     return None if artifacts_folder(uri) is None else _SCHEME + (re.sub(r"[^\w-]", "_", name, flags=re.ASCII) or "_")
 

@@ -70,14 +70,14 @@ class Trace:
     gold: Mapping[str, Any]
 
 
-def digest(record: Mapping[str, Any]) -> str:
-    """Changes when a question was asked again, and not when its answer was scored again."""
+def answer_digest(record: Mapping[str, Any]) -> str:
+    """A digest of a record without scores and notes: scoring again does not change it."""
     parts = {key: value for key, value in record.items() if key not in ("scores", "notes")}
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def scores(record: Mapping[str, Any]) -> dict[str, float]:
-    """The scores of a record in percent, under the names that metrics have."""
+def percent_scores(record: Mapping[str, Any]) -> dict[str, float]:
+    """Name of the metric -> score of a record in percent."""
     named = {metric_name(name): percent(value) for name, value in record["scores"].items()}
     return {name: value for name, value in named.items() if value is not None}
 
@@ -89,10 +89,10 @@ def _reasons(notes: Mapping[str, Any]) -> dict[str, str]:
     return {**flags, **{name: ": ".join(filter(None, (flags.get(name), reply))) for name, reply in replies.items()}}
 
 
-def traces(run: StoredRun, wanted: set[str]) -> Iterator[Trace]:
-    """The traces of the questions with these ids, in the order of the records."""
+def build_traces(run: StoredRun, wanted: set[str]) -> Iterator[Trace]:
+    """Yield the traces of the questions with these ids, in the order of the records."""
     texts = run.texts([record for record in run.records if record["question_id"] in wanted])
-    requests = read_requests(run.path, wanted, shortened)
+    requests = read_requests(run.path, wanted, cut_middle)
     start = datetime.fromisoformat(run.manifest["started"]).timestamp() if run.manifest.get("started") else 0.0
     at_a_time = max([1, *(int(s.get("parallel") or 1) for s in run.manifest.get("starts") or ())])
     indexes = {(row["document_id"], row.get("question_id")): row for row in run.documents}
@@ -104,12 +104,12 @@ def traces(run: StoredRun, wanted: set[str]) -> Iterator[Trace]:
             if (row := indexes.pop(key, None))
         ]
         if record["question_id"] in wanted:
-            yield _Question(run, record, first, texts, requests.get(record["question_id"], [])).trace(start)
+            yield _TraceBuilder(run, record, first, texts, requests.get(record["question_id"], [])).trace(start)
         start += float(record["notes"].get("seconds") or 0.0) / at_a_time
 
 
-class _Question:
-    """A record with what its trace needs. indexes: the documents' rows that this question is the first to use."""
+class _TraceBuilder:
+    """Builds the trace of a record. indexes: the documents' rows that this question is the first to use."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class _Question:
             if any("tokens_in" in usage for usage in spent)
             else {},
             tags={name: value for name, value in told.items() if value},
-            scores=scores(record),
+            scores=percent_scores(record),
             reasons={metric_name(name): reason for name, reason in _reasons(record["notes"]).items()},
             judges=frozenset(map(metric_name, record["notes"].get(JUDGES) or ())),
             gold={"gold_answers": answers} if answers else {},
@@ -180,7 +180,7 @@ class _Question:
             whole,
             asked,
             record["prediction"],
-            _known(about),
+            _filled(about),
             tuple(parts),
         )
 
@@ -193,23 +193,23 @@ class _Question:
             return []
         built = [{"document_id": row["document_id"], "status": row["status"]} for row in self.indexes]
         costs = [_costs(usage) for row in self.indexes if (usage := row["usage"].get("index"))]
-        return [Span("index", "TASK", 0.0, seconds, None, built, _known({"costs.index": costs}))]
+        return [Span("index", "TASK", 0.0, seconds, None, built, _filled({"costs.index": costs}))]
 
     def _answer_span(self, start: float, end: float) -> Span:
         usage = self.usage["answer"]
         role = next((name for name in usage.get("roles") or () if name not in ("encoder", "reranker")), "reader")
         config = self.run.config
         model = ((config.get("roles") or {}).get(role) or config["model"])["name"]
-        about = {"mlflow.llm.model": model, "mlflow.chat.tokenUsage": _chat(usage), **_costs(usage)}
-        inputs = {"pieces": len(self.record["shown"])} | _known({"question": self.record.get("question")})
-        requests = self._requests(self._sent("answer"), start, end)
-        return Span("answer", "LLM", start, end, inputs, self.record["prediction"], _known(about), requests)
+        about = {"mlflow.llm.model": model, "mlflow.chat.tokenUsage": _chat_tokens(usage), **_costs(usage)}
+        inputs = {"pieces": len(self.record["shown"])} | _filled({"question": self.record.get("question")})
+        requests = self._spans_of(self._requests_in("answer"), start, end)
+        return Span("answer", "LLM", start, end, inputs, self.record["prediction"], _filled(about), requests)
 
-    def _sent(self, *phases: str) -> list[Mapping[str, Any]]:
+    def _requests_in(self, *phases: str) -> list[Mapping[str, Any]]:
         return [request for request in self.requests if request["phase"] in phases]
 
-    def _requests(self, mine: Sequence[Mapping[str, Any]], start: float, end: float) -> tuple[Span, ...]:
-        """Some requests, which share the time evenly."""
+    def _spans_of(self, mine: Sequence[Mapping[str, Any]], start: float, end: float) -> tuple[Span, ...]:
+        """A span for each request, which share the time evenly; those beyond _MOST_STEPS are counted in one."""
         shown = mine if len(mine) <= _MOST_STEPS else mine[: _MOST_STEPS - 1]
         each = (end - start) / max(1, len(mine))
         spans = []
@@ -224,14 +224,14 @@ class _Question:
     def _search_span(self, start: float, end: float) -> Span:
         """The span of the search with a span a step; times are shared out by the FLOPs up to each step."""
         usage = self.usage.get("search") or {}
-        about = {"mlflow.chat.tokenUsage": _chat(usage), **_costs(usage)} if usage else {}
+        about = {"mlflow.chat.tokenUsage": _chat_tokens(usage), **_costs(usage)} if usage else {}
         about |= {"pieces": len(self.record["shown"]), "stop_reason": self.record["stop_reason"]}
         steps = self.record["steps"]
-        sent = self._sent("search", "study")
+        sent = self._requests_in("search", "study")
         if not steps:
             name = "search" if usage else "retrieve"
-            pieces = self._pieces(self.record["shown"])
-            return Span(name, "RETRIEVER", start, end, None, pieces, _known(about), self._requests(sent, start, end))
+            pieces = self._retrieved_pieces(self.record["shown"])
+            return Span(name, "RETRIEVER", start, end, None, pieces, _filled(about), self._spans_of(sent, start, end))
         spent = max(1.0, *map(_flops, steps))
         probes = sum(step["p_yes"] is not None for step in steps)
         # A probe for each P(Yes): then it is known which step it followed.
@@ -241,14 +241,14 @@ class _Question:
         for step in steps[:_MOST_STEPS]:
             then = max(at, start + (end - start) * min(1.0, _flops(step) / spent))
             mine = list(itertools.islice(probed, step["p_yes"] is not None))
-            spans.append(self._step_span(step, at, then, self._requests(mine, at, then)))
+            spans.append(self._step_span(step, at, then, self._spans_of(mine, at, then)))
             at = then
         if more := len(steps[_MOST_STEPS:]):
             spans.append(Span(f"{more} more steps, in records.jsonl", "CHAIN", at, end))
         about["steps"] = len(steps)
         if sent and not each:
-            spans.append(Span("requests", "CHAIN", start, end, children=self._requests(sent, start, end)))
-        return Span("search", "CHAIN", start, end, None, self.record["stop_reason"], _known(about), tuple(spans))
+            spans.append(Span("requests", "CHAIN", start, end, children=self._spans_of(sent, start, end)))
+        return Span("search", "CHAIN", start, end, None, self.record["stop_reason"], _filled(about), tuple(spans))
 
     def _step_span(self, step: Mapping[str, Any], start: float, end: float, requests: tuple[Span, ...]) -> Span:
         about = {
@@ -261,23 +261,23 @@ class _Question:
             "note": step["note"][:_LONGEST_PIECE],
         }
         name = step["action"] + ("" if step["node"] is None else f" {step['node']}")
-        pieces = self._pieces([step["shown"]]) if step["shown"] else None
-        return Span(name, "RETRIEVER" if pieces else "TOOL", start, end, None, pieces, _known(about), requests)
+        pieces = self._retrieved_pieces([step["shown"]]) if step["shown"] else None
+        return Span(name, "RETRIEVER" if pieces else "TOOL", start, end, None, pieces, _filled(about), requests)
 
-    def _pieces(self, shown: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Pieces in the form that MLflow shows for a retrieval; a line for those that are too many."""
-        pieces = [self._piece(piece) for piece in shown[:_MOST_PIECES]]
+    def _retrieved_pieces(self, shown: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Shown pieces as MLflow shows retrieved documents; those beyond _MOST_PIECES are counted in one."""
+        pieces = [self._retrieved_piece(piece) for piece in shown[:_MOST_PIECES]]
         more = len(shown) - len(pieces)
         return [*pieces, {"page_content": f"{more} more, in records.jsonl", "metadata": {}}] if more else pieces
 
-    def _piece(self, piece: Mapping[str, Any]) -> dict[str, Any]:
+    def _retrieved_piece(self, piece: Mapping[str, Any]) -> dict[str, Any]:
         text = piece.get("text") or self.texts.get(piece.get("text_sha256") or "")
         span = piece["kind"] == "span"
         place = piece.get("document_id", "")
         place += f"[{piece['start']}:{piece['end']}]" if span else ""
         support = {"supporting": any(_overlap(piece, mark) for mark in self.support)} if span and self.support else {}
         about = {**support, "kind": piece["kind"], "doc_uri": place}
-        return {"page_content": shortened(text or f"characters of {place}", _LONGEST_PIECE), "metadata": about}
+        return {"page_content": cut_middle(text or f"characters of {place}", _LONGEST_PIECE), "metadata": about}
 
 
 def _overlap(piece: Mapping[str, Any], mark: Mapping[str, Any]) -> bool:
@@ -296,12 +296,12 @@ def _tflops(usage: Mapping[str, Any]) -> float:
 
 
 def _costs(usage: Mapping[str, Any]) -> dict[str, Any]:
-    """What a phase cost, without what is 0."""
+    """The costs of a phase that are not 0."""
     spent = {"TFLOPs": _tflops(usage), **{key: usage.get(key) for key in _COSTS}}
     return {key: float(f"{value:.4g}") if isinstance(value, float) else value for key, value in spent.items() if value}
 
 
-def _chat(usage: Mapping[str, Any]) -> dict[str, int]:
+def _chat_tokens(usage: Mapping[str, Any]) -> dict[str, int]:
     """The tokens of a phase under MLflow's names; none where a run made elsewhere tells none."""
     if "tokens_in" not in usage:
         return {}
@@ -309,12 +309,12 @@ def _chat(usage: Mapping[str, Any]) -> dict[str, int]:
     return {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
 
 
-def _known(values: Mapping[str, Any]) -> dict[str, Any]:
+def _filled(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value not in (None, "", [], {})}
 
 
-def shortened(text: str, longest: int = _LONGEST_TEXT) -> str:
-    """A long text without its middle: a prompt has its question at the end."""
+def cut_middle(text: str, longest: int = _LONGEST_TEXT) -> str:
+    """Cut the middle out of a text longer than `longest`: a prompt has its question at the end."""
     if len(text) <= longest:
         return text
     head, tail = longest * 2 // 3, longest // 3

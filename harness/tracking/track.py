@@ -2,7 +2,7 @@
 
 Weights & Biases (wandb_run.py) is filled by the same functions, where the address is wandb:PROJECT.
 
-problems(uri)          what stands in the way, before anything runs (cheap, imports no MLflow)
+uri_problems(uri)          what stands in the way, before anything runs (cheap, imports no MLflow)
 track(folder, uri)     fill, refill or bring up to date one run, as often as wanted
 background.BackgroundTracking   a child process that repeats `track` over the runs of a command while they go on
 
@@ -94,7 +94,7 @@ def log_each(folders: Iterable[Path], log: Callable[[Path], None]) -> dict[Path,
     return errors
 
 
-def explained(errors: Mapping[Path, HarnessError]) -> list[str]:
+def error_sentences(errors: Mapping[Path, HarnessError]) -> list[str]:
     """Sentences about what could not be logged, one for all folders that a store failed for the same reason."""
     alike: dict[tuple[str, str], list[Path]] = {}
     for folder, error in errors.items():
@@ -109,10 +109,10 @@ def default_uri(out: Path) -> str:
     return os.environ.get("MLFLOW_TRACKING_URI") or sqlite_uri(Path(os.path.realpath(out)) / "mlflow.db")
 
 
-def problems(uri: str) -> list[str]:
-    """Sentences about why `uri` cannot be used at all; [] when only the attempt can tell."""
+def uri_problems(uri: str) -> list[str]:
+    """Sentences about why `uri` cannot be used; [] when only a connection can tell."""
     if uri.startswith(wandb_run.SCHEME):
-        return wandb_run.missing()
+        return wandb_run.install_problem()
     sentences = [] if importlib.util.find_spec("mlflow") else [_INSTALL]
     scheme, separator, _ = uri.partition("://")
     kind = scheme.split("+")[0] if separator else ("databricks" if uri == "databricks" else "")
@@ -130,7 +130,7 @@ def problems(uri: str) -> list[str]:
     return sentences
 
 
-def begun(folder: Path) -> bool:
+def is_begun(folder: Path) -> bool:
     """Whether there is a run, or a training, in `folder`; else it was refused before its first question."""
     return (folder / RUN).exists() or (folder / TRAINING).exists()
 
@@ -156,14 +156,14 @@ def track(
     uri = uri or default_uri(folder.parent.parent)
     if (folder / TRAINING).exists():
         return track_training(folder, uri, running=running)
-    if sentences := problems(uri):
+    if sentences := uri_problems(uri):
         raise CannotRun(". ".join(sentences))
     run = read_run(folder)
     if uri.startswith(wandb_run.SCHEME):
         if not running:
-            _to_wandb(run, uri, suite)
+            _track_wandb(run, uri, suite)
         return 0
-    with attempt([folder], uri):
+    with mlflow_errors([folder], uri):
         from harness.tracking.mlflow_run import MlflowRun
 
         logged = MlflowRun(run, uri, suite)
@@ -177,17 +177,17 @@ def track(
         return logged.traces.log(run, traces, until)
 
 
-def _to_wandb(run: StoredRun, uri: str, suite: str | None) -> None:
+def _track_wandb(run: StoredRun, uri: str, suite: str | None) -> None:
     """Log a run to W&B. Raises StoreError."""
     from wandb.errors import Error
 
     try:
-        wandb_run.log(run, uri, suite)
+        wandb_run.log_run(run, uri, suite)
     except (Error, OSError) as error:
         raise StoreError([run.path], uri, f"{type(error).__name__}: {error}") from error
 
 
-def points(line: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+def log_points(line: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     """(name, value) of the numbers in a line of log.jsonl; those of a mapping become "right/0 answer"."""
     for key, value in line.items():
         if isinstance(value, Mapping):
@@ -206,13 +206,13 @@ def track_training(out: Path, uri: str, *, running: bool = False) -> int:
     status = "RUNNING" if running else {"RUNNING": "KILLED"}.get(about["status"], about["status"])
     text = read_plain(out / LOG).decode() if (out / LOG).exists() else ""
     lines = text[: text.rfind("\n") + 1].splitlines()
-    with attempt([out], uri):
+    with mlflow_errors([out], uri):
         from mlflow import MlflowClient
         from mlflow.entities import Metric
 
-        from harness.tracking.mlflow_run import one_creator
+        from harness.tracking.mlflow_run import sqlite_lock
 
-        with one_creator(uri):
+        with sqlite_lock(uri):
             client = MlflowClient(tracking_uri=uri)
             existing = client.get_experiment_by_name(about["experiment"])
             experiment = existing.experiment_id if existing else client.create_experiment(about["experiment"])
@@ -222,7 +222,7 @@ def track_training(out: Path, uri: str, *, running: bool = False) -> int:
             client.log_param(run.info.run_id, name, about["params"][name])
         known, now = int(run.data.tags.get(_LINES, 0)), int(time.time() * 1000)
         new = [json.loads(line) for line in lines[known:]]
-        metrics = [Metric(name, value, now, int(line["step"])) for line in new for name, value in points(line)]
+        metrics = [Metric(name, value, now, int(line["step"])) for line in new for name, value in log_points(line)]
         for start in range(0, len(metrics), 1000):  # MLflow's limit of one call
             client.log_batch(run.info.run_id, metrics=metrics[start : start + 1000])
         client.set_tag(run.info.run_id, _LINES, max(known, len(lines)))
@@ -234,8 +234,8 @@ def track_training(out: Path, uri: str, *, running: bool = False) -> int:
 
 
 @contextlib.contextmanager
-def attempt(folders: Sequence[Path], uri: str) -> Iterator[None]:
-    """Bounded retries and quiet loggers inside; whatever MLflow raises becomes one sentence, a StoreError.
+def mlflow_errors(folders: Sequence[Path], uri: str) -> Iterator[None]:
+    """Turn what MLflow raises in the block into a StoreError, with bounded retries and quiet loggers.
 
     So is a server where nobody answers, at once: MLflow takes seconds to import and asks it three times.
     """

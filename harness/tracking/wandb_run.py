@@ -1,7 +1,7 @@
 """Weights & Biases, filled from run folders as MLflow is: `wandb:PROJECT` is an address like that of an MLflow store.
 
-    log(run, "wandb:qa")     config: short settings by their names for --set · history: means over 1, 2, ... questions
-                             summary: the numbers of the tables · group: the suite, else the data set
+    log_run(run, "wandb:qa")  config: short settings by their names for --set · history: means over 1, 2, ... questions
+                              summary: the numbers of the tables · group: the suite, else the data set
 
 Where it logs to, and as whom, W&B reads from WANDB_MODE, WANDB_API_KEY, WANDB_BASE_URL and its own files; those of runs
 are in wandb/ of the results folder. No text, code or path is sent. A run is logged once it ends: one that goes on later
@@ -16,7 +16,7 @@ import os
 
 from harness.errors import UnknownName
 from harness.storage.run_folder import StoredRun
-from harness.tracking.metrics import numbers, params, run_state, running_points, tags
+from harness.tracking.metrics import final_metrics, params, run_state, run_tags, running_points
 
 SCHEME, PROJECT = "wandb:", "longdoc-harness"
 _TAGS = ("method", "model", "dataset", "profile")
@@ -42,13 +42,13 @@ def address(tracker: str) -> str:
     return f"{SCHEME}{project}"
 
 
-def missing() -> list[str]:
-    """A sentence if W&B is not installed."""
+def install_problem() -> list[str]:
+    """[A sentence] if W&B is not installed, else []."""
     known = importlib.util.find_spec("wandb") is not None
     return [] if known else ["W&B is not installed; install it with: pip install 'longdoc-harness[wandb]'"]
 
 
-def log(run: StoredRun, uri: str, suite: str | None = None) -> None:
+def log_run(run: StoredRun, uri: str, suite: str | None = None) -> None:
     """Log a run that has ended. Raises what W&B raises, and OSError."""
     os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # read when it is imported
     import wandb
@@ -57,7 +57,7 @@ def log(run: StoredRun, uri: str, suite: str | None = None) -> None:
 
     config = run.config
     group = suite or suite_of(run)
-    known = tags(run, group)
+    known = run_tags(run, group)
     place = f"{config['dataset']['name']}/{run.path.name}/{run.manifest.get('started')}"
     logged = wandb.init(
         project=uri.removeprefix(SCHEME) or PROJECT,
@@ -79,5 +79,5 @@ def log(run: StoredRun, uri: str, suite: str | None = None) -> None:
     if run.records:
         from reports.tables import frame
 
-        logged.summary.update(numbers(run, frame([run])))
+        logged.summary.update(final_metrics(run, frame([run])))
     logged.finish(exit_code=0 if run_state(run) == "finished" else 1)

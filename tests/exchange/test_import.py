@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from harness.exchange import inspect_logs
-from harness.exchange.foreign_tools import read
-from harness.exchange.import_runs import prepare
+from harness.exchange.foreign_tools import read_foreign
+from harness.exchange.import_runs import prepare_import
 from harness.storage.run_folder import StoredRun, find_runs, read_run
 from reports.compare import compare
 from reports.facts import notes
@@ -177,7 +177,7 @@ def jsonl(root: Path, **fields: Any) -> Path:
 
 
 def imported(tool: str, path: Path, root: Path, *arguments: Any) -> StoredRun:
-    return read_run(prepare(read(tool, path), *arguments).write(root, lambda note: None))
+    return read_run(prepare_import(read_foreign(tool, path), *arguments).write(root, lambda note: None))
 
 
 FORMS = {
@@ -241,7 +241,7 @@ def test_a_cost_that_the_file_does_not_tell_is_not_zero(tmp_path: Path) -> None:
     assert table[names].isna().all().all()
     assert table.loc["mock", ["tokens", "seconds"]].isna().all()
     assert records(unknown)["tokens"].isna().all()
-    exported = [inspect_logs.log(run) for run in (known, unknown)]
+    exported = [inspect_logs.eval_log(run) for run in (known, unknown)]
     usage = {"input_tokens": 100, "output_tokens": 5, "total_tokens": 105, "reasoning_tokens": 0}
     assert [one["samples"][0]["output"]["usage"] for one in exported] == [usage, None]
     assert exported[1]["stats"]["model_usage"] == {}

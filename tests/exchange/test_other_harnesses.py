@@ -48,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_run_as_an_inspect_log(folder: Path, tmp_path: Path) -> None:
-    path = inspect_logs.write(read_run(folder), tmp_path / "logs")
+    path = inspect_logs.write_log(read_run(folder), tmp_path / "logs")
     assert path.name == "2026-01-02T03-04-05+00-00_longbench-hotpotqa-bm25_0123abcd.json"
     log = json.loads(path.read_bytes())
     assert (log["version"], log["status"], log["eval"]["solver"]) == (2, "success", "bm25")
@@ -68,14 +68,14 @@ def test_a_run_as_an_inspect_log(folder: Path, tmp_path: Path) -> None:
     assert second["choices"] == ["Ann", "Bob"]
     assert failed["error"]["message"] == "WindowExceeded: too long"
     assert failed["scores"] == {}
-    assert inspect_logs.write(read_run(folder), tmp_path / "again").read_bytes() == path.read_bytes()
+    assert inspect_logs.write_log(read_run(folder), tmp_path / "again").read_bytes() == path.read_bytes()
 
 
 @pytest.mark.skipif(importlib.util.find_spec("inspect_ai") is None, reason="inspect-ai is not installed")
 def test_inspect_reads_it(folder: Path, tmp_path: Path) -> None:
     from inspect_ai.log import read_eval_log
 
-    log = read_eval_log(str(inspect_logs.write(read_run(folder), tmp_path)))
+    log = read_eval_log(str(inspect_logs.write_log(read_run(folder), tmp_path)))
     assert [sample.output.completion for sample in log.samples] == ["Ann", "Ann of\nHill", ""]
 
 
@@ -85,14 +85,14 @@ def test_a_kept_request_is_the_message(folder: Path, tmp_path: Path) -> None:
     sent = [Request("reader", "answer", "write", "Read: Ann is 8.\nWho is 8?", "Ann")]
     rows = request_rows(sent, {"question_id": "q0"})
     (folder / REQUESTS).write_bytes(gzip.compress(b"".join(map(json_line, rows))))
-    samples = inspect_logs.log(read_run(folder))["samples"]
+    samples = inspect_logs.eval_log(read_run(folder))["samples"]
     assert samples[0]["messages"][0]["content"] == "Read: Ann is 8.\nWho is 8?"
     assert samples[0]["metadata"]["prompt"] == "as it was sent"
     assert samples[1]["messages"][0]["content"] == "Ann is 8.\n\nWho is 8?"
 
 
 def test_a_run_as_lm_eval_samples(folder: Path, tmp_path: Path) -> None:
-    path = lm_eval_samples.write(read_run(folder), tmp_path / "out")
+    path = lm_eval_samples.write_samples(read_run(folder), tmp_path / "out")
     name = "samples_longbench_hotpotqa_2026-01-02T03-04-05+00-00.jsonl"
     assert path.relative_to(tmp_path / "out").as_posix() == f"tiny/bm25/{name}"
     rows = [json.loads(line) for line in path.read_text().splitlines()]
@@ -118,8 +118,8 @@ def test_names_from_a_run_folder_lead_nowhere_else(folder: Path, tmp_path: Path)
         named = {"name": bad}
         config = {**run.config, "method": named, "model": named, "dataset": {**run.config["dataset"], **named}}
         other = replace(run, config=config, manifest={"started": bad})
-        assert inspect_logs.write(other, out).resolve().parent == out.resolve()
-        assert lm_eval_samples.write(other, out).resolve().is_relative_to(out.resolve())
+        assert inspect_logs.write_log(other, out).resolve().parent == out.resolve()
+        assert lm_eval_samples.write_samples(other, out).resolve().is_relative_to(out.resolve())
 
 
 def test_runs_without_texts_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

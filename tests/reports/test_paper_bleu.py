@@ -163,7 +163,7 @@ class TestReports:
         run = self.run(tmp_path, texts(40))
         table = tables.frame([run])
         (row,) = table.to_dict("records")
-        shown = _columns.numbers(run, table)
+        shown = _columns.final_metrics(run, table)
         assert shown[_columns.metric_name(ALL)] == round(100 * row[ALL], 2)
         assert shown[_columns.metric_name(ALL)] != round(100 * row[ONE], 2)
 

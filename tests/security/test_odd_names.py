@@ -20,7 +20,7 @@ def test_the_database_is_in_the_results_folder_whatever_its_name(name, tmp_path)
     out = tmp_path / name
     uri = tracking.default_uri(out)
     assert sqlite_path(uri) == out / "mlflow.db"
-    assert tracking.problems(uri) == []
+    assert tracking.uri_problems(uri) == []
 
 
 @pytest.mark.parametrize("name", ["a%41b", "a?b"])
@@ -34,7 +34,7 @@ def test_nothing_is_written_beside_the_results_folder(name, tmp_path, empty_stor
 
 
 def test_a_folder_that_mlflow_cannot_open_is_told(tmp_path):
-    (sentence,) = tracking.problems(tracking.default_uri(tmp_path / os.fsdecode(b"a\xffb")))
+    (sentence,) = tracking.uri_problems(tracking.default_uri(tmp_path / os.fsdecode(b"a\xffb")))
     assert sentence == "MLflow cannot open a folder whose name is not UTF-8; rename it, or use --mlflow off"
 
 

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from harness.tracking.metrics import first_columns, params, running_points, tags
+from harness.tracking.metrics import first_columns, params, run_tags, running_points
 from reports.facts import suite
 from tests.reports.build import SCORE, config, stored, usage
 
@@ -52,10 +52,10 @@ def changed(run, **settings):
 
 def test_tags_leave_out_what_is_not_known(tmp_path):
     run = changed(stored(tmp_path, [1.0], manifest={"git": None}), profile="pocket")
-    found = tags(run, "demo")
+    found = run_tags(run, "demo")
     assert (found["profile"], found["suite"]) == ("pocket", "demo")
     assert not {"git_commit", "git_dirty"} & found.keys()
-    assert "suite" not in tags(run, None)
+    assert "suite" not in run_tags(run, None)
 
 
 def test_what_to_look_at_first_begins_with_the_headline_score(tmp_path):

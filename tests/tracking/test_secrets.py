@@ -8,7 +8,7 @@ import pytest
 from harness.storage.paths import masked
 from harness.tracking.background import BackgroundTracking
 from harness.tracking.store import expand_home, unreachable
-from harness.tracking.track import StoreError, problems
+from harness.tracking.track import StoreError, uri_problems
 
 SECRETS = [
     ("postgresql://bob:hunter2@db:5432/runs", "postgresql://***@db:5432/runs"),
@@ -47,7 +47,7 @@ def test_sentences_about_a_store_hold_no_secret():
     error = StoreError([Path("results/a/b")], uri, f"no connection to {uri} (mysql+pymysql://bob:hunter2@db/x)")
     assert "hunter" not in str(error) + error.reason
     assert "harness track results/a/b --uri mysql://***@db/x?password=***" in str(error)
-    assert "hunter" not in " ".join(problems("file://bob:hunter2@h/x"))
+    assert "hunter" not in " ".join(uri_problems("file://bob:hunter2@h/x"))
 
 
 def test_the_child_process_does_not_show_the_uri(tmp_path):

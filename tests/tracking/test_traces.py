@@ -7,7 +7,7 @@ from harness.storage.kept_requests import REQUESTS, request_rows
 from harness.storage.packed_lines import append_packed
 from harness.storage.run_folder import read_run
 from harness.storage.shown_texts import TEXTS, checksum
-from harness.tracking.traces import digest, scores, shortened, traces
+from harness.tracking.traces import answer_digest, build_traces, cut_middle, percent_scores
 from tests.reports.build import SCORE, built, flops, record, stored, usage, write_run
 from tests.reports.build import span as plain_span
 from tests.reports.build import step as plain_step
@@ -24,7 +24,7 @@ def step(action, node, tflops, **changes):
 
 def traced(root, *records, **changes):
     run = read_run(write_run(root, records, **changes))
-    return list(traces(run, {r["question_id"] for r in records}))
+    return list(build_traces(run, {r["question_id"] for r in records}))
 
 
 def names(found):
@@ -119,8 +119,8 @@ def test_long_searches_and_long_texts_are_cut_and_say_so(tmp_path):
 
 
 def test_a_text_is_cut_in_the_middle():
-    assert shortened("abc", 3) == "abc"
-    assert shortened("a" * 6 + "b" * 6, 6) == "aaaa\n[... 6 characters ...]\nbb"
+    assert cut_middle("abc", 3) == "abc"
+    assert cut_middle("a" * 6 + "b" * 6, 6) == "aaaa\n[... 6 characters ...]\nbb"
 
 
 def test_a_failed_question_has_its_error_and_no_phases(tmp_path):
@@ -139,13 +139,13 @@ def test_a_failed_question_has_its_error_and_no_phases(tmp_path):
     ],
 )
 def test_a_digest_is_of_all_but_the_scores(change, same):
-    assert (digest(record(0, 0.5)) == digest(record(0, 0.5, **change))) is same
+    assert (answer_digest(record(0, 0.5)) == answer_digest(record(0, 0.5, **change))) is same
 
 
 def test_why_a_score_is_0(tmp_path):
     (trace,) = traced(tmp_path, record(0, 0.0, notes={"flags": {SCORE: "no answer"}}))
     assert trace.reasons == {SCORE: "no answer"}
-    assert scores({"scores": {"a(b)": 0.12345}}) == {"a_b_": 12.35}
+    assert percent_scores({"scores": {"a(b)": 0.12345}}) == {"a_b_": 12.35}
 
 
 def test_what_a_judge_replied(tmp_path):
@@ -170,7 +170,7 @@ def test_requests_that_were_kept_are_spans_with_whole_prompts(tmp_path):
     write = Request("reader", "answer", "write", "Text. Who?", "Ann")
     keep(folder, "q1", probe, write)
     keep(folder, "q0", write)
-    flat, searched = traces(read_run(folder), {"q0", "q1"})
+    flat, searched = build_traces(read_run(folder), {"q0", "q1"})
     (only,) = flat.root.children[-1].children
     assert (only.name, only.kind, only.inputs, only.outputs) == ("write", "LLM", {"prompt": "Text. Who?"}, "Ann")
     search, answer = searched.root.children
@@ -188,7 +188,7 @@ def test_a_probe_stands_below_its_step_and_other_requests_of_a_search_together(t
     probes = [Request("searcher", "search", "probe", f"Text {n}", "{}") for n in range(3)]
     keep(folder, "q0", *probes)
     keep(folder, "q1", *probes, Request("searcher", "search", "write", "Which node?", "3"))
-    whole, other = (trace.root.children[0] for trace in traces(read_run(folder), {"q0", "q1"}))
+    whole, other = (trace.root.children[0] for trace in build_traces(read_run(folder), {"q0", "q1"}))
     assert names(whole) == ["start 0", "start 1", "visit 2", "visit 3"]
     asked = [[child.inputs for child in step.children] for step in whole.children]
     assert asked == [[], [{"prompt": "Text 0"}], [{"prompt": "Text 1"}], [{"prompt": "Text 2"}]]
@@ -199,7 +199,7 @@ def test_a_probe_stands_below_its_step_and_other_requests_of_a_search_together(t
 def test_requests_that_are_too_many_are_counted(tmp_path):
     folder = write_run(tmp_path, [record(0, 1.0)])
     keep(folder, "q0", *(Request("reader", "answer", "write", f"Text {n}", "Ann") for n in range(50)))
-    (trace,) = traces(read_run(folder), {"q0"})
+    (trace,) = build_traces(read_run(folder), {"q0"})
     spans = trace.root.children[-1].children
     assert (len(spans), spans[0].inputs, spans[-2].inputs) == (40, {"prompt": "Text 0"}, {"prompt": "Text 38"})
     assert spans[-1].name == "11 more requests, in requests.jsonl.gz"
@@ -210,10 +210,10 @@ def test_a_long_text_stands_beside_the_records(tmp_path):
     folder = write_run(tmp_path, [record(0, 1.0, shown=[long])])
     with open(folder / TEXTS, "ab") as file:
         append_packed(file.fileno(), folder / TEXTS, [{"sha256": long["text_sha256"], "text": "long " * 80}])
-    (trace,) = traces(read_run(folder), {"q0"})
+    (trace,) = build_traces(read_run(folder), {"q0"})
     assert trace.root.children[0].outputs[0]["page_content"] == "long " * 80
 
 
 def test_only_what_is_wanted(tmp_path):
     run = stored(tmp_path, [1.0, 0.5, 0.0])
-    assert [t.question_id for t in traces(run, {"q1"})] == ["q1"]
+    assert [t.question_id for t in build_traces(run, {"q1"})] == ["q1"]

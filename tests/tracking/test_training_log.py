@@ -3,7 +3,7 @@ import json
 import pytest
 
 from harness.tracking.background import EXPERIMENT, BackgroundTracking, TrainingLog
-from harness.tracking.track import points, track_training
+from harness.tracking.track import log_points, track_training
 
 LINE = {"step": 50, "stage": "first", "loss": 2.5, "right": {"0 answer": 0.25}, "minutes": 0.5, "tokens_per_s": 900}
 
@@ -34,7 +34,7 @@ def stored(uri):
 
 def test_the_numbers_of_a_line():
     found = {"loss": 2.5, "right/0 answer": 0.25, "minutes": 0.5, "tokens_per_s": 900.0}
-    assert dict(points(LINE)) == found
+    assert dict(log_points(LINE)) == found
 
 
 def test_one_run_a_training_and_a_point_a_line(uri, tmp_path, monkeypatch):
@@ -52,7 +52,7 @@ def test_one_run_a_training_and_a_point_a_line(uri, tmp_path, monkeypatch):
     assert train(out, uri, "KILLED") == []
     run, history = stored(uri)
     assert (run.info.status, run.info.run_name, run.data.params) == ("KILLED", "out", {"seed": "0"})
-    assert run.data.metrics.keys() == dict(points(LINE)).keys()
+    assert run.data.metrics.keys() == dict(log_points(LINE)).keys()
     assert [(p.step, p.value) for p in history] == [(50, 0.5)]
 
     write(out, 100, 150)

@@ -9,9 +9,9 @@ import pytest
 
 from harness.errors import CannotRun, UserError
 from harness.tracking.background import BackgroundTracking
-from harness.tracking.mlflow_run import one_creator
+from harness.tracking.mlflow_run import sqlite_lock
 from harness.tracking.store import sqlite_uri
-from harness.tracking.track import default_uri, problems, track
+from harness.tracking.track import default_uri, track, uri_problems
 from tests.reports.build import record, write_run
 
 pytest.importorskip("mlflow", reason="the extra 'mlflow' is not installed")
@@ -30,7 +30,7 @@ def command(*arguments):
 def test_one_process_makes_a_database_and_its_lock_leaves_no_file(tmp_path):
     uri = sqlite_uri(tmp_path / "mlflow.db")
     other = os.open(tmp_path, os.O_RDONLY)
-    with one_creator(uri), pytest.raises(BlockingIOError):
+    with sqlite_lock(uri), pytest.raises(BlockingIOError):
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
     os.close(other)
     assert list(tmp_path.iterdir()) == []
@@ -69,8 +69,8 @@ class TestUri:
         ],
     )
     def test_refused_before_anything_runs(self, tmp_path, uri, sentence):
-        assert len(problems(uri)) == 1
-        assert sentence in problems(uri)[0]
+        assert len(uri_problems(uri)) == 1
+        assert sentence in uri_problems(uri)[0]
         with pytest.raises(CannotRun, match=sentence):
             track(run_folder(tmp_path), uri)
         with pytest.raises(UserError, match=sentence):
@@ -80,7 +80,7 @@ class TestUri:
         "uri", ["sqlite:///a.db", "http://h:5000", "https://h", "databricks", "postgresql+psycopg2://u:p@h/d"]
     )
     def test_accepted(self, uri):
-        assert problems(uri) == []
+        assert uri_problems(uri) == []
 
     def test_without_mlflow_the_install_line(self, tmp_path, monkeypatch):
         monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)

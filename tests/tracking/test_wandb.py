@@ -7,7 +7,7 @@ import pytest
 
 from harness.errors import CannotRun
 from harness.tracking import wandb_run
-from harness.tracking.track import StoreError, problems, track
+from harness.tracking.track import StoreError, track, uri_problems
 from tests.reports.build import SCORE, record, write_run
 
 
@@ -38,7 +38,7 @@ def sent(monkeypatch):
     package.init, package.Settings, package.errors = init, dict, errors
     monkeypatch.setitem(sys.modules, "wandb", package)
     monkeypatch.setitem(sys.modules, "wandb.errors", errors)
-    monkeypatch.setattr(wandb_run, "missing", list)
+    monkeypatch.setattr(wandb_run, "install_problem", list)
     return runs
 
 
@@ -73,7 +73,7 @@ def test_a_failure_names_the_command_that_logs_it_later(tmp_path, sent):
 
 def test_without_the_package_the_command_that_installs_it_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert "pip install 'longdoc-harness[wandb]'" in problems("wandb:qa")[0]
+    assert "pip install 'longdoc-harness[wandb]'" in uri_problems("wandb:qa")[0]
     with pytest.raises(CannotRun, match="is not installed"):
         track(write_run(tmp_path, [record(0, 1.0)]), "wandb:qa")
 
