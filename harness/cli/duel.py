@@ -115,24 +115,14 @@ def _plans(selection: Selection, methods: Sequence[str], folder: Path) -> list[P
 
 
 def _as_json(outcome: Outcome) -> str:
-    return json_.dumps(
-        {
-            "pairs": [pair.values() for pair in outcome.pairs],
-            **asdict(outcome.rules),
-            "score": outcome.score,
-            "runs": [
-                {
-                    "method": e.name,
-                    "run": str(e.result.folder),
-                    "rank": outcome.ranks(e.name),
-                    "questions": e.questions,
-                    "of": e.of,
-                    "saved": dict(zip(("questions", "tokens", "seconds"), e.saved, strict=True)),
-                }
-                for e in outcome.entrants
-            ],
-        }
-    )
+    """The verdicts of all pairs, and the run of each method, as one JSON object."""
+    runs = []
+    for e in outcome.entrants:
+        run = {"method": e.name, "run": str(e.result.folder), "rank": outcome.ranks(e.name)}
+        saved = dict(zip(("questions", "tokens", "seconds"), e.saved, strict=True))
+        runs.append({**run, "questions": e.questions, "of": e.of, "saved": saved})
+    pairs = [pair.values() for pair in outcome.pairs]
+    return json_.dumps({"pairs": pairs, **asdict(outcome.rules), "score": outcome.score, "runs": runs})
 
 
 def _as_text(outcome: Outcome) -> str:

@@ -133,14 +133,9 @@ def _check_wide(table: TableOutput, page: Page, wide: Wide) -> None:
             if given:
                 raise UserError(f"{flag} is a setting of the table of methods by data sets; add --wide")
         return
-    others = {
-        "--paper": page.paper,
-        "--html": page.html,
-        "--columns": table.columns,
-        "--all": table.everything,
-        "--convention": table.convention,
-    }
-    for flag, given in others.items():
+    of_page = {"--paper": page.paper, "--html": page.html}
+    of_table = {"--columns": table.columns, "--all": table.everything, "--convention": table.convention}
+    for flag, given in {**of_page, **of_table}.items():
         if given:
             raise UserError(f"--wide shows one score of each run, so {flag} has no effect; leave one of the two out")
 

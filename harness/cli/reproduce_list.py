@@ -1,9 +1,5 @@
 """`harness reproduce --list`: what each table and figure needs, and what of it is on this machine.
 
-    pecan-table1  PECAN, Table 1   37 GiB   lacks 4 data sets, 4 weights, 1 GPU   main results
-    ...
-    harness reproduce pecan-table1 --list        each need with the command that gets it
-
 GPU memory is weights and cache of the row that takes most (reports/paper/needs.py).
 """
 

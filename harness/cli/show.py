@@ -1,9 +1,4 @@
-"""`harness show NAME`: every value of a configuration with its origin; a method's prompts; what a data set needs.
-
-method.chunk_tokens   300       default
-method.t_p            0.55      configs/methods/pecan.yaml
-method.t_n            3         --set
-"""
+"""`harness show NAME`: every value of a configuration with its origin; a method's prompts; what a data set needs."""
 
 from __future__ import annotations
 

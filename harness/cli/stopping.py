@@ -38,10 +38,10 @@ def until_interrupted(work: Callable[[], int], what: str) -> int:
 def stop_on_signals(stop: threading.Event) -> contextlib.AbstractContextManager[None]:
     """Inside the block set `stop` at the first Ctrl-C or SIGTERM, raise KeyboardInterrupt at the second."""
 
-    def ask(_number: int) -> None:
+    def stop_or_raise(_number: int) -> None:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
         say("stopping after this step; press Ctrl-C again to stop at once")
 
-    return on_signals(ask, signal.SIGINT, signal.SIGTERM)
+    return on_signals(stop_or_raise, signal.SIGINT, signal.SIGTERM)

@@ -1,7 +1,4 @@
-"""Sums of events by phase, as records, indexes and summaries hold them:
-
-usage_of(events, shapes)       {"search": {"tokens_in": 812, "flops": {...}, ...}, "answer": {...}}
-"""
+"""Sums of events by phase, as records, indexes and summaries hold them: {"search": {"tokens_in": 812, ...}, ...}."""
 
 from __future__ import annotations
 
@@ -89,7 +86,7 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
     return usage
 
 
-def texts_of(usages: Iterable[dict[str, dict[str, Any]]]) -> tuple[int | None, int]:
+def texts_and_cut(usages: Iterable[dict[str, dict[str, Any]]]) -> tuple[int | None, int]:
     """Number of texts that encoders and rerankers were given, and of those that they cut, over all phases.
 
     The first is None where an older run or index counted only the second.

@@ -83,15 +83,8 @@ class SentenceEncoder:
         network = net[0].auto_model
         # sentence-transformers runs BERT's pooler even where mean pooling ignores it.
         logits = len(lengths) if getattr(network, "pooler", None) is not None else 0
-        batch = Event(
-            self._role,
-            self.name,
-            self._meter.current_phase,
-            "embed",
-            0,
-            logits=logits,
-            seconds=time.perf_counter() - began,
-        )
+        phase, seconds = self._meter.current_phase, time.perf_counter() - began
+        batch = Event(self._role, self.name, phase, "embed", 0, logits=logits, seconds=seconds)
         self._meter.record(with_token_counts(batch, lengths, net.max_seq_length), shape_of(network.config))
         return vectors
 

@@ -235,17 +235,9 @@ def _finish_entrant(
     if len(tally.values) < total:
         own = [pair.sentence for pair in races.pairs if name in (pair.a, pair.b)]
         before = read_json(job.store.folder / SUMMARY).get("stopped_early") or {}  # by another duel of this run
-        early_stop = {
-            "stopped_early": {
-                "by": "duel",
-                "questions": len(tally.values),
-                "of": total,
-                "seed": job.plan.config.seed,
-                **asdict(races.rules),
-                "score": score,
-                "verdicts": list(dict.fromkeys([*before.get("verdicts", ()), *own])),
-            }
-        }
+        verdicts = list(dict.fromkeys([*before.get("verdicts", ()), *own]))
+        asked = {"by": "duel", "questions": len(tally.values), "of": total, "seed": job.plan.config.seed}
+        early_stop = {"stopped_early": {**asked, **asdict(races.rules), "score": score, "verdicts": verdicts}}
     built = [row for row in job.store.documents() if row["status"] == "built"]
     costs = [*(tally.costs[q] for q in raced), *map(_tokens_and_seconds, built)]
     tokens, seconds = (sum(cost[k] for cost in costs) for k in (0, 1))

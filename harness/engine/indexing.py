@@ -1,7 +1,5 @@
 """The index of a document: from memory, from the cache, or built now; its cost is known in every case.
 
-    Indexer(plan, models, cache, store, progress).indexes(documents, question) -> [Index, ...]
-
 One line of documents.jsonl a document: {document_id, key, "status": built | hit | failed, usage}, with question_id for
 methods whose index belongs to a question.
 """

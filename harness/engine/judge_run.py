@@ -1,7 +1,5 @@
 """The answers of a run folder, judged by a model: its score stands beside those of the scorers.
 
-    judge_run(folder, examples, judge, parallel=8, progress=Progress()) -> Judged
-
 records.jsonl    scores[judge.name] 0 or 1; notes.judges[judge.name] verdict and reply; notes.flags[judge.name]
 manifest.json    judges[judge.name]: prompt, model, version, what the replies cost
 summary.json     its mean and interval
@@ -144,7 +142,7 @@ class _JudgeWork:
 
     def _ask(self, case: Case) -> tuple[Case, Judgement | QuestionError]:
         try:
-            return case, self._judge.ask(case)
+            return case, self._judge.request(case)
         except QuestionError as error:
             return case, error
 

@@ -197,7 +197,7 @@ class Judge:
         reply, usage = kept
         return Judgement(case.question_id, self._verdict(reply), reply, usage, cached=True)
 
-    def ask(self, case: Case) -> Judgement:
+    def request(self, case: Case) -> Judgement:
         """Ask the model about one answer, and store its reply; any thread may call it.
 
         Raises QuestionError if this answer cannot be judged, CannotRun if no answer can, and SaveError.

@@ -79,18 +79,9 @@ class Pair:
     def values(self) -> dict[str, Any]:
         """The verdict as JSON values; differences are of scores in [0, 1]."""
         low, high = self.interval
-        return {
-            "a": self.a,
-            "b": self.b,
-            "settled_by": self.settled_by,
-            "better": self.better,
-            "difference": self.race.mean,
-            "low": low,
-            "high": high,
-            "p": self.race.p,
-            "questions": self.race.n,
-            "clusters": self.race.clusters,
-        }
+        verdict = {"a": self.a, "b": self.b, "settled_by": self.settled_by, "better": self.better}
+        numbers = {"difference": self.race.mean, "low": low, "high": high, "p": self.race.p}
+        return {**verdict, **numbers, "questions": self.race.n, "clusters": self.race.clusters}
 
 
 class PairRaces:

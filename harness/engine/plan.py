@@ -72,7 +72,7 @@ class Plan:
 
     @property
     def questions(self) -> int:
-        """How many are asked; 0 if unknown, as the rows are missing and no preset says it."""
+        """The number of questions to ask; 0 where the rows are missing and no preset says how many there are."""
         config, rows = self.config, self.dataset.rows
         return len(self.dataset.examples[: config.limit]) or min(rows, config.limit or config.sample or rows)
 

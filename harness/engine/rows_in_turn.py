@@ -1,8 +1,5 @@
 """The rows of one command, run in turn: one that fails never loses the others.
 
-    for outcome in in_turn(plans, execute, hooks):      the RunResult of each row, or what ended it
-        ...
-
 What a command does beside answering hooks in (Hook), in this order: what a row waits for, who follows its folder, what
 is said when it ends.
 """

@@ -167,20 +167,18 @@ class WriteCapture:
     def reduce(self, layers: int) -> None:
         """Reduce all kept rows. Raises RuntimeError when not all of the model's `layers` were seen."""
         with self._reducing:  # the context itself, or one that takes its place in memory
-            if self.queries:
-                self._reduce(layers)
-
-    def _reduce(self, layers: int) -> None:
-        if len(self.queries) != layers:
-            raise RuntimeError(f"attention was captured in {len(self.queries)} of {layers} layers")
-        first, rows = self.first, []
-        for layer, query in self.queries.items():
-            stacked = torch.cat(query, dim=1)
-            rows.append(block_weights(stacked, self.keys[layer], first, self.spans, self.scaling[layer]))
-        total = torch.stack([part.to(rows[0].device) for part in rows]).mean(0)
-        self.first += total.shape[0]
-        self.rows.append(total.cpu())
-        self.queries, self.keys = {}, {}
+            if not self.queries:
+                return
+            if len(self.queries) != layers:
+                raise RuntimeError(f"attention was captured in {len(self.queries)} of {layers} layers")
+            rows = []
+            for layer, query in self.queries.items():
+                stacked = torch.cat(query, dim=1)
+                rows.append(block_weights(stacked, self.keys[layer], self.first, self.spans, self.scaling[layer]))
+            total = torch.stack([part.to(rows[0].device) for part in rows]).mean(0)
+            self.first += total.shape[0]
+            self.rows.append(total.cpu())
+            self.queries, self.keys = {}, {}
 
     def result(self) -> torch.Tensor:
         """Float32 [tokens, spans]."""

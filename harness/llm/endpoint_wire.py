@@ -1,8 +1,5 @@
 """HTTP exchanges that end in time, whatever the server does, and never go to another host.
 
-    connections = Connections(base_url)
-    with connections.exchange("POST", url, headers, content, timeout=120) as reply: ...      httpcore2's Response
-
 The timeouts of HTTP libraries start anew with every byte that arrives. Here it is one deadline for connecting, the TLS
 handshake, the headers and the body. Looking up the host's name is left to the system's limit. A redirect, which would
 hand the key to wherever it points, is a reply like any other.

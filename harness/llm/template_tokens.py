@@ -1,9 +1,5 @@
 """Markers of a chat template: the token sequences that begin and end turns, and how text from data is kept off them.
 
-    guard = Guard(backend, encode, pieces, single, name)
-    guard.checked(tokens, before)       `tokens` with each marker broken up into other tokens of the same characters
-    break_in_text("a<|end|>", {"<|end|>"})      ("a< |end|>", 1): for a server, which encodes the text itself
-
 A marker is one token (a special token, or an added token that the template uses) or a string in ordinary tokens
 (Llama-2's `[INST]`). The check runs on the tokens themselves, so it also sees what a normaliser made of the text. Text
 without a marker keeps its tokens. docs/security.md#forged-turns.
@@ -77,12 +73,12 @@ _FOLD, _FOLD_CASE = _Folding(lower=False), _Folding(lower=True)
 
 
 def break_in_text(text: str, markers: Iterable[str]) -> tuple[str, int]:
-    """`text` with a space behind the first character of each marker, and the number of spaces.
+    """Put a space behind the first character of each marker: "a<|end|>" -> ("a< |end|>", 1), the number of spaces.
 
-    Also breaks up what a normaliser would turn into a marker: characters of other widths, invisible ones, accents, and,
-    unless the marker begins with a letter, other cases. A text without a marker is returned as it is.
+    For servers, which encode texts themselves. Also breaks up what a normaliser would turn into a marker: characters of
+    other widths, invisible ones, accents, and, unless the marker begins with a letter, other cases.
     """
-    folded = {marker.translate(_folding(marker)) for marker in markers if marker.strip()}
+    folded = {marker.translate(_folding_of(marker)) for marker in markers if marker.strip()}
     longer = sorted(marker for marker in folded if len(marker.strip()) > 1)
     count, at = 0, [0]
     while at:
@@ -92,14 +88,15 @@ def break_in_text(text: str, markers: Iterable[str]) -> tuple[str, int]:
     return text, count
 
 
-def _folding(marker: str) -> _Folding:
+def _folding_of(marker: str) -> _Folding:
+    """The table for a marker: one that begins with a letter keeps its case."""
     return _FOLD if marker[0].isalnum() else _FOLD_CASE
 
 
 def _break_points(text: str, markers: list[str], fold: _Folding) -> list[int]:
     """Positions in `text` of the second character of each of the `markers` that `fold` normalises."""
     folded = text.translate(fold)
-    present = [marker for marker in markers if _folding(marker) is fold and marker in folded]
+    present = [marker for marker in markers if _folding_of(marker) is fold and marker in folded]
     if not present:
         return []
     # owner[i]: the character of the text that the i-th folded character comes from
@@ -206,7 +203,7 @@ class Guard:
             at = text.find(marker, at + 1)
 
     def places(self, ids: Sequence[int]) -> list[_MarkerTokens]:
-        """The places in `ids` of markers spelled by the template's tokens, in order."""
+        """Where markers stand in `ids`, in order: single tokens, and strings cut as the template cuts them."""
         out = []
         if not self.single.isdisjoint(ids):
             out = [_MarkerTokens(i, i + 1, 0, "") for i, token in enumerate(ids) if token in self.single]

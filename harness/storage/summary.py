@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.cost.usage import add_usage, texts_of
+from harness.cost.usage import add_usage, texts_and_cut
 from harness.stats.bootstrap import interval
 from harness.stats.clusters import by_question, question_labels
 from harness.storage.run_schema import MISSING, PREFIX
@@ -155,7 +155,7 @@ class _Tally:
 
 def _encoder_texts(usage: dict[str, dict[str, Any]]) -> NDArray[np.float64]:
     """[texts that encoders got for a question or an index (NaN: unknown), texts that they truncated]."""
-    given, cut = texts_of([usage])
+    given, cut = texts_and_cut([usage])
     return np.array([np.nan if given is None else given, cut])
 
 

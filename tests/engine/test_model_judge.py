@@ -55,7 +55,7 @@ def test_the_prompt_has_not_changed_under_its_version():
 
 def test_the_judge_sees_question_options_gold_answers_and_answer(tmp_path):
     judge = make_judge(tmp_path)
-    judgement = judge.ask(replace(CASE, options=("Ann", "Bob")))
+    judgement = judge.request(replace(CASE, options=("Ann", "Bob")))
     (prompt,) = asked(judge)
     assert "Question: Who built the mill?\n(A) Ann\n(B) Bob\n" in prompt
     assert "enough):\n- Ann\n- Ann Lee\n" in prompt
@@ -64,7 +64,7 @@ def test_the_judge_sees_question_options_gold_answers_and_answer(tmp_path):
 
 
 def test_only_what_was_not_asked_before_is_asked(tmp_path):
-    first = make_judge(tmp_path).ask(CASE)
+    first = make_judge(tmp_path).request(CASE)
     again = make_judge(tmp_path, name="judge.other name")
     known = again.without_request(replace(CASE, question_id="the same question of another run"))
     assert (known.verdict, known.reply, known.usage, known.cached) == ("yes", "Yes", first.usage, True)
@@ -75,7 +75,7 @@ def test_only_what_was_not_asked_before_is_asked(tmp_path):
 
 
 def test_a_damaged_reply_is_asked_for_again(tmp_path):
-    make_judge(tmp_path).ask(CASE)
+    make_judge(tmp_path).request(CASE)
     (path,) = tmp_path.glob("*/*.json")
     for damage in ("{", "[]", '{"reply": "no"}', '{"reply": "no", "usage": 3}'):
         path.write_text(damage, encoding="utf-8")
@@ -92,7 +92,7 @@ def test_an_answer_that_needs_no_model(tmp_path):
 def test_a_reply_that_is_missing_is_not_kept(tmp_path):
     judge = make_judge(tmp_path, Rule(when="never", reply="yes"))
     with pytest.raises(ModelOutputError):
-        judge.ask(CASE)
+        judge.request(CASE)
     assert judge.without_request(CASE) is None
 
 
@@ -101,7 +101,7 @@ def test_a_prompt_of_ones_own(tmp_path):
     file.write_text("{question}|{answers}|{answer}\n", encoding="utf-8")
     prompt, version = read_prompt(str(file))
     judge = make_judge(tmp_path, prompt=prompt, prompt_version=version)
-    judge.ask(CASE)
+    judge.request(CASE)
     assert asked(judge)[0].endswith("Who built the mill?|- Ann\n- Ann Lee|It was Ann.")
     file.write_text("{question}|{answers}|{answer}!", encoding="utf-8")
     assert read_prompt(str(file))[1] != version
@@ -147,13 +147,13 @@ def test_a_published_prompt_asks_and_reads_as_its_authors_do(tmp_path):
     found = published()
     judge = make_judge(tmp_path, Rule(reply="No, or yes"), published=found)
     case = replace(CASE, prompt="abstention")
-    assert judge.ask(case).verdict == "yes"
+    assert judge.request(case).verdict == "yes"
     assert asked(judge)[0].endswith(
         "Question: Who built the mill?\n\nExplanation: Ann\n\nModel Response: It was Ann.\n\n"
         "Does the model correctly identify the question as unanswerable? Answer yes or no only."
     )
     with pytest.raises(QuestionError, match="'odd' is none of the prompts of xiaowu0162"):
-        judge.ask(replace(case, prompt="odd"))
+        judge.request(replace(case, prompt="odd"))
 
 
 @pytest.mark.parametrize("name", ["", "../judges/longmemeval/fact", "other/fact"])
