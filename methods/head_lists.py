@@ -87,6 +87,7 @@ def file_digest(name: str) -> str | None:
 
 
 def _read(path: Path) -> HeadList:
+    """Read and check a head list. Raises CannotRun for one that is missing or damaged."""
     try:
         return HeadList.model_validate(parse_yaml(read_plain(path)))
     except (OSError, ValueError, yaml.YAMLError, ValidationError) as error:

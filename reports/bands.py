@@ -295,6 +295,8 @@ def _score_range(held: Sequence[float]) -> str:
 
 
 def _reversal_row(one: Reversal) -> dict[str, str]:
+    """The row of a pair that changes order: by which scorers each of the two is higher."""
+
     def told(names: Sequence[str]) -> str:
         return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 

@@ -135,7 +135,7 @@ class Walk:
 
     def __post_init__(self) -> None:
         self._asking = Asking(self.graph, self.config, self.tools.seed, self.question.id)
-        self._visited: list[int] = []  # in the order of the first visit: the working memory
+        self._visited: dict[int, None] = {}  # in the order of the first visit: the working memory
         self._given_up: set[int] = set()
         self._read: list[int] = []
         self._reverts = self._depth = 0
@@ -170,19 +170,15 @@ class Walk:
                 if child is None:
                     return "", self._asking.why
                 if child != replies.BACK:
-                    self._remember(node)
+                    self._visited.setdefault(node)
                     path.append(child)
                     continue
-            self._remember(node)
+            self._visited.setdefault(node)
             self._given_up.add(path.pop())
             if path:
                 self._reverts += 1
                 self._step("revert", path[-1])
         return "", "every part was tried"
-
-    def _remember(self, node: int) -> None:
-        if node not in self._visited:
-            self._visited.append(node)
 
     def _choose_part(self, node: int, left: list[int], back: bool) -> int | None:
         """One of `left`, or replies.BACK; None where the walk ends."""
@@ -196,7 +192,7 @@ class Walk:
             lambda reply: replies.parse_choice(reply, len(left), back),
         )
         with self.tools.phase("search"):
-            response = self._asking.ask(request, self._visited)
+            response = self._asking.ask(request, [*self._visited])
         number = response.found
         child = number if number is None or number == replies.BACK else left[number]
         scores = {} if child is None or child == replies.BACK else {"child": float(child)}
@@ -214,7 +210,7 @@ class Walk:
             replies.parse_verdict,
             task.max_answer_tokens,
         )
-        response = self._asking.ask(request, self._visited)
+        response = self._asking.ask(request, [*self._visited])
         verdict = response.found
         self._read.append(node)
         self._show(response.memory)

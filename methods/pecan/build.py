@@ -69,6 +69,7 @@ def parse_points(text: str, truncated: bool) -> Parsed:
 
 
 def _parsed_bullets(text: str) -> list[Point]:
+    """The bullets of a text, wrapped lines joined to the one before; [] for a text without any."""
     spans: list[list[int]] = []
     for line in re.finditer(r"[^\n]+", text):
         mark = _MARK.match(line.group())

@@ -162,6 +162,7 @@ def _action_measures(sittings: Sequence[Sitting]) -> Measured:
 
 
 def _likelihood_measures(sittings: Sequence[Sitting]) -> Measured:
+    """The likelihood of a scored token: exp of the mean log-probability, with its interval."""
     logs = [(i, log) for i, s in enumerate(sittings) for log in s.outcome.scored or [_NEVER]]
     found = _mean_by_scene(logs)
     mean, low, high = (None if log is None else float(np.exp(log)) for log in (found.mean, found.low, found.high))

@@ -30,7 +30,7 @@ from harness.storage.home import write_json
 from harness.storage.untrusted import read_object
 from harness.training.cards import markdown_table
 from harness.training.exam import Value
-from harness.types import Shown, Support
+from harness.types import Shown
 from methods.retrieval import bm25
 from pocket.reranker.data import HOPS, Listed, Offsets, chunk_lists
 from pocket.train.llama import weights_digest
@@ -87,19 +87,16 @@ def examine(folder: Path, *, questions: int, seed: int = SEED, tell: Callable[[s
 def _ranker_rows(kind: str, name: str, lists: Sequence[Listed], rank: Rank) -> list[Row]:
     """A row for each measure: mean recall at 5 of one ranker on questions of one kind."""
     best = [np.argsort(-rank(item.question, item.texts), kind="stable")[:_TOP] for item in lists]
-    shown = [[item.chunks[int(i)] for i in order] for item, order in zip(lists, best, strict=True)]
+    chunks = [[item.chunks[int(i)] for i in order] for item, order in zip(lists, best, strict=True)]
+    shown = [[Shown("span", c.document_id, c.start, c.end) for c in five] for five in chunks]
     documents = [item.document for item in lists]
     rows = []
     for measure in ("facts", "passages"):
-        values = [_recall(spans, getattr(item, measure)) for item, spans in zip(lists, shown, strict=True)]
+        pairs = zip(shown, (getattr(item, measure) for item in lists), strict=True)
+        values = [float(evidence_recall(spans, needed) or 0.0) for spans, needed in pairs]
         interval = stats.interval(values, documents)
         rows.append(Row(kind, name, measure, interval.mean, interval.low, interval.high, interval.n, interval.clusters))
     return rows
-
-
-def _recall(spans: Sequence[Support], evidence: Sequence[Support]) -> float:
-    shown = [Shown("span", s.document_id, s.start, s.end) for s in spans]
-    return float(evidence_recall(shown, evidence) or 0.0)
 
 
 def _rankers(folder: Path) -> tuple[dict[str, Rank], Offsets]:
@@ -121,6 +118,8 @@ def _rankers(folder: Path) -> tuple[dict[str, Rank], Offsets]:
 
 
 def _similarity_rank(encoder: Any) -> Rank:
+    """A ranker by the similarity of question and chunks under a sentence encoder."""
+
     @lru_cache(maxsize=1)  # questions about one text follow each other
     def passages(texts: tuple[str, ...]) -> Any:
         return encoder.encode(texts, "passage")

@@ -111,6 +111,7 @@ def parts_drill(tokens: DrillTokens, dice: Dice, count: tuple[int, int], between
 
 
 def _question_branch(tokens: DrillTokens, dice: Dice, at: int, pair: tuple[int, int], between: int) -> Branch:
+    """A question about a pair as a branch of tokens: its key among other words, then its value, which is the target."""
     key, value = pair
     more = between if between > 2 else min(1, between)
     ids = [*_drawn_tokens(dice, tokens.after, min(1, between)), key, *_drawn_tokens(dice, tokens.between, more), value]

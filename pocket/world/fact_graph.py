@@ -158,6 +158,7 @@ class GrowingText:
         return Asked(self.schema.ask(query, self.dice), query, UNANSWERABLE, (), "unanswerable")
 
     def _asked(self, query: Query, kind: str) -> Asked:
+        """The query as a question with its answer and proof; states one more fact with the answer in it."""
         (answer,) = prove(query, self.base)
         question = Asked(self.schema.ask(query, self.dice), query, answer, supports(query, self.base), kind)
         self._restate_answer(question)

@@ -34,6 +34,7 @@ class Asker:
             self._touching.setdefault(fact.object, []).append(fact)
 
     def _ask_unique(self, query: Query, kind: str) -> Asked | None:
+        """The query as a question with its proof; None where the facts prove no or several answers."""
         ends = prove(query, self.base)
         if len(ends) != 1:
             return None
@@ -72,6 +73,7 @@ class Asker:
         return None
 
     def _comparable_facts(self, marks: Sequence[str]) -> tuple[str, Fact, Fact] | None:
+        """(relation, fact, fact) of two subjects that a question with one of these marks can compare; else None."""
         candidates = [f for f in self.facts if any(m in self.schema.relations[f.relation].lines for m in marks)]
         for _ in range(_TRIES if len(candidates) > 1 else 0):
             first = self.dice.pick(candidates)

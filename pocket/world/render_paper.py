@@ -42,6 +42,7 @@ def _ask_question(order: Order, growth: GrowingText) -> Asked:
 
 
 def _gold_of(question: Asked, page: Page) -> Gold:
+    """The gold answer in Qasper's form: yes and no and unanswerable capitalised, evidence as whole paragraphs."""
     supporting = spans([page], question.supports)
     boolean = question.answer in ("yes", "no")
     answers = (question.answer, *aliases(question.answer))

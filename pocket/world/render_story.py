@@ -55,6 +55,7 @@ def make(order: Order) -> Sample:
 
 
 def _other_answer(question: Asked) -> str:
+    """The answer in a second wording, as "in Velford", "as a baker" or "it was Toren"."""
     kind = schema("story").relations[question.relation].object if question.kind == "path" else ""
     answered_by_object = bool(question.supports) and question.supports[-1].object == question.answer
     return (_SECOND.get(kind, "it was {}") if answered_by_object else "it was {}").format(question.answer)

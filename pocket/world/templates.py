@@ -52,6 +52,7 @@ class Relation:
 
 
 def _relations(table: str) -> dict[str, Relation]:
+    """Parse a table: name -> relation with its lines by mark."""
     relations: dict[str, Relation] = {}
     for rank, block in enumerate(table.strip().split("\n\n")):
         head, *rest = block.splitlines()
