@@ -6,8 +6,8 @@
     {"id": "text 0", "scenes": [{"question": "...", "options": null, "texts": [], "replies": [], "verdicts": [true]}]}
 
 Scenes hold texts, not tokens: the method's own code puts its prompts around them, as it does in a run. The synthetic
-world is a module with a pydantic model `Recipe` and a function `stage(recipe, kind, dice, purpose)`, which section
-`scenes` of configs/registry.yaml names.
+world is a module with a pydantic model `Recipe` and a function `make_scenes(recipe, kind, dice, purpose)`, which
+section `scenes` of configs/registry.yaml names.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def recipe_model() -> type[BaseModel]:
 
 def draw_scenes(recipe: Recipe, kind: str, dice: Dice, purpose: Purpose = "training") -> Iterator[Scene]:
     """Draw one text with `dice` and yield its scenes. Raises UnknownName for an unknown kind of scene."""
-    yield from _world_module().stage(recipe, kind, dice, purpose)
+    yield from _world_module().make_scenes(recipe, kind, dice, purpose)
 
 
 def _world_module() -> Any:
