@@ -54,7 +54,7 @@ def sha256(code: str) -> str:
 
 
 def table(frame: pd.DataFrame, *, sortable: bool = False) -> Html:
-    """The cells of the text table, footnotes below.
+    """A frame as an HTML table with the cells of the text table; its footnotes below.
 
     sortable: with buttons as heads and each number in data-value, for templates/page.js; intervals in small type.
     """

@@ -107,6 +107,7 @@ def _llamas() -> list[Any]:
 
 
 def _llama(model: Any, ids: Callable[[str], list[int]]) -> Reply:
+    """A reader that writes the greedy reply to a turn with llama.cpp."""
     settings = {"max_tokens": TOKENS, "temperature": 0, "top_k": 1, "repeat_penalty": 1.0}
     return lambda turn: str(model.create_completion(ids(turn), **settings)["choices"][0]["text"].strip())
 

@@ -25,6 +25,7 @@ from methods.reading import Reading, ReadingMethod, ask, room_for_text
 
 
 def _play_text(scene: Scene, tools: Tools) -> None:
+    """Score a scene's text behind its question, or behind nothing where there is none."""
     text = scene.question.text
     with open_context(tools.model("compressor")) as s:
         s.feed(text + SEPARATOR if text else "")

@@ -284,7 +284,7 @@ def _write_points(texts: list[str], level: int, model: MeteredModel, config: Pec
 
 
 def _write_summary(texts: list[str], _build_level: int, model: MeteredModel, config: PecanConfig) -> _Written:
-    """One summary on one line, and its row; RAPTOR keeps a summary that was cut as it is.
+    """One call for one summary of `texts`, put on one line; one that was cut is kept as it is, as in RAPTOR.
 
     Source: docs/methods/raptor.md#raptor-defaults.
     """

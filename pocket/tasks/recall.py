@@ -135,7 +135,7 @@ def pair_scenes(tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between
 
 
 def part_scenes(tokens: DrillTokens, dice: Dice, count: tuple[int, int], between: int) -> Iterator[Scene]:
-    """An exercise in parts as summaries to choose from, for a skill that plays scenes of kind "triage"."""
+    """Scenes of kind "triage" from random names: summaries of parts, a name asked for, the part that has it."""
     most, number = max(1, between), dice.between(*count)
     drawn = dict.fromkeys(dice.pick(tokens.names) for _ in range(number * most))
     left = list(drawn)

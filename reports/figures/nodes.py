@@ -142,7 +142,7 @@ def _run_row(run: StoredRun, head: dict[str, Any], values: Sequence[int], fitted
 
 
 def histogram(title: str, values: Sequence[int], fit: Fit | None) -> Panel:
-    """The columns of whole numbers, each standing in the middle of its own, and the fitted curve over them."""
+    """A panel with the histogram of whole numbers, each in the middle of its column, and the fitted curve over it."""
     wide, first = column_width(values), min(values)
     bars = []
     for start in range(first, max(values) + 1, wide):

@@ -102,7 +102,7 @@ def _rule_rows(
 
 
 def _rounding_note(run: StoredRun) -> list[str]:
-    """A note where a replayed stop need not be, to the bit, that of a run which stops there.
+    """A note where rounding may make a replayed answer differ from that of a run that stops there; else [].
 
     Questions in flight share forward passes, and a run that stops elsewhere shares them otherwise. In half precision
     the rounding this changes is large enough to change an answer.

@@ -307,7 +307,7 @@ def few_failed(run: StoredRun) -> str | None:
 
 
 def _other_version(run: StoredRun, score: str) -> list[str]:
-    """A score that another version of its scorer gave than the one that is installed."""
+    """The reason, in a list, where another version of the scorer than the installed one gave the score; else []."""
     for scorer, version in (run.manifest.get("scorers") or {}).items():
         here = scorers.version(scorer) if scorer in scorers.names() else None
         if scorer in (score, score.rpartition(".")[0]) and here not in (None, version):
