@@ -201,7 +201,7 @@ def judge(
 
     set: settings of the model, {"model.base_url": ...}; prompt: a file; name: the score is judge.NAME. Replies are
     kept, so the same call asks only for what is missing. Returns a row for each run and each pair of a judge with
-    another score, as of reports.judges.agreements. Raises UserError.
+    another score, as of reports.judges.judge_agreements. Raises UserError.
     """
     import pandas as pd
 

@@ -89,7 +89,8 @@ def as_table(
 
 def _totals(rows: Sequence[Forecast]) -> tuple[int, float | None, float | None, float | None]:
     """Sums over the rows: questions to answer, tokens, TFLOPs, hours of one worker; None where no row has a value."""
-    known = ([v for row in rows if (v := getattr(row, key)) is not None] for key in ("tokens", "tflops", "hours"))
+    columns = [[row.tokens for row in rows], [row.tflops for row in rows], [row.hours for row in rows]]
+    known = [[value for value in column if value is not None] for column in columns]
     tokens, work, hours = (sum(values) if values or not rows else None for values in known)
     return sum(row.questions - row.done for row in rows), tokens, work, hours
 

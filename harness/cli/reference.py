@@ -48,7 +48,7 @@ def section(command: Any, context: typer.Context) -> str:
 
 
 def reference() -> str:
-    """The whole document."""
+    """The content of docs/command-line.md: every command with its options."""
     top = root()
     context = typer.Context(top, info_name="harness")
     return "\n".join([_HEAD, *(section(*command) for command in commands(top, context))])

@@ -165,7 +165,7 @@ def _settings_name(name: str) -> str:
 
 
 def make_labels(options: TrainOptions, settings: Settings, teacher: ModelConfig, sets: Mapping[str, Any]) -> Labels:
-    """The teacher and the training questions it labels. sets: assignments to dataset.KEY and datasets.NAME.KEY.
+    """What a teacher is to label: it and its training questions. sets: of dataset.KEY and datasets.NAME.KEY.
 
     Raises UserError for a split or file that is not a training one, and for paths that several sets would share.
     """

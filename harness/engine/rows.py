@@ -201,7 +201,7 @@ def _grouped(wrong: Sequence[tuple[str, str]], max_repeats: int = _MAX_REPEATS) 
 
 def _unfit_settings(choices: Sequence[Choices]) -> list[str]:
     """One sentence about settings of the suite that chosen data sets do not have, with what to do; [] if all fit."""
-    unfit: dict[str, dict[str, None]] = {}
+    unfit: dict[str, dict[str, None]] = {}  # key -> names of the data sets that lack it, in order
     for row in choices:
         keys = [key for key in row.suite.sets if key.startswith("dataset.")] if row.suite and row.dataset else []
         lacking = [key for key in keys if _belongs_to_other_formats(key.split(".")[1], row)]

@@ -270,7 +270,7 @@ class HFModel(LanguageModel):
 
     @functools.cached_property
     def fixed_rows(self) -> int | None:
-        """Deterministic mode: rows of every pass that contexts share, 0 where none is shared; None in other modes."""
+        """The number of rows of each shared pass in deterministic mode, 0 where none is shared; None in other modes."""
         if not self._deterministic:
             return None
         rows = _ROWS.get(self.device.type, 0)

@@ -16,7 +16,10 @@ TOLERANCE = {"float32": 1e-3, "bfloat16": 5e-2, "float16": 1e-2}
 
 
 def rows_are_independent(net: Any, device: torch.device, layers: int, rows: int) -> bool:
-    """Whether a context's logits are the same to the bit wherever it stands in a pass of `rows` tokens."""
+    """Whether a context's logits are the same to the bit at each tried place in a pass of `rows` tokens.
+
+    Tried are 1 and 3 new tokens of a short context behind 0, 1, half and all possible rows of a longer one.
+    """
     short, long = ([(7 * n + k) % net.config.vocab_size for n in range(9)] for k in (3, 5))
     arena = Arena(layers)
     seen: dict[int, torch.Tensor] = {}
