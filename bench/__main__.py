@@ -5,8 +5,6 @@
 Each row times A and B in turn, A B A B ..., and prints the median of each and the median of the pairwise ratios.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import platform

@@ -8,8 +8,6 @@ questions in flight against one; the share of the card's peak that reading takes
 On a machine without a GPU `--shape tiny` shows that every row runs; its figures mean nothing.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import tempfile

@@ -3,8 +3,6 @@
 made_file("longmemeval/s", out)  ->  out/made/longmemeval~s.json, two rows, written once
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

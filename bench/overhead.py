@@ -9,8 +9,6 @@ peers: the Python of an environment in which inspect_ai and lm_eval are installe
 lm-evaluation-harness sends one request a question and has no setting for its mock model's requests in flight.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

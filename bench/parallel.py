@@ -4,8 +4,6 @@ Made-up questions, their indexes built before or timed alone. B of every row doe
 bfloat16, in turn with it. SmolLM2 searches graphs that pocket-llama built, since its search is timed alone.
 """
 
-from __future__ import annotations
-
 import os
 import time
 import unittest.mock

@@ -1,7 +1,5 @@
 """Random models of real architectures for `make smoke-real`, made once in the results folder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -11,8 +11,6 @@ the default one reads whole texts. The rows are real ones in the folder `data` o
 sample they are made up in the official layout (bench/made_rows.py), those of RULER by its own generator.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """The rows of `make smoke-real`: a file for each data set, below the folder `data` of HARNESS_TEST_DATA, or made up."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from dataclasses import dataclass, field

@@ -18,8 +18,6 @@ HarnessError
 └── SaveError               exit 3: a result could not be written
 """
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import json

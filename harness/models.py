@@ -19,8 +19,6 @@ A session is one growing context; every token goes through the model once.
 Methods see only this file's interface. The back ends are in harness/llm.
 """
 
-from __future__ import annotations
-
 import abc
 import json
 from collections.abc import Iterator, Sequence

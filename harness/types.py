@@ -5,8 +5,6 @@
 All classes are frozen; offsets are character offsets into `Document.text`, end exclusive.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal

@@ -10,8 +10,6 @@ The paper cites trained models (Fu et al. 2021); this is the prompt version that
 answered as concisely as possible for every data set; the last request has the data set's own instruction.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import cache

@@ -9,8 +9,6 @@ A list belongs to a model of these sizes; where it has `weights`, to these weigh
 Source: docs/methods/attention.md#head-lists.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping

@@ -11,8 +11,6 @@ Source: docs/methods/retrieval.md#hipporag.
 Where the model keeps no triple, passages are ranked by similarity alone.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Sequence

@@ -9,8 +9,6 @@
 ICR sums all heads, QRHead those of a head list. Source: docs/methods/attention.md#in-context.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal

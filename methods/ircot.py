@@ -9,8 +9,6 @@ A sentence that only concludes ("So ...", "Therefore ...") is no query; the last
 reasoning ends with the sentence that gives an answer, with an empty one, or after `max_sentences`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import ClassVar, Literal

@@ -8,8 +8,6 @@ The question stands in every request, and the answer is written from the last me
 search.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pydantic import Field

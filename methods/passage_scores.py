@@ -3,8 +3,6 @@
 scores = score_passages("reranker", question.text, texts, tools)   [texts], higher is better, on the model's own scale
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

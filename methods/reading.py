@@ -4,8 +4,6 @@ Its layout follows LongBench (docs/methods/shared.md#reading-prompt: instruction
 the words are this project's, so no byte parity with LongBench is claimed. The answer instruction is the data set's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache

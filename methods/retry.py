@@ -7,8 +7,6 @@ QRMeM's rule (QRMeM 3.2; docs/methods/shared.md#retries): temperature 0; after a
 is repeated at 0.7, up to four times. The prompt, a list of separately encoded pieces, is read once for all replies.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

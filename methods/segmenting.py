@@ -27,8 +27,6 @@ a long text is read behind is fed anew, the latest tokens before it, where the r
 trims it above 24,576.
 """
 
-from __future__ import annotations
-
 import abc
 import re
 from bisect import bisect_left, bisect_right

@@ -6,8 +6,6 @@ The paper names the baseline and prints neither a row nor a rule. Here the share
 if they do not fit together, consecutive ones are summarised again (methods/summary.py).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar
 

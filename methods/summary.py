@@ -12,8 +12,6 @@ take 2.5 times the room in threes. Indexes that ask for
 the same summary share it (tools.share).
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ SlidingWindow    window 1 ─► "unanswerable"   window 2 ─► "Mira" ◄ the
 ClosedBook       the question alone
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar
 

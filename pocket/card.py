@@ -9,8 +9,6 @@ The harness calls the last two (section `packages` of configs/registry.yaml).
 How a card is made and what its fingerprints are stands in pocket/eval/card.py; no skill is played here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

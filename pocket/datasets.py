@@ -8,8 +8,6 @@ would give. Question n of a seed does not depend on the number of questions or o
 (`place` and `distance`, harness.datasets.placing; only encyclopedic texts are paragraphs in any order).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import math

@@ -7,8 +7,6 @@ scripts/data/synthetic). `tokens` covers text, question and answer; without a to
 What differs: docs/datasets.md#ruler. The made-up world gives words and, where no files are named, essays and questions.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

@@ -14,8 +14,6 @@ gold contradicts     yes and no, an answer and unanswerable, or numbers with not
 duplicate            the same question about the same document, or about none, has other gold answers
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

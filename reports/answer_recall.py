@@ -13,8 +13,6 @@ normalised answer as a string of characters. "art" is in "party", every answer c
 docs/methods/scoring.md#answer-recall has both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -10,8 +10,6 @@ method could have avoided, then the reader's. docs/methods/scoring.md#autopsy ha
                     and one that was shown nothing (closed-book)
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

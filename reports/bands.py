@@ -13,8 +13,6 @@ A pair changes order where one method has the higher mean by one scorer and the 
 both differences are: each of the two intervals (95 %, bootstrap by cluster) excludes 0.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

@@ -12,8 +12,6 @@ are added in squares, L = mean - sqrt(sum (mean_i - low_i)^2) / k over k data se
 "Construction of confidence limits about effect measures: a general approach", Statistics in Medicine 2008, section 2).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

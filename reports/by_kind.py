@@ -9,8 +9,6 @@ answer              the gold answer: yes/no, unanswerable, number (one with a di
 NAME                any other column that the rows carry (Gold.extra): "domain", "dataset"
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -11,8 +11,6 @@ method        longbench.qa_f1_score  evidence_recall      tokens  tflops.index  
 full-context  35.8 [33.9, 37.7]      100.0 [63.1, 100.0]    1962             –              0 ...  12       0
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -9,8 +9,6 @@ A score over other questions ranks questions, not methods: such a run stays in t
 to a reference that was asked something else, and dominates nothing.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

@@ -31,8 +31,6 @@ a note says so. The questions in common are then those with the same id, questio
 least 90 % of those of the larger run.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

@@ -5,8 +5,6 @@
 templates/page.js: unpack reads it. zlib's format is what a browser's DecompressionStream calls "deflate".
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import zlib

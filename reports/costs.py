@@ -12,8 +12,6 @@ did. The papers print search and answer alone; that is `with_index=False`.
 step_flops(step["flops"], convention)      older runs kept the FLOPs of steps by "full" alone
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

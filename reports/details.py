@@ -17,8 +17,6 @@ Every question can be searched. Texts are cut, with their length behind, to the 
 set stays within its share of the page; if the shortest is too long, the last questions have no details.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass

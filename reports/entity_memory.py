@@ -7,8 +7,6 @@
 segments[k] = (start, end) in the text that the method was handed; places[e]: the segments entity e stands in.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

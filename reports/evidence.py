@@ -4,8 +4,6 @@ evidence(step["shown"], example)        "yes", "source" (written from a part tha
 overlapping_spans(spans, run, record, rows)  spans of an index (graph.span: of its nodes) that overlap a supporting part
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

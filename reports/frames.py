@@ -5,8 +5,6 @@ documents(run)     a row an index
 html(sections)     tables for a notebook
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

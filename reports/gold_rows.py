@@ -9,8 +9,6 @@ hub comes from the cache. Rows that are not those the run was made with are not 
 none.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Tables as HTML, and one page of a figure with its tables, which loads nothing and runs nothing."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Sequence

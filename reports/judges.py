@@ -6,8 +6,6 @@ A score that is no judge's counts as right from RIGHT on. Failed questions, whic
 out: all would agree on them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import combinations
 from typing import Any

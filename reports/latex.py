@@ -9,8 +9,6 @@ r"""A table for a paper: booktabs, short heads, the best value of a column bold 
 It needs the packages booktabs, graphicx (a table wider than the column is scaled to it) and fontenc with T1.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -6,8 +6,6 @@ Without a script it stands grouped by data set, best first. Scores of two data s
 and by model keep them in rows of their own, and "methods × data sets" gives each data set a column.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -8,8 +8,6 @@ waits for who watches it; a run that was killed therefore still says "running", 
 tells. Scores, intervals and costs are computed as in the tables (reports/facts.py, reports/costs.py).
 """
 
-from __future__ import annotations
-
 import contextlib
 import heapq
 import itertools

@@ -6,8 +6,6 @@
 '{"text": "\\\\u003c/script\\\\u003e\\\\u003c!--"}'
 """
 
-from __future__ import annotations
-
 import html
 import json
 import re

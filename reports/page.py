@@ -12,8 +12,6 @@ for them. Scripts write text nodes only. A content security policy lets nothing 
 made, and no other script run, even if an escape were missed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The end of the page: when its runs were made, with which code, models and commands, and a table of each run."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -11,8 +11,6 @@ score.vote      the score of the answer that most repeats gave (self-consistency
 score.pass@k    the expected best score of k of the repeats, k = 2, 4, 8, ... and all (`best_of`)
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections import Counter

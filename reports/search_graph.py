@@ -7,8 +7,6 @@
 An index is only read: one that is damaged stays where it is, and `problem` says so in a sentence.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ earliest of equals). Without a graph, or where no predecessor had been visited (
 stands at the root. Steps of the action "study" lie behind the stop of the search: what a later stop would have seen.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Sentences below a table on the searches of a run, and on runs whose searches are the same."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any

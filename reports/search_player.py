@@ -15,8 +15,6 @@ with the place in the row. Lengths are in pixels. The graphs of a data set take 
 is counted in the notes.
 """
 
-from __future__ import annotations
-
 import math
 import unicodedata
 from pathlib import Path

@@ -11,8 +11,6 @@ opposite order is told too. A pair that the headline ties has the order of most 
 are equal, as of a judge that always says no, has no order and is left out.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

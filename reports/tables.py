@@ -29,8 +29,6 @@ Columns of `frame`, in order:
     scorers notes run                   versions; sentences to print below the table; the folder's name
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

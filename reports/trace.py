@@ -14,8 +14,6 @@ stands where the evidence is, which entities were reached, and which relations l
 (reports/entity_memory.py).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -7,8 +7,6 @@ run.compare(other)                                                the paired dif
 runs.plot("front.pdf")                                            score against cost
 """
 
-from __future__ import annotations
-
 from harness.api.results import Run as Run
 from harness.api.results import Runs as Runs
 from harness.api.results import compare as compare

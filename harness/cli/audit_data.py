@@ -1,7 +1,5 @@
 """`harness audit-data RUNS...`: gold answers that are probably wrong or ambiguous, from stored runs and the data."""
 
-from __future__ import annotations
-
 from harness.cli.options import RESULTS
 from harness.cli.output import format_of, say
 from harness.cli.report import Answers, write_analysis

@@ -1,7 +1,5 @@
 """`harness autopsy [RUNS]`: why each lost question was lost, by substitution from stored runs."""
 
-from __future__ import annotations
-
 import shlex
 from functools import partial
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`harness cache`: the replies that `harness run --cache replies` has kept."""
 
-from __future__ import annotations
-
 import json as json_
 from typing import Annotated
 

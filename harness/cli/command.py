@@ -7,8 +7,6 @@ help, and it returns the exit code.
     group("pocket", {"Train": {"train": "Train the model"}}, "pocket.cli")      a click group over pocket/cli/train.py
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import inspect

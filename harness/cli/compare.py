@@ -1,7 +1,5 @@
 """`harness compare RUN RUN...`: means with intervals, and paired differences against a reference."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from harness.cli.command import setting

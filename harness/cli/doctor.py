@@ -3,8 +3,6 @@
 Loads no model and downloads nothing. Exit code 4 where a run of the default model could not work.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import json as json_
 import os

@@ -1,7 +1,5 @@
 """`harness export`: runs in one file that others can verify, or in the files of other harnesses."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated

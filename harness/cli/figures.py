@@ -1,7 +1,5 @@
 """What all figures and studies share: how their runs are read, and how they are written."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 from collections.abc import Callable, Sequence

@@ -10,8 +10,6 @@
 "10 of 24" are left of 24; tokens, TFLOPs and the time of one worker are of those.
 """
 
-from __future__ import annotations
-
 import json as json_
 import time
 from collections.abc import Callable, Iterable, Sequence

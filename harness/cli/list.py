@@ -3,8 +3,6 @@
 Reads YAML and the first lines of files; imports no implementation.
 """
 
-from __future__ import annotations
-
 import ast
 import json as json_
 from functools import cache

@@ -10,8 +10,6 @@ some questions failed, a run stopped midway, some of several rows did not run, o
 tracked · 4 a declared check failed · 130 interrupted.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import importlib

@@ -1,7 +1,5 @@
 """`harness merge RUN...`: merge the shards of run folders; the last shard does so by itself when it ends."""
 
-from __future__ import annotations
-
 import json as json_
 
 from harness.cli.options import Json, Runs

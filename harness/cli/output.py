@@ -5,8 +5,6 @@ bm25   top-5 chunks
 pecan  a graph
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """`harness push BUNDLE.zip OWNER/NAME`: a bundle of `harness export` as a data set repository of the hub."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -3,8 +3,6 @@
 python -m harness.cli.reference > docs/command-line.md
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator
 from typing import Any

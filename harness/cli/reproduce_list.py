@@ -3,8 +3,6 @@
 GPU memory is weights and cache of the row that takes most (reports/paper/needs.py).
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json as json_
 import os

@@ -10,8 +10,6 @@ The rows are planned by harness/engine/plan.py and run by harness/engine/runner.
 attached to these rows in run_hooks.py.
 """
 
-from __future__ import annotations
-
 import sys
 import traceback
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Options of `harness run`: how rows are run, and what is recorded and printed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`harness score RUN...`: judge stored predictions again. No model is loaded; the data set is, for its gold answers."""
 
-from __future__ import annotations
-
 import json as json_
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Stop a long command: the first Ctrl-C or SIGTERM ends it after the current step, the second at once."""
 
-from __future__ import annotations
-
 import contextlib
 import shlex
 import signal

@@ -1,7 +1,5 @@
 """The stored runs that a report or a study is made of."""
 
-from __future__ import annotations
-
 import difflib
 import sys
 from collections.abc import Sequence

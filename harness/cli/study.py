@@ -4,8 +4,6 @@ No model is loaded, for lengths only the tokenizer of the model that a run read 
 answers come from the data set.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from harness.cli.command import setting

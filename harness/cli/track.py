@@ -1,7 +1,5 @@
 """`harness track RUN...`: log stored runs to MLflow, as often as wanted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from harness.cli.options import MlflowUri, Runs, Traces

@@ -3,8 +3,6 @@
 python -m harness.cli.ui PORT PAGE      opens a page in the user's browser once its server answers
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

@@ -1,7 +1,5 @@
 """`harness validate`: check a run without running it; without options, check every configuration file."""
 
-from __future__ import annotations
-
 import itertools
 import json as json_
 

@@ -8,8 +8,6 @@ keeps out pages of other sites whose name leads here (DNS rebinding). Nothing bu
 file is written.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

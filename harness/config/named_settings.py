@@ -8,8 +8,6 @@ datasets:
   nq: {documents: retrieved.jsonl}
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

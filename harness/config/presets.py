@@ -8,8 +8,6 @@ A file in a folder of its own is named with it: configs/datasets/pocket/musique.
 A file may say `extends: other-name`; it is then laid over that one. The user's own folder is searched first.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import functools

@@ -12,8 +12,6 @@ A profile or config file has the shape of a RunConfig, any part of it; `method`,
 An encoder given as `encoder: {default: NAME}` is that of methods whose preset names none.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -8,8 +8,6 @@ The reference is the preset under profile `paper` for the same data set (docs/me
 parameters and prompts of the method count, and of these only those that change a prediction.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

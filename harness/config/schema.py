@@ -9,8 +9,6 @@ RunConfig
 └── seed, limit, failed, keep_prompts, cache, profile
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

@@ -7,8 +7,6 @@
 A key is what `--set` takes. A method without a swept parameter is run once for it, as a reference for the others.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence

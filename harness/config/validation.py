@@ -4,8 +4,6 @@ model.dtype='fp8' (--set): should be 'auto', 'float32', 'bfloat16' or 'float16'
 unknown key 'method.chunk_token' (--set). Did you mean 'chunk_tokens'?
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar, get_args

@@ -9,8 +9,6 @@
 Mappings are merged key by key; lists and everything else replace what was there.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Hashable, Iterable
 from pathlib import Path

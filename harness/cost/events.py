@@ -1,7 +1,5 @@
 """What a call of a model reports: one event, the raw material of every cost; and what was sent, where that is kept."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """How much main memory and how many cores are free, and how much memory this process holds."""
 
-from __future__ import annotations
-
 import os
 import statistics
 import time

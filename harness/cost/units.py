@@ -8,8 +8,6 @@
 ('12.50', 'below 0.01')
 """
 
-from __future__ import annotations
-
 import math
 
 

@@ -1,7 +1,5 @@
 """Sums of events by phase, as records, indexes and summaries hold them: {"search": {"tokens_in": 812, ...}, ...}."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

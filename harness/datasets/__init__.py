@@ -15,8 +15,6 @@ load(DatasetConfig) ─► loading   rows to a checked data set with its fingerp
 >>> data.examples[0].question.text
 """
 
-from __future__ import annotations
-
 from harness.datasets.base import Dataset
 from harness.datasets.formats import documents_given, formats, option_fields, option_names
 from harness.datasets.loading import load

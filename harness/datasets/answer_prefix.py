@@ -9,8 +9,6 @@ dataset.answer_prefix is the phrase, dataset.demonstration the example. LongRefi
 keeps the whole reply. See docs/methods/longrefiner.md#longrefiner-answer.
 """
 
-from __future__ import annotations
-
 from harness.config.schema import DatasetConfig
 from harness.datasets.shots import shots_of
 from harness.method import Task

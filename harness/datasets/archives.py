@@ -6,8 +6,6 @@
 Nothing is unpacked to the disk. A tar archive has no directory: each look into it reads it from its start.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import tarfile

@@ -1,7 +1,5 @@
 """What a loaded data set is. Loaders (one file a family) return a `Dataset`; the runner reads nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -8,8 +8,6 @@ and CRLF line ends are tolerated. Nothing is repaired: what is not UTF-8 or not 
 the limits of harness/storage/limits.py.
 """
 
-from __future__ import annotations
-
 import codecs
 import csv
 import hashlib

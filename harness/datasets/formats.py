@@ -6,8 +6,6 @@ loader_of(name)          "pocket" makes its rows up, "narrativeqa" reads only th
 option_fields(name)      what `dataset.options` may hold
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 from collections.abc import Callable

@@ -9,8 +9,6 @@ A paragraph's text is its sentences joined with "". A row without `_id` and `id`
 12 hex digits of the sha256 of its question. Unknown fields are left alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -7,8 +7,6 @@ A row with options is of En.MC, another one of En.QA; its answer may also be a s
 Questions on the same novel share a document.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from harness.datasets.longbench_v2 import LETTERS, four_options

@@ -5,8 +5,6 @@ answer_kind(["Ada Lovelace"])                           -> "text"
 random_sample(dataset, form, 100, seed)                 -> the data set with 100 questions, about; see there
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections import Counter, defaultdict

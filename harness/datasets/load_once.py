@@ -5,8 +5,6 @@ load_asked(resolution)   ─► the questions of a run: the first ones, or a sam
 made_up_hint(config)     ─► "; made-up questions of its kind: --dataset pocket/musique", where there are such
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from harness.config import presets, registry

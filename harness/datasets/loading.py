@@ -7,8 +7,6 @@ A format (formats.py) is a function that turns one raw row into a `Row`, a `Grou
 that reads or makes what it needs.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Iterable

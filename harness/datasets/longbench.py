@@ -19,8 +19,6 @@ the whole page. A question is looked up by its text, a passage by its title. Row
 found are left out and counted. Passages are numbered anew behind a move.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping

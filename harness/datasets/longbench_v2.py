@@ -8,8 +8,6 @@ The answer is the text of the right option, Gold.extra has its number from 1. `d
 `domain` its type. Questions on the same text share a document.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -8,8 +8,6 @@ A question's document is its history, oldest session first, as the authors' prom
 (history_format nl of run_generation). An id with `_abs` is of a question to be declined.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -8,8 +8,6 @@ The official schema (StonyBrookNLP/musique), and the same with `paragraphs` and 
 column-wise, as Hugging Face `datasets` may do. Unknown fields are left alone.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -15,8 +15,6 @@ hub, fetched. The fingerprint still covers all: the questions of the
 split, and of every story file size and checksum (archive) or sha256 (loose files).
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io

@@ -20,8 +20,6 @@ The first form that a row's keys fit is used. harness.datasets.row_documents
 finds its documents.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

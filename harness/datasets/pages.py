@@ -7,8 +7,6 @@ HTML loses its tags, a paragraph becomes a block, and entities are resolved; a t
 is: "a < b" is no HTML. KILT's Wikipedia pages are lists of paragraphs, headings and list items among them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from html.parser import HTMLParser

@@ -12,8 +12,6 @@ Whole paragraphs are moved, so both numbers are met as nearly as their sizes all
 rows of all places hold the same questions over the same paragraphs.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -14,8 +14,6 @@ the extractive spans joined with ", ", else the free form, else "Yes" or "No". S
 all annotators; evidence that names a table or figure ("FLOAT SELECTED: ...") is in no text, so it cannot be shown.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from harness.datasets.rows import SEPARATOR, Group, RowError, StrictRow, records_from_columns

@@ -11,8 +11,6 @@ answer is the text of the right option. The official files with HTML are read to
 "htmlstripped" are the better choice (a reader script of the authors made them).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from harness.datasets.pages import page_text

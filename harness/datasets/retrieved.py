@@ -7,8 +7,6 @@ The documents come from the rows or, where `documents` names a place, from there
 question for which there is none is left out and counted; the fingerprint covers questions and documents alike.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Iterator
 from pathlib import Path

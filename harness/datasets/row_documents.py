@@ -13,8 +13,6 @@ the answer's evidence (isgold, is_supporting). A page that two questions have is
 The provenance in a row of questions is gold and never read.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -7,8 +7,6 @@ Formats in which questions share a document turn a row into a `Group` instead, t
 returned into a `Retrieved`.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ find_source(config) ─► Source(files, name="dev.jsonl", revision=None)   a fi
 choose_files(["dev.jsonl", "train.jsonl", "README.md"], split="validation") ─► ["dev.jsonl"]   never a guess between two
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Sequence

@@ -9,8 +9,6 @@ frames of Project Gutenberg and the HTML of scripts stay, as in the hub copy. Th
 the papers' shortest document (5,077 tokens), include the frames; LongBench cuts them off.
 """
 
-from __future__ import annotations
-
 import codecs
 import hashlib
 import zipfile

@@ -7,8 +7,6 @@ The schema of HotpotQA with two differences: sentences have no spaces around the
 triples (subject, relation, object), which Gold.extra keeps.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

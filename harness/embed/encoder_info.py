@@ -1,7 +1,5 @@
 """What can be known of an encoder without loading it: its weights, what identifies them, and how much it reads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any

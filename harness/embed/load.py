@@ -7,8 +7,6 @@ folder of transformers alone (config.json)       its network with the pooling of
 reranker:  question and passage together ──► cross-encoder ──► score
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -5,8 +5,6 @@ replies that a cache gave included. Hours are the time of this command and of ea
 is hours times the price of one.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ hooks.append(LimitHook(budget, plans, out, command, note))    rows are counted (
 first_limit_hit(budget, plans, forecasts, out)                which limit will be reached first, and where
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path

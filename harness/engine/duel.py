@@ -11,8 +11,6 @@ The verdict is a function of the order and the recorded scores: what is recorded
 answer beyond the stop changes nothing. A method leaves when all its pairs are settled (engine/pair_races.py).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass

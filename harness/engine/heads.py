@@ -3,8 +3,6 @@
 score(head) = mean over questions of the sum of the head's scores of the supporting passages   (QRHead, section 3)
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

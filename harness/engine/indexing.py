@@ -4,8 +4,6 @@ One line of documents.jsonl a document: {document_id, key, "status": built | hit
 methods whose index belongs to a question.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence

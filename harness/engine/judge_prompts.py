@@ -8,8 +8,6 @@ A gold answer names its prompt: `judge: NAME/fact` in Gold.extra. As in the auth
 what the data set added to it (`question` in Gold.extra), and a reply is a yes where "yes" stands anywhere in it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

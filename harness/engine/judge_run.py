@@ -8,8 +8,6 @@ If the work ends early, finished judgements are kept. Scores of another judge ar
 they have the same version.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -13,8 +13,6 @@ folder is written ~, in the command too, and what is secret in an address of the
 kept as they were sent.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

@@ -4,8 +4,6 @@ Tokens a second are those of the calls themselves (usage.seconds), so loading a 
 nothing. The first of these that has a run: same method and data set, same method, same model.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

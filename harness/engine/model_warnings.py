@@ -5,8 +5,6 @@ random          its answers are noise, on any data set
 smollm2-135m    a small model of language: it compares methods, its numbers are far below a large model's
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -14,8 +14,6 @@ Only the number reaches the method, and the number is what is hashed. It is stor
 and manifest.json ("amounts").
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

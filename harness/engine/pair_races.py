@@ -7,8 +7,6 @@
 The statistics: harness/stats/sequential.py.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

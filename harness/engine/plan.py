@@ -7,8 +7,6 @@
 Nothing heavy is imported: a method's module, the data set's rows and the models' small files are all it reads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace

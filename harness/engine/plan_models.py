@@ -3,8 +3,6 @@
 Mistakes and warnings are added to the resolution `r`, what identifies each model to `identities`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Any
 

@@ -8,8 +8,6 @@ A terminal rewrites the line in place after a bar, a notebook has a widget; a lo
 and every minute of a long index.
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 import threading

@@ -3,8 +3,6 @@
 They are added after the method has answered: a method sees no gold.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any

@@ -6,8 +6,6 @@
 Whether a method has the field is read from its Config, never decided by its name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Leave out repeats (--repeat) that would answer as the row's first one: greedy rows of methods that draw nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

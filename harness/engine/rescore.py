@@ -1,7 +1,5 @@
 """Score stored answers again, without a model: for `harness score`, and where a run resumes (resume.py)."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path

@@ -3,8 +3,6 @@
 Records of other scorers (name and version) are scored again: a mean over two scorers would be meaningless.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

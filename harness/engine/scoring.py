@@ -10,8 +10,6 @@ unanswered_verdict(config.dataset, gold)             the same for a question wit
 scored_record(row, config.dataset, gold)             a record with the scores of its answer, or of none
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The tools that the engine gives a method: metered models and encoders, without access to gold answers."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import sys

@@ -10,8 +10,6 @@ and another single word only where the text nowhere has it in small letters. A f
 that are not all in capitals is a name ("the US"). Scripts without capitals have no names by these rules.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import re

@@ -23,8 +23,6 @@ Nothing is unpacked by the names in the file. Refused with a sentence: names tha
 passwords, the same name twice, and more than the limits below, which a small file can stand for (a zip bomb).
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -4,8 +4,6 @@ for question in asked_questions(run):
     question.context, question.prompt, question.record["prediction"]
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

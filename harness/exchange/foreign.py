@@ -6,8 +6,6 @@
 A file is parsed as data; the other tool is never imported. What a file does not say is None or empty, never 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

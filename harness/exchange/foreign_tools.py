@@ -8,8 +8,6 @@ infinitebench    results/MODEL/preds_TASK.jsonl of InfiniteBench
 jsonl            lines as docs/guide.md#elsewhere says
 """
 
-from __future__ import annotations
-
 import io
 import re
 import zipfile

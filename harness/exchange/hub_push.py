@@ -4,8 +4,6 @@ Where the hub is, and as whom one pushes, huggingface_hub reads from HF_ENDPOINT
 the file and run `harness verify bundle.zip`; the card names the checksum that this prints.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from harness.errors import SaveError, UserError

@@ -7,8 +7,6 @@ schema`). A question is a sample: what the reader saw and the question are the u
 assistant's. The moves of a search are its transcript. Means are those of the run's summary: a failed question counts 0.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -9,8 +9,6 @@ of LongBench's rows, so that lm-eval's LongBench tasks can score a sample again;
 shown. A failed question has an empty reply and scores 0, as in the run's own mean.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -15,8 +15,6 @@ the bundle ("module:function"). Checksums reveal accidents and careless edits. T
 made up its answers and computed everything else from them: for that, compare the printed sha256 with a published one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Replace API keys in server replies by "[key]", before anything is stored or printed."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Callable

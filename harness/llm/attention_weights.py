@@ -1,7 +1,5 @@
 """Attention weights of some query rows from queries and keys, for blocks of rows at a time."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 

@@ -16,8 +16,6 @@ What another context has read before, a document say, is copied from it (harness
 read the same in one pass, one does, and the others copy it in the next. Its cost is booked as if it ran.
 """
 
-from __future__ import annotations
-
 import functools
 import threading
 from collections.abc import Callable, Sequence

@@ -11,8 +11,6 @@ With a choice for each query head the keys and values are held once for each hea
     key/value head   | choice of its query head 1 | of 2 | of 3 | what is read and written later |
 """
 
-from __future__ import annotations
-
 import torch
 from transformers.cache_utils import Cache
 

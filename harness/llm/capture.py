@@ -15,8 +15,6 @@ The weights are those of softmax(q K^T * scaling) under the causal mask and noth
 other attention from config.json; what it misses raises CannotRun here, at the first call.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The context of a session with a loaded model, as token ids: turns of the template, texts, kept replies."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

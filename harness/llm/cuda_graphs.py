@@ -10,8 +10,6 @@ The first step of each size also runs eagerly. Where the two differ or recording
 in Python, say), the model goes on without recordings, and `RecordedSteps.problem` says why.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -9,8 +9,6 @@ and know nothing of markers, so both back ends cut them off with this module; `e
 the replies. docs/methods/shared.md#end-markers.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 

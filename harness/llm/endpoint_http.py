@@ -19,8 +19,6 @@ Nothing here prints, and no message holds the key: api_key_mask.py removes it fr
 a whole try (endpoint_wire.py).
 """
 
-from __future__ import annotations
-
 import contextlib
 import email.utils
 import json

@@ -3,8 +3,6 @@
 A key is read when a request is sent, and kept in memory only. Messages never repeat a value that may be a key itself.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import os
 import re

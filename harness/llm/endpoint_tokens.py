@@ -5,8 +5,6 @@ A server encodes a whole conversation at once, control tokens in it included. So
 its template, and those of widespread models, as the server's tokenizer may be another one (docs/security.md).
 """
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 

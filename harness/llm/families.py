@@ -8,8 +8,6 @@ shorter than the model's window, soft-capping, bidirectional attention, code of 
 The same test shows which families cannot serve a session at all, because their cache cannot be rolled back.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 # Families without windows in this version of transformers.

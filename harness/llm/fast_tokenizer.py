@@ -6,8 +6,6 @@
 It reads tokenizer.json, tokenizer_config.json and chat_template.jinja, and none of the older forms.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

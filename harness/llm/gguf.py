@@ -4,8 +4,6 @@ transformers unpacks the weights and rebuilds the tokenizer; both take a minute,
 a weight by 2^-9 of its size at most; quantising it to 8 bits or fewer changed it by more.
 """
 
-from __future__ import annotations
-
 import errno
 import re
 import shutil

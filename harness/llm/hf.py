@@ -3,8 +3,6 @@
 `HFModel` holds the network, the tokenizer and the cut template; sessions (session.py) hold contexts.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

@@ -8,8 +8,6 @@ what the reply added to a context of `before` tokens; `_restore_reply(values)`: 
 attention to watched spans, those behind a cut cache, and sampled ones that were given no seed.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from dataclasses import asdict

@@ -8,8 +8,6 @@ holds their keys (harness/llm/kv.py):
     Lengths               starts 0, 6, 16; lengths 4, 6, 3: no padding, no copy of keys
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate

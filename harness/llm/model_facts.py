@@ -1,7 +1,5 @@
 """What is known of a model from its small files, before it is loaded."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -3,8 +3,6 @@
 Reads config.json and hashes files; imports no torch. The plan calls it before anything is loaded.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 from fnmatch import fnmatch

@@ -7,8 +7,6 @@ What is shared are whole blocks of BLOCK tokens. The name of a block is a hash o
 adapter that read them, so contexts with a block of the same name have all blocks before it in common too.
 """
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Choosing the next token: greedy, or temperature with nucleus (top-p) sampling from a seeded generator."""
 
-from __future__ import annotations
-
 import torch
 
 _MOST_LIKELY = 1024  # tokens that are nearly always enough; sorting a whole vocabulary takes 4 to 12 ms on a CPU core

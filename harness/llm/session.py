@@ -7,8 +7,6 @@ Every token of the context goes through the model once; `probe` and `score` are 
 so the context stays bit-identical.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Iterator, Sequence

@@ -10,8 +10,6 @@ from whoever made the model: it is rendered in Jinja's sandbox and, as the sandb
 text of many gigabytes, in a child process with limits.
 """
 
-from __future__ import annotations
-
 import datetime
 import json
 import os

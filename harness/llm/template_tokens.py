@@ -5,8 +5,6 @@ A marker is one token (a special token, or an added token that the template uses
 without a marker keeps its tokens. docs/security.md#forged-turns.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

@@ -5,8 +5,6 @@ ordinary tokens of that string; a marker that is left in them is broken up (temp
 the template's own pieces, where they are control tokens.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any

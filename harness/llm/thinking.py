@@ -7,8 +7,6 @@ answer. The thinking is not part of the answer, of what scorers see, or of the c
 of these models drop it from earlier turns too. docs/methods/shared.md#thinking.
 """
 
-from __future__ import annotations
-
 from harness.config.schema import ModelConfig, Thinking
 
 

@@ -4,8 +4,6 @@ A tokenizer on the hub is pinned as a model is (storage/hub.py), and loaded from
 template comes with it: transformers reads chat_template.jinja beside the tokenizer, else its tokenizer_config.json.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Trial passes of a loaded network: whether contexts can share a pass, and whether its cache can be rolled back."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -9,8 +9,6 @@ A method never sees gold answers, the run folder, MLflow or the command line. It
 runs several questions at a time.
 """
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal

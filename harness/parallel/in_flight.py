@@ -13,8 +13,6 @@ The calling thread works too; for every item that begins, one more member starts
 place. So a map inside a map, or in a run whose places are all taken, runs in the calling thread alone.
 """
 
-from __future__ import annotations
-
 import contextlib
 import queue
 import threading

@@ -4,8 +4,6 @@ with interrupt_on_signals(): ...          SIGTERM and SIGHUP raise KeyboardInter
 with on_signals(stop, signal.SIGINT): ... any other handler
 """
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import threading

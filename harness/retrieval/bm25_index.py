@@ -11,8 +11,6 @@ Words are bm25s's own (lower case, two letters or more, English stop words left 
 need one more package; variant "lucene" with k1 = 1.5 and b = 0.75, its defaults (Kamphuis et al., ECIR 2020).
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import itertools

@@ -8,8 +8,6 @@ In KILT's form each row is a document, whose words are cut into passages. In the
 one document; a row is one passage unless it is longer than two.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

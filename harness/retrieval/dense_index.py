@@ -5,8 +5,6 @@
 Searching maps one file at a time into memory, so neither building nor searching holds the vectors of the corpus.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import itertools

@@ -1,7 +1,5 @@
 """From passages to whole documents by MaxP: a document's score is that of its best passage (Dai and Callan, 2019)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

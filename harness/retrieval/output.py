@@ -6,8 +6,6 @@
 The texts of the documents are read from the corpus once more and kept in a temporary file, not in memory.
 """
 
-from __future__ import annotations
-
 import glob
 import json
 import tempfile

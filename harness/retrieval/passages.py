@@ -8,8 +8,6 @@ A run is a stretch of consecutive rows of one document. Only runs are kept, 20 b
 of Wikipedia 2018, and 120 MB for KILT's 5.9 million.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -9,8 +9,6 @@
 the parts that it finds and asks only what has no record.
 """
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections import Counter, deque

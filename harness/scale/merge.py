@@ -10,8 +10,6 @@ was killed, with the same result.
 The files of a run beside its records, merged out of its shards: manifest, shown texts, requests.
 """
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import json

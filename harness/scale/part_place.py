@@ -3,8 +3,6 @@
 runner.run(plan, out, place=part_of(plan, Part(3, 16, ids)), ...)      records.3.jsonl, manifest.3.json, ...
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path

@@ -7,8 +7,6 @@ parsed("3/16")                    (3, 16)
 partition(examples, documents, 16)   16 lists of question ids; questions about the same documents stay together
 """
 
-from __future__ import annotations
-
 import heapq
 import json
 import re

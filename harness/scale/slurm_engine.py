@@ -8,8 +8,6 @@ A task is what `harness run --shard K/N` does. It may be preempted and requeued 
 no record. So may this process: the tasks end without it, and the same command prints what they did.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil

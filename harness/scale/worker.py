@@ -4,8 +4,6 @@ It knows nothing of Ray: a driver calls `hello` once and `run` for each part (ha
 question ids and paths come in, counts and sentences go out; questions, documents and records stay in files.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import socket

@@ -10,8 +10,6 @@
 package loads no scorer and none of their packages; `harness.scorers.hf` offers each scorer as an `evaluate` metric.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import reprlib

@@ -6,8 +6,6 @@
 References: one list of accepted short answers per sub-question. ALCE prints percent; here 0..1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from harness.scorers.base import mean, published

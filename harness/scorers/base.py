@@ -6,8 +6,6 @@ ScoreError      the score is undefined for these inputs; `score_record` turns it
 need("jieba")   the imported module, or one sentence with the line that installs it
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import random

@@ -12,8 +12,6 @@ with c the prediction's length and r that of the shortest reference, both summed
 here because `evaluate.load("bleu")` fetches its script from the hub. Without a token on one side: ScoreError.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -7,8 +7,6 @@ Only spans of a document count. Generated text hits nothing; `evidence_recall_so
 spans that generated text was written from added, reported apart.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 

@@ -8,8 +8,6 @@
 F1, precision and recall take their maximum over the references each on its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 

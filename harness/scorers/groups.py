@@ -7,8 +7,6 @@ What is left out counts in no mean, so a column of a table is the mean of its gr
 question that does not say where it belongs is in no group.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

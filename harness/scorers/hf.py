@@ -8,8 +8,6 @@ Arrow has no tuples of mixed type, so a supporting fact is {"title", "sent_id"} 
 {"document_id", "start", "end"}.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@
 The published code knows one reference per question; of several, the best counts, each figure on its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ choice("I think the answer is: Toren", ..., gold_label=2)    -> 1.0
 choice("He said B or C", ..., gold_label=2)                  -> 1.0   (the first letter that stands alone)
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from harness.scorers.base import published

@@ -6,8 +6,6 @@ code_sim_score("return y", ["return x"])                    -> 0.88
 classification_score("City", ["City"], all_classes=[...])   -> 1 / number of classes named
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 import reprlib

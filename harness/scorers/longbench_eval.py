@@ -6,8 +6,6 @@
 trec, triviaqa, samsum and lsht are few-shot: leading newlines go and only the first line is scored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from harness.scorers import longbench as en

@@ -7,8 +7,6 @@ Asterisks go; of the sentences in the reply the first one counts, one with a bra
 else is wrong. The leaderboard's "compensated" figure, 0.25 for a reply without the sentence, is not computed.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import partial

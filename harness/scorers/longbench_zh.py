@@ -4,8 +4,6 @@ qa_f1_zh_score("今天天气很好", ["天气很好"])      token F1 over jieba'
 retrieval_zh_score("段落19", ["段落19"])          -> 1.0   (no jieba needed)
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import string

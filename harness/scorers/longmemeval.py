@@ -5,8 +5,6 @@ match("You did not mention a car.", ["..."], type="multi-session", declined=True
 match("Try the Sony lenses.", ["The user would ..."], type="single-session-preference")    -> None: a rubric
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import partial

@@ -5,8 +5,6 @@ answer_f1("", [""])                                 -> 1.0   (SQuAD 2: no tokens
 support_f1([8], [8, 12])                            -> 0.667
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from harness.scorers.base import best, published

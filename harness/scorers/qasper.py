@@ -4,8 +4,6 @@ token_f1_score("blue car", ["a blue car", "red"])            -> 1.0
 paragraph_f1_score(["p1", "p2"], ["p1"])                     -> 0.667
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from harness.scorers.base import best, published

@@ -8,8 +8,6 @@ The published code takes the likeliest of four options. A written reply has to b
 project's: letters and option texts are looked for; a reply that names no option, or more than one, is wrong.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -9,8 +9,6 @@ more than LongBench's own script had left scores 0.0, and everything else runs o
 empty. Python's recursion limit is never changed, and a caller who has changed it gets the published value too.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -6,8 +6,6 @@ F-measure, maximum over the references. Lower case; everything but a-z and 0-9 s
 script has none and scores 0. Lsum takes the union of the longest common subsequences over lines.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any

@@ -4,8 +4,6 @@ all_found("It is 12 and 13.", ["12", "14"])     -> 0.5   (share of the answers i
 any_found("It is 12 and 13.", ["12", "14"])     -> 1.0
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from harness.scorers.base import published

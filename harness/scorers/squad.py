@@ -7,8 +7,6 @@ Source: Rajpurkar et al. 2016, "SQuAD: 100,000+ Questions for Machine Comprehens
 the steps and the yes/no rule as in the official scripts of SQuAD 1.1 and HotpotQA.
 """
 
-from __future__ import annotations
-
 import re
 import string
 from collections import Counter

@@ -3,8 +3,6 @@
 set_overlap({7, 12}, {7})  -> SetOverlap(em=0.0, precision=0.5, recall=1.0, f1=0.667)
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 

@@ -5,8 +5,6 @@
 Unlike SQuAD, punctuation (the marks ‘ ’ ´ ` too) and underscores become spaces.
 """
 
-from __future__ import annotations
-
 import re
 import string
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 sp_f1([["a", 0]], [["A", 0]])   -> 1.0   (titles are compared in lower case)
 """
 
-from __future__ import annotations
-
 from harness.scorers.base import published
 from harness.scorers.hotpotqa import Facts
 from harness.scorers.hotpotqa import em as em

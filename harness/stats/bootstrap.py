@@ -24,8 +24,6 @@ The bootstrap-t covers a little better with few documents, but its ends leave th
 for a mean in [0, 1]); the expanded percentile never leaves the range of the data, and needs no error inside an error.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -11,8 +11,6 @@ questions about one encyclopedia are; joined through passages, 500 questions wit
 would be a single cluster, and no interval could be given at all.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

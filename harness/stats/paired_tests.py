@@ -7,8 +7,6 @@
 What a cluster is: harness/stats/bootstrap.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist

@@ -6,8 +6,6 @@
 Python promises only that one stream to stay as it is from version to version, not `choice`, `sample` or `shuffle`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

@@ -33,8 +33,6 @@ same bets (docs/guide.md#duel). Clusters of very different sizes are paid for in
 scaled to the largest one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

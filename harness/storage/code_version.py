@@ -10,8 +10,6 @@ and does not open to write ("words.txt", Path(__file__).parent / "data" / "words
 below its folder. Names made at run time are not seen.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import importlib.util

@@ -5,8 +5,6 @@ any other exception of a method                         with its traceback, path
 what a scorer raises                                    the same with "stage": "scoring": the answer is there
 """
 
-from __future__ import annotations
-
 import gc
 import re
 import sys

@@ -4,8 +4,6 @@ file_hash(path)               of a file's content
 hash_named(folder, names)     one over names and contents of several
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path

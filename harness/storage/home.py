@@ -4,8 +4,6 @@ home()        indexes, replies of judges, pinned revisions: `.harness/` in the c
 user_home()   converted models, the same for every folder: the user's cache folder, or HARNESS_HOME
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -9,8 +9,6 @@ cache where it can, so it also works offline. A revision that the config names i
 each time unless it is the locked commit. No code of a repository is run. HF_ENDPOINT and HF_HUB_OFFLINE are honoured.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

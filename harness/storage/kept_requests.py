@@ -8,8 +8,6 @@ A context grows from request to request, so a row holds what is new in its promp
 of the prompt before. What is read has whole prompts.
 """
 
-from __future__ import annotations
-
 import gzip
 import itertools
 from collections.abc import Callable, Container, Iterable, Mapping

@@ -10,8 +10,6 @@
 Text compresses about 4:1, HTML up to 20:1; DEFLATE cannot exceed 1032:1, and only files made for it come near.
 """
 
-from __future__ import annotations
-
 import io
 import os
 from collections.abc import Iterator

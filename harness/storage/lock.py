@@ -8,8 +8,6 @@ only on a file system without kernel locks. A `lock` that this module did not wr
 emptied or removed: the folder may come from a stranger.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

@@ -4,8 +4,6 @@ run_folders(["results"])        every run folder below results
 read_runs(run_folders([...]))   their StoredRun
 """
 
-from __future__ import annotations
-
 import difflib
 import gc
 from collections.abc import Iterable

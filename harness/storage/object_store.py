@@ -8,8 +8,6 @@ conditional put (If-None-Match): of builders that race the first one's entry sta
 through its key file, and only if the checksum fits.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io

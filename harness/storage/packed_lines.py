@@ -8,8 +8,6 @@ A member is handed on only after its checksum fits. The member at the end may be
 its start is no gzip data and no further member comes. Any other damage raises DataError.
 """
 
-from __future__ import annotations
-
 import gzip
 import os
 import zlib

@@ -8,8 +8,6 @@ part_name("records.jsonl", 3)   "records.3.jsonl"
 parts_in(folder)                [1, 2, 3]        parts whose files are not merged yet
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Sequence

@@ -10,8 +10,6 @@ A value is taken for such a path by its beginning alone, so a text that tells of
 as it was sent. "/data/home/ann/x" is another folder.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Sequence

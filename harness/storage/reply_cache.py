@@ -10,8 +10,6 @@ A model is known by its identity (hashes of weights, tokenizer, template and ada
 one behind a server by what it is called there. A damaged file counts as missing.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict

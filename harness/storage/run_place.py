@@ -7,8 +7,6 @@
 A subclass may keep its records in files of its own and ask some of the questions alone (docs/architecture.md#points).
 """
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 from collections.abc import Iterator, Mapping, Sequence

@@ -7,8 +7,6 @@ Keys that are not named here are kept as they are, so a folder of an older or ne
 parsed and checked in one pass, which takes no longer than parsing it with `json`.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import datetime

@@ -7,8 +7,6 @@
 is refused; the error names its place.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import math

@@ -8,8 +8,6 @@ take_out_long_texts(row)     replace the record's long texts by checksums; retur
 read_texts(folder, rows)     the texts that some records point to, with their checksums
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path

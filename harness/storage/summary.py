@@ -11,8 +11,6 @@ summarise(records, documents) -> {
     "errors": {"WindowExceeded": 2}}            failed questions by the type of their error
 """
 
-from __future__ import annotations
-
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -9,8 +9,6 @@ package_folder(name)               where an installed package lies; nothing is i
 Whatever cannot be used raises OSError or ValueError with the reason; callers say whose file it is and what to do.
 """
 
-from __future__ import annotations
-
 import errno
 import importlib.util
 import json

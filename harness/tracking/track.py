@@ -19,8 +19,6 @@ artifacts   config.yaml (run.yaml under another name, so that no folder of artif
             table.md of all its runs at the parent
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import json

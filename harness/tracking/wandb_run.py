@@ -8,8 +8,6 @@ are in wandb/ of the results folder. No text, code or path is sent. A run is log
 is the same run of W&B, which then keeps the points it has.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import os

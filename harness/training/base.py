@@ -7,8 +7,6 @@ base.save("analysis", folder)                adapter_config.json and adapter_mod
 base.drop("analysis")
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -8,8 +8,6 @@ Without `labels` the data comes from the synthetic world. With labels, a task wh
 (`after`) is labelled once that adapter is trained; the base is never loaded twice at once.
 """
 
-from __future__ import annotations
-
 import gc
 import threading
 from collections.abc import Callable, Sequence

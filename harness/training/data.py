@@ -10,8 +10,6 @@ world is a module with a pydantic model `Recipe` and a function `make_scenes(rec
 section `scenes` of configs/registry.yaml names.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -6,8 +6,6 @@
 The file has 35 GiB, a page a line. It is read once; the wanted pages are kept in a file of their own.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Collection

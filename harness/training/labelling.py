@@ -10,8 +10,6 @@ does not depend on which reply was faster. Requests to a server are in flight to
 forward passes (harness/parallel/scheduler.py).
 """
 
-from __future__ import annotations
-
 import os
 import threading
 import time

@@ -13,8 +13,6 @@ breadth          whether the answer is clear and fixed (no for questions that `i
 steps            the decomposition of a multi-hop question
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

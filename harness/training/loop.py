@@ -11,8 +11,6 @@ A batch must be a function of the seed and of `progress` alone. Checkpoints are 
 twice in the log after a resumption.
 """
 
-from __future__ import annotations
-
 import abc
 import contextlib
 import dataclasses

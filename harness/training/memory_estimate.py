@@ -4,8 +4,6 @@ estimate_memory(shape, settings, "structuring")   MemoryNeed(weights=6.2e9, adap
 memory_problem(...)                        a sentence if that is more than is free, else None
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.cost.flops import ModelShape

@@ -7,8 +7,6 @@
 The training examples are described in harness/training/lessons.py; harness/training/trainer.py trains on them.
 """
 
-from __future__ import annotations
-
 import itertools
 import threading
 from collections import Counter

@@ -7,8 +7,6 @@
 Only files whose name has a training split in it are read, so that no evaluation row is trained on.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

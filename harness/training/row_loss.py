@@ -7,8 +7,6 @@ computed at targets only, TARGETS at a time, and recomputed for the gradient: 10
 150,000 would take 6 GB.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -7,8 +7,6 @@ A file has the keys of Settings; `common` holds for every task and `tasks` for o
 `TASK.KEY`, and one of `common` may be given without it.
 """
 
-from __future__ import annotations
-
 import importlib.resources
 import os
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 declared_skills()["answer"].play(scene, tools)
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any

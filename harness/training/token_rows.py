@@ -9,8 +9,6 @@ Scenes about one text become a tree: the text is the trunk, each question and pr
 build_trees([teacher.play(skill, scene) for scene in scenes])       [Tree(trunk, targets, branches), ...]
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal

@@ -6,8 +6,6 @@ A step is a function of seed, epoch and its number alone. A checkpoint holds the
 the position, so a training that was killed ends with the bytes of an undisturbed one on the same machine.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Callable, Generator, Iterator

@@ -22,8 +22,6 @@ the token. (In a text shorter than a window the released code's indices run belo
 Where contexts are read behind the question without `condition_compare`, its own tokens are no part of the threshold.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

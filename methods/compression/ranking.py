@@ -14,8 +14,6 @@ Source: docs/methods/compression.md#lingua-sentences.
 Sentences are those of methods.chunks (released: nltk's). White space behind a sentence goes with it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 

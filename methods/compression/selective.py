@@ -9,8 +9,6 @@ White space stands with the token it belongs to, so nothing is glued together wh
 loses the space of a sentence's first token).
 """
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 

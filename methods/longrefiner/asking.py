@@ -9,8 +9,6 @@ What LongRefiner asks of a model, for training: its three tasks. Reading is the 
 Task 2, once a document: the model writes its outline, and the outline is filled from the text (LongRefiner 3.2).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.errors import WindowExceeded

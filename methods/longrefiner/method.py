@@ -1,7 +1,5 @@
 """LongRefiner as the engine sees it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar
 

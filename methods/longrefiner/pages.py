@@ -10,8 +10,6 @@ more; one that has nothing below it is dropped. A paragraph of fewer than 20 wor
 the one before (the released script loses it). Pages of fewer than 3 paragraphs say nothing about structure.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

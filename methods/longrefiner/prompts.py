@@ -9,8 +9,6 @@ selection     title, abstract, outline, question ──►  ['abstract', 'Career
 A prompt is a list of pieces, each encoded on its own, so that a document's words never run into those around them.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -5,8 +5,6 @@ of their text. A document's title stands above its first piece, a part's title a
 No title is added to a text that begins with it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 

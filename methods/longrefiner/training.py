@@ -13,8 +13,6 @@ selection     the teacher selects titles of the *trained* model's outline     on
 What a teacher says that cannot be read makes no scene.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

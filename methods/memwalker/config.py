@@ -1,7 +1,5 @@
 """MemWalker's parameters (docs/methods/memwalker.md#memwalker)."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from harness.method import MethodConfig

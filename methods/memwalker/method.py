@@ -14,8 +14,6 @@ level 2   a summary of up to 8 consecutive summaries          p1          p2
 Consecutive nodes are spread evenly: 9 nodes of 8 at most are 5 and 4. A text of one segment is its own root.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar
 

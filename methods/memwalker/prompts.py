@@ -3,8 +3,6 @@
 feed(session, triage(question, memory, summaries, config, back=False))
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from harness.prompts import Pieces, Prompt

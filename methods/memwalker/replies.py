@@ -5,8 +5,6 @@ parse_verdict("Action: -1")                     Verdict(None)
 parse_verdict("Action: -2\\nAnswer: Kelford")   Verdict("Kelford")
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

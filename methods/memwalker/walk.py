@@ -18,8 +18,6 @@ The first reply is the likeliest one; further ones are sampled (docs/methods/mem
 a seed of its own. The prompt is read once, however often it is replied to.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar

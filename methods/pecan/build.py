@@ -10,8 +10,6 @@ A written summary into Information Points (docs/methods/pecan.md#pecan-points).
 "* Ann met Bob\\n  in Rome.\\n* Bob left."  ──►  [(2, 24, "Ann met Bob in Rome."), (27, 36, "Bob left.")]
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """PECAN's parameters; "#name" is an open choice of the papers: docs/methods/pecan.md#pecan-name."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field, ValidationInfo, field_validator

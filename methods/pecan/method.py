@@ -3,8 +3,6 @@
 What PECAN asks of a model, played with the method's own functions, so that prompts and training stay the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 

@@ -4,8 +4,6 @@ The second-turn prompt is "Given the above information and question, " + the dat
 shared instruction "Answer the question as concisely as you can." that is the printed sentence.
 """
 
-from __future__ import annotations
-
 from harness.prompts import Prompt
 from harness.types import Question
 from methods.pecan.config import PecanConfig

@@ -21,8 +21,6 @@ What fails in the recording alone (no memory, NaN logits) costs the question not
 last step of the action "study", without a node and a probe, says why. A replay then knows no stop beyond it.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from dataclasses import replace

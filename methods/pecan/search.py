@@ -19,8 +19,6 @@ rules that are not stricter.
     answer      a     b     b     c     c      t_p = 0.8: t_n = 1 at the 4th
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any

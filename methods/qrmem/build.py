@@ -26,8 +26,6 @@ Two requests a merge, in one session: first the questions Q_s, then the relation
 merged is taken for the relation of the last segment that went into it, so that a request never shows more than two.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial

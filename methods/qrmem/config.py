@@ -1,7 +1,5 @@
 """QRMeM's parameters. Where the paper leaves one open, docs/methods/qrmem.md#qrmem has the default and its reason."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field, ValidationInfo, field_validator

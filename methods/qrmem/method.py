@@ -27,8 +27,6 @@ The texts of a scene, lists a line an item and "" for none (pocket/tasks/entity_
 "elaborated"  entities, relations
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 

@@ -4,8 +4,6 @@ A prompt is a list of pieces, each encoded on its own, so that a document's word
 "[Name]" in a segment marks an entity. `guide` is what the questions of an update are: none in the first round.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

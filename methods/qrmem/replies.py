@@ -5,8 +5,6 @@ parse_verdict("Reasoning: no town is named.\\nAction: -1")                Verdic
 parse_verdict("Reasoning: it says so.\\nAction: -2\\nAnswer: Kelford")    Verdict("it says so.", "Kelford")
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

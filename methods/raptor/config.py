@@ -1,7 +1,5 @@
 """RAPTOR's parameters; the defaults are those of the released code (docs/methods/raptor.md#raptor-defaults)."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from typing import Literal
 

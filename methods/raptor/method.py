@@ -6,8 +6,6 @@ collapsed (CT)   all nodes of all levels together, the nearest first; the first 
 traversal (TT)   the `top_k` nearest of the highest level, then those of their children, and so on down to the chunks
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 

@@ -23,8 +23,6 @@ Keep what numba compiles for UMAP, so that the next process does not compile it 
 UMAP asks numba to compile some ten functions at their first call, 10 s on a CPU core, and does not store them.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -6,8 +6,6 @@ Of adapters only headers and cards are read, no weights are loaded. An adapter w
 wording; of others it is worse than none.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`harness pocket eval`: test a model on fresh texts, and write card.json and CARD.md."""
 
-from __future__ import annotations
-
 import json as json_
 from dataclasses import asdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The model folder that a command names, its card, and the skills that it chooses."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`harness pocket skills`: the skills that methods declare, and whether a model was trained on them as they are now."""
 
-from __future__ import annotations
-
 from harness.cli.output import columns
 from pocket.card import EMBEDDED
 from pocket.cli.model_card import Model, model_card, model_folder

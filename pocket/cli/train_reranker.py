@@ -4,8 +4,6 @@ OUT/model        the folder that a reranker is loaded from, with its card: --set
 OUT/checkpoint   to resume from; OUT/log.jsonl: a line every 25 steps
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -8,8 +8,6 @@ metrics.py has the measures. Nothing here depends on how the model was trained. 
 characters / 4.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice

@@ -14,8 +14,6 @@ followed, guessed    likelihood of a scored token: the geometric mean of its pro
 Every scene has a text of its own, so scenes are independent; probes and points of one scene are resampled together.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

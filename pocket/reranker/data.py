@@ -11,8 +11,6 @@ Chunks are those of the retrieval rows: cut hard every so many tokens. A fact be
 sentence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 

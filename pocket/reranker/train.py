@@ -23,8 +23,6 @@ What is written is a folder of transformers as any reranker's: harness/embed/loa
 cannot forge the control tokens: its tokenizer splits them.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Generator, Sequence

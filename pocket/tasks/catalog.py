@@ -1,7 +1,5 @@
 """Every kind of scene by name, the scenes of one text, and the skills of every method preset under profile pocket."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any

@@ -15,8 +15,6 @@
 Lists are one text, a line an item. The facts alone decide what is right.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from harness.method.hooks import Scene

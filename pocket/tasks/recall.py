@@ -8,8 +8,6 @@ anew for the question: when they were repeated, the words were matched instead o
 right. Either name may stand first, with any distance between, or they would be matched by place.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 

@@ -10,8 +10,6 @@ subject. Where the text is a whole document with such lines, it is taken as it i
 it, and its section states a fact that the answer needs: no other can be recognised by its title.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

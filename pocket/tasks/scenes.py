@@ -7,8 +7,6 @@ A text is `facts` sentences in random order, or a whole document of `tokens` (ch
 from the facts that are shown whole; a sentence that is cut proves nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache

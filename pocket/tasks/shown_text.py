@@ -6,8 +6,6 @@ proves(question, facts)              whether these facts alone prove the answer
 remove_fact(fact, text, facts, shown)   a text that does not state the fact any more
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -9,8 +9,6 @@ a line for each summary in it, "" where there is none. Which part is right is de
 which the summaries do not show it is not made.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 

@@ -7,8 +7,6 @@
 The document is the trunk, read once; every question about it with its answer is a branch, and so is every probe.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ is the same token wherever it stands; trials showed that names of one token are 
 what the vocabulary lacks becomes bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

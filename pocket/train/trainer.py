@@ -8,8 +8,6 @@ same numbers. The texts come from training seeds only, each is seen once: what i
 texts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field

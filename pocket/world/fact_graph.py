@@ -8,8 +8,6 @@
 `known` all things by kind, `named` what the sentences name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

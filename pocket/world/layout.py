@@ -8,8 +8,6 @@ page.stated                     (Stated(fact, 9, 37),)
 Each `render_*` module turns an Order into pages and questions: `make(order) -> Made`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

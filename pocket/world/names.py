@@ -10,8 +10,6 @@ trained on this world can have each as one token) and, when these are used up, f
 name would be chance.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 from harness.stats.rng import Dice, Draws

@@ -8,8 +8,6 @@
 Every answer is proved (pocket.world.facts.prove), never read off the sentence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import cache
 

@@ -7,8 +7,6 @@ HotpotQA and 2WikiMultihopQA have comparisons among their questions of two hops,
 bridges among those of four.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

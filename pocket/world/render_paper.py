@@ -3,8 +3,6 @@
 Gold.extra: answer_type (extractive, boolean, none), evidence (the texts of the paragraphs that prove the answer).
 """
 
-from __future__ import annotations
-
 from harness.types import Example, Gold, Question
 from pocket.world.fact_graph import Asked, GrowingText
 from pocket.world.layout import Order, Page, Paragraph, Sample, facts_room, filler, lay, pad, questions_that_fit, spans

@@ -7,8 +7,6 @@ not occur in the text. Hard: the text names all of them, and where it can in the
 4), difficult (0 or 1), all_classes (the options).
 """
 
-from __future__ import annotations
-
 from harness.stats.rng import Dice
 from harness.types import Example, Gold, Question
 from pocket.world.fact_graph import Asked, GrowingText

@@ -9,8 +9,6 @@ The same arguments give the same bytes on any machine. Tokens are characters / 4
 least 85 % of it. Evaluation seeds are 0 to 999,999, training seeds all from 1,000,000 on; the wrong one is refused.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal

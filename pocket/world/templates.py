@@ -12,8 +12,6 @@ A block of a table is a relation: "subject-kind.name object-kind", then lines by
 "Where was {the person who wrote Velindra} born?"
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path as FilePath

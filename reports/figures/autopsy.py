@@ -1,7 +1,5 @@
 """Where questions were lost as a stacked bar a method: shares of the questions in each class of reports.autopsy."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote

@@ -8,8 +8,6 @@ tflops.probes                             the part of tflops that probes took; m
 nodes                                     retrieved per question
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

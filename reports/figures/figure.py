@@ -6,8 +6,6 @@ figure.written("csv")               its numbers: csv or json, with every column
 figure.written("text")              its tables for people: text, md, latex, or html with the drawing above them
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -19,8 +19,6 @@ answer_recall_substring (.low .high)        share of questions of whose shown te
 n failed notes run
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from bisect import bisect_left

@@ -14,8 +14,6 @@ equivalent. Two one-sided tests at 5 % (D. Schuirmann 1987), on paired differenc
 reject a difference of `margin`; how often they do at that border: docs/guide.md#memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

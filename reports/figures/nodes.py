@@ -11,8 +11,6 @@ ones (at least 1), and fitted again (parametric bootstrap; W. Stute et al., Metr
 independent of each other, also those about one document.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

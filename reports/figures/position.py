@@ -16,8 +16,6 @@ score mean mean.low mean.high   the score's name, its mean in [0, 1], 95 % inter
 n failed notes run              run: the folders that the questions are from, " + " between
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

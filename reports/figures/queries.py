@@ -10,8 +10,6 @@
 An index that belongs to a question is shared by nobody: its whole cost is a part of every query.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

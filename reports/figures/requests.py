@@ -13,8 +13,6 @@ A request is one prompt that a language model reads and replies to; texts that a
 Costs are those of questions answered and indexes built, as everywhere: a cached index still knows what it cost.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

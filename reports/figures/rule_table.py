@@ -11,8 +11,6 @@ A row is empty, and says so, where even one question did not search far enough: 
 over easier questions. Failed questions count as in the table of the run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 

@@ -11,8 +11,6 @@ tflops tflops.low tflops.high        1e12 FLOPs of search + answer per question,
 convention n failed truncated notes run
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -7,8 +7,6 @@ set again and counted with the tokenizer of the run's reader; no model is loaded
 its questions, the documents they were asked about, each once, and every gold answer of each.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any

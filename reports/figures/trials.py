@@ -7,8 +7,6 @@ requests requests.low requests.high       search + answer per question, construc
 tflops                                    likewise
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

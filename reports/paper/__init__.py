@@ -16,8 +16,6 @@ from reports.paper import frame
 frame([read_run(folder) for folder in find_runs("results")], margin=1.0)
 """
 
-from __future__ import annotations
-
 from reports.paper.matching import incomplete
 from reports.paper.verdicts import MARGIN, frame, legend, text
 

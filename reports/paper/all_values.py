@@ -5,8 +5,6 @@ tables(runs)           [("GARLIC, Table 1: main results with BLEU-4", frame), ..
 render(tables, form)   the same as html, markdown, latex or text
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ Every setting of the run that can change a prediction is compared with the row's
 not: no paper names one. Nor are batch sizes, devices, scorers, limits, paths, and parameters that only record more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

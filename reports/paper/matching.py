@@ -4,8 +4,6 @@ matches(value, runs)     [((rule of nq, run), (rule of triviaqa, run), (rule of 
 incomplete(runs)         "LongRefiner's Single-hop is a mean over nq, triviaqa and popqa: no run of longrefiner ..."
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from itertools import product

@@ -3,8 +3,6 @@
 python -m reports.paper.matrix docs/reproducing.md    writes it between its two marks; a test checks that it is current
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a run, or several together, measured of a printed value, in the paper's units (scores times 100)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

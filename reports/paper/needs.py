@@ -10,8 +10,6 @@ GPU memory is what weights and cache take, of the row that takes most, without a
 Sizes are those of the presets (`shape`). A model without, as one behind a server, counts nothing; `unknown` names it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any

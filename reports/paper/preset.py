@@ -6,8 +6,6 @@ They are resolved as `harness run --method PRESET --dataset NAME --profile paper
 project alone (no HARNESS_CONFIGS). No model is loaded and no row is read.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any

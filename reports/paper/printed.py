@@ -4,8 +4,6 @@ paper_results.csv   1,065 printed values ─┐
 mapping.yaml        what they mean here  ─┴─► load() ─► (Value(entry, rules, metric, printed=35.8, digits=1), ...)
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cache

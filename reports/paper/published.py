@@ -7,8 +7,6 @@ A name proves nothing: a folder may be called like the paper's model. So sizes, 
 first prompt, and the hub's commit are compared; a `unverified` names what could not be.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import Counter

@@ -6,8 +6,6 @@ TableOrFigure("Table 1", paper="001_GARLIC", name="garlic-table1", ...)
 └── draws     commands that draw it from the suite's runs
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from functools import cache

@@ -17,8 +17,6 @@ The margin is in points for scores, and in percent of the printed value for cost
 "known:", what the project does otherwise than the paper as far as it knows; that forbids no verdict.
 """
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections import Counter
