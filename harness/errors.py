@@ -204,8 +204,8 @@ class SaveError(HarnessError):
 
 
 @contextlib.contextmanager
-def importable() -> Iterator[None]:
-    """Turn the import error of a library into CannotRun: every question would end so."""
+def import_errors() -> Iterator[None]:
+    """Turn an ImportError in the block into CannotRun: every question would end so."""
     try:
         yield
     except ImportError as e:
@@ -238,7 +238,7 @@ def raise_all(problems: Sequence[HarnessError]) -> None:
         )
 
 
-class _Screen:
+class _Escaping:
     """A text stream whose `write` escapes; all else is the stream's own."""
 
     def __init__(self, stream: TextIO, cut: bool) -> None:
@@ -260,13 +260,13 @@ class _Screen:
 
 
 @contextlib.contextmanager
-def guarded() -> Iterator[None]:
+def escaped_output() -> Iterator[None]:
     """Escape what is written to stdout and stderr inside: tables, errors, warnings, and what libraries print.
 
     On stderr each line is also cut to 2,000 characters; on stdout, where tables and JSON go, nothing is cut.
     """
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = cast("Any", _Screen(sys.stdout, False)), cast("Any", _Screen(sys.stderr, True))
+    sys.stdout, sys.stderr = cast("Any", _Escaping(sys.stdout, False)), cast("Any", _Escaping(sys.stderr, True))
     try:
         yield
     finally:
@@ -277,17 +277,17 @@ def guarded() -> Iterator[None]:
 def bars_allowed() -> Iterator[None]:
     """Let a library draw its progress bar on stderr inside; what the bar shows must be checked before."""
     before = sys.stderr
-    sys.stderr = _plain(before)
+    sys.stderr = _unwrapped(before)
     try:
         yield
     finally:
         sys.stderr = before
 
 
-def _plain(stream: TextIO) -> TextIO:
-    return stream.stream if isinstance(stream, _Screen) else stream
+def _unwrapped(stream: TextIO) -> TextIO:
+    return stream.stream if isinstance(stream, _Escaping) else stream
 
 
 def erase_line(stream: TextIO) -> None:
     """Move to the start of the terminal's line and empty it; nothing else of this program writes control characters."""
-    _plain(stream).write("\r\x1b[K")
+    _unwrapped(stream).write("\r\x1b[K")

@@ -104,7 +104,7 @@ def prompt_tokens(pieces: Sequence[str], model: MeteredModel) -> int:
     return system + model.turn_tokens() + sum(map(model.count, pieces))
 
 
-def texts_of(prompts: Iterable[Prompt]) -> dict[str, str]:
+def turn_texts(prompts: Iterable[Prompt]) -> dict[str, str]:
     """Name -> text; a system turn stands under "NAME, system"."""
     texts: dict[str, str] = {}
     for prompt in prompts:

@@ -24,7 +24,7 @@ from harness.errors import QuestionError, WindowExceeded
 from harness.method import IndexTools, Tools
 from harness.method.hooks import Scene, Skill
 from harness.models import MeteredModel
-from harness.prompts import Prompt, feed, prompt_tokens, texts_of
+from harness.prompts import Prompt, feed, prompt_tokens, turn_texts
 from methods.retry import window_of
 
 SUMMARY = Prompt(
@@ -218,7 +218,7 @@ def _write_level(
                 f"prompt and a summary of {length}; lower method.segment_tokens or method.summary_tokens, or raise "
                 "method.window or model.window"
             )
-        needs = {"texts": texts, "most": length, "prompts": texts_of([prompt]), "window": model.window, "version": 1}
+        needs = {"texts": texts, "most": length, "prompts": turn_texts([prompt]), "window": model.window, "version": 1}
         text = tools.share("summary", "builder", needs, lambda: summarise(texts, model, length, prompt))
         done[0] += 1
         tools.progress(done[0], len(groups), f"level {level} summaries")

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness.stats.bootstrap import Floats, by_cluster, resampled
+from harness.stats.bootstrap import Floats, per_cluster, resample_sums
 from harness.storage.run_folder import StoredRun
 from reports import bands
 from reports.bands import CLOSE, JUDGES, Band, rank_range
@@ -114,8 +114,8 @@ def _stability(band: Band, judges: Mapping[str, Any]) -> Stability:
 
 def _resampled_means(band: Band, name: str) -> dict[str, Floats]:
     """Method -> (DRAWS,) its means by the scorer `name` over the drawn clusters."""
-    own = {method: by_cluster(values, band.clusters[name]) for method, values in band.columns[name].items()}
-    totals = resampled([*(sums for sums, _ in own.values()), next(iter(own.values()))[1]], 0, DRAWS)
+    own = {method: per_cluster(values, band.clusters[name]) for method, values in band.columns[name].items()}
+    totals = resample_sums([*(sums for sums, _ in own.values()), next(iter(own.values()))[1]], 0, DRAWS)
     return {method: totals[:, place] / totals[:, -1] for place, method in enumerate(own)}
 
 

@@ -24,7 +24,7 @@ import typer
 from harness import __version__
 from harness.cli.command import CONTEXT, Group
 from harness.cli.stopping import INTERRUPTED, print_resume_command
-from harness.errors import CannotRun, SaveError, UserError, guarded, printable
+from harness.errors import CannotRun, SaveError, UserError, escaped_output, printable
 
 COMMANDS = {
     "Run methods": {
@@ -160,7 +160,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.stderr.write("error: stdout is closed, so nothing can be printed; send it to a file or to /dev/null\n")
         sys.exit(2)
     try:
-        with guarded():
+        with escaped_output():
             code = _run_command(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:  # one more Ctrl-C, on the way out
         code = INTERRUPTED

@@ -102,9 +102,9 @@ class WorkerOptions:
                 flag, engine = "--" + name.replace("_", "-"), " or ".join(fitting)
                 raise UserError(f"{flag} is for --engine {engine}; leave it out, or choose that engine")
         if self.shard is not None:
-            from harness.scale.shard import parsed
+            from harness.scale.shard import parse_shard
 
-            parsed(self.shard)
+            parse_shard(self.shard)
         if self.divided and (limit := next(iter(self.budget.limits), None)):
             raise UserError(f"--max-{limit} is for rows that one process runs; leave out --engine and --shard")
 
@@ -138,9 +138,9 @@ class WorkerOptions:
             progress.budget = self.budget
             if self.shard is None:
                 return runner.run(plan, options.folder, progress=progress, **asking)
-            from harness.scale.shard import parsed, run_shard
+            from harness.scale.shard import parse_shard, run_shard
 
-            return run_shard(plan, options.folder, *parsed(self.shard), progress=progress, **asking)[0]
+            return run_shard(plan, options.folder, *parse_shard(self.shard), progress=progress, **asking)[0]
 
         yield here
 

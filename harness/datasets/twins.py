@@ -30,7 +30,7 @@ from typing import Any
 
 from harness.config.schema import digest
 from harness.datasets.base import Dataset
-from harness.entities.recogniser import COMMON, MONTHS, Recogniser, missing, opens, recogniser
+from harness.entities.recogniser import COMMON, MONTHS, Recogniser, install_problem, is_opening, recogniser
 from harness.types import Document, Example, Gold, Passage, Question, Support
 
 VERSION = 1
@@ -86,7 +86,7 @@ def twin(dataset: Dataset, kind: str, seed: int) -> Dataset:
 def recogniser_name(kind: str) -> str:
     """The recogniser of "entities:NAME"; of "entities" alone the first that is installed with its model."""
     name = kind.partition(":")[2]
-    return name or next((tool for tool in ("spacy", "stanza") if not missing(tool)), "rules")
+    return name or next((tool for tool in ("spacy", "stanza") if not install_problem(tool)), "rules")
 
 
 def contained(answer: str, text: str) -> bool:
@@ -143,7 +143,7 @@ class _World:
 
 def _name_words(document: Document, tool: Recogniser) -> Iterator[str]:
     """Yield the words of a document's names; one that only ever opens a sentence counts in longer names or titles."""
-    inside = {m.group().casefold() for m in TOKEN.finditer(document.text) if not opens(document.text, m.start())}
+    inside = {m.group().casefold() for m in TOKEN.finditer(document.text) if not is_opening(document.text, m.start())}
     titles = {w for title in (document.title, *(p.title for p in document.passages)) for w in _words(title)}
     for name in tool.names(document.text):
         words = list(_swappable(name))

@@ -50,7 +50,7 @@ def packages(name: str) -> tuple[str, ...]:
     return ("spacy", model or _DEFAULTS["spacy"]) if library == "spacy" else (library,)
 
 
-def missing(name: str, rules: str = "method.recogniser=rules") -> str:
+def install_problem(name: str, rules: str = "method.recogniser=rules") -> str:
     """One sentence on the package or model that `name` lacks and how to install it, else "". Loads nothing.
 
     rules: the setting that chooses the rules. Raises UnknownName.
@@ -170,11 +170,11 @@ class _Rules:
     def names(self, text: str) -> list[str]:
         """The names that the rules find in a text, in order."""
         dates = [match.span() for match in _DATE.finditer(text)]
-        spans = [*dates, *_capitalised(text, dates)]
+        spans = [*dates, *_capitalised_runs(text, dates)]
         return list(dict.fromkeys(" ".join(text[a:b].split()) for a, b in sorted(spans)))
 
 
-def _capitalised(text: str, taken: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _capitalised_runs(text: str, taken: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Spans of the runs of capitalised words outside `taken`."""
     free = [w for w in _WORD.finditer(text) if not any(a < w.end() and w.start() < b for a, b in taken)]
     small = {w.group() for w in free if w.group()[0].islower()}
@@ -183,23 +183,23 @@ def _capitalised(text: str, taken: list[tuple[int, int]]) -> Iterator[tuple[int,
         if word is not None and run and _continues_name(text, run, word):
             run.append(word)
             continue
-        while run and not _capital(run[-1]):
+        while run and not _is_capitalised(run[-1]):
             run.pop()  # small words join names, they end none
-        if run and not (len(run) == 1 and opens(text, run[0].start()) and run[0].group().lower() in small):
+        if run and not (len(run) == 1 and is_opening(text, run[0].start()) and run[0].group().lower() in small):
             start, end = run[0].start(), run[-1].end()
             if text[start:end].endswith(("'s", "’s")):
                 end -= 2
             if end - start > 1:
                 yield start, end
-        begins = word is not None and _capital(word) and (not _common(word) or _acronym(free, at))
+        begins = word is not None and _is_capitalised(word) and (not _is_common(word) or _is_acronym(free, at))
         run = [word] if word is not None and begins else []
 
 
-def _common(word: re.Match[str]) -> bool:
+def _is_common(word: re.Match[str]) -> bool:
     return word.group().replace("’", "'").lower() in COMMON
 
 
-def _acronym(words: Sequence[re.Match[str]], at: int) -> bool:
+def _is_acronym(words: Sequence[re.Match[str]], at: int) -> bool:
     """Whether a function word is written as an acronym: "US", and the words beside it are not all in capitals too."""
     beside = (w.group() for w in (*words[max(at - 1, 0) : at], *words[at + 1 : at + 2]))
     return _all_capitals(words[at].group()) and not any(map(_all_capitals, beside))
@@ -209,7 +209,7 @@ def _all_capitals(word: str) -> bool:
     return len(word) > 1 and word.isupper()
 
 
-def _capital(word: re.Match[str]) -> bool:
+def _is_capitalised(word: re.Match[str]) -> bool:
     return word.group()[0].isupper()
 
 
@@ -220,10 +220,10 @@ def _continues_name(text: str, run: list[re.Match[str]], word: re.Match[str]) ->
     if last.endswith(("'s", "’s")):
         return False
     title = gap == ". " and (last in _TITLES or len(last) == 1)
-    return (title or (gap.isspace() and "\n" not in gap)) and (_capital(word) or word.group() in _JOINS)
+    return (title or (gap.isspace() and "\n" not in gap)) and (_is_capitalised(word) or word.group() in _JOINS)
 
 
-def opens(text: str, start: int) -> bool:
+def is_opening(text: str, start: int) -> bool:
     """Whether a sentence or a line begins at `start`."""
     before = text[max(0, start - 40) : start].rstrip(_OPENING + " \t")
     return not before or before[-1] in ".!?…:\n"

@@ -30,7 +30,7 @@ from harness.llm.cuda_graphs import RecordedSteps
 from harness.llm.kernels import PackLayout, VarlenKernel
 from harness.llm.kv import Slot, packed_cache, rewind, slot_of
 from harness.llm.prefixes import SharedPrefix, copy_shared, shared_prefix
-from harness.parallel.scheduler import caught
+from harness.parallel.scheduler import result_or_error
 
 # An ask of at most this many tokens writes, probes or reads a little; many of them cost little more than one.
 _SHORT = 64
@@ -166,7 +166,7 @@ class ForwardLane:
                 self._limit = max(sum(len(ask.ids) for ask in asks) // 2, 1)
                 for take_back in undo:
                     take_back()
-        return [caught(lambda ask=ask: self._run_alone(ask)) for ask in asks]  # type: ignore[misc]
+        return [result_or_error(lambda ask=ask: self._run_alone(ask)) for ask in asks]  # type: ignore[misc]
 
     def _run_together(self, asks: Sequence[Ask]) -> list[torch.Tensor | None]:
         """Run the asks in one pass: of fixed rows in deterministic mode, recorded where they are decode steps."""

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 from harness.errors import unknown
 from harness.method.hooks import MethodHooks
 from harness.method.tools import Encoder, IndexTools, Reranker, Task, Tools
-from harness.prompts import Prompt, Replaced, texts_of
+from harness.prompts import Prompt, Replaced, turn_texts
 from harness.types import Answer, Document, Question
 
 __all__ = ["Encoder", "Index", "IndexTools", "Indexes", "Method", "MethodConfig", "Reranker", "Task", "Tools"]
@@ -103,7 +103,7 @@ class Method(MethodHooks, abc.ABC):
 
     def prompts(self) -> dict[str, str]:
         """Name -> text of every prompt in use, for the run's hash, the cache key, the manifest and `harness show`."""
-        return texts_of(prompt.of(self.config) for prompt in self.templates())
+        return turn_texts(prompt.of(self.config) for prompt in self.templates())
 
 
 def misdeclared(cls: type[Method]) -> str | None:

@@ -147,7 +147,7 @@ def in_flight(
 
 
 def _end(scheduler: Scheduler, take: Callable[[bool], bool] | None, *, interrupted: bool = False) -> None:
-    """Stop the members, wait for them, and take the outcomes that they had finished.
+    """Stop all threads, wait for them, and finish the outcomes that they had.
 
     interrupted: wait at most _LONGEST_WAIT seconds, because a member may wait for a server's reply.
     """

@@ -52,7 +52,7 @@ class Lane(Protocol):
         """The result of each ask, in order; the exception, where one failed."""
 
 
-class _Calls:
+class _CallLane:
     """Plain functions, one after the other."""
 
     ahead = True
@@ -61,13 +61,13 @@ class _Calls:
         return range(len(asks))
 
     def run(self, asks: Sequence[Callable[[], Any]]) -> list[Any]:
-        return [caught(fn) for fn in asks]
+        return [result_or_error(fn) for fn in asks]
 
 
-_CALLS = _Calls()
+_CALLS = _CallLane()
 
 
-def caught(fn: Callable[[], Any]) -> Any:
+def result_or_error(fn: Callable[[], Any]) -> Any:
     """fn(), or the exception that it raised."""
     try:
         return fn()
@@ -101,7 +101,7 @@ class _Member:
     """One thread, before and while it works."""
 
 
-class _Waiting:
+class _WaitingAsk:
     """One ask: whose it is, where it belongs, since when it waits, and the gate its thread stands at."""
 
     def __init__(self, member: _Member, lane: Lane, ask: Any) -> None:
@@ -121,7 +121,7 @@ class Scheduler:
         self._working: set[_Member] = set()  # those that hold a place and wait for nothing
         self._late: set[_Member] = set()  # those of them that no pass waits for any more
         self._held = 0  # places that are taken
-        self._asks: list[_Waiting] = []
+        self._asks: list[_WaitingAsk] = []
         self._ended = 0.0  # when the last pass did
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)  # notifies the thread that runs the passes
@@ -233,7 +233,7 @@ class Scheduler:
 
     def do(self, lane: Lane, ask: Any) -> Any:
         """Run `ask` in its lane, with the asks of other members. Raises the lane's exception, or Stopped."""
-        waiting = _Waiting(_local.member, lane, ask)
+        waiting = _WaitingAsk(_local.member, lane, ask)
         with self._lock:
             self.check()
             self._asks.append(waiting)
@@ -281,13 +281,13 @@ class Scheduler:
         # MAX_WAIT counts from the end of the last pass: asks that waited for it share a pass with those of its members.
         return max(self._asks[0].since, self._ended) + MAX_WAIT - time.monotonic()
 
-    def _next_pass(self) -> list[_Waiting]:
+    def _next_pass(self) -> list[_WaitingAsk]:
         """The asks of the next pass: first lanes marked `ahead`, then the lane whose ask has waited longest."""
         lane = next((w.lane for w in self._asks if w.lane.ahead), self._asks[0].lane)
         asks = [w for w in self._asks if w.lane is lane]
         return [asks[n] for n in lane.take([w.ask for w in asks])]
 
-    def _hand_out(self, taken: list[_Waiting], outcomes: list[Any]) -> None:
+    def _hand_out(self, taken: list[_WaitingAsk], outcomes: list[Any]) -> None:
         """Give each of these asks its outcome and wake its thread."""
         done = set(map(id, taken))
         self._asks = [w for w in self._asks if id(w) not in done]

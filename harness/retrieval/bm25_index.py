@@ -26,7 +26,7 @@ import numpy as np
 from bm25s import scoring
 
 from harness.config.schema import canonical
-from harness.retrieval.passages import Report, Table
+from harness.retrieval.passages import Passages, Report
 from harness.storage.files import save_error, write_atomic
 from harness.storage.untrusted import regular_only
 
@@ -41,7 +41,7 @@ def folder_name() -> str:
     return f"bm25-{hashlib.sha256(canonical([OPTIONS, SIZE]).encode()).hexdigest()[:8]}"
 
 
-def _tokens(texts: Iterable[str], *, ids: bool = True) -> Any:
+def _tokenize(texts: Iterable[str], *, ids: bool = True) -> Any:
     return bm25s.tokenize(texts, stopwords="en", return_ids=ids, show_progress=False)
 
 
@@ -83,7 +83,7 @@ class BM25Index:
 
     name = "bm25"
 
-    def __init__(self, folder: Path, table: Table) -> None:
+    def __init__(self, folder: Path, table: Passages) -> None:
         self._tokens, self._shards, self._table = folder / "tokens", folder / "shards", table
         self._count = -(-len(table) // SIZE)
 
@@ -103,7 +103,7 @@ class BM25Index:
         tokens = 0
         for n in range(self._count):
             with open(self._tokens / f"{n:05}.npz", "rb", opener=regular_only) as file, np.load(file) as piece:
-                frequencies.update(dict(zip(_words_of(piece), piece["frequencies"].tolist(), strict=True)))
+                frequencies.update(dict(zip(_load_words(piece), piece["frequencies"].tolist(), strict=True)))
                 tokens += int(piece["lengths"].sum())
         mean = np.float64(tokens / len(self._table))
         for n in missing:
@@ -114,10 +114,10 @@ class BM25Index:
     def _count_words(self, report: Report) -> None:
         """Split the passages of each shard that lacks it into words, and store the words with their frequencies."""
         first = next((n for n in range(self._count) if not (self._tokens / f"{n:05}.npz").exists()), self._count)
-        texts = self._table.texts(first * SIZE)
+        texts = self._table.passage_texts(first * SIZE)
         for n in range(first, self._count):
             report("splitting passages into words", n * SIZE, len(self._table))
-            ids, vocabulary = _tokens(itertools.islice(texts, SIZE))
+            ids, vocabulary = _tokenize(itertools.islice(texts, SIZE))
             local = np.zeros(len(vocabulary), dtype=np.int32)
             for passage in ids:
                 local[list(set(passage))] += 1
@@ -134,7 +134,7 @@ class BM25Index:
     def _write_shard(self, number: int, frequencies: Counter[str], mean: np.float64) -> None:
         """Write one shard; a folder of its name is a whole one."""
         with open(self._tokens / f"{number:05}.npz", "rb", opener=regular_only) as file, np.load(file) as piece:
-            words, local, flat = _words_of(piece), piece["frequencies"], piece["ids"]
+            words, local, flat = _load_words(piece), piece["frequencies"], piece["ids"]
             ends = np.cumsum(piece["lengths"]).tolist()
         shard = _Shard(np.array([frequencies[word] for word in words]), local, len(self._table), mean)
         ids = [flat[start:end].tolist() for start, end in itertools.pairwise([0, *ends])]
@@ -153,7 +153,7 @@ class BM25Index:
 
     def search(self, questions: Sequence[str], k: int, report: Report) -> tuple[np.ndarray, np.ndarray]:
         """Scores and passages [questions, k], best first, equal scores by place; passage -1 where none has a word."""
-        words = _tokens(list(questions), ids=False)
+        words = _tokenize(list(questions), ids=False)
         scores = np.zeros((len(questions), k), dtype=np.float32)
         passages = np.full((len(questions), k), -1, dtype=np.int64)
         for n in range(self._count):
@@ -165,7 +165,7 @@ class BM25Index:
         return scores, passages
 
 
-def _words_of(piece: Any) -> list[str]:
+def _load_words(piece: Any) -> list[str]:
     text = piece["words"].tobytes().decode()
     return text.split("\n") if text else []
 

@@ -21,7 +21,7 @@ from harness.cost.meter import Meter
 from harness.embed.encoder_info import encoder_facts
 from harness.embed.load import load_encoder
 from harness.errors import CannotRun
-from harness.retrieval.passages import Report, Table
+from harness.retrieval.passages import Passages, Report
 from harness.storage.files import write_atomic
 from harness.storage.untrusted import regular_only
 
@@ -42,7 +42,7 @@ def folder_name(config: EncoderConfig) -> str:
 class DenseIndex:
     """The index in `folder`; `build` makes what is missing."""
 
-    def __init__(self, folder: Path, table: Table, config: EncoderConfig) -> None:
+    def __init__(self, folder: Path, table: Passages, config: EncoderConfig) -> None:
         self.name, self._folder, self._table, self._config = config.name, folder, table, config
         self._count = -(-len(table) // SIZE)
 
@@ -60,7 +60,7 @@ class DenseIndex:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
         encoder = load_encoder(self._config, Meter(), "retriever")
-        texts = self._table.texts(first * SIZE)
+        texts = self._table.passage_texts(first * SIZE)
         for n in range(first, self._count):
             whole = itertools.islice(texts, SIZE)
             parts: list[np.ndarray] = []

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from harness.datasets.open_rows import OpenRow
 from harness.retrieval.maxp import Hit
-from harness.retrieval.passages import Report, Table
+from harness.retrieval.passages import Passages, Report
 from harness.scorers.flashrag import acc
 from harness.scorers.squad import normalize_answer
 from harness.storage.files import delete_drafts, json_line, replacing, save_error
@@ -51,11 +51,11 @@ class Recall:
         self.characters += any(acc(text, answers) > 0 for text in plain)
 
     def share(self, count: int) -> float | None:
-        """`count` of the questions that count, in points of 100; None where there are none."""
+        """`count` as a percentage of the questions; None without questions."""
         return 100 * count / self.questions if self.questions else None
 
 
-class _Texts:
+class _DocumentTexts:
     """Documents by number: id and title in memory, the text in a file."""
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -63,7 +63,7 @@ class _Texts:
         self._heads: dict[int, tuple[str, str]] = {}
         self._places: dict[int, list[tuple[int, int]]] = {}
 
-    def read(self, table: Table, documents: set[int], report: Report) -> None:
+    def read(self, table: Passages, documents: set[int], report: Report) -> None:
         """Copy the text of these documents out of the corpus."""
         for document, page in table.pages(documents):
             self._heads.setdefault(document, (page.id, page.title))
@@ -74,7 +74,7 @@ class _Texts:
         self._file.flush()
 
     def entry(self, hit: Hit) -> dict[str, Any]:
-        """A document as it is written; its passages, where it comes in several, are joined by a space."""
+        """A document as a JSON object for the file; several passages are joined by a space."""
         parts = []
         for at, length in self._places[hit.document]:
             self._file.seek(at)
@@ -83,7 +83,7 @@ class _Texts:
         return {"id": number, "title": title, "text": " ".join(parts), "score": round(hit.score, 4)}
 
 
-def write(out: Path, rows: Sequence[OpenRow], hits: Sequence[Sequence[Hit]], table: Table, report: Report) -> Recall:
+def write(out: Path, rows: Sequence[OpenRow], hits: Sequence[Sequence[Hit]], table: Passages, report: Report) -> Recall:
     """Write the file in one step, and return the recall of answers; a question without documents has no row.
 
     Raises SaveError; an older file is then kept.
@@ -91,9 +91,9 @@ def write(out: Path, rows: Sequence[OpenRow], hits: Sequence[Sequence[Hit]], tab
     recall = Recall()
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        delete_drafts(out.parent, (glob.escape(out.name), glob.escape(manifest_of(out).name)))
+        delete_drafts(out.parent, (glob.escape(out.name), glob.escape(manifest_path(out).name)))
         with tempfile.TemporaryFile(dir=out.parent) as spill, replacing(out) as file:
-            texts = _Texts(spill)
+            texts = _DocumentTexts(spill)
             texts.read(table, {hit.document for each in hits for hit in each}, report)
             for number, (row, each) in enumerate(zip(rows, hits, strict=True)):
                 report("writing questions", number, len(rows))
@@ -106,11 +106,11 @@ def write(out: Path, rows: Sequence[OpenRow], hits: Sequence[Sequence[Hit]], tab
     return recall
 
 
-def manifest_of(out: Path) -> Path:
+def manifest_path(out: Path) -> Path:
     """Where the manifest of a file of retrieved documents is."""
     return out.with_name(f"{out.name}.manifest.json")
 
 
-def as_json(value: Any) -> bytes:
+def manifest_json(value: Any) -> bytes:
     """A manifest's bytes."""
     return (json.dumps(without_home(value), indent=2, ensure_ascii=False) + "\n").encode()

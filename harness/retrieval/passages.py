@@ -1,7 +1,7 @@
 """All passages of a corpus by number, and the document of each; made once for a corpus and kept in its index folder.
 
     table = open_table(Corpus(path, 100), folder, report)      reads the corpus once; later: checks that it is the same
-    table.texts(start=200_000)                                 "Title\\npassage", streamed from that passage on
+    table.passage_texts(start=200_000)                         "Title\\npassage", streamed from that passage on
     table.documents_of(numbers)                                document numbers
 
 A run is a stretch of consecutive rows of one document. Only runs are kept, 20 bytes each: 60 MB for the 3 million pages
@@ -33,7 +33,7 @@ _FACTS, _RUNS = "corpus.json", "runs.npz"
 
 
 @dataclass(frozen=True)
-class Table:
+class Passages:
     """Passages of a corpus. facts: what corpus.json holds; lines, starts: first row and first passage of each run."""
 
     corpus: Corpus
@@ -49,7 +49,7 @@ class Table:
         """The document of each passage, numbered by first appearance in the corpus."""
         return np.asarray(self.documents[np.searchsorted(self.starts, passages, "right") - 1])
 
-    def texts(self, start: int = 0) -> Iterator[str]:
+    def passage_texts(self, start: int = 0) -> Iterator[str]:
         """Yield the passages from number `start` on, each with its title in a line of its own."""
         if start >= len(self):
             return
@@ -75,8 +75,8 @@ class Table:
                 yield int(self.documents[run]), self.corpus.page(number, line)
 
 
-def open_table(corpus: Corpus, folder: Path, report: Report) -> Table:
-    """The table of a corpus in its index folder, made if it is not there.
+def open_table(corpus: Corpus, folder: Path, report: Report) -> Passages:
+    """Load the passage table of a corpus from its index folder, or make it.
 
     Raises UserError if the corpus is not the one that the folder was made from, DataError for a bad row.
     """
@@ -96,18 +96,18 @@ def open_table(corpus: Corpus, folder: Path, report: Report) -> Table:
                 f"{corpus.path} has changed since its index was made; remove the folder {folder}, or name another one "
                 "with --index DIR"
             )
-        return Table(corpus, facts, **arrays)
+        return Passages(corpus, facts, **arrays)
     facts, arrays = _scan_corpus(corpus, report)
     packed = io.BytesIO()
     np.savez(packed, lines=arrays["lines"], starts=arrays["starts"], documents=arrays["documents"])
     write_atomic(folder / _RUNS, packed.getvalue())
     facts |= {"sha256": file_hash(corpus.path), **seen}
     write_atomic(folder / _FACTS, json.dumps(facts, indent=2).encode())
-    return Table(corpus, facts, **arrays)
+    return Passages(corpus, facts, **arrays)
 
 
 def _scan_corpus(corpus: Corpus, report: Report) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Read the corpus once; every row is checked."""
+    """Read and check the whole corpus; returns facts (counts) and the arrays of Passages."""
     keys, lines, starts = array("Q"), array("q"), array("q")
     rows = passages = 0
     before = b""

@@ -17,8 +17,8 @@ from harness.datasets.open_rows import OpenRow
 from harness.errors import CannotRun
 from harness.retrieval.corpus import Corpus
 from harness.retrieval.maxp import Hit, best_documents
-from harness.retrieval.output import Recall, as_json, manifest_of, write
-from harness.retrieval.passages import Report, Table, open_table
+from harness.retrieval.output import Recall, manifest_json, manifest_path, write
+from harness.retrieval.passages import Passages, Report, open_table
 from harness.storage.code_version import versions
 from harness.storage.files import check_writable, delete_drafts, write_atomic
 from harness.storage.lock import FolderLock
@@ -89,11 +89,11 @@ def retrieve(request: Request, rows: Sequence[OpenRow], source: dict[str, Any], 
         "answer recall": asdict(recall),
         "versions": {"harness": VERSION, **versions(_PACKAGES)},
     }
-    write_atomic(manifest_of(request.out), as_json(facts))
+    write_atomic(manifest_path(request.out), manifest_json(facts))
     return Written(facts, recall, without)
 
 
-def _make_index(folder: Path, table: Table, encoder: EncoderConfig | None) -> BM25Index | DenseIndex:
+def _make_index(folder: Path, table: Passages, encoder: EncoderConfig | None) -> BM25Index | DenseIndex:
     # Each needs a package of its own.
     if encoder is None:
         from harness.retrieval import bm25_index
@@ -105,7 +105,7 @@ def _make_index(folder: Path, table: Table, encoder: EncoderConfig | None) -> BM
 
 
 def _search_index(
-    index: BM25Index | DenseIndex, table: Table, questions: list[str], top: int, report: Report
+    index: BM25Index | DenseIndex, table: Passages, questions: list[str], top: int, report: Report
 ) -> list[list[Hit]]:
     def search(asked: Sequence[str], k: int) -> tuple[Any, Any]:
         return index.search(asked, k, report)

@@ -26,7 +26,7 @@ from harness.engine.progress import Progress
 from harness.errors import HarnessError, RunLocked
 from harness.scale.merge import merge
 from harness.scale.shard import RecordFollower, partition
-from harness.scale.worker import Done, Order, error_of
+from harness.scale.worker import Done, Order, reported_error
 from harness.storage.failures import has_answer
 from harness.storage.files import check_writable, read_lines
 from harness.storage.lock import FolderLock
@@ -89,7 +89,7 @@ class _Row:
 
     @property
     def model(self) -> str:
-        """What a worker has to have loaded for this row."""
+        """The models of this row as text: workers that have loaded them are preferred."""
         configs = {role: c.model_dump(mode="json") for role, c in (self.plan.models | self.plan.encoders).items()}
         return canonical(configs)
 
@@ -155,7 +155,7 @@ class Driver:
         """Merge what an earlier driver left, and cut what is not recorded into parts."""
         plan, asked = row.plan, row.plan.dataset.examples[: row.plan.config.limit]
         if (row.folder / RUN).exists():
-            self._merged(row)
+            self._merge_row(row)
         recorded: dict[str, dict[str, Any]] = {}
         for record in read_lines(row.folder / RECORDS, "question_id"):
             if has_answer(record) or not self._retry:
@@ -193,7 +193,7 @@ class Driver:
         self._show_progress()
         with row.lock:
             if row.of:
-                summary = self._merged(row)
+                summary = self._merge_row(row)
         if row.error is not None:
             row.error.midway = True
             raise row.error
@@ -202,8 +202,8 @@ class Driver:
             return
         row.result = runner.RunResult(row.folder, summary, summary["n_failed"], row.problems)
 
-    def _merged(self, row: _Row) -> dict[str, Any]:
-        """Merge, once the last worker of a part has let go of it. Raises RunLocked after _LOCK_WAIT seconds."""
+    def _merge_row(self, row: _Row) -> dict[str, Any]:
+        """Merge a row once no worker holds a part's lock. Raises RunLocked after _LOCK_WAIT seconds."""
         since = time.monotonic()
         while True:
             try:
@@ -248,11 +248,11 @@ class Driver:
         elif event.done.kind == "locked":
             task.locked_since = task.locked_since or time.monotonic()
             if time.monotonic() - task.locked_since > _LOCK_WAIT:
-                row.error = row.error or error_of(event.done, f"worker {event.worker}")
+                row.error = row.error or reported_error(event.done, f"worker {event.worker}")
             task.not_before = time.monotonic() + 4 * _POLL
             row.queue.append(task)
         elif event.done.error:
-            row.error = row.error or error_of(event.done, f"worker {event.worker}")
+            row.error = row.error or reported_error(event.done, f"worker {event.worker}")
         else:
             row.problems += [problem for problem in event.done.problems if problem not in row.problems]
 
@@ -273,7 +273,7 @@ class Driver:
     def _show_progress(self) -> None:
         for row in self._rows.values():
             if row.tail is not None and row.result is None:
-                for record in row.tail.new():
+                for record in row.tail.new_records():
                     self._progress.done(record)
 
     def close(self) -> None:
@@ -283,5 +283,5 @@ class Driver:
             if row.result is None:
                 with row.lock:
                     if row.of and (row.folder / RUN).exists():
-                        self._merged(row)
+                        self._merge_row(row)
         self._progress.stop()

@@ -77,7 +77,7 @@ def merge_manifests(folder: Path, numbers: Sequence[int]) -> dict[str, Any]:
 
 def merge_texts(folder: Path, parts: Sequence[int | None]) -> None:
     """Write texts.jsonl.gz with each text of the parts once; memory holds their checksums. Raises SaveError."""
-    if not _has(folder, TEXTS, parts[1:]):
+    if not _any_part_has(folder, TEXTS, parts[1:]):
         return
     seen: set[bytes] = set()
 
@@ -98,7 +98,7 @@ def merge_requests(folder: Path, parts: Sequence[int | None], source: Callable[[
 
     source: question id -> place in `parts`. Of an index the first part's requests are kept. Raises SaveError.
     """
-    if not _has(folder, REQUESTS, parts[1:]):
+    if not _any_part_has(folder, REQUESTS, parts[1:]):
         return
 
     def owners() -> Iterator[list[dict[str, Any]]]:
@@ -113,7 +113,7 @@ def merge_requests(folder: Path, parts: Sequence[int | None], source: Callable[[
     _write_groups(folder / REQUESTS, owners())
 
 
-def _has(folder: Path, name: str, parts: Iterable[int | None]) -> bool:
+def _any_part_has(folder: Path, name: str, parts: Iterable[int | None]) -> bool:
     return any((folder / part_name(name, part)).exists() for part in parts)
 
 
@@ -166,7 +166,7 @@ class _Merge:
         manifest = merge_manifests(self.folder, self.numbers)
         self._read(notes)
         merge_texts(self.folder, self.parts)
-        merge_requests(self.folder, self.parts, self._source)
+        merge_requests(self.folder, self.parts, self._winning_part)
         with replacing(self.folder / DOCUMENTS) as file:
             for line in self.documents.values():
                 file.write(self._read_line(DOCUMENTS, line))
@@ -175,7 +175,7 @@ class _Merge:
         with replacing(self.folder / RECORDS) as file:
             built = read_lines(self.folder / DOCUMENTS, "document_id")
             numbers = summarise_with(config, self._copy_records(file), built, unique=True)
-        unscored = self._unscored()
+        unscored = self._merge_unscored()
         self._close()
         before = read_json(self.folder / SUMMARY)
         asked = max(asked, before.get("n_asked") or 0)
@@ -185,9 +185,9 @@ class _Merge:
         if manifest:  # without any, as after a kill of all workers, the next start begins one
             ends = [start["finished"] for start in manifest["starts"] if start.get("finished")]
             manifest["finished"] = max(ends, default=None) if state == "finished" else None
-            self._write_groups(MANIFEST, manifest)
-        self._write_groups(SUMMARY, summary)
-        self._remove(state == "finished" and not unscored)
+            self._write_json(MANIFEST, manifest)
+        self._write_json(SUMMARY, summary)
+        self._remove_shards(state == "finished" and not unscored)
         for sentence in notes:
             self.note(sentence)
         count = len(self.numbers)
@@ -195,7 +195,7 @@ class _Merge:
         return summary
 
     def _read(self, notes: list[str]) -> None:
-        """Find the line that wins for every question and document."""
+        """Read all parts and note the line to keep for every question and document."""
         for file, part in enumerate(self.parts):
             for at, size, row in indexed_lines(self.folder / part_name(RECORDS, part), "question_id", notes):
                 rank = 2 if row["error"] is None else int(has_answer(row))
@@ -204,11 +204,11 @@ class _Merge:
                 if before is None or before[1] == file or rank > before[0] or rank == before[0] == 0:
                     self.records[row["question_id"]] = rank, file, at, size
             for at, size, row in indexed_lines(self.folder / part_name(DOCUMENTS, part), "document_id", notes):
-                rank, key = _WORTH[row["status"]], _key(row)
+                rank, key = _STATUS_RANK[row["status"]], _document_key(row)
                 if key not in self.documents or rank > self.documents[key][0]:
                     self.documents[key] = rank, file, at, size
 
-    def _source(self, question_id: str) -> int | None:
+    def _winning_part(self, question_id: str) -> int | None:
         """The place in `parts` of the file whose record of the question wins; None without a record."""
         return self.records[question_id][1] if question_id in self.records else None
 
@@ -242,8 +242,8 @@ class _Merge:
         row: dict[str, Any] = json.loads(copy)
         return row
 
-    def _unscored(self) -> int:
-        """Gather the answers that no shard scored; the next start scores them. Returns how many there are."""
+    def _merge_unscored(self) -> int:
+        """Merge the answers that no shard scored, for the next start to score; returns how many there are."""
         rows: dict[str, dict[str, Any]] = {}
         for part in self.parts:
             for row in read_lines(self.folder / part_name(UNSCORED, part), "question_id"):
@@ -256,7 +256,7 @@ class _Merge:
             (self.folder / UNSCORED).unlink(missing_ok=True)
         return len(rows)
 
-    def _write_groups(self, name: str, value: dict[str, Any]) -> None:
+    def _write_json(self, name: str, value: dict[str, Any]) -> None:
         write_atomic(self.folder / name, json.dumps(value, indent=2, allow_nan=False).encode() + b"\n")
 
     def _close(self) -> None:
@@ -264,7 +264,7 @@ class _Merge:
             file.close()
         self._files.clear()
 
-    def _remove(self, whole: bool) -> None:
+    def _remove_shards(self, whole: bool) -> None:
         """Remove the shards' files; their records last, and the order only if no question is left."""
         with ThreadPoolExecutor(_REMOVERS) as pool:
             for name in (MANIFEST, SUMMARY, UNSCORED, REQUESTS, TEXTS, DOCUMENTS, RECORDS):
@@ -274,8 +274,8 @@ class _Merge:
             (self.folder / ORDER).unlink(missing_ok=True)
 
 
-_WORTH = {"failed": 0, "hit": 1, "built": 2}
+_STATUS_RANK = {"failed": 0, "hit": 1, "built": 2}
 
 
-def _key(row: dict[str, Any]) -> str:
+def _document_key(row: dict[str, Any]) -> str:
     return json.dumps([row["document_id"], row.get("key"), row.get("question_id"), row["status"] == "failed"])

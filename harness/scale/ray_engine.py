@@ -49,13 +49,13 @@ def connect(out: Path, *, workers: int | None, gpus: float, address: str | None,
         with contextlib.suppress(Exception):
             ray._private.worker._global_node.kill_monitor(check_alive=False)
     try:
-        return RayPool(ray, _fitting(ray, workers, gpus), gpus, out, options)
+        return RayPool(ray, _worker_count(ray, workers, gpus), gpus, out, options)
     except BaseException:
         ray.shutdown()
         raise
 
 
-def _fitting(ray: Any, workers: int | None, gpus: float) -> int:
+def _worker_count(ray: Any, workers: int | None, gpus: float) -> int:
     """How many workers to start. Raises UserError if the cluster can never hold them."""
     has = ray.cluster_resources()
     cpus, own = int(has.get("CPU", 0)), has.get("GPU", 0)
@@ -86,7 +86,7 @@ class RayPool:
         self._lost, self._alive = 0, time.monotonic()
         for number in range(1, count + 1):
             self._start(f"worker-{number}")
-        self._check()
+        self._check_first_worker()
 
     def _start(self, worker: str) -> None:
         self._actors[worker] = self._kind.remote(worker, *self._made)
@@ -95,7 +95,7 @@ class RayPool:
     def _greet(self, worker: str) -> None:
         self._waiting[self._actors[worker].hello.remote()] = (worker, "hello")
 
-    def _check(self) -> None:
+    def _check_first_worker(self) -> None:
         """Wait for the first worker. Raises UserError if none comes, or it cannot work as this process does."""
         ready, _ = self._ray.wait(list(self._waiting), timeout=_START)
         if not ready:
@@ -118,13 +118,13 @@ class RayPool:
         if not self._waiting:
             time.sleep(timeout)
             return []
-        self._check_any(now)
+        self._check_alive(now)
         ready, _ = self._ray.wait(list(self._waiting), num_returns=1, timeout=timeout)
         if ready:  # take all that are there
             ready, _ = self._ray.wait(list(self._waiting), num_returns=len(self._waiting), timeout=0)
         return [event for reference in ready if (event := self._event_of(reference)) is not None]
 
-    def _check_any(self, now: float) -> None:
+    def _check_alive(self, now: float) -> None:
         """Raise UserError where workers end all the time, or none comes back."""
         if any(call == "run" for _, call in self._waiting.values()):
             self._alive = now

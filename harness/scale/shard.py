@@ -3,7 +3,7 @@
     harness run ... --shard 3/16   ──►  records.3.jsonl, documents.3.jsonl, manifest.3.json ...   in the run folder
     the last shard to end          ──►  merge (harness/scale/merge.py): records.jsonl, as one process would write it
 
-parsed("3/16")                    (3, 16)
+parse_shard("3/16")                    (3, 16)
 partition(examples, documents, 16)   16 lists of question ids; questions about the same documents stay together
 """
 
@@ -32,7 +32,7 @@ _MOST = 100_000
 _TRIES = 40  # times that a process tries to merge while another one closes its shard, 0.1 s apart
 
 
-def parsed(text: str) -> tuple[int, int]:
+def parse_shard(text: str) -> tuple[int, int]:
     """ "3/16" as (3, 16). Raises UserError."""
     match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
     number, of = (int(match[1]), int(match[2])) if match else (0, 0)
@@ -42,7 +42,7 @@ def parsed(text: str) -> tuple[int, int]:
 
 
 def partition(examples: Sequence[Example], documents: Mapping[str, Document], of: int) -> list[list[str]]:
-    """Question ids of each of `of` shards, the same for every caller; some are empty if there are few documents.
+    """Split the questions into `of` shards (lists of ids), the same for every caller; some may be empty.
 
     Questions about the same documents are in one shard, so that an index is built once. The largest groups are dealt
     out first, each to the shard that has least so far (Graham's LPT rule). The size of a group is its text, counted
@@ -75,7 +75,7 @@ def run_shard(
     folder = Path(out) / plan.folder
     asked = plan.dataset.examples[: plan.config.limit]
     shards = partition(asked, plan.dataset.documents, of)
-    _check_alike(folder, of, len(asked))
+    _check_same_division(folder, of, len(asked))
     part = Part(number, of, frozenset(shards[number - 1]))
     result = runner.run(plan, out, progress=progress, place=part_of(plan, part), **options)
     for _ in range(_TRIES):
@@ -90,7 +90,7 @@ def run_shard(
     return result, False
 
 
-def _check_alike(folder: Path, of: int, asked: int) -> None:
+def _check_same_division(folder: Path, of: int, asked: int) -> None:
     """Raise UserError where shards that are not merged were cut in another way: questions would be asked twice."""
     if numbers := parts_in(folder)[:1]:  # all others were checked like this one
         shard = read_json(folder / part_name(MANIFEST, numbers[0])).get("shard") or {}
@@ -118,8 +118,8 @@ class RecordFollower:
     def __init__(self, folder: Path, numbers: Iterable[int]) -> None:
         self._read = {folder / part_name(RECORDS, number): 0 for number in numbers}  # bytes
 
-    def new(self) -> Iterator[dict[str, Any]]:
-        """Records that were written whole since the last call, each once."""
+    def new_records(self) -> Iterator[dict[str, Any]]:
+        """Yield the records that were completed since the last call."""
         for path, start in self._read.items():
             try:
                 if path.stat().st_size <= start:

@@ -26,7 +26,7 @@ from harness.engine.progress import Progress
 from harness.errors import CannotRun, HarnessError, RunLocked, UserError
 from harness.scale.merge import merge
 from harness.scale.shard import RecordFollower, partition, run_shard
-from harness.scale.worker import Done, Log, error_of, failed_result, plan_chain
+from harness.scale.worker import Done, Log, failed_result, plan_chain, reported_error
 from harness.storage.files import read_lines
 from harness.storage.part_files import TRIES
 from harness.storage.remote_runs import check_shared
@@ -120,7 +120,7 @@ class SlurmDriver:
                 tuple(chain), plan.folder, str(self._out), os.getcwd(), number, self._workers, self._options
             )
         if row.tasks:
-            row.jobs = _submitted(self._make_executor, row.tasks)
+            row.jobs = _submit_array(self._make_executor, row.tasks)
         row.tail = RecordFollower(row.folder, open_shards)
         if not self._shown:
             self._progress.start(0, plan.config.dataset.scorers[0])
@@ -143,7 +143,7 @@ class SlurmDriver:
 
     def _poll_row(self, row: _Row) -> None:
         """Show new records, and take the results of the tasks that ended."""
-        for record in row.tail.new() if row.tail else ():
+        for record in row.tail.new_records() if row.tail else ():
             self._progress.done(record)
         for number, job in [(n, job) for n, job in row.jobs.items() if job.done()]:
             del row.jobs[number]
@@ -152,18 +152,18 @@ class SlurmDriver:
             if done is not None and not done.error:
                 row.problems += [problem for problem in done.problems if problem not in row.problems]
             elif done is not None and done.kind != "locked":
-                raise error_of(done, f"shard {number}")
+                raise reported_error(done, f"shard {number}")
             elif row.tries.get(number, 0) + 1 < TRIES:
                 row.tries[number] = row.tries.get(number, 0) + 1
                 self._progress.note(
-                    f"shard {number} ended early ({done.error if done else _short(error)}); queued again"
+                    f"shard {number} ended early ({done.error if done else _one_line(error)}); queued again"
                 )
                 row.jobs[number] = self._make_executor.submit(row.tasks[number])
             elif done is not None:
                 raise RunLocked(done.error)
             else:
                 raise HarnessError(
-                    f"shard {number} ended {TRIES} times early ({_short(error)}); see {job.paths.stderr}"
+                    f"shard {number} ended {TRIES} times early ({_one_line(error)}); see {job.paths.stderr}"
                 )
 
     def close(self) -> None:
@@ -174,7 +174,7 @@ class SlurmDriver:
         self._progress.stop()
 
 
-def _submitted(executor: Any, tasks: Mapping[int, ShardTask]) -> dict[int, Any]:
+def _submit_array(executor: Any, tasks: Mapping[int, ShardTask]) -> dict[int, Any]:
     """Shard -> its job, all in one array. Raises CannotRun where Slurm takes no jobs."""
     from submitit.core.utils import FailedJobError
 
@@ -183,11 +183,11 @@ def _submitted(executor: Any, tasks: Mapping[int, ShardTask]) -> dict[int, Any]:
             return {number: executor.submit(task) for number, task in tasks.items()}
     except FailedJobError as error:
         raise CannotRun(
-            f"sbatch took no jobs ({_short(error)}); check --slurm, or --slurm cluster=local runs the shards here"
+            f"sbatch took no jobs ({_one_line(error)}); check --slurm, or --slurm cluster=local runs the shards here"
         ) from error
 
 
-def _short(error: object) -> str:
+def _one_line(error: object) -> str:
     return " ".join(str(error).split())[:120] or type(error).__name__
 
 
@@ -208,7 +208,7 @@ def _make_executor(folder: Path, workers: int, gpus: float, settings: dict[str, 
             f"there is no Slurm here (no command {missing}); --slurm cluster=local runs the shards on this machine"
         )
     if cluster == "slurm" and not _has_accounting():
-        _ask_the_queue()
+        _watch_squeue()
     executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
     fixed: dict[str, Any] = {"name": "harness", "timeout_min": 24 * 60, "gpus_per_node": round(gpus)}
     if cluster == "slurm":
@@ -216,7 +216,7 @@ def _make_executor(folder: Path, workers: int, gpus: float, settings: dict[str, 
     try:
         executor.update_parameters(**{**fixed, **settings})
     except (NameError, TypeError, AssertionError, ValueError) as error:
-        raise UserError(f"--slurm {' '.join(settings)}: {_short(error)}") from error
+        raise UserError(f"--slurm {' '.join(settings)}: {_one_line(error)}") from error
     return executor
 
 
@@ -227,8 +227,8 @@ def _has_accounting() -> bool:
         return False
 
 
-def _ask_the_queue() -> None:
-    """Let submitit learn the states of jobs from squeue, where sacct has none: a dead task would be waited for forever.
+def _watch_squeue() -> None:
+    """Make submitit ask squeue for the states of jobs: without sacct it would wait for a dead task forever.
 
     squeue shows a job for some minutes after its end (MinJobAge), and is asked once a minute.
     """

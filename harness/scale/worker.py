@@ -121,8 +121,8 @@ class Worker:
         progress = Log(sys.stderr)
         progress.row = plan.folder
         progress.note(f"{plan.folder}: part {part.number}/{part.of}, {len(part.ids)} questions")
-        how = {**self._options, "parallel": order.parallel, "place": part_of(plan, part)}
-        result = runner.run(plan, self.out, progress=progress, **how)
+        options = {**self._options, "parallel": order.parallel, "place": part_of(plan, part)}
+        result = runner.run(plan, self.out, progress=progress, **options)
         return Done(result.summary.get("n_total", 0), tuple(result.save_problems))
 
     def _cached_plan(self, chain: Sequence[Choices]) -> Plan:
@@ -136,7 +136,7 @@ class Worker:
 
 
 def failed_result(error: Exception) -> Done:
-    """The error as a result, which any process can read; a bug with its traceback in the log."""
+    """Convert an error to a Done, which any process can read; a bug's traceback goes to the log."""
     for name, kind in _KINDS.items():
         if isinstance(error, kind):
             return Done(error=str(error), kind=name)
@@ -146,7 +146,7 @@ def failed_result(error: Exception) -> Done:
     return Done(error=f"a bug, see its log ({type(error).__name__}: {error})", kind="bug")
 
 
-def error_of(done: Done, worker: str) -> HarnessError:
+def reported_error(done: Done, worker: str) -> HarnessError:
     """The error that a worker reported, to be raised here."""
     kind = FirstFailure if done.kind == "failed" else _KINDS.get(done.kind, HarnessError)
     return kind(f"{worker}: {done.error}")

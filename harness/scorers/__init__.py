@@ -58,8 +58,8 @@ def table() -> Mapping[str, Scorer]:
 
 
 @cache
-def _added() -> dict[str, Scorer]:
-    """Scorers that installed packages add under the entry-point group "harness.scorers"; all of kind "answer"."""
+def _installed_scorers() -> dict[str, Scorer]:
+    """Name -> scorer that an installed package adds by the entry-point group "harness.scorers"; of kind "answer"."""
     added = registry.plugins(registry.GROUPS["scorers"])
     if clash := sorted(added.keys() & table().keys()):
         raise UserError(f"an installed package adds the scorer '{clash[0]}' ({added[clash[0]]}); that name is taken")
@@ -68,7 +68,7 @@ def _added() -> dict[str, Scorer]:
 
 def names() -> list[str]:
     """All scorer names, sorted: this project's and those that installed packages add."""
-    return sorted([*table(), *_added()])
+    return sorted([*table(), *_installed_scorers()])
 
 
 def lookup(name: str) -> Scorer:
@@ -76,7 +76,7 @@ def lookup(name: str) -> Scorer:
 
     Raises UnknownName with close matches, and UserError for a function that the user did not choose (config/registry).
     """
-    line = table().get(name) or _added().get(name)
+    line = table().get(name) or _installed_scorers().get(name)
     if line is None and ":" in name:
         if not registry.is_trusted(name):
             raise UserError(registry.refusal_message(name, "dataset.scorers"))
@@ -135,19 +135,19 @@ def _check_call(name: str) -> None:
     """Import the user's own scorer. Raises UserError for one that cannot be called as scorers are."""
     function = registry.load(name)
     try:
-        inspect.signature(function).bind("", [], **_keywords(function))
+        inspect.signature(function).bind("", [], **_extra_inputs(function))
     except (TypeError, ValueError) as error:
         told = f"scorer '{name}' cannot be called ({error}); it takes the prediction and the references"
         raise UserError(told) from None
 
 
-def _function(line: Scorer) -> Callable[..., Any]:
+def _load_function(line: Scorer) -> Callable[..., Any]:
     loaded: Callable[..., Any] = registry.load(line.function) if isinstance(line.function, str) else line.function
     return loaded
 
 
 @cache
-def _keywords(function: Callable[..., Any]) -> dict[str, bool]:
+def _extra_inputs(function: Callable[..., Any]) -> dict[str, bool]:
     """Keyword arguments of a scorer -> whether it needs them; arguments bound by a partial are left out."""
     bound = getattr(function, "keywords", {})
     return {
@@ -158,8 +158,8 @@ def _keywords(function: Callable[..., Any]) -> dict[str, bool]:
 
 
 def extras(name: str, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """The extra inputs that are given (not None), checked: ScoreError for one the scorer does not know, or lacks."""
-    known = _keywords(_function(lookup(name)))
+    """Check a scorer's extra inputs; returns those that are not None. Raises ScoreError for unknown or missing ones."""
+    known = _extra_inputs(_load_function(lookup(name)))
     given = {key: value for key, value in extra.items() if value is not None}
     if strange := sorted(given.keys() - known.keys()):
         listed = ", ".join(sorted(known)) or "none"
@@ -211,16 +211,16 @@ def score(name: str, prediction: Any, references: Any = (), **extra: Any) -> Any
     line = lookup(name)
     given = extras(name, extra)
     _check_inputs(name, line.kind, prediction, references)
-    function = _function(line)
+    function = _load_function(line)
     return function(prediction) if line.kind == "text" else function(prediction, references, **given)
 
 
 def _score_one(name: str, prediction: str, shown: Sequence[Shown], gold: Gold) -> float | None:
-    """The value of one scorer for an answer, None where it says nothing. Raises ScoreError."""
+    """The value of one scorer for an answer, None for a question that it leaves out. Raises ScoreError."""
     line = lookup(name)
     if line.kind not in _PER_QUESTION:
         raise ScoreError(f"{name} does not judge a single answer")
-    given = {key: gold.extra[key] for key in _keywords(_function(line)) if key in gold.extra}
+    given = {key: gold.extra[key] for key in _extra_inputs(_load_function(line)) if key in gold.extra}
     if line.kind == "shown":
         value = score(name, shown, gold.supporting, **given)
     elif line.kind == "short_answers":

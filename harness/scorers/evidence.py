@@ -18,7 +18,7 @@ scorer = published("this project")
 Span = tuple[str, int, int]
 
 
-def _merge(spans: Iterable[Span]) -> dict[str, list[tuple[int, int]]]:
+def _unite_spans(spans: Iterable[Span]) -> dict[str, list[tuple[int, int]]]:
     """Document id -> its spans, sorted and united where they touch or overlap."""
     by_document: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for document_id, start, end in spans:
@@ -39,7 +39,7 @@ def _merge(spans: Iterable[Span]) -> dict[str, list[tuple[int, int]]]:
 
 def _hits(spans: Iterable[Span], supporting: Sequence[Support]) -> list[bool]:
     """Whether each supporting passage is hit."""
-    shown = _merge(spans)
+    shown = _unite_spans(spans)
     hits = []
     for support in supporting:
         length = support.end - support.start
@@ -51,7 +51,7 @@ def _hits(spans: Iterable[Span], supporting: Sequence[Support]) -> list[bool]:
     return hits
 
 
-def _of_documents(shown: Sequence[Shown]) -> list[Span]:
+def _document_spans(shown: Sequence[Shown]) -> list[Span]:
     return [(s.document_id, s.start, s.end) for s in shown if s.kind == "span"]
 
 
@@ -62,14 +62,14 @@ def evidence_recall(shown: Sequence[Shown], supporting: Sequence[Support]) -> fl
     A supporting passage is hit when at least half of its characters lie in the union of the shown spans of its
     document. Raises ScoreError for a span that ends before it starts and for a supporting passage without characters.
     """
-    return mean(_hits(_of_documents(shown), supporting)) if supporting else None
+    return mean(_hits(_document_spans(shown), supporting)) if supporting else None
 
 
 @scorer("evidence_recall_sources", "the same, sources of summaries counted", "shown")
 def evidence_recall_sources(shown: Sequence[Shown], supporting: Sequence[Support]) -> float | None:
     """Evidence recall with the source spans of generated text counted as if they had been shown."""
     sources = [source for s in shown if s.kind == "generated" for source in s.sources]
-    return mean(_hits(_of_documents(shown) + sources, supporting)) if supporting else None
+    return mean(_hits(_document_spans(shown) + sources, supporting)) if supporting else None
 
 
 @scorer("evidence_recall_sessions", "share of sessions with evidence of which a supporting passage was shown", "shown")
@@ -79,5 +79,5 @@ def evidence_recall_sessions(
     """Share of the sessions with evidence of which a passage was shown. evidence_sessions: that of each passage."""
     if not supporting or len(evidence_sessions) != len(supporting):
         return None
-    hits = _hits(_of_documents(shown), supporting)
+    hits = _hits(_document_spans(shown), supporting)
     return len({s for s, hit in zip(evidence_sessions, hits, strict=True) if hit}) / len(set(evidence_sessions))

@@ -28,7 +28,7 @@ def acc(prediction: str, references: Sequence[str]) -> float:
     return float(any(normalize_answer(reference) in text for reference in references))
 
 
-def _over_items(measure: Callable[[str, Sequence[str]], float], prediction: Items, references: Golds) -> float:
+def _mean_over_items(measure: Callable[[str, Sequence[str]], float], prediction: Items, references: Golds) -> float:
     return mean([measure(p, r) for p, r in zip(prediction, references, strict=True)])
 
 
@@ -40,7 +40,7 @@ for _name, _measure, _summary in (
 ):
     scorer(f"flashrag.{_name}", _summary)(_measure)
 for _name, _measure in {"em": em, "acc": acc, "f1": f1, "precision": prec, "recall": recall}.items():
-    scorer(f"flashrag.dataset_{_name}", f"mean {_name}", "corpus")(partial(_over_items, _measure))
+    scorer(f"flashrag.dataset_{_name}", f"mean {_name}", "corpus")(partial(_mean_over_items, _measure))
 
 
 def _hits(texts: Sequence[str], golds: Sequence[str], k: int) -> list[bool]:

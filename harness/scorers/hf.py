@@ -41,11 +41,11 @@ _FEATURES: dict[str, tuple[Any, Any]] = {
 }
 
 
-def _facts(item: Sequence[dict[str, Any]]) -> list[list[Any]]:
+def _pairs(item: Sequence[dict[str, Any]]) -> list[list[Any]]:
     return [[fact["title"], fact["sent_id"]] for fact in item]
 
 
-def _shown(item: Sequence[dict[str, Any]]) -> list[Shown]:
+def _pieces(item: Sequence[dict[str, Any]]) -> list[Shown]:
     shown = []
     for piece in item:
         if piece["kind"] not in ("span", "generated"):
@@ -89,9 +89,12 @@ class _ScorerMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate is untyp
         if kind in ("corpus", "retrieval"):
             return {self.scorer: score(self.scorer, list(predictions), list(references), **given)}
         if kind == "facts":
-            predictions, references = [_facts(item) for item in predictions], [_facts(item) for item in references]
+            predictions, references = ([_pairs(item) for item in predictions], [_pairs(item) for item in references])
         elif kind == "shown":
-            predictions, references = [_shown(item) for item in predictions], [_supports(item) for item in references]
+            predictions, references = (
+                [_pieces(item) for item in predictions],
+                [_supports(item) for item in references],
+            )
         scores: list[float | None] = []
         flags: dict[int, str] = {}
         for at, (prediction, gold) in enumerate(zip(predictions, references, strict=True)):

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.scorers.base import best, published
-from harness.scorers.squad import closed_overlap, exact
-from harness.scorers.support import facts, set_overlap
+from harness.scorers.set_overlap import facts, set_overlap
+from harness.scorers.squad import exact, yes_no_overlap
 
 scorer = published("hotpotqa/hotpot hotpot_evaluate_v1.py")
 
@@ -27,19 +27,19 @@ def em(prediction: str, references: Sequence[str]) -> float:
 @scorer("hotpotqa.f1", "token F1 with the yes/no rule")
 def f1(prediction: str, references: Sequence[str]) -> float:
     """Token F1 with the yes/no rule."""
-    return best(lambda p, g: closed_overlap(p, g).f1, prediction, references)
+    return best(lambda p, g: yes_no_overlap(p, g).f1, prediction, references)
 
 
 @scorer("hotpotqa.prec", "token precision with the yes/no rule")
 def prec(prediction: str, references: Sequence[str]) -> float:
     """Token precision with the yes/no rule."""
-    return best(lambda p, g: closed_overlap(p, g).precision, prediction, references)
+    return best(lambda p, g: yes_no_overlap(p, g).precision, prediction, references)
 
 
 @scorer("hotpotqa.recall", "token recall with the yes/no rule")
 def recall(prediction: str, references: Sequence[str]) -> float:
     """Token recall with the yes/no rule."""
-    return best(lambda p, g: closed_overlap(p, g).recall, prediction, references)
+    return best(lambda p, g: yes_no_overlap(p, g).recall, prediction, references)
 
 
 @scorer("hotpotqa.sp_em", "exact match of supporting facts", "facts")

@@ -89,7 +89,7 @@ def _common_subsequence(a: str, b: str) -> int:
     return row[-1]
 
 
-def _similarity(a: str, b: str, backend: str) -> float:
+def _fuzz_ratio(a: str, b: str, backend: str) -> float:
     """fuzzywuzzy's `fuzz.ratio`, 0..100: whole percent of similarity; equal texts 100, an empty one 0."""
     if a == b:
         return 100.0
@@ -111,4 +111,4 @@ def code_sim_score(prediction: str, references: Sequence[str], *, backend: str =
         raise ScoreError(f"backend must be 'difflib' or 'python-Levenshtein', got {backend!r}")
     lines = prediction.lstrip("\n").split("\n")
     line = next((line for line in lines if not any(mark in line for mark in _COMMENT_MARKS)), "")
-    return best(lambda p, g: _similarity(p, g, backend) / 100, line, references)
+    return best(lambda p, g: _fuzz_ratio(p, g, backend) / 100, line, references)

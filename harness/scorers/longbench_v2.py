@@ -25,14 +25,14 @@ def accuracy(prediction: str, _references: Sequence[str], *, gold_label: int) ->
     return float(found is not None and found.group(1) == "ABCD"[gold_label - 1])
 
 
-def _of_level(
+def _at_level(
     prediction: str, references: Sequence[str], *, wanted: str, gold_label: int, level: str | None = None
 ) -> float | None:
     """The accuracy of a question of this difficulty, else None."""
     return accuracy(prediction, references, gold_label=gold_label) if level == wanted else None
 
 
-def _of_length(
+def _at_length(
     prediction: str, references: Sequence[str], *, wanted: str, gold_label: int, length_class: str | None = None
 ) -> float | None:
     """The accuracy of a question on a text of this length, else None."""
@@ -40,8 +40,8 @@ def _of_length(
 
 
 for _level in ("easy", "hard"):
-    scorer(f"longbench_v2.accuracy.{_level}", f"accuracy of the {_level} questions")(partial(_of_level, wanted=_level))
+    scorer(f"longbench_v2.accuracy.{_level}", f"accuracy of the {_level} questions")(partial(_at_level, wanted=_level))
 for _length in ("short", "medium", "long"):
     scorer(f"longbench_v2.accuracy.{_length}", f"accuracy of questions on {_length} texts")(
-        partial(_of_length, wanted=_length)
+        partial(_at_length, wanted=_length)
     )

@@ -44,14 +44,14 @@ def normalize_zh_answer(text: str) -> str:
     return "".join(text.lower().translate(_DELETE).split())
 
 
-def _tokens(text: str) -> list[str]:
+def _normalised_words(text: str) -> list[str]:
     return [token for token in map(normalize_zh_answer, _words(text)) if token]
 
 
 @scorer("longbench.qa_f1_zh_score", "token F1 over jieba's words", packages=("jieba",))
 def qa_f1_zh_score(prediction: str, references: Sequence[str]) -> float:
     """Token F1 over jieba's words, each normalised, empty ones dropped."""
-    return best(lambda p, g: overlap(_tokens(p), _tokens(g)).f1, prediction, references)
+    return best(lambda p, g: overlap(_normalised_words(p), _normalised_words(g)).f1, prediction, references)
 
 
 @scorer("longbench.rouge_zh_score", "ROUGE-L over jieba's words", packages=("jieba", "rouge"))

@@ -43,7 +43,7 @@ def match(
     return None if type == RUBRIC else acc(prediction, references)
 
 
-def _of_type(
+def _match_of_type(
     prediction: str,
     references: Sequence[str],
     *,
@@ -55,11 +55,11 @@ def _of_type(
     return match(prediction, references, type=type, declined=declined) if type == wanted else None
 
 
-def _declined(prediction: str, references: Sequence[str], *, declined: bool = False) -> float | None:
+def _match_if_declined(prediction: str, references: Sequence[str], *, declined: bool = False) -> float | None:
     """The score of a question to be declined, else None."""
     return match(prediction, references, declined=True) if declined else None
 
 
 for _type in _TYPES:
-    scorer(f"longmemeval.match.{_type}", f"the same of {_type} questions")(partial(_of_type, wanted=_type))
-scorer("longmemeval.match.abstention", "the same of questions to be declined")(_declined)
+    scorer(f"longmemeval.match.{_type}", f"the same of {_type} questions")(partial(_match_of_type, wanted=_type))
+scorer("longmemeval.match.abstention", "the same of questions to be declined")(_match_if_declined)

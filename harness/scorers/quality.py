@@ -46,7 +46,7 @@ def _options_in_text(text: str, options: Sequence[str]) -> set[int]:
     return numbers
 
 
-def chosen(text: str, options: Sequence[str]) -> int | None:
+def chosen_option(text: str, options: Sequence[str]) -> int | None:
     """The number of the one option that the reply names, by its letter, its text, or both; None for none or several."""
     exact = [at for at, option in enumerate(options) if text.strip() == option.strip()]
     if len(exact) == 1:
@@ -65,4 +65,4 @@ def accuracy(prediction: str, references: Sequence[str], *, all_classes: Sequenc
     right = {at for at, option in enumerate(all_classes) if option in references}
     if not right:
         raise ScoreError(f"the reference {list(references)} is none of the options {list(all_classes)}")
-    return float(chosen(prediction, all_classes) in right)
+    return float(chosen_option(prediction, all_classes) in right)

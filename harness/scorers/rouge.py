@@ -46,7 +46,7 @@ def recursion_frames(x: Sequence[str], y: Sequence[str]) -> int:
     return frames
 
 
-def _fits(prediction: Sequence[str], reference: Sequence[str], frames: int) -> bool:
+def _recursion_fits(prediction: Sequence[str], reference: Sequence[str], frames: int) -> bool:
     """Whether the recursion over every pair of sentences stays within `frames`."""
     for gold in (sentence.split(" ") for sentence in reference):
         for text in (sentence.split(" ") for sentence in prediction):
@@ -64,7 +64,7 @@ def rouge_l(prediction: str, reference: str, *, frames: int = FRAMES) -> float:
     identical texts give 0.999999995. Raises ScoreError if Python's recursion limit was lowered below the text's need.
     """
     texts, golds = _sentences(prediction), _sentences(reference)
-    if not texts or not golds or not _fits(texts, golds, frames):
+    if not texts or not golds or not _recursion_fits(texts, golds, frames):
         return 0.0
     summary_level = need("rouge.rouge_score").rouge_l_summary_level
     try:

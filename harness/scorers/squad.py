@@ -59,7 +59,7 @@ def exact(prediction: str, gold: str) -> float:
     return float(normalize_answer(prediction) == normalize_answer(gold))
 
 
-def closed_overlap(prediction: str, gold: str) -> Overlap:
+def yes_no_overlap(prediction: str, gold: str) -> Overlap:
     """Token overlap with HotpotQA's rule: a side that reads yes, no or noanswer is matched whole or all is 0."""
     left, right = normalize_answer(prediction), normalize_answer(gold)
     if left != right and (left in _CLOSED or right in _CLOSED):

@@ -7,7 +7,7 @@ from harness.scorers.base import published
 from harness.scorers.hotpotqa import Facts
 from harness.scorers.hotpotqa import em as em
 from harness.scorers.hotpotqa import f1 as f1
-from harness.scorers.support import SetOverlap, facts, set_overlap
+from harness.scorers.set_overlap import SetOverlap, facts, set_overlap
 
 scorer = published("Alab-NII/2wikimultihop 2wikimultihop_evaluate_v1.1.py")
 scorer("2wikimultihopqa.f1", "token F1 with the yes/no rule")(f1)

@@ -114,7 +114,7 @@ def interval(
     Raises ValueError for values that are not finite, lengths that differ, or a level outside (0, 1).
     """
     check_level(level)
-    sums, sizes = by_cluster(values, clusters)
+    sums, sizes = per_cluster(values, clusters)
     n, count = int(sizes.sum()), len(sizes)
     if n == 0:
         return NOTHING
@@ -123,7 +123,7 @@ def interval(
         return Interval(mean, None, None, n, 1)
     if bounds is not None and bounds[0] <= mean <= bounds[1] and np.ptp(sums / sizes) <= _EQUAL:
         return Interval(mean, *_ends_without_spread(mean, bounds, count, level), n, count)
-    totals = resampled([sums, sizes], seed, resamples)
+    totals = resample_sums([sums, sizes], seed, resamples)
     low, high = _interval_ends(totals[:, 0] / totals[:, 1], count, level)
     return Interval(mean, min(low, mean), max(high, mean), n, count)
 
@@ -149,11 +149,11 @@ def corpus_interval(
         raise ValueError(f"{len(rows)} rows of counts do not match {len(clusters)} cluster labels")
     if not len(rows):
         return NOTHING
-    columns = [by_cluster(column, clusters)[0] for column in rows.T]
+    columns = [per_cluster(column, clusters)[0] for column in rows.T]
     count, value = len(columns[0]), statistic(rows.sum(axis=0).tolist())
     if count == 1:
         return Interval(value, None, None, len(rows), 1)
-    values = np.array([statistic(sums) for sums in resampled(columns, seed, resamples).tolist()])
+    values = np.array([statistic(sums) for sums in resample_sums(columns, seed, resamples).tolist()])
     if np.ptp(values) <= _EQUAL:
         return Interval(value, None, None, len(rows), count)
     low, high = _interval_ends(values, count, level)
@@ -166,7 +166,7 @@ def standard_error(values: Sequence[float] | Floats, clusters: Sequence[str]) ->
     sqrt(G / (G - 1) * sum_g (S_g - m n_g)^2) / n, the linearised variance of a ratio (Cochran, "Sampling Techniques",
     1977, section 6.3); with clusters of one it is s / sqrt(n).
     """
-    sums, sizes = by_cluster(values, clusters)
+    sums, sizes = per_cluster(values, clusters)
     count, n = len(sizes), sizes.sum()
     if count < 2:
         return None
@@ -180,7 +180,7 @@ def check_level(level: float) -> None:
         raise ValueError(f"level {level} is not between 0 and 1")
 
 
-def by_cluster(values: Sequence[float] | Floats, clusters: Sequence[str] | NDArray[np.int32]) -> tuple[Floats, Floats]:
+def per_cluster(values: Sequence[float] | Floats, clusters: Sequence[str] | NDArray[np.int32]) -> tuple[Floats, Floats]:
     """Sums and sizes per cluster, in label order. Values are added in sorted order, so input order cannot matter."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or len(array) != len(clusters):
@@ -198,7 +198,7 @@ def by_cluster(values: Sequence[float] | Floats, clusters: Sequence[str] | NDArr
     return sums[used].astype(np.float64), sizes[used].astype(np.float64)
 
 
-def merged_groups(columns: Sequence[Floats], generator: np.random.Generator) -> list[Floats]:
+def merge_clusters(columns: Sequence[Floats], generator: np.random.Generator) -> list[Floats]:
     """Sums of each column over at most MOST_GROUPS random unions of clusters (see there)."""
     if len(columns[0]) <= MOST_GROUPS:
         return list(columns)
@@ -206,12 +206,12 @@ def merged_groups(columns: Sequence[Floats], generator: np.random.Generator) -> 
     return [np.bincount(group, weights=column).astype(np.float64) for column in columns]
 
 
-def resampled(columns: Sequence[Floats], seed: int, resamples: int) -> Floats:
+def resample_sums(columns: Sequence[Floats], seed: int, resamples: int) -> Floats:
     """Column sums of resamples of whole clusters, (resamples, columns); columns[k][g] belongs to cluster g."""
     if resamples < 1:
         raise ValueError("resamples must be at least 1")
     generator = np.random.default_rng(seed)
-    columns = merged_groups(columns, generator)
+    columns = merge_clusters(columns, generator)
     count = len(columns[0])
     totals = np.empty((resamples, len(columns)))
     block = max(1, BLOCK // count)

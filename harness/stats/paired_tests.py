@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from harness.stats.bootstrap import BLOCK, Floats, by_cluster, interval, merged_groups, standard_error
+from harness.stats.bootstrap import BLOCK, Floats, interval, merge_clusters, per_cluster, standard_error
 
 EXACT_CLUSTERS = 14
 """Up to here all 2^G sign vectors are enumerated (16,384)."""
@@ -54,7 +54,7 @@ def paired_test(
     if not len(a):
         raise ValueError("no pairs to test")
     differences = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
-    sums, sizes = by_cluster(differences, clusters)
+    sums, sizes = per_cluster(differences, clusters)
     span = max(1.0, float(np.max(a)), float(np.max(b))) - min(0.0, float(np.min(a)), float(np.min(b)))
     mean = interval(differences, clusters, seed=seed, bounds=(-span, span))
     difference = float(sums.sum() / sizes.sum())
@@ -115,7 +115,7 @@ def _sign_flip_p(sums: Floats, seed: int, permutations: int) -> float:
         flipped = (1.0 - 2.0 * (bits & 1)) @ sums
         return float((np.abs(flipped) >= observed).mean())
     generator = np.random.default_rng(seed)
-    (sums,) = merged_groups([sums], generator)
+    (sums,) = merge_clusters([sums], generator)
     hits = 0
     block = max(1, BLOCK // len(sums))
     for start in range(0, permutations, block):

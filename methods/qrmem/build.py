@@ -31,10 +31,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from harness.entities.recogniser import opens, recogniser
+from harness.entities.recogniser import is_opening, recogniser
 from harness.method import IndexTools, Tools
 from harness.models import MeteredModel
-from harness.prompts import Pieces, feed, prompt_tokens, texts_of
+from harness.prompts import Pieces, feed, prompt_tokens, turn_texts
 from harness.types import Document, Question
 from methods.chunks import packed
 from methods.qrmem import prompts, replies
@@ -200,7 +200,7 @@ class _GraphBuilder:
             "question": question_text(self.question),
             "summary": self.summary,
             "segments": self.segments,
-            "prompts": texts_of(p.of(config) for p in _FIRST),
+            "prompts": turn_texts(p.of(config) for p in _FIRST),
             "config": {name: getattr(config, name) for name in (*fields, "retries", "temperature", "top_p")},
             "model window": self.tools.model("builder").window,
             "version": 4,
@@ -328,4 +328,4 @@ def _begins_sentence(segment: str, start: int, end: int) -> bool:
     """Whether a sentence begins at `start`, or quoted speech; a quoted word alone is a title."""
     if segment[end : end + 1] and segment[end] in _QUOTES and start and segment[start - 1] in _QUOTES:
         return False
-    return opens(segment, start) or (start > 0 and segment[start - 1] in _QUOTES)
+    return is_opening(segment, start) or (start > 0 and segment[start - 1] in _QUOTES)

@@ -32,7 +32,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness.entities.recogniser import missing, packages
+from harness.entities.recogniser import install_problem, packages
 from harness.errors import Missing
 from harness.method import Index, Indexes, IndexTools, Tools
 from harness.method.hooks import Scene, Skill
@@ -286,7 +286,7 @@ class QRMeM(reading.ReadingMethod):
 
     def problems(self) -> list[str]:
         """None; raises Missing where the named-entity tool is not installed."""
-        if problem := missing(self.config.recogniser):
+        if problem := install_problem(self.config.recogniser):
             raise Missing(problem, f"the named-entity tool {self.config.recogniser}")
         return []
 

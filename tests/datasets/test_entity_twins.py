@@ -184,9 +184,9 @@ def test_loading_a_twin(tmp_path, monkeypatch):
     assert part.examples[0] == whole.examples[0]
     assert part.fingerprint == whole.fingerprint != original.fingerprint
     assert "entities swapped by rules" in whole.source
-    monkeypatch.setattr(twins, "missing", lambda name: "" if name == "stanza" else "not here")
+    monkeypatch.setattr(twins, "install_problem", lambda name: "" if name == "stanza" else "not here")
     assert twins.recogniser_name("entities") == "stanza"
-    monkeypatch.setattr(twins, "missing", lambda name: "not here")
+    monkeypatch.setattr(twins, "install_problem", lambda name: "not here")
     assert twins.recogniser_name("entities") == "rules"
 
 

@@ -121,9 +121,9 @@ def test_the_plan_says_what_stanza_needs_before_anything_is_loaded(monkeypatch, 
     here.add("stanza")
     assert f"{needs}the model is not here; run: {fetch}{rules}" in _said()
     (tmp_path / "en" / "ner").mkdir(parents=True)
-    assert entities.missing("stanza") == ""
-    assert entities.missing("rules") == ""
+    assert entities.install_problem("stanza") == ""
+    assert entities.install_problem("rules") == ""
     large = "spacy:en_core_web_lg"
-    assert "run: pip install spacy, then python -m spacy download en_core_web_lg" in entities.missing(large)
+    assert "run: pip install spacy, then python -m spacy download en_core_web_lg" in entities.install_problem(large)
     here |= {"spacy", "en_core_web_lg"}
-    assert entities.missing(large) == ""
+    assert entities.install_problem(large) == ""

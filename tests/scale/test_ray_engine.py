@@ -3,7 +3,7 @@
 import pytest
 
 from harness.errors import UserError
-from harness.scale.ray_engine import _check_same, _fitting
+from harness.scale.ray_engine import _check_same, _worker_count
 from harness.scale.worker import versions
 
 
@@ -29,10 +29,10 @@ class FakeRay:
 )
 def test_workers_that_fit(has, workers, gpus, expected):
     if isinstance(expected, int):
-        assert _fitting(FakeRay(**has), workers, gpus) == expected
+        assert _worker_count(FakeRay(**has), workers, gpus) == expected
     else:
         with pytest.raises(UserError, match=expected):
-            _fitting(FakeRay(**has), workers, gpus)
+            _worker_count(FakeRay(**has), workers, gpus)
 
 
 def test_a_worker_must_have_the_same_versions():

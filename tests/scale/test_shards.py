@@ -8,7 +8,7 @@ from harness.engine.progress import Silent
 from harness.errors import RunLocked, UserError
 from harness.scale.merge import merge
 from harness.scale.part_place import part_of
-from harness.scale.shard import parsed, partition, run_shard
+from harness.scale.shard import parse_shard, partition, run_shard
 from harness.storage.files import json_line, read_lines
 from harness.storage.lock import FolderLock
 from harness.storage.part_files import Part, part_name, parts_in
@@ -197,6 +197,6 @@ def test_a_question_that_is_given_up_is_recorded_as_failed(tmp_path):
 
 @pytest.mark.parametrize("text", ["3", "0/4", "5/4", "a/b", "1/0", "-1/2", "1/2/3"])
 def test_a_shard_is_k_of_n(text):
-    assert parsed("3/16") == (3, 16)
+    assert parse_shard("3/16") == (3, 16)
     with pytest.raises(UserError, match="should be K/N"):
-        parsed(text)
+        parse_shard(text)

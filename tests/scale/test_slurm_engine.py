@@ -1,6 +1,6 @@
 """Slurm without accounting: the states of tasks come from squeue."""
 
-from harness.scale.slurm_engine import _ask_the_queue
+from harness.scale.slurm_engine import _watch_squeue
 
 SHOWN = "JOBID|STATE|NODELIST\n10_0|FAILED|n1\n10_1|RUNNING|n1\n11|PENDING|\n"
 
@@ -10,7 +10,7 @@ def test_states_come_from_the_queue(monkeypatch):
     from submitit.slurm.slurm import SlurmJob
 
     monkeypatch.setattr(SlurmJob, "watcher", SlurmJob.watcher)
-    _ask_the_queue()
+    _watch_squeue()
     watcher, asked = SlurmJob.watcher, []
 
     def answer(command, **_):

@@ -22,9 +22,9 @@ FIRST_SLICE += ["musique.answer_em", "flashrag.acc", "rouge_score.rougeL", "evid
 
 @pytest.fixture(autouse=True)
 def fresh_additions():
-    scorers._added.cache_clear()
+    scorers._installed_scorers.cache_clear()
     yield
-    scorers._added.cache_clear()
+    scorers._installed_scorers.cache_clear()
 
 
 def without(monkeypatch, package):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.scorers import ScoreError, problems, score, score_record
-from harness.scorers.quality import chosen
+from harness.scorers.quality import chosen_option
 from harness.types import Gold
 from pocket.datasets import load
 
@@ -57,7 +57,7 @@ CASES = [
 
 @pytest.mark.parametrize(("reply", "option"), CASES)
 def test_which_option_a_reply_names(reply, option):
-    assert chosen(reply, OPTIONS) == option
+    assert chosen_option(reply, OPTIONS) == option
     for at, right in enumerate(OPTIONS):
         assert score("quality.accuracy", reply, [right], all_classes=OPTIONS) == float(option == at)
 
@@ -75,7 +75,7 @@ NESTED = [
 
 @pytest.mark.parametrize(("options", "reply", "option"), NESTED)
 def test_options_that_contain_each_other(options, reply, option):
-    assert chosen(reply, options) == option
+    assert chosen_option(reply, options) == option
 
 
 @given(st.permutations(OPTIONS), st.integers(0, 3), st.sampled_from(["{l}", "({l})", "{l}.", "{t}", "({l}) {t}"]))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from harness.cli import main as cli
 from harness.engine.progress import Progress
-from harness.errors import UserError, guarded, printable
+from harness.errors import UserError, escaped_output, printable
 from harness.storage.hub import DATASETS, download
 from tests.llm.loopback import Loopback, completion
 from tests.made_up import musique_rows, write_rows
@@ -62,7 +62,7 @@ def test_what_people_write_is_left_alone():
 @given(st.lists(NASTY, max_size=4))
 def test_every_way_to_print_goes_through_the_door(texts):
     both = io.StringIO()
-    with contextlib.redirect_stdout(both), contextlib.redirect_stderr(both), guarded():
+    with contextlib.redirect_stdout(both), contextlib.redirect_stderr(both), escaped_output():
         print(*texts, sep="\r", end="\x1b[0m")
         sys.stdout.writelines(texts)
         sys.stderr.write("".join(texts))
@@ -71,7 +71,7 @@ def test_every_way_to_print_goes_through_the_door(texts):
 
 def test_a_long_line_on_stderr_is_cut_and_one_on_stdout_is_not():
     out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), guarded():
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), escaped_output():
         print("x" * 100_000)
         print("short\n" + "x" * 100_000, file=sys.stderr)
     assert len(out.getvalue()) == 100_001
@@ -84,7 +84,7 @@ def test_the_live_line_is_erased_and_holds_no_other_control():
             return True
 
     stream = Terminal()
-    with contextlib.redirect_stderr(stream), guarded():
+    with contextlib.redirect_stderr(stream), escaped_output():
         progress = Progress(name=EVIL)
         progress.start(2, EVIL)
         progress.part(1, 2, EVIL)

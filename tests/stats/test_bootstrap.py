@@ -10,7 +10,7 @@ from scipy import stats as scipy_stats
 
 from harness.stats import bootstrap as stats
 from harness.stats import paired_tests
-from harness.stats.bootstrap import Floats, by_cluster, document_clusters, interval, resampled, standard_error
+from harness.stats.bootstrap import Floats, document_clusters, interval, per_cluster, resample_sums, standard_error
 from harness.stats.paired_tests import detectable_difference, holm, paired_test
 
 TRUE_RATE = 0.3
@@ -50,7 +50,7 @@ class TestInterval:
         clusters = [f"d{i}" for i in range(200)]
         expected = values.std(ddof=1) / math.sqrt(200)
         for resamples in (500, 2000, 8000):
-            totals = resampled(by_cluster(values, clusters), 0, resamples)
+            totals = resample_sums(per_cluster(values, clusters), 0, resamples)
             assert (totals[:, 0] / totals[:, 1]).std() == pytest.approx(expected, rel=0.08)
         assert standard_error(values, clusters) == pytest.approx(expected, rel=1e-12)
 
@@ -77,7 +77,7 @@ class TestInterval:
 
     def test_merging_many_clusters_keeps_the_error(self) -> None:
         values = np.random.default_rng(6).uniform(size=20_000)
-        totals = resampled(by_cluster(values, [f"d{i}" for i in range(20_000)]), 0, 2000)
+        totals = resample_sums(per_cluster(values, [f"d{i}" for i in range(20_000)]), 0, 2000)
         assert (totals[:, 0] / totals[:, 1]).std() == pytest.approx(values.std() / math.sqrt(20_000), rel=0.08)
 
     @pytest.mark.parametrize(

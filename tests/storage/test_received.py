@@ -129,7 +129,10 @@ def test_what_the_machine_refuses_is_a_sentence(error, code, told, monkeypatch, 
 
 def test_a_library_that_cannot_be_imported_stops_the_run():
     """It would fail every question."""
-    from harness.errors import importable
+    from harness.errors import import_errors
 
-    with pytest.raises(CannotRun, match=r"a library cannot be imported \(no such name\).*harness doctor"), importable():
+    with (
+        pytest.raises(CannotRun, match=r"a library cannot be imported \(no such name\).*harness doctor"),
+        import_errors(),
+    ):
         raise ImportError("a page\nno such name")
