@@ -7,7 +7,7 @@ import pytest
 from harness import scorers
 from harness.types import Gold
 from tests.datasets.support import needs_real
-from tests.scorers.set_overlap import NO_JIEBA, differences, hand_cases, needs_chinese_words, real_cases
+from tests.scorers.support import NO_JIEBA, differences, hand_cases, needs_chinese_words, real_cases
 
 HAND = hand_cases()
 # Metrics whose published code came after the golden file; infinitebench.choice and .qa_f1 also equal it on the 4,060

@@ -6,7 +6,7 @@ import pytest
 
 from harness.errors import CannotRun, UnknownName, UserError
 from harness.scorers import ScoreError, lookup, names
-from tests.scorers.set_overlap import NO_JIEBA
+from tests.scorers.support import NO_JIEBA
 
 evaluate = pytest.importorskip("evaluate", reason="the optional package evaluate is not installed")
 hf = pytest.importorskip("harness.scorers.hf")
