@@ -157,7 +157,7 @@ def test_a_merge_that_was_killed_is_repeated(tmp_path, monkeypatch):
 
     for number in (1, 2):
         folder = shard(tmp_path, number)[0].folder
-    monkeypatch.setattr(_Merge, "_remove", lambda *_: 1 / 0)
+    monkeypatch.setattr(_Merge, "_remove_shards", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         shard(tmp_path, 3)
     monkeypatch.undo()
