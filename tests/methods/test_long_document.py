@@ -42,7 +42,7 @@ class Counting(ScriptedModel):
         self.characters += len(text)
         return super().offsets(text)
 
-    def pick(self, table, context):
+    def pick_rule(self, table, context):
         if self.stop_after is not None and self.written >= self.stop_after:
             raise KeyboardInterrupt
         self.written += 1

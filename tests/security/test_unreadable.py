@@ -91,8 +91,18 @@ DATA = [
     ("a pipe for a zip", "r.zip", os.mkfifo, "r.zip"),
     ("a pipe for parquet", "r.parquet", os.mkfifo, "r.parquet"),
     ("a device", "r.jsonl", lambda path: path.symlink_to("/dev/zero"), "r.jsonl"),
-    ("a link to nowhere", "r.jsonl", lambda path: path.symlink_to("/nowhere"), "; check --data, or dataset.data"),
-    ("below a file", "r.jsonl/rows.jsonl", lambda path: path.parent.write_text(""), "; check --data, or dataset.data"),
+    (
+        "a link to nowhere",
+        "r.jsonl",
+        lambda path: path.symlink_to("/nowhere"),
+        "; check --data, a path from the current folder",
+    ),
+    (
+        "below a file",
+        "r.jsonl/rows.jsonl",
+        lambda path: path.parent.write_text(""),
+        "; check --data, a path from the current folder",
+    ),
     ("a long name", f"{LONG}.jsonl", lambda path: None, "; give a shorter one"),
 ]
 
