@@ -89,7 +89,7 @@ class Step:
 
     scores: the parts of the choice (attention, similarity, total). p_yes: the probe after the move.
     flops: of the question so far, by convention, as `tools.meter.flops()` returns them; a plain number in older runs,
-    by "full". probe_flops: the part of `flops` that this step's probe took.
+    under the convention "full" (cost/flops.py). probe_flops: the part of `flops` that this step's probe took.
     answer, answer_flops: only where the run records other stop rules: the answer if the search stopped after this
     probe, and what writing it costs.
     """

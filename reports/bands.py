@@ -206,7 +206,7 @@ def score_table(run: StoredRun, examples: Mapping[str, Example], names: Sequence
 
 
 def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Band]:
-    """A band for each data set and model, in the order of the runs; other rows of a data set are another band.
+    """A Band (methods under every scorer) for each data set and model, in the order of the runs; other rows: another.
 
     Raises UserError for runs of one band that answered no question in common.
     """

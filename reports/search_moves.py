@@ -1,7 +1,7 @@
 """A search as moves: every stored step with the step it came from.
 
-    walk(steps, graph)      Move(number, step, parent, edge, later), in the order of the steps
-    forest(moves)           the same moves depth first, each with its place in the tree: "", "├─ ", "│  └─ "
+    trace_moves(steps, graph)      Move(number, step, parent, edge, later), in the order of the steps
+    forest(moves)                  the same moves depth first, each with its place in the tree: "", "├─ ", "│  └─ "
 
 A step that shows a node stands under the earlier step that showed the predecessor with the largest edge weight (the
 earliest of equals). Without a graph, or where no predecessor had been visited (the similarity alone led there), it
@@ -20,7 +20,10 @@ LATER = "what a later stop would have seen"
 
 @dataclass(frozen=True)
 class Move:
-    """Step `number` (from 0, its place in the record) came from step `parent` over an edge of weight `edge`."""
+    """Step `number` (from 0, its place in the record) came from step `parent` over an edge of weight `edge`.
+
+    later: only a recording took it, behind the stop (action STUDY).
+    """
 
     number: int
     step: dict[str, Any]
@@ -29,7 +32,7 @@ class Move:
     later: bool = False
 
 
-def walk(steps: Sequence[dict[str, Any]], graph: Graph | None = None) -> list[Move]:
+def trace_moves(steps: Sequence[dict[str, Any]], graph: Graph | None = None) -> list[Move]:
     """The moves of `steps`; with a graph, those that showed a node have their parents."""
     above: dict[int, list[tuple[int, float]]] = {}
     for higher, lower, weight in graph.edges if graph else ():
@@ -39,13 +42,10 @@ def walk(steps: Sequence[dict[str, Any]], graph: Graph | None = None) -> list[Mo
     moves: list[Move] = []
     for number, step in enumerate(steps):
         node = step["node"]
-        later = step["action"] == STUDY
-        options = [(-weight, seen[higher]) for higher, weight in above.get(node, ()) if higher in seen]
-        if options:
-            heaviest, parent = min(options)
-            moves.append(Move(number, step, parent, -heaviest, later))
-        else:
-            moves.append(Move(number, step, later=later))
+        options = [(weight, seen[higher]) for higher, weight in above.get(node, ()) if higher in seen]
+        # The heaviest edge, of equal ones the one from the earliest step.
+        edge, parent = min(options, key=lambda option: (-option[0], option[1]), default=(None, None))
+        moves.append(Move(number, step, parent, edge, later=step["action"] == STUDY))
         if node is not None:
             seen.setdefault(node, number)
     return moves

@@ -26,7 +26,7 @@ from reports.compressed_json import compress_json, cut_text, without_empty
 from reports.evidence import evidence, overlapping_spans
 from reports.gold_rows import Rows
 from reports.search_graph import Graph, index_lines, read_graph
-from reports.search_moves import Move, walk
+from reports.search_moves import Move, trace_moves
 
 _MOST_MOVES = 400
 _LONGEST = 300  # characters of a node's text
@@ -121,7 +121,7 @@ def draw_graph(graph: Graph) -> dict[str, Any]:
 
 
 def _replay_json(graph: Graph, run: StoredRun, record: dict[str, Any], rows: Rows) -> dict[str, Any]:
-    moves = walk(record["steps"], graph)
+    moves = trace_moves(record["steps"], graph)
     example = rows.examples.get(record["question_id"])
     return {
         "marked": sorted(overlapping_spans(graph.span, run, record, rows)),

@@ -28,7 +28,7 @@ from reports.evidence import UNKNOWN, evidence, overlapping_spans
 from reports.facts import headline
 from reports.gold_rows import Rows, read_rows, with_texts
 from reports.search_graph import Graph, index_lines, read_graph, read_index
-from reports.search_moves import LATER, Move, forest, walk
+from reports.search_moves import LATER, Move, forest, trace_moves
 
 _WIDEST = 60  # characters of a step's text; JSON has all of it
 _LONGEST = 140  # of a line about the memory
@@ -79,7 +79,7 @@ def search_of(stored: StoredRun, question: str, data: str | None = None) -> Sear
     memory = _entity_memory(stored, record, rows) if result.graph is None and result.problem is None else None
     if (result.graph is not None or memory is not None) and UNKNOWN in marks:
         notes.append(_evidence_unknown_because(rows, question))
-    moves = walk(record["steps"], result.graph)
+    moves = trace_moves(record["steps"], result.graph)
     return Search(stored, record, rows, result.graph, moves, marks, result.problem, notes, memory)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.resources import files
 from itertools import accumulate
@@ -78,8 +78,8 @@ def compare(code: Path, rows: Rows, found: Found) -> None:
     _answers(rows, split, tokens, found)
 
 
-def _answers(rows: Rows, split: Any, tokens: Any, found: Found) -> None:
-    """RAPTOR over its chunks, and over ours: HotpotQA, collapsed, SmolLM2 as builder and reader."""
+def _answers(rows: Rows, split: Callable[..., list[str]], tokens: SimpleNamespace, found: Found) -> None:
+    """Our RAPTOR over the chunks of the released `split` and over ours: HotpotQA, collapsed, SmolLM2 as both models."""
     data, method = rows.dataset(), Raptor(RaptorConfig(max_tokens=3500))
     replies: list[list[str]] = [[], []]
     for example in data.examples:

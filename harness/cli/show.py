@@ -224,7 +224,7 @@ def _shown_scorer(name: str) -> ShownConfig:
 
 
 def _print_difference(a: ShownConfig, b: ShownConfig, names: tuple[str, str], json: bool) -> None:
-    """Print exactly the keys whose values differ, names apart."""
+    """Print the settings whose values differ, names left out; without `json` also which prompts differ."""
     both = {**a.values, **b.values}
     keys = [k for k in both if not k.endswith(".name") and a.values.get(k, ()) != b.values.get(k, ())]
     if json:

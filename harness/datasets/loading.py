@@ -3,8 +3,8 @@
     load(config)             config.data (file, folder, "package:...") if given, else config.hub
     load(config, limit=20)   the first 20 questions; the fingerprint is still that of all rows
 
-A format (formats.py) is a function that turns one raw row into a `Row`, a `Group` or a `Skip`, or a loader of its own
-that reads or makes what it needs.
+A format (formats.py) is a function that turns one raw row into a `Row`, `Group`, `Retrieved` or `Skip`, or a loader of
+its own that reads or makes what it needs.
 """
 
 import hashlib
@@ -59,7 +59,7 @@ class Checker:
             example, document = assemble(row)
             self._add_to_hash(place, "id", row.id, canonical_line([example, document]))
             return Group(document, (example,))
-        for document in row.documents:  # one that several rows hold counts once, and must be the same in all of them
+        for document in row.documents:  # loaded once, so the same in all its rows; each adds it to the hash
             digest = hashlib.sha256(canonical_line(document)).digest()
             if self._documents.setdefault(document.id, digest) != digest:
                 raise RowError(None, f"the document '{document.id}' has another text in an earlier row")

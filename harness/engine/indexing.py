@@ -45,7 +45,7 @@ class Indexer:
         """The position of the question to answer next: the first whose documents no other question is indexing, else 0.
 
         So several documents are indexed at the same time, also where many questions on one follow each other. Marks the
-        question's documents as being indexed until `documents_done`.
+        documents of the one it found as being indexed until `documents_done`; if it found none, it marks nothing.
         """
         if self._plan.method.scope != "document":
             return 0

@@ -117,11 +117,11 @@ def _case(folder: Path, row: Mapping[str, Any], examples: Mapping[str, Example],
 class _JudgeWork:
     """The cases of one run folder, judged one by one or several in flight."""
 
-    def __init__(self, judge: Judge, progress: Progress, total: int) -> None:
+    def __init__(self, judge: Judge, progress: Progress, n_cases: int) -> None:
         self.judged = Judged()
         self._judge, self._progress = judge, progress
-        self._in_a_row = 0
-        progress.start(total, judge.name)
+        self._failed_in_a_row = 0  # cases that could not be judged since the last judgement
+        progress.start(n_cases, judge.name)
 
     def judge(self, cases: list[Case], parallel: int) -> None:
         """Judge all cases: first those that need no request, then the others, `parallel` at a time."""
@@ -148,15 +148,15 @@ class _JudgeWork:
         """Keep a judgement or a failure and show progress. Raises CannotRun after MAX_IN_A_ROW failures."""
         case, result = outcome
         if isinstance(result, Judgement):
-            self._in_a_row = 0
+            self._failed_in_a_row = 0
             self.judged.judgements[case.question_id] = result
             usage = {"answer": result.usage} if result.usage else {}
             self._progress.done({"error": None, "scores": {self._judge.name: result.score}, "usage": usage})
             return
-        self._in_a_row += 1
+        self._failed_in_a_row += 1
         self.judged.failures[case.question_id] = str(result)
         self._progress.done({"error": {}, "scores": {}, "usage": {}})
-        if self._in_a_row == MAX_IN_A_ROW:
+        if self._failed_in_a_row == MAX_IN_A_ROW:
             raise CannotRun(
                 f"{MAX_IN_A_ROW} answers one after the other could not be judged; the last, because: {result}"
             )

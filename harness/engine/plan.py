@@ -41,32 +41,25 @@ Until that run is finished, the plan awaits the number and cannot run.
 
 @dataclass(frozen=True)
 class Plan:
-    """All that the runner needs.
-
-    models: role -> config for every role in method.needs; encoders: likewise for method.encoders; facts: role ->
-    identity of its model or encoder; hash8: covers what changes a prediction; folder: of the run, below the results.
-    code: hashes of the user's own code (storage/code_version); choices: what the plan was made from; awaits: parameter
-    of the method -> "from:SOURCE" while its number is unknown, and the plan cannot run; amounts: parameter -> {"value",
-    "note", ...} of a number that a run gave; missing: what is not on this machine, so that it cannot run here ("weights
-    of owner/name"; the data set is then empty, `rows` the official number).
-    """
+    """All that the runner needs."""
 
     config: RunConfig
-    origins: dict[str, str]
+    origins: dict[str, str]  # path of a value -> what set it
     method: Method
-    dataset: Dataset
+    dataset: Dataset  # without questions where its rows are in `missing`; `rows` is then the official number
     task: Task
-    models: dict[str, ModelConfig]
-    encoders: dict[str, EncoderConfig]
-    facts: dict[str, dict[str, Any]]
-    hash8: str
-    folder: str
+    models: dict[str, ModelConfig]  # by role, for every role in method.needs
+    encoders: dict[str, EncoderConfig]  # by role, for every role in method.encoders
+    facts: dict[str, dict[str, Any]]  # role -> identity of its model or encoder
+    hash8: str  # covers what changes a prediction
+    folder: str  # of the run, below the results
     warnings: tuple[str, ...] = ()
-    code: dict[str, str] = field(default_factory=dict)
-    choices: Choices = field(default_factory=Choices)
+    code: dict[str, str] = field(default_factory=dict)  # hashes of the user's own code (storage/code_version)
+    choices: Choices = field(default_factory=Choices)  # what the plan was made from
+    # Parameter of the method -> "from:SOURCE" while its number is unknown, and the plan cannot run.
     awaits: dict[str, str] = field(default_factory=dict)
-    amounts: dict[str, dict[str, Any]] = field(default_factory=dict)
-    missing: tuple[str, ...] = ()
+    amounts: dict[str, dict[str, Any]] = field(default_factory=dict)  # parameter -> {"value", ...} that a run gave
+    missing: tuple[str, ...] = ()  # not on this machine, so that it cannot run here: "weights of owner/name"
 
     @property
     def questions(self) -> int:
@@ -102,7 +95,7 @@ def _plan_resolved(r: Resolution, elsewhere: bool) -> Plan:
         _check_dataset(r)
     raise_all(r.problems)  # wrong names and keys, before anything is fetched or looked for
     assert method is not None  # no problems: it is there
-    dataset = attempt(r.problems, load_asked, r)
+    dataset = attempt(r.problems, load_asked, r)  # None: with a problem, which only `elsewhere` can take away
     absent = _pop_missing_here(r) if elsewhere else []  # of the data set, so that the models are checked too
     identities: dict[str, dict[str, Any]] = {}
     if dataset is not None:

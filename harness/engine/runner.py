@@ -92,7 +92,7 @@ class AskOptions:
 def run(plan: Plan, out: Path, *, command: list[str], progress: Progress, **asking: Any) -> RunResult:
     """Answer and score every question of the plan that is not recorded yet, in the order of the data set.
 
-    asking: fields of Asking. Stored answers are scored again if the plan's scorers are not those of the records.
+    asking: fields of AskOptions. Stored answers are scored again if the plan's scorers are not those of the records.
 
     Raises UserError (RunLocked, DataError), SaveError, FirstFailure, and Interrupted on SIGINT, SIGTERM or SIGHUP.
     """
@@ -208,7 +208,7 @@ class Job:
         meter = Meter("answer", keeps_requests=self.plan.config.keep_prompts)
         begun = time.perf_counter()
         notes: dict[str, Any] = {}
-        answer, error = Answer(""), NOT_YET  # scored_record clears it; a kill before that leaves "not scored yet"
+        answer, error = Answer(""), NOT_YET  # its states: scored_record; a kill before it leaves "not scored yet"
         try:
             self.store.place.check_not_given_up(question.id)  # raises for one that ended several workers
             answer = self._answer(example, meter, notes)
@@ -252,7 +252,7 @@ class Job:
         try:
             indexes = self.indexer.indexes(view.documents, question)
         finally:
-            self.indexer.documents_done(example.question)
+            self.indexer.documents_done(example.question)  # by the ids that choose_next marked
         self.models.reseed("answer", question.id)
         tools = EngineTools(self.models, meter, plan.task, plan.config.seed, self.progress.part)
         tools.question = question

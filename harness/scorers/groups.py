@@ -34,7 +34,7 @@ def classification_first_line(prediction: str, references: Sequence[str], *, all
 
 
 def qa_f1_of(prediction: str, references: Sequence[str], *, wanted: str, length: int | None = None) -> float | None:
-    """longbench.qa_f1_score of a question whose text is of the class `wanted`, else None."""
+    """longbench.qa_f1_score where `length`, the words of the row's text, is in the bucket `wanted`; else None."""
     inside = length is not None and bucket(length) == wanted
     return longbench.qa_f1_score(prediction, references) if inside else None
 
@@ -42,7 +42,7 @@ def qa_f1_of(prediction: str, references: Sequence[str], *, wanted: str, length:
 def qa_f1_first_line_of(
     prediction: str, references: Sequence[str], *, wanted: str, length: int | None = None
 ) -> float | None:
-    """longbench.qa_f1_score of the first line, where the question's text is of the class `wanted`; else None."""
+    """The same of the first line. wanted: one of BUCKETS; length: the words that the row states (Gold.extra)."""
     return qa_f1_of(first_line(prediction), references, wanted=wanted, length=length)
 
 

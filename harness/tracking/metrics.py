@@ -56,7 +56,7 @@ def metric_name(name: str) -> str:
 def final_metrics(run: StoredRun, table: pd.DataFrame) -> dict[str, float]:
     """The metrics of a finished pass. table: reports.tables.frame of the run; what it lacks is left out."""
     row = table.iloc[0]
-    headline, *others = _all_scores(run)
+    headline, *others = _all_score_names(run)
     values: dict[str, Any] = {headline: percent(row.get(headline)), "TFLOPs": round_digits(row.get("tflops.whole"))}
     values |= {name: row.get(name) for name in ("failed", "n", "truncated")}
     values |= {scorer: percent(row.get(scorer)) for scorer in others}
@@ -72,11 +72,11 @@ def final_metrics(run: StoredRun, table: pd.DataFrame) -> dict[str, float]:
 
 def first_columns(run: StoredRun) -> list[str]:
     """The metrics to look at first: the headline score, what it cost, failed questions, the other scores."""
-    headline, *others = (metric_name(name) for name in _all_scores(run))
+    headline, *others = (metric_name(name) for name in _all_score_names(run))
     return [headline, "TFLOPs", "failed", "n", *others]
 
 
-def _all_scores(run: StoredRun) -> list[str]:
+def _all_score_names(run: StoredRun) -> list[str]:
     from reports.facts import corpus_names, score_names
 
     return [*score_names(run), *corpus_names(run)]

@@ -235,7 +235,7 @@ def _words_kept(chunk: _Chunk, rate: float, config: Lingua2Config) -> list[bool]
 
 
 def above_percentile(values: Sequence[float], tokens: Sequence[int], rate: float) -> list[bool]:
-    """Words above the percentile int(100 (1 - rate) + 1), each counted once a token; where that is 1.0, those at it."""
+    """Which words have a value above a percentile of all tokens' values; if that is 1.0, those equal to it too."""
     percentile = min(int(100 * (1 - rate) + 1), 100)
     limit = float(np.percentile(np.repeat(values, tokens), percentile))
     return [value > limit or value == limit == 1.0 for value in values]

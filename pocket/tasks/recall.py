@@ -36,20 +36,18 @@ _ENDS = (". ", ".\n", ".\n\n", ". ")
 
 
 class DrillTokens:
-    """The tokens that exercises are made of."""
+    """What exercises are made of: words as text, everything else as token ids of the model that is taught."""
 
     def __init__(self, teacher: Teacher) -> None:
-        words = [name for kind in names.ENDINGS for name in names.short_names(kind)] + [
-            str(n) for n in range(100, 1000)
-        ]
-        self.names = words
-        self.things = [ids[0] for ids in map(teacher.plain, words) if len(ids) == 1]
-        self.between = [teacher.plain(word) for word in _BETWEEN]
+        made_up = [name for kind in names.ENDINGS for name in names.short_names(kind)]
+        self.words = [*made_up, *map(str, range(100, 1000))]  # any two of them can stand as a pair
+        self.one_token_words = [ids[0] for ids in map(teacher.plain, self.words) if len(ids) == 1]
+        self.fillers = [teacher.plain(word) for word in _BETWEEN]  # language between and around the words
         self.after = [teacher.plain(word) for word in _AFTER]
-        self.ends = [teacher.plain(word) for word in _ENDS]
-        self.heads = [teacher.plain(word) for word in _HEADS]
+        self.sentence_ends = [teacher.plain(word) for word in _ENDS]
+        self.part_heads = [teacher.plain(word) for word in _HEADS]  # before the number of a part
         self.numbers = [teacher.plain(str(n)) for n in range(PARTS)]
-        self.colon, self.action = teacher.plain(": "), teacher.plain("\n\nAction: 0")[:-1]  # as a reply begins
+        self.colon, self.action = teacher.plain(": "), teacher.plain("\n\nAction: 0")[:-1]  # a reply up to its number
 
 
 def _drawn_tokens(dice: Dice, items: Sequence[Sequence[int]], max_count: int) -> list[int]:
@@ -70,14 +68,14 @@ def pair_drill(tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between:
     between: words at most before, between and after the two; above 2 each pair is a sentence, in either order.
     """
     count = dice.between(*pairs)
-    things = _distinct_items(dice, tokens.things, 2 * count)
+    things = _distinct_items(dice, tokens.one_token_words, 2 * count)
     trunk: list[int] = []
     branches: list[tuple[int, int]] = []
     for key, value in zip(things[::2], things[1::2], strict=True):
-        link = _drawn_tokens(dice, tokens.between, between)
+        link = _drawn_tokens(dice, tokens.fillers, between)
         if between > 2:
-            around = [_drawn_tokens(dice, tokens.between, between // 2) for _ in range(2)]
-            trunk += [*around[0], key, *link, value, *around[1], *dice.pick(tokens.ends)]
+            around = [_drawn_tokens(dice, tokens.fillers, between // 2) for _ in range(2)]
+            trunk += [*around[0], key, *link, value, *around[1], *dice.pick(tokens.sentence_ends)]
             branches.append((key, value) if dice.chance(0.5) else (value, key))
         else:
             trunk += [key, *link, value, *_drawn_tokens(dice, tokens.after, min(1, between))]
@@ -92,17 +90,17 @@ def parts_drill(tokens: DrillTokens, dice: Dice, count: tuple[int, int], between
     for one part in a prompt of its own, the model stayed at guessing in 2,000 steps.
     """
     most = max(1, between)
-    left, trunk, places = iter(_distinct_items(dice, tokens.things, count[1] * most)), [], []
-    head = dice.pick(tokens.heads)
+    left, trunk, places = iter(_distinct_items(dice, tokens.one_token_words, count[1] * most)), [], []
+    head = dice.pick(tokens.part_heads)
     for number in range(dice.between(*count)):
         trunk += [*head, *tokens.numbers[number], *tokens.colon]
         for _ in range(dice.between(1, most)):
             name = next(left)
-            trunk += [name, *_drawn_tokens(dice, tokens.between, 3)]
+            trunk += [name, *_drawn_tokens(dice, tokens.fillers, 3)]
             places.append((name, number))
     branches = []
     for name, number in dice.shuffled(places)[:_ASKED]:
-        around = [_drawn_tokens(dice, tokens.between, 3) for _ in range(2)]
+        around = [_drawn_tokens(dice, tokens.fillers, 3) for _ in range(2)]
         ids = [*dice.pick(tokens.after), *around[0], name, *around[1], *tokens.action, *tokens.numbers[number]]
         branches.append(Branch(len(trunk), ids, [len(ids) - 1]))
     return Tree(trunk, [], branches)
@@ -112,7 +110,7 @@ def _question_branch(tokens: DrillTokens, dice: Dice, at: int, pair: tuple[int, 
     """A question about a pair as a branch of tokens: its key among other words, then its value, which is the target."""
     key, value = pair
     more = between if between > 2 else min(1, between)
-    ids = [*_drawn_tokens(dice, tokens.after, min(1, between)), key, *_drawn_tokens(dice, tokens.between, more), value]
+    ids = [*_drawn_tokens(dice, tokens.after, min(1, between)), key, *_drawn_tokens(dice, tokens.fillers, more), value]
     return Branch(at, ids, [len(ids) - 1])
 
 
@@ -122,7 +120,7 @@ def pair_scenes(tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between
     The text between the name in the question and the answer is then the method's own prompt.
     """
     count = dice.between(*pairs)
-    things, lines, lookups = _distinct_items(dice, tokens.names, 2 * count), [], []
+    things, lines, lookups = _distinct_items(dice, tokens.words, 2 * count), [], []
     for first, second in zip(things[::2], things[1::2], strict=True):
         lines.append(f"{_filler(dice, 2)}{first} {_filler(dice, between)}{second} {_filler(dice, 2)}".strip() + ".")
         lookups.append((first, second) if dice.chance(0.5) else (second, first))
@@ -135,7 +133,7 @@ def pair_scenes(tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between
 def part_scenes(tokens: DrillTokens, dice: Dice, count: tuple[int, int], between: int) -> Iterator[Scene]:
     """Scenes of kind "triage" from random names: summaries of parts, a name asked for, the part that has it."""
     most, number = max(1, between), dice.between(*count)
-    drawn = dict.fromkeys(dice.pick(tokens.names) for _ in range(number * most))
+    drawn = dict.fromkeys(dice.pick(tokens.words) for _ in range(number * most))
     left = list(drawn)
     groups = [[left.pop() for _ in range(dice.between(1, most)) if left] for _ in range(number)]
     texts = [" ".join(f"{name} {_filler(dice, 3)}".strip() for name in part) for part in groups]

@@ -91,7 +91,7 @@ class Asker:
         return self._ask_unique(Compare(*paths, smaller=self.dice.pick(marks) == "<"), "comparison")
 
     def same(self) -> Asked | None:
-        """Whether two things have the same object: as often yes as no, where the facts allow it."""
+        """Ask whether two things have the same object; the answer is as often yes as no, where the facts allow it."""
         answer = "yes" if self.dice.chance(0.5) else "no"
         question = None
         for _ in range(_TRIES):

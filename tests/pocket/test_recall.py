@@ -11,16 +11,20 @@ from pocket.world.names import ENDINGS, short_names
 
 
 def test_things_are_single_tokens(teacher: Teacher, drills: DrillTokens) -> None:
-    assert len(set(drills.things)) == len(drills.things) == sum(len(short_names(kind)) for kind in ENDINGS) + 900
-    small = {token for ids in (*drills.between, *drills.after) for token in ids}
-    assert not small & set(drills.things)
-    assert teacher.plain("Toren")[0] in drills.things
+    assert (
+        len(set(drills.one_token_words))
+        == len(drills.one_token_words)
+        == sum(len(short_names(kind)) for kind in ENDINGS) + 900
+    )
+    small = {token for ids in (*drills.fillers, *drills.after) for token in ids}
+    assert not small & set(drills.one_token_words)
+    assert teacher.plain("Toren")[0] in drills.one_token_words
 
 
 @pytest.mark.parametrize("between", [0, 2])
 @pytest.mark.parametrize("pairs", [(1, 1), (2, 5), (4, 4), (12, 30)])
 def test_each_pair_is_asked_for_once(drills: DrillTokens, pairs: tuple[int, int], between: int) -> None:
-    things, counts = set(drills.things), set()
+    things, counts = set(drills.one_token_words), set()
     for n in range(60):
         tree = pair_drill(drills, Dice("drill", n), pairs, between)
         told = [token for token in tree.trunk if token in things]
@@ -38,7 +42,7 @@ def test_each_pair_is_asked_for_once(drills: DrillTokens, pairs: tuple[int, int]
 
 
 def test_a_name_is_asked_for_the_number_of_its_part(drills: DrillTokens, teacher: Teacher) -> None:
-    things, counts = set(drills.things), set()
+    things, counts = set(drills.one_token_words), set()
     numbers = [teacher.plain(f"Action: {n}")[-1] for n in range(PARTS)]
     for n in range(60):
         tree = parts_drill(drills, Dice("parts", n), (2, 6), 5)

@@ -2,13 +2,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reports.search_graph import Graph
-from reports.search_moves import forest, walk
+from reports.search_moves import forest, trace_moves
 from tests.reports.searches import made, steps
 
 
 class TestWalk:
     def test_parents_edges_and_the_tree_worked_by_hand(self) -> None:
-        moves = walk(steps(), made())
+        moves = trace_moves(steps(), made())
         # 1 is shown before 5, so it stands under 4 although the edge from 5 is heavier; nothing leads to 3.
         assert [(m.parent, m.edge) for m in moves] == [
             (None, None), (0, 0.7), (1, 0.36), (0, 0.3), (3, 0.5), (None, None), (1, 0.6),
@@ -21,16 +21,16 @@ class TestWalk:
 
     def test_of_equal_edges_the_earliest_step_is_taken(self) -> None:
         graph = Graph(("a", "b", "c"), (2, 2, 1), ((0, 2, 0.5), (1, 2, 0.5)))
-        moves = walk([{"action": "v", "node": n} for n in (1, 0, 2)], graph)
+        moves = trace_moves([{"action": "v", "node": n} for n in (1, 0, 2)], graph)
         assert moves[2].parent == 0
 
     def test_without_a_graph_all_are_roots(self) -> None:
-        assert [mark for mark, _ in forest(walk(steps()))] == [""] * 7
+        assert [mark for mark, _ in forest(trace_moves(steps()))] == [""] * 7
 
     def test_a_chain_of_twelve_hundred_nodes(self) -> None:
         n = 1200
         graph = Graph(("x",) * n, tuple(range(n, 0, -1)), tuple((i, i + 1, 1.0) for i in range(n - 1)))
-        told = forest(walk([{"action": "v", "node": i} for i in range(n)], graph))
+        told = forest(trace_moves([{"action": "v", "node": i} for i in range(n)], graph))
         assert [m.number for _, m in told] == list(range(n))
         assert told[-1][0] == "   " * (n - 2) + "└─ "
 
@@ -42,7 +42,7 @@ class TestWalk:
     def test_a_parent_was_seen_before_and_no_heavier_one_was(
         self, edges: list[tuple[int, int, float]], nodes: list[int | None]
     ) -> None:
-        moves = walk([{"action": "v", "node": n} for n in nodes], Graph(("x",) * 8, (1,) * 8, tuple(edges)))
+        moves = trace_moves([{"action": "v", "node": n} for n in nodes], Graph(("x",) * 8, (1,) * 8, tuple(edges)))
         for move in moves:
             before = set(nodes[: move.number]) - {None}
             weights = [w for h, low, w in edges if w > 0 and low == move.step["node"] and h in before]
