@@ -1,10 +1,10 @@
 """`harness run`: plan every row, run them in turn, print each result; one that fails never loses the others.
 
 rows = methods x data sets     from --method and --dataset, or from --suite
-names and keys wrong anywhere  -> exit 2, nothing was run
+names and keys wrong anywhere  -> nothing is run
 a row that cannot be planned   -> its mistakes on stderr, the other rows run
 a row that stops midway        -> what was answered stays on disk
-the exit code is the worst     0 < 3 < 1; 2 only where no row ran; the last lines name those that did not run whole
+the exit code is the worst     by _BY_SEVERITY; the last lines name the rows that did not run whole
 
 The rows are planned by harness/engine/plan.py and run by harness/engine/runner.py. What else options ask for is
 attached to these rows in run_hooks.py.
@@ -29,7 +29,7 @@ from harness.errors import FirstFailure, HarnessError, RowWaits, UserError
 from harness.parallel.signals import interrupt_on_signals
 from harness.storage.home import check_home
 
-_BY_SEVERITY = (0, 3, 2, 1)  # exit codes, the worst last; 2 becomes 3 once a row ran
+_BY_SEVERITY = (0, 3, 2, 1)  # exit codes, the worst last: a command's is its worst, with 3 for 2 once a row ran
 
 
 def run(

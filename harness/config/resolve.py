@@ -28,6 +28,7 @@ from harness.config.validation import build, nest_keys
 from harness.config.yaml_tree import Tree, flatten
 from harness.errors import HarnessError, UserError, attempt, raise_all, unknown
 
+# In the order of resolving: a default model follows from the data set, an encoder from the method.
 _PARTS: dict[str, tuple[str, type[Any]]] = {
     "method": ("methods", MethodChoice),
     "dataset": ("datasets", DatasetConfig),
@@ -97,8 +98,7 @@ def resolve(choices: Choices) -> Resolution:
     layers = role_models(layers, r.parts.get("method"), r.problems)
     for role in dict.fromkeys(role for _, values in layers for role in values.get("roles", {})):
         attempt(r.problems, _resolve_role, r, layers, role)
-    reader = r.parts.get("model")
-    if reader is not None and reader.deterministic:  # a property of the run, so of every role's model
+    if (reader := r.parts.get("model")) is not None and reader.deterministic:  # of the run, so of every role's model
         for path in [path for path in r.parts if path.startswith("roles.")]:
             r.parts[path] = r.parts[path].model_copy(update={"deterministic": True})
             r.origins[f"{path}.deterministic"] = r.origins["model.deterministic"]
@@ -108,10 +108,7 @@ def resolve(choices: Choices) -> Resolution:
 
 
 def resolve_part(kind: str, choices: Choices) -> Resolution:
-    """Resolve the method, data set, model or encoder of `choices` alone.
-
-    Raises UserError for one mistake, ConfigError for several.
-    """
+    """Resolve the part of a kind ("methods", ...) alone. Raises UserError for one mistake, ConfigError for several."""
     r = Resolution(choices)
     layers = read_layers(choices, r.problems)
     attempt(r.problems, _resolve_one, r, layers, next(part for part, (k, _) in _PARTS.items() if k == kind))
@@ -129,32 +126,34 @@ def part(kind: str, **choices: Any) -> Any:
 
 def _resolve_one(r: Resolution, layers: list[Layer], path: str) -> None:
     """Resolve a part: choose its name, merge its preset, and merge what the layers set over it."""
-    noun = "model" if path.startswith("roles.") else path
-    kind, model = _PARTS[noun]
     if path == "encoder":
         layers = _default_encoder(r, layers)
-    sections = [section for _, values in layers if (section := _values_at(values, path))]
-    chosen = _name_in_layers(layers, path)
-    # A method's preset may name its own encoder or reranker; a name in any layer comes before it.
-    of_method = getattr(r.parts.get("method"), path, None) if kind == "encoders" else None
-    name = chosen or of_method or _default_name(r, path)
-    if name is None:
-        if path in ("method", "dataset"):
-            raise UserError(f"name a {presets.singular(kind)}: --{path} NAME  (harness list {path}s)")
-        if sections:
-            raise UserError(f"{path} has settings but no name; name one with --set {path}=NAME")
-        return
-    tree = Tree()
-    defining = {_DEFINING[kind], "backend"}
-    needs_no_preset = any(
-        (values.get("name") == name and defining & values.keys()) or values.get("backend") == "endpoint"
-        for values in sections
-    )
-    name = _merge_preset(tree, kind, str(name), needs_no_preset, _name_in_layers(layers, "dataset"))
-    settings = _settings_by_layer(tree, kind, name, path, layers)
+    if (chosen := _choose_name(r, layers, path)) is not None:
+        _merge_part(r, layers, path, chosen)
+
+
+def _choose_name(r: Resolution, layers: list[Layer], path: str) -> str | None:
+    """The name that a layer gives a part, else the method's preset, else the default; None for a part not asked for."""
+    name = _name_in_layers(layers, path) or _name_of_method(r, path) or _default_name(r, path)
+    if name is None and path in ("method", "dataset"):
+        raise UserError(f"name a {presets.singular(_PARTS[path][0])}: --{path} NAME  (harness list {path}s)")
+    if name is None and any(_values_at(values, path) for _, values in layers):
+        raise UserError(f"{path} has settings but no name; name one with --set {path}=NAME")
+    return name
+
+
+def _merge_part(r: Resolution, layers: list[Layer], path: str, chosen: str) -> None:
+    """Merge the preset `chosen`, then what the layers set, and add the validated part under its name for tables."""
+    noun = "model" if path.startswith("roles.") else path
+    kind, model = _PARTS[noun]
+    sections, defining = [_values_at(values, path) for _, values in layers], {_DEFINING[kind], "backend"}
+    defined = any((v.get("name") == chosen and defining & v.keys()) or v.get("backend") == "endpoint" for v in sections)
+    tree, named = Tree(), presets.fold(str(_name_in_layers(layers, path)))
+    table_name = _merge_preset(tree, kind, chosen, defined, _name_in_layers(layers, "dataset"))
+    settings = _settings_by_layer(tree, kind, table_name, path, layers)
     for origin, values in settings:
-        if "name" in values and presets.fold(str(values["name"])) != presets.fold(str(chosen)):
-            values = _execution_settings(r, values, origin, noun, name)
+        if "name" in values and presets.fold(str(values["name"])) != named:  # a later layer chose another name
+            values = _execution_settings(r, values, origin, noun, table_name)
             if tree.values.get("backend") == "endpoint":  # nothing is loaded here: no precision, no device
                 values = {key: value for key, value in values.items() if key == "window"}
         values = {key: value for key, value in values.items() if key != "name"}
@@ -162,8 +161,8 @@ def _resolve_one(r: Resolution, layers: list[Layer], path: str) -> None:
             # It replaces the preset's package, whose path and sha256 do not hold for it.
             values |= {key: None for key in ("package", "package_path", "sha256") if key in tree.values}
         attempt(r.problems, tree.merge, values, origin)
-    tree.values["name"] = name
-    origin_below = r.origins.get(f"method.{path}", "default") if of_method else "default"
+    tree.values["name"] = table_name
+    origin_below = r.origins.get(f"method.{path}", "default") if _name_of_method(r, path) else "default"
     tree.origins["name"] = next((o for o, v in reversed(settings) if v.get("name")), origin_below)
     r.add(path, build(model, tree, path), tree)
 
@@ -182,6 +181,11 @@ def _settings_by_layer(tree: Tree, kind: str, name: str, path: str, layers: list
     return _nest_options(settings, tree) if kind == "datasets" else settings
 
 
+def _name_of_method(r: Resolution, path: str) -> str | None:
+    """The encoder or reranker that the method's preset names; a name in any layer comes before it."""
+    return getattr(r.parts.get("method"), path, None) if path in ("encoder", "reranker") else None
+
+
 def _default_name(r: Resolution, path: str) -> str | None:
     """The default preset of a part; for the model by the data set's format, as the embedded one knows one world."""
     dataset: DatasetConfig | None = r.parts.get("dataset")
@@ -192,9 +196,9 @@ def _default_name(r: Resolution, path: str) -> str | None:
 
 
 def _default_encoder(r: Resolution, layers: list[Layer]) -> list[Layer]:
-    """Give a method that uses an encoder and names none the layers' default; return the layers without it.
+    """Give a method that uses an encoder and names none the layers' default; return the layers without that default.
 
-    From there on it is the method's own, so that a run with another one says so in its name.
+    From there on it is the method's own, in r.parts["method"], so that a run with another one says so in its name.
     """
     defaults = [(o, _values_at(v, "encoder")["default"]) for o, v in layers if "default" in _values_at(v, "encoder")]
     if not defaults:

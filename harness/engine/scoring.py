@@ -36,10 +36,7 @@ class Verdict:
 
 
 def score_reply(dataset: DatasetConfig, reply: str, shown: Sequence[Shown], gold: Gold) -> Verdict:
-    """Score a reply, or only the text after the answer prefix if the data set has one.
-
-    Raises what harness.scorers.score_record raises.
-    """
+    """Score a reply, or only the text after the data set's answer prefix. Raises as scorers.score_record does."""
     notes: dict[str, Any] = {}
     text = reply
     if dataset.answer_prefix is not None:
@@ -86,10 +83,11 @@ def scorer_applies(name: str, gold: Gold) -> bool:
 
 
 def scored_record(row: dict[str, Any], dataset: DatasetConfig, gold: Gold) -> dict[str, Any]:
-    """The record `row` with new scores and flags; the error of a scorer that had failed on its answer is cleared.
+    """The record `row` with new scores and flags. Its `error` is in one of three states:
 
-    A question that was not answered scores 0. A scorer that fails at the first scoring gives the record its error; on
-    an answer that was scored before, its error is raised, and the record keeps its old scores.
+    None: scored before; if a scorer fails now, that is raised, and the record keeps its old scores.
+    "stage": "scoring": answered, but not scored (NOT_YET) or a scorer failed; cleared, or replaced by a scorer's error.
+    Any other: the question was not answered; it scores 0, and the error stays.
     """
     error = row["error"]
     if error is not None and not lacks_only_scores(error):

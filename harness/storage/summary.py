@@ -52,13 +52,12 @@ def summarise(
     for document in documents:
         index.add(document)
     texts, cut = index.texts + tally.texts
-    prefixes = tally.prefixes
     return {
         "n_total": tally.total,
         "n_scored": tally.total - tally.errors.total(),
         "n_failed": tally.errors.total(),
         "n_truncated": tally.truncated,
-        **({} if not prefixes else {"n_without_prefix": prefixes[MISSING]}),
+        **({"n_without_prefix": tally.prefixes[MISSING]} if tally.prefixes else {}),
         "failed_count_as": failed,
         "scores": tally.scores(seed),
         "usage": _divide_all(tally.usage, tally.total - tally.errors.total()),
@@ -103,7 +102,8 @@ class _Tally:
         self.usage: dict[str, dict[str, Any]] = {}
         self.texts = np.zeros(2)  # those of failed questions too
         self._count = 0  # of rows that have scores
-        self._questions: list[str] = []  # of each such row, where a question is a cluster
+        # A cluster is a question (`by_question`: `_questions` is filled) or else a set of documents (the two below it).
+        self._questions: list[str] = []  # of each such row
         self._number_of_set: dict[tuple[str, ...], int] = {}  # documents of a question -> a number
         self._set_of_row = array("I")  # of each such row the number of its set of documents
         self._scores: dict[str, tuple[array[float], array[int]]] = {}  # values, and the rows that have them
@@ -147,7 +147,7 @@ class _Tally:
         labels = question_labels(self._form, self._questions, list(self._number_of_set))
         order = {label: n for n, label in enumerate(sorted(set(labels)))}
         clusters = np.fromiter((order[label] for label in labels), dtype=np.int32, count=len(labels))
-        self._number_of_set.clear()
+        self._number_of_set.clear()  # saves memory; this is called once
         return clusters if by_question(self._form) else clusters[np.frombuffer(self._set_of_row, dtype=np.uint32)]
 
 
