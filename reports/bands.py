@@ -206,9 +206,9 @@ def score_table(run: StoredRun, examples: Mapping[str, Example], names: Sequence
 
 
 def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Band]:
-    """A Band (methods under every scorer) for each data set and model, in the order of the runs; other rows: another.
+    """A Band (methods under every scorer) for each data set and model, in the order of the runs.
 
-    Raises UserError for runs of one band that answered no question in common.
+    Other rows of a data set make another band. Raises UserError for runs of one band without a question in common.
     """
     groups: dict[tuple[str, str, str | None], list[tuple[str, StoredRun, Rows]]] = {}
     labels = facts.labels([run for run, _ in pairs])
