@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -113,6 +114,16 @@ def test_a_dead_server_is_one_sentence_for_all_runs(tmp_path):
     assert "(ConnectionRefusedError: nobody answers at 127.0.0.1:9)" in sentence
     assert f"The 4 runs themselves are on disk; fill MLflow from there with: harness track {tmp_path}" in sentence
     assert [(folder / "records.jsonl").read_bytes() for folder in folders] == before
+
+
+def test_the_last_pass_has_the_priority_of_the_command(tmp_path, monkeypatch):
+    trackers = BackgroundTracking(tmp_path, "http://127.0.0.1:9")
+    trackers.add(run_folder(tmp_path))
+    asked = []
+    monkeypatch.setattr(os, "setpriority", lambda *how: asked.append(how))
+    trackers.missed(40)
+    assert trackers.process is not None
+    assert asked == [(os.PRIO_PROCESS, trackers.process.pid, os.getpriority(os.PRIO_PROCESS, 0))]
 
 
 @pytest.mark.parametrize("bad_server", [0], indirect=True)
