@@ -105,9 +105,11 @@ def code_targets(values: Any, path: str = "") -> dict[str, str]:
 
 
 def _is_own(target: str) -> bool:
-    """Whether a preset or another file of the folder HARNESS_CONFIGS, but no run folder below it, names `target`."""
+    """Whether a preset or another file of the folder HARNESS_CONFIGS, but no run folder there, names `target`."""
     folder = Path(own) if (own := os.environ.get(ENV)) else None
     for path in [*folder.glob("*.yaml"), *(p for k in KINDS for p in (folder / k).rglob("*.yaml"))] if folder else ():
+        if path.name == "run.yaml":
+            continue
         with contextlib.suppress(ConfigError):  # a damaged file names nothing; the command that needs it says so
             if target in code_targets(read_yaml(path)):
                 trust(target)

@@ -122,12 +122,14 @@ def test_a_preset_of_the_user_is_trusted_in_stored_runs(tmp_path, monkeypatch):
     assert not registry.is_trusted("mine:other")
 
 
-def test_a_run_folder_below_the_folder_of_ones_own_presets_names_nothing(stored, tmp_path, monkeypatch):
+@pytest.mark.parametrize("place", ["", "results/run", "datasets/received"])
+def test_a_run_folder_below_the_folder_of_ones_own_presets_names_nothing(tmp_path, monkeypatch, place):
     monkeypatch.setenv(registry.ENV, str(tmp_path))
-    hostile(stored, tmp_path, {"dataset.scorers": ["theirs:brevity"]})
+    (tmp_path / place).mkdir(parents=True, exist_ok=True)
+    (tmp_path / place / "run.yaml").write_text(f"dataset: {{scorers: [theirs:brevity_{len(place)}]}}\n")
     (tmp_path / "mine.yaml").write_text("dataset: {scorers: [mine:short]}\n")
     assert registry.is_trusted("mine:short")
-    assert not registry.is_trusted("theirs:brevity")
+    assert not registry.is_trusted(f"theirs:brevity_{len(place)}")
 
 
 @pytest.mark.parametrize(("reply", "code"), [("n\n", 2), ("", 2), ("y\n", 0)])
