@@ -25,8 +25,8 @@ def stored_runs(folders: Sequence[str], *, hold: Hold = "all") -> tuple[list[Sto
         if not (is_url(folder) or Path(folder).is_dir()):
             near = difflib.get_close_matches(folder, FIGURES, n=1, cutoff=0.7)
             figure = f", or did you mean the figure: harness report {near[0]} RUNS_DIR" if near else ""
-            what = "nothing matches the pattern (or it is quoted):" if set("*?[") & {*folder} else "there is no folder"
-            raise UserError(f"{what} '{folder}'; name a folder of runs (results, or that of harness run --out){figure}")
+            what = "no folder matches the pattern" if set("*?[") & {*folder} else "there is no folder"
+            raise UserError(f"{what} '{folder}'; name a folder with runs, as given to harness run --out{figure}")
         own: dict[str, StoredRun] = {}
         damaged: list[UserError] = []
         for path in run_folders([folder]):

@@ -89,7 +89,7 @@ CASES = [
     (["trace", "nowhere", "q"], ["there is no run folder 'nowhere'"]),
     (["track", "nowhere"], ["there is no run folder 'nowhere'"]),
     (["report", "nowhere"], ["there is no folder 'nowhere'"]),
-    (["report", "results/echo*"], ["nothing matches the pattern (or it is quoted): 'results/echo*'"]),
+    (["report", "results/echo*"], ["no folder matches the pattern 'results/echo*'"]),
     (["trace"], ["Missing argument 'RUN'"]),
 ]
 
