@@ -4,6 +4,7 @@ One line of documents.jsonl a document: {document_id, key, "status": built | hit
 methods whose index belongs to a question.
 """
 
+import copy
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
@@ -14,7 +15,7 @@ from harness.engine.plan import Plan
 from harness.engine.progress import Progress
 from harness.engine.tools import EngineTools, IndexScope, Models
 from harness.errors import SaveError
-from harness.method import Index
+from harness.method import Index, Method
 from harness.parallel.scheduler import Claims, current
 from harness.storage.code_version import versions
 from harness.storage.failures import STOPS, Failed, describe_failure
@@ -115,7 +116,7 @@ class Indexer:
         tools.question = question
         self._models.reseed(digest)
         try:
-            value = plan.method.index(document, tools)
+            value = _with_index_settings(plan.method).index(document, tools)
             if not isinstance(value, dict):
                 raise TypeError(f"{type(plan.method).__name__}.index returned {type(value).__name__}, not a dict")
             entry = Entry.of(value, meter.events, meter)
@@ -152,6 +153,30 @@ class Indexer:
                 scheduler.check()  # an interrupted run may have closed its folder
             self._store.add_document(row)
             self._progress.budget.spend_index(row)
+
+
+class _IndexSettings:
+    """A method's configuration while it builds an index: of its fields only those in the cache key can be read."""
+
+    def __init__(self, method: Method, fields: Sequence[str]) -> None:
+        self._method, self._fields = method, {*fields, "prompts"}
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._method.Config.model_fields and name not in self._fields:
+            # Otherwise an index of another value of this setting would be taken from the cache.
+            raise LookupError(
+                f"{type(self._method).__name__}.index reads the setting {name!r}, which its index_fields lacks; add it"
+            )
+        return getattr(self._method.config, name)
+
+
+def _with_index_settings(method: Method) -> Method:
+    """The method itself, or a copy that can read only the settings in its `index_fields`."""
+    if method.index_fields is None:
+        return method
+    builder = copy.copy(method)
+    builder.config = _IndexSettings(method, method.index_fields)
+    return builder
 
 
 def index_key(plan: Plan, document: Document, question: Question | None) -> dict[str, Any]:

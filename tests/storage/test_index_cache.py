@@ -279,10 +279,11 @@ def test_a_cache_that_cannot_be_written_costs_the_cache_only(tmp_path, monkeypat
 
 
 SNEAKY = {
-    "index_roles": lambda tools: tools.model(),
-    "cannot depend on the task": lambda tools: tools.task,
-    "phase 'index'": lambda tools: tools.phase("search"),
-    "'encoders' declares only": lambda tools: tools.encoder(),
+    "index_roles": lambda method, tools: tools.model(),
+    "cannot depend on the task": lambda method, tools: tools.task,
+    "phase 'index'": lambda method, tools: tools.phase("search"),
+    "'encoders' declares only": lambda method, tools: tools.encoder(),
+    "reads the setting 'answer_size', which its index_fields lacks": lambda method, tools: method.config.answer_size,
 }
 
 
@@ -292,7 +293,8 @@ def test_an_index_cannot_use_what_its_key_does_not_cover(said, tmp_path):
         index_roles = ("encoder",) if "encoders" in said else ()
 
         def index(self, document, tools):
-            SNEAKY[said](tools)
+            assert self.config.index_size == 3
+            SNEAKY[said](self, tools)
             return {}
 
     plan = replace(make_plan(method=Sneaky(Words.Config())), facts={"reader": {}, "encoder": {}})
