@@ -224,14 +224,16 @@ def _shown_scorer(name: str) -> ShownConfig:
 
 
 def _print_difference(a: ShownConfig, b: ShownConfig, names: tuple[str, str], json: bool) -> None:
-    """Print the settings whose values differ, names left out; without `json` also which prompts differ."""
+    """Print the settings whose values differ, names left out, and the prompts that do; with `json` their texts, too."""
     both = {**a.values, **b.values}
     keys = [k for k in both if not k.endswith(".name") and a.values.get(k, ()) != b.values.get(k, ())]
+    prompts = [p for p in {**a.prompts, **b.prompts} if a.prompts.get(p) != b.prompts.get(p)]
     if json:
-        print(json_.dumps({k: [a.values.get(k), b.values.get(k)] for k in keys}, indent=2))
+        values = {k: [a.values.get(k), b.values.get(k)] for k in keys}
+        texts = {f"prompt {p}": [a.prompts.get(p), b.prompts.get(p)] for p in prompts}
+        print(json_.dumps(values | texts, indent=2, ensure_ascii=False))
         return
     rows = [(as_typed(k), *(_value_text(s.values[k]) if k in s.values else "-" for s in (a, b))) for k in keys]
-    prompts = [p for p in {**a.prompts, **b.prompts} if a.prompts.get(p) != b.prompts.get(p)]
     rows += [(f"prompt {p}", *("differs" if p in s.prompts else "-" for s in (a, b))) for p in prompts]
     print(columns([("", *names), *rows]) if rows else f"{names[0]} and {names[1]} do not differ")
 

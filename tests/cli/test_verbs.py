@@ -125,6 +125,9 @@ def test_diff_prints_exactly_the_keys_that_differ(here):
     text = here("show", "echo", "--diff", "echo-loud", "-d", "hotpotqa").stdout.splitlines()
     assert text == ["             echo   echo-loud", "method.mode  quiet  loud"]
     assert here("show", "echo", "--diff", "echo").stdout == "echo and echo do not differ\n"
+    told = json.loads(here("show", "memagent", "--diff", "memagent-printed-prompt", "--json").stdout)
+    (theirs, printed) = told.pop("prompt memory update")
+    assert (told, theirs == printed) == ({}, False)
 
 
 def test_validate(here, configs):
