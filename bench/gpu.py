@@ -132,7 +132,7 @@ def main() -> None:
     model = load_or_draw(flags.folder, flags.shape, 2 * flags.tokens + 1024)
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
     print(f"{name}, torch {torch.__version__}, {flags.shape}, {model.dtype}")
-    print(f"one attention call for all contexts: {'yes' if model.kernel else 'no'}", flush=True)
+    print(f"one attention call for all contexts: {'yes' if model.in_one_call else 'no'}", flush=True)
     some = min(3584, flags.tokens)
     for columns, target in ((20, "<= 1.05"), (64, "<= 1.3")):
         watching, plain = appending(model, some, 512, columns)

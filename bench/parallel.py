@@ -82,7 +82,7 @@ def measured_rows(bench: Bench, model: str) -> Iterator[Row]:
     def read_whole() -> float:
         return bench.seconds("full-context", model, 4, DOCUMENT_QUESTIONS, "warm", **document)
 
-    with unittest.mock.patch("harness.llm.hf.HFModel.shares", False):
+    with unittest.mock.patch("harness.llm.network.Network.shares", False):
         each = read_whole()
     what = f"{label}, {DOCUMENT_QUESTIONS} questions on two documents: each reads its own / one does"
     yield what, each, read_whole(), ">= 1" if small else ">= 2"

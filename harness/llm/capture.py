@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from transformers import AttentionInterface, AttentionMaskInterface
@@ -29,7 +29,7 @@ from transformers.masking_utils import sdpa_mask
 
 from harness.errors import CannotRun
 from harness.llm.attention_weights import Ranges, block_weights, column_weights, weight_blocks
-from harness.llm.kernels import DeviceLayout, PackLayout, VarlenKernel, cpu_attention, one_row_attention
+from harness.llm.kernels import PackLayout, cpu_attention, one_row_attention, packed_attention
 from harness.llm.kv import Arena, slot_of
 
 NAME = "harness"
@@ -47,6 +47,20 @@ NEUTRAL = frozenset(_NEUTRAL.split())
 _local = threading.local()
 
 
+class AttentionCall(NamedTuple):
+    """One layer's call of attention for one context; tokens: those of the context so far.
+
+    query [1, heads, new, size]; key [1, kv_heads, tokens, size], which a cache may hold in another form (latents, in
+    DeepSeek-V2); lse: log-sum-exp of each row's scores [1, heads, new], or None.
+    """
+
+    layer: int
+    query: torch.Tensor
+    key: torch.Tensor
+    lse: torch.Tensor | None
+    scaling: float
+
+
 @dataclass
 class FeedCapture:
     """Attention of a prefill: for each request, (rows, spans), the mean attention of the rows to each span.
@@ -62,10 +76,9 @@ class FeedCapture:
     def __post_init__(self) -> None:
         self.totals = [torch.zeros(len(spans)) for _, spans in self.requests]
 
-    def take(self, query: torch.Tensor, key: torch.Tensor, lse: torch.Tensor | None, scaling: float) -> None:
-        """Add one layer. query [1, heads, new, size]; key [1, kv_heads, tokens, size]; lse (log-sum-exp of each row's
-        scores) [1, heads, new] or None.
-        """
+    def take(self, call: AttentionCall) -> None:
+        """Add one layer."""
+        query, key, lse, scaling = call.query, call.key, call.lse, call.scaling
         new = query.shape[2]
         for i, ((a, b), spans) in enumerate(self.requests):
             rows = slice(max(a - self.first, 0), min(b - self.first, new))
@@ -107,16 +120,16 @@ class HeadCapture:
     rows: int = 0
     sums: dict[int, torch.Tensor] = field(default_factory=dict)
 
-    def take(self, layer: int, query: torch.Tensor, key: torch.Tensor, scaling: float) -> None:
-        """Add the rows of one pass. query [1, heads, new, size]; key [1, kv_heads, tokens, size]."""
-        start, end = self.keys
-        for _, weights in weight_blocks(query[0], key[0], self.first, scaling):
-            part = torch.zeros(query.shape[1], end - start)
+    def take(self, call: AttentionCall) -> None:
+        """Add the rows of one layer."""
+        (start, end), layer = self.keys, call.layer
+        for _, weights in weight_blocks(call.query[0], call.key[0], self.first, call.scaling):
+            part = torch.zeros(call.query.shape[1], end - start)
             seen = weights[:, :, start:end].sum(1).cpu()  # a block's weights end with the key of its last row
             part[:, : seen.shape[1]] = seen
             self.sums[layer] = self.sums[layer] + part if layer in self.sums else part
         if layer == min(self.sums):
-            self.rows += query.shape[2]
+            self.rows += call.query.shape[2]
 
     def undo(self) -> Callable[[], None]:
         """A function that drops what is captured from now on."""
@@ -141,13 +154,10 @@ class WriteCapture:
     scaling: dict[int, float] = field(default_factory=dict)
     _reducing: Any = field(default_factory=threading.Lock, repr=False, compare=False)
 
-    def keep(self, layer: int, query: torch.Tensor, key: torch.Tensor, scaling: float) -> None:
-        """Keep one step's query [1, heads, 1, size] and all keys [1, kv_heads, tokens, size] of `layer`.
-
-        The keys are those of the attention call: a cache may hold something else (latents, in DeepSeek-V2).
-        """
-        self.queries.setdefault(layer, []).append(query[0])
-        self.keys[layer], self.scaling[layer] = key[0], scaling
+    def take(self, call: AttentionCall) -> None:
+        """Keep one step's query and all keys of a layer."""
+        self.queries.setdefault(call.layer, []).append(call.query[0])
+        self.keys[call.layer], self.scaling[call.layer] = call.key[0], call.scaling
 
     def undo(self) -> Callable[[], None]:
         """A function that drops what is kept from now on; rows that were reduced meanwhile stay so."""
@@ -220,66 +230,52 @@ class Part:
 class Pack:
     """The contexts of one packed pass, in the order of their tokens.
 
-    arena: holds their keys; kernel: reads those of all contexts in one call, `at` says where they stand; without it
+    arena: holds their keys; at: where they stand in it, on a device, for one kernel call over all contexts; without it
     each context has a call.
     """
 
     parts: list[Part]
     arena: Arena
-    kernel: VarlenKernel | None = None
-    at: PackLayout | DeviceLayout | None = None
+    at: Callable[[torch.device], PackLayout] | None = None
 
     def attend(self, module: Any, query: torch.Tensor, scaling: float, kwargs: dict[str, Any]) -> torch.Tensor:
         """Attention of every context over its own keys. query [1, heads, sum of new, size]; [1, new, heads, size]."""
-        if self.kernel is not None and self.at is not None:
-            return self._in_one_call(module, query, scaling, self.kernel, self.at)
+        if self.at is not None:
+            return self._in_one_call(module.layer_idx, query, scaling, self.at(query.device))
         outs = []
         for part in self.parts:
             layer = part.cache.layers[module.layer_idx]
             own = query[:, :, part.start : part.end]
-            out, lse = _fused_attention(
-                module, own, layer.keys, layer.values, part.mask(layer.get_seq_length(), own), scaling, kwargs
-            )
+            mask = part.mask(layer.get_seq_length(), own)
+            out, lse = _fused_attention(module, own, layer.keys, layer.values, mask, scaling, kwargs)
             outs.append(out)
-            # A view would keep the queries of all contexts in memory for as long as one of them writes.
-            _capture(part.capture, module, own.clone() if part.capture is not None else own, layer.keys, lse, scaling)
+            if part.capture is not None:
+                # A view would keep the queries of all contexts in memory for as long as one of them writes.
+                part.capture.take(AttentionCall(module.layer_idx, own.clone(), layer.keys, lse, scaling))
         return torch.cat(outs, dim=1)
 
-    def _in_one_call(
-        self, module: Any, query: torch.Tensor, scaling: float, kernel: VarlenKernel, at: PackLayout | DeviceLayout
-    ) -> torch.Tensor:
-        layer = module.layer_idx
+    def _in_one_call(self, layer: int, query: torch.Tensor, scaling: float, at: PackLayout) -> torch.Tensor:
         keys, values = self.arena.keys[layer], self.arena.values[layer]
         assert keys is not None
         assert values is not None
-        out, lse = kernel(query[0].transpose(0, 1), keys, values, at, scaling)
+        out, lse = packed_attention(query[0].transpose(0, 1), keys, values, at, scaling)
         for part in self.parts:
             if part.capture is not None:
-                rows = slice(part.start, part.end)
-                own = query[:, :, rows].clone()
-                _capture(part.capture, module, own, part.cache.layers[layer].keys, lse[None, :, rows], scaling)
+                rows, own_keys = slice(part.start, part.end), part.cache.layers[layer].keys
+                part.capture.take(
+                    AttentionCall(layer, query[:, :, rows].clone(), own_keys, lse[None, :, rows], scaling)
+                )
         return out[None]
 
 
 @contextlib.contextmanager
-def packed_attention(pack: Pack) -> Iterator[None]:
-    """Inside, attention calls in this thread are those of `pack`."""
-    _local.pack = pack
+def attention_calls(*, pack: Pack | None = None, capture: Capture | None = None) -> Iterator[None]:
+    """Inside, attention calls in this thread are those of `pack`, or of one context and reported to `capture`."""
+    _local.pack, _local.capture = pack, capture
     try:
         yield
     finally:
-        _local.pack = None
-
-
-@contextlib.contextmanager
-def capturing(capture: Capture | None) -> Iterator[None]:
-    """Inside, attention calls in this thread report to `capture`."""
-    before = getattr(_local, "capture", None)
-    _local.capture = capture
-    try:
-        yield
-    finally:
-        _local.capture = before
+        _local.pack = _local.capture = None
 
 
 def _attention(
@@ -302,13 +298,14 @@ def _attention(
     if pack is not None:
         return pack.attend(module, query, scale, kwargs), None
     out, lse = _fused_attention(module, query, key, value, attention_mask, scale, kwargs)
-    capture = getattr(_local, "capture", None)
-    if capture is not None and not _is_causal(module, attention_mask, query.shape[2], kwargs):
-        raise CannotRun(
-            f"{type(module).__name__} masks or biases its scores beyond the causal mask, which attention capture does "
-            "not reproduce; choose another model, or a method that needs no attention"
-        )
-    _capture(capture, module, query, key, lse, scale)
+    capture: Capture | None = getattr(_local, "capture", None)
+    if capture is not None:
+        if not _is_causal(module, attention_mask, query.shape[2], kwargs):
+            raise CannotRun(
+                f"{type(module).__name__} masks or biases its scores beyond the causal mask, which attention capture "
+                "does not reproduce; choose another model, or a method that needs no attention"
+            )
+        capture.take(AttentionCall(module.layer_idx, query, key, lse, scale))
     return out, None
 
 
@@ -343,23 +340,6 @@ def _fused_attention(
         return out.transpose(1, 2), lse
     out, _ = sdpa_attention_forward(module, query, key, value, mask, scaling=scale, **kwargs)
     return out, None
-
-
-def _capture(
-    capture: Capture | None,
-    module: Any,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    lse: torch.Tensor | None,
-    scale: float,
-) -> None:
-    """Give one layer's queries and keys to `capture`, if there is one."""
-    if isinstance(capture, FeedCapture):
-        capture.take(query, key, lse, scale)
-    elif isinstance(capture, HeadCapture):
-        capture.take(module.layer_idx, query, key, scale)
-    elif isinstance(capture, WriteCapture):
-        capture.keep(module.layer_idx, query, key, scale)
 
 
 def install() -> str:

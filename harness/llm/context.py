@@ -2,55 +2,14 @@
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-import torch
-
-from harness.config.schema import Thinking
-from harness.cost.flops import ModelShape
 from harness.cost.meter import Meter
-from harness.llm.batched_forward import Ask, Network
-from harness.llm.kv import Arena
-from harness.llm.template import Framed, Pieces, turn_frame
-from harness.llm.text import Text
+from harness.llm.hf import LoadedModel
+from harness.llm.template import turn_frame
 from harness.models import Session, Span
-
-
-class LoadedModel(Framed, Network, Protocol):
-    """What a session needs of a loaded model; `HFModel` has it.
-
-    layers: number of layers; stop_ids: tokens that end a reply; endings: markers that are cut off a reply;
-    thinking: of a reasoning model; opens, closes, skips: tokens by which the template opens a thinking, that end one
-    at its limit, and of an empty one.
-    """
-
-    window: int
-    dtype: str
-    layers: int
-    shape: ModelShape
-    pieces: Pieces
-    text: Text
-    stop_ids: frozenset[int]
-    endings: re.Pattern[str] | None
-    thinking: Thinking | None
-    opens: list[int]
-    closes: list[int]
-    skips: list[int]
-
-    @property
-    def arena(self) -> Arena: ...  # noqa: D102
-
-    def forward(self, ask: Ask, adapter: str | None) -> torch.Tensor | None:
-        """Run one forward pass: float32 logits [ask.logits, vocab]."""
-
-    def require(self, capability: str) -> None:
-        """Raise CannotRun if the model lacks a capability."""
-
-    def remember_first_prompt(self, role: str, ids: list[int]) -> None:
-        """Keep the first context that `role` ran."""
 
 
 @dataclass

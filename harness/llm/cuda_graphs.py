@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from transformers.cache_utils import Cache
 
-from harness.llm.capture import Pack, packed_attention
-from harness.llm.kernels import DeviceLayout, VarlenKernel
+from harness.llm.capture import Pack, attention_calls
+from harness.llm.kernels import PackLayout
 from harness.llm.kv import BLOCK, Arena, PackedLayer, Slot, slot_of
 
 # The missing contexts, fewer than half of a power of two, have one place each in a slot of BLOCK.
@@ -32,8 +32,8 @@ class RecordedSteps:
     eager step, relative to their size; problem: why steps are no longer recorded, None while they are.
     """
 
-    def __init__(self, net: Any, arena: Arena, kernel: VarlenKernel, longest: int, tolerance: float) -> None:
-        self._net, self._arena, self._kernel = net, arena, kernel
+    def __init__(self, net: Any, arena: Arena, longest: int, tolerance: float) -> None:
+        self._net, self._arena = net, arena
         self._longest, self._tolerance = longest, tolerance
         self._recordings: dict[int, tuple[torch.Tensor, Callable[[], torch.Tensor]]] = {}
         self._filling = arena.cache()
@@ -104,9 +104,9 @@ class RecordedSteps:
 
         def step() -> torch.Tensor:
             ids, positions, places, keys, written = numbers
-            at = DeviceLayout(first, places.int(), keys[:size].int(), 1, self._longest)
+            at = PackLayout(first, places.int(), keys[:size].int(), 1, self._longest)
             layers = [PackedLayer(n, self._arena, written[:size]) for n in range(len(self._arena.keys))]
-            with packed_attention(Pack([], self._arena, self._kernel, at)):
+            with attention_calls(pack=Pack([], self._arena, lambda _device: at)):
                 out = self._net(
                     input_ids=ids[None, :size],
                     position_ids=positions[None, :size],

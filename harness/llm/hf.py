@@ -1,12 +1,10 @@
 """The transformers back end: weights from a folder or the hub, every capability.
 
-`HFModel` holds the network, the tokenizer and the cut template; sessions (session.py) hold contexts.
+`LoadedModel` holds the network, the tokenizer and the cut template; sessions (session.py) hold contexts.
 """
 
 import contextlib
-import functools
 import os
-import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,64 +16,48 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from harness.config.schema import ModelConfig, Thinking
 from harness.cost.flops import ModelShape, shape_of
-from harness.cost.free_memory import available_bytes, free_cores
-from harness.cost.meter import Meter
+from harness.cost.free_memory import free_cores
 from harness.errors import CannotRun
 from harness.llm import capture, families
 from harness.llm.adapters import adapter_folder, merge
-from harness.llm.batched_forward import THREADS, Ask, ForwardLane
-from harness.llm.cuda_graphs import RecordedSteps
 from harness.llm.endings import endings_pattern, markers_of
-from harness.llm.kernels import VarlenKernel
-from harness.llm.kv import Arena
 from harness.llm.model_facts import ModelFacts
 from harness.llm.model_info import memory_problem
-from harness.llm.session import HFSession
+from harness.llm.network import THREADS, Network, free_gpu_bytes
 from harness.llm.template import PLAIN, Pieces, cut_template, no_system
 from harness.llm.text import Text
 from harness.llm.tokenizer_files import tokenizer_folder
-from harness.llm.trial_passes import TOLERANCE, rows_are_independent, trial_cache_problem, trial_pack_problem
+from harness.llm.trial_passes import trial_cache_problem
 from harness.models import LanguageModel
-from harness.parallel.scheduler import current
 from harness.storage.untrusted import read_plain
 
 # A product of a narrower model is over before a second thread has begun to help.
 _NARROW = 512
-# Rows of every shared pass in deterministic mode: on a CPU a step of 8 rows takes 1.2 to 1.6 times as long as one of 1.
-_ROWS = {"cpu": 8, "cuda": 64}
 
 
-class HFModel(LanguageModel):
-    """A causal language model of transformers. Raises CannotRun when it cannot be loaded as configured."""
+class LoadedModel(Network, LanguageModel):
+    """A causal language model of transformers. Raises CannotRun when it cannot be loaded as configured.
+
+    text: encodes and decodes; pieces: of the chat template, also as tokens: begin, mid, next, system (before and behind
+    a system turn's content), opens, closes, skips (what opens a thinking, ends one at its limit, and is an empty one);
+    stop_ids: tokens that end a reply; endings: markers that are cut off a reply; thinking: of a reasoning model.
+    """
 
     shape: ModelShape
     thinking: Thinking | None = None
 
     def __init__(self, config: ModelConfig, facts: ModelFacts, folder: str) -> None:
-        self.name, self.identity, self.capabilities = facts.name, facts.identity, facts.capabilities
-        self._refusals = facts.refusals
-        self.window, self.prefill_chunk = facts.window, config.prefill_chunk
-        self.dtype = str(facts.identity["dtype"])  # what "auto" came to
+        super().__init__(config, facts)
+        self.identity, self.capabilities, self._refusals = facts.identity, facts.capabilities, facts.refusals
+        self.window, self.thinking = facts.window, config.thinking
         self.first_prompts = {}
-        self._lock = threading.RLock()
-        chosen = "cuda" if torch.cuda.is_available() else "cpu"
-        self.device = torch.device(chosen if config.device == "auto" else config.device)
-        self.thinking = config.thinking
-        # Every context may grow by the thinking, which the window that methods see leaves out.
-        self._positions = facts.window + (config.thinking.tokens if config.thinking else 0)
-        problem = memory_problem(config, folder, self._positions, _free_gpu_bytes(self.device))
-        if problem:
+        if problem := memory_problem(config, folder, self._positions, free_gpu_bytes(self.device)):
             raise CannotRun(problem)
-        self._deterministic = config.deterministic
         if config.deterministic and self.device.type == "cuda":  # refuse kernels whose sums depend on threads' order
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read at the first product of the process
             torch.use_deterministic_algorithms(True)
         self.net = self._load(config, folder)
         _set_threads(self.shape.width, config.deterministic)
-        self._fraction = config.memory_fraction
-        self._lanes: dict[str | None, ForwardLane] = {}
-        self._adapters = set(config.adapters)
-        self._active_adapter: str | None = None  # `_load` leaves them disabled
         self._load_tokenizer(config, folder)
         if not families.is_checked(self.net.config.model_type):
             problem = trial_cache_problem(self.net, self.device, self.dtype, self.layers)
@@ -192,121 +174,6 @@ class HFModel(LanguageModel):
             reason = self._refusals.get(capability, f"it has {', '.join(sorted(self.capabilities)) or 'none'}")
             raise CannotRun(f"'{self.name}' has no capability '{capability}': {reason}")
 
-    @contextlib.contextmanager
-    def adapter(self, name: str | None) -> Iterator[None]:
-        """Context manager: use adapter `name`, or none."""
-        if not self._adapters:
-            if name is not None:
-                raise CannotRun(f"'{self.name}' has no adapter '{name}'; add --set model.adapters.{name}=FOLDER")
-            yield
-            return
-        if name is not None and name not in self._adapters:
-            raise CannotRun(f"'{self.name}' has no adapter '{name}' (it has {sorted(self._adapters)})")
-        with self._lock:
-            self._switch(name)
-            yield
-
-    @contextlib.contextmanager
-    def _without_adapter(self) -> Iterator[None]:
-        """Use no adapter inside, and afterwards the one that was in use: a trial pass may come just before a pass."""
-        with self._lock:
-            before = self._active_adapter
-            with self.adapter(None):
-                yield
-            self._switch(before)
-
-    def _switch(self, name: str | None) -> None:
-        """Enable adapter `name` alone, None for none; nothing to do where it is enabled already."""
-        if name == self._active_adapter:
-            return
-        if name is None:
-            self.net.disable_adapters()
-        else:
-            self.net.enable_adapters()
-            self.net.set_adapter(name)
-        self._active_adapter = name
-
-    def forward(self, ask: Ask, adapter: str | None) -> torch.Tensor | None:
-        """Run one pass: float32 logits [ask.logits, vocab]. It is shared with the asks of other questions in flight."""
-        if adapter not in self._lanes:
-            with self.adapter(adapter):  # an adapter that is not there is this question's error alone
-                self._lanes.setdefault(adapter, ForwardLane(self, adapter))
-        scheduler, lane = current(), self._lanes[adapter]
-        outcome = lane.run([ask])[0] if scheduler is None else scheduler.do(lane, ask)
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome  # type: ignore[no-any-return]
-
-    @property
-    def shares(self) -> bool:
-        """Whether a context may copy keys and values that another one has computed; not in deterministic mode."""
-        return not self._deterministic and self.pack_problem is None
-
-    @functools.cached_property
-    def kernel(self) -> VarlenKernel | None:
-        """The attention kernel for all contexts of a pass in one call; None where device, dtype or trial forbid it."""
-        if self.device.type != "cuda" or self.dtype == "float32" or self._deterministic:
-            return None
-        kernel = VarlenKernel()
-        with self._without_adapter():
-            problem = trial_pack_problem(self.net, self.device, self.dtype, self.layers, kernel)
-        return None if problem else kernel
-
-    def recorded_steps(self) -> RecordedSteps | None:
-        """Decode steps as CUDA graphs, for the active adapter; None without `kernel`, or on several devices."""
-        if self.kernel is None or self._is_spread:
-            return None
-        return RecordedSteps(self.net, self.arena, self.kernel, self._positions, TOLERANCE[self.dtype])
-
-    @functools.cached_property
-    def pack_problem(self) -> str | None:
-        """Why contexts cannot share a pass, None when they can; the first call runs a trial pass of a few tokens."""
-        if self.kernel is not None:
-            return None
-        with self._without_adapter():
-            return trial_pack_problem(self.net, self.device, self.dtype, self.layers)
-
-    @functools.cached_property
-    def fixed_rows(self) -> int | None:
-        """The number of rows of each shared pass in deterministic mode, 0 where none is shared; None in other modes."""
-        if not self._deterministic:
-            return None
-        rows = _ROWS.get(self.device.type, 0)
-        if not rows or self.pack_problem is not None:
-            return 0
-        with self._without_adapter():
-            return rows if rows_are_independent(self.net, self.device, self.layers, rows) else 0
-
-    @property
-    def _is_spread(self) -> bool:
-        """Whether the network is spread over several devices."""
-        return isinstance(getattr(self.net, "hf_device_map", None), dict)
-
-    @functools.cached_property
-    def arena(self) -> Arena:
-        """Keys and values of all contexts; on a GPU at most the memory that was free when the first context began."""
-        free = _free_gpu_bytes(self.device)
-        # What one of several devices has free says little.
-        limit = None if free is None or self._is_spread else int(free * self._fraction / self._token_size())
-        fit = self._contexts_that_fit()
-        return Arena(self.layers, limit, 0 if fit is not None and fit < 2 else self._positions)
-
-    def contexts(self) -> int | None:
-        """Contexts of a full window that fit into the memory that is free now; None where that is unknown."""
-        fit = self._contexts_that_fit()
-        # On a CPU one window is for contexts that ended; on a GPU they leave where others want their room.
-        return fit if fit is None or fit < 2 or self.device.type == "cuda" else fit - 1
-
-    def _contexts_that_fit(self) -> int | None:
-        free = _free_gpu_bytes(self.device) if self.device.type == "cuda" else available_bytes()
-        return None if free is None else int(free * self._fraction / (self._token_size() * self._positions))
-
-    def _token_size(self) -> int:
-        """Bytes of one token's keys and values."""
-        s = self.shape
-        size: int = 2 * s.layers * s.kv_heads * s.head_size * getattr(torch, self.dtype).itemsize
-        return size
-
     def forget(self) -> None:
         """Drop first prompts and kept contexts, so that another run does not depend on an earlier one."""
         self.first_prompts = {}
@@ -317,10 +184,6 @@ class HFModel(LanguageModel):
         """Keep the first context that `role` ran, for the manifest: its text and its token ids."""
         if role not in self.first_prompts:
             self.first_prompts[role] = {"text": self.text.context(ids), "ids": list(ids)}
-
-    def session(self, meter: Meter, role: str = "reader", adapter: str | None = None) -> HFSession:
-        """Open an empty context."""
-        return HFSession(self, meter, role, adapter)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Character range of every token of `text`."""
@@ -358,10 +221,6 @@ def _load_adapters(net: Any, config: ModelConfig) -> None:
             net.load_adapter(path, adapter_name=name)
     if config.adapters:
         net.disable_adapters()
-
-
-def _free_gpu_bytes(device: torch.device) -> int | None:
-    return int(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else None
 
 
 def _template_pieces(config: ModelConfig, tokenizer: Any, name: str) -> Pieces:

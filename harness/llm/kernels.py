@@ -5,7 +5,7 @@ holds their keys (harness/llm/kv.py):
 
     queries of the pass   | a | b b b b b | c |              one row a new token
     the arena             | a a a a . . | b b b b b b . | . . . | c c c . |
-    Lengths               starts 0, 6, 16; lengths 4, 6, 3: no padding, no copy of keys
+    PackLayout            starts 0, 6, 16; lengths 4, 6, 3: no padding, no copy of keys
 """
 
 from collections.abc import Sequence
@@ -48,22 +48,10 @@ def one_row_attention(
 
 @dataclass(frozen=True)
 class PackLayout:
-    """Where the contexts of a pass stand: `new` tokens of each, whose keys are [start, start + keys) in the arena.
+    """Where the contexts of a pass stand in the arena, in the order of their places; int32 tensors on one device.
 
-    The contexts are in the order of their places in the arena.
-    """
-
-    new: Sequence[int]
-    starts: Sequence[int]
-    keys: Sequence[int]
-
-
-@dataclass(frozen=True)
-class DeviceLayout:
-    """A PackLayout as int32 tensors on one device.
-
-    rows, places [contexts + 1]: where each context's new tokens and its keys begin, and the end; keys [contexts];
-    most_new, most_keys: of one context, at most.
+    rows, places [contexts + 1]: where each context's new tokens and its keys begin, and the end; keys [contexts]: how
+    many keys it has, the new ones included; most_new, most_keys: of one context, at most.
     """
 
     rows: torch.Tensor
@@ -73,52 +61,37 @@ class DeviceLayout:
     most_keys: int
 
 
-class VarlenKernel:
-    """Causal attention of the last `new` tokens of each context. The layout of a pass goes to the device once.
+def pack_layout(new: Sequence[int], starts: Sequence[int], keys: Sequence[int], device: torch.device) -> PackLayout:
+    """The layout of contexts with `new` tokens each, whose keys are [start, start + keys) in the arena."""
+    # The last place only closes the list: how long the last context is stands in `keys`, as for the others.
+    numbers = (list(accumulate(new, initial=0)), [*starts, starts[-1] + keys[-1]], keys)
+    rows, places, counts = (torch.tensor(column, dtype=torch.int32, device=device) for column in numbers)
+    return PackLayout(rows, places, counts, max(new), max(keys))
 
-    num_splits: 1 computes a context alike whatever contexts are beside it; None leaves the choice to the kernel.
+
+def packed_attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, at: PackLayout, scaling: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Causal attention of the last new tokens of each context, in one call.
+
+    query: [new tokens, heads, size]; key, value: [tokens of the arena, kv_heads, size]. Returns the output
+    [new tokens, heads, size] and the log-sum-exp [heads, new tokens] in float32.
     """
+    from torch.nn.attention.varlen import AuxRequest, varlen_attn
 
-    def __init__(self, num_splits: int | None = None) -> None:
-        self._splits = num_splits
-        self._at: PackLayout | None = None
-        self._on: dict[torch.device, DeviceLayout] = {}
-
-    def __call__(
-        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, at: PackLayout | DeviceLayout, scale: float
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """(Output [new tokens, heads, size], log-sum-exp [heads, new tokens] in float32).
-
-        query: [new tokens, heads, size]; key, value: [tokens of the arena, kv_heads, size].
-        """
-        from torch.nn.attention.varlen import AuxRequest, varlen_attn
-
-        there = at if isinstance(at, DeviceLayout) else self._on_device(at, query.device)
-        result = varlen_attn(
-            query.contiguous(),
-            key,
-            value,
-            there.rows,
-            there.places,
-            there.most_new,
-            there.most_keys,
-            return_aux=AuxRequest(lse=True),
-            scale=scale,
-            window_size=(-1, 0),
-            enable_gqa=query.shape[1] != key.shape[1],
-            seqused_k=there.keys,
-            num_splits=self._splits,
-        )
-        assert isinstance(result, tuple)  # it is one with return_aux
-        return result
-
-    def _on_device(self, at: PackLayout, device: torch.device) -> DeviceLayout:
-        if at is not self._at:
-            self._at, self._on = at, {}
-        if device not in self._on:
-            ends = list(accumulate(at.new, initial=0))
-            # The last place only closes the list: how long the last context is stands in `keys`, as for the others.
-            places = [*at.starts, at.starts[-1] + at.keys[-1]]
-            rows, starts, keys = (torch.tensor(n, dtype=torch.int32, device=device) for n in (ends, places, at.keys))
-            self._on[device] = DeviceLayout(rows, starts, keys, max(at.new), max(at.keys))
-        return self._on[device]
+    result = varlen_attn(
+        query.contiguous(),
+        key,
+        value,
+        at.rows,
+        at.places,
+        at.most_new,
+        at.most_keys,
+        return_aux=AuxRequest(lse=True),
+        scale=scaling,
+        window_size=(-1, 0),
+        enable_gqa=query.shape[1] != key.shape[1],
+        seqused_k=at.keys,
+    )
+    assert isinstance(result, tuple)  # it is one with return_aux
+    return result

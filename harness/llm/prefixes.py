@@ -9,10 +9,11 @@ adapter that read them, so contexts with a block of the same name have all block
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 
-from harness.llm.kv import BLOCK, Slot
+from harness.llm.batched_forward import Ask
+from harness.llm.kv import BLOCK, Slot, slot_of
 
 
 def block_names(slot: Slot, ids: Sequence[int], adapter: str | None) -> list[bytes]:
@@ -39,25 +40,29 @@ class SharedPrefix:
     missing: bytes | None = None
 
 
-def shared_prefix(slot: Slot, new: int, logits: int, blocks: Sequence[bytes]) -> SharedPrefix:
-    """The longest prefix of the `new` tokens behind `slot` that another context holds; new tokens complete `blocks`.
+def shared_prefix(ask: Ask) -> SharedPrefix:
+    """The longest prefix of an ask's tokens that another context holds; an empty one where `ask.blocks` is empty.
 
-    The last `logits` tokens are never shared, as their logits must be computed.
+    The last `ask.logits` tokens are never shared, as their logits must be computed.
     """
-    sharable = max((slot.used[0] + new - logits) // BLOCK - len(slot.names), 0)
-    source, same = slot.arena.longest_match(blocks[:sharable], len(slot.names))
-    tokens = max((len(slot.names) + same) * BLOCK - slot.used[0], 0) if same else 0
-    return SharedPrefix(source, same, tokens, next(iter(blocks[same:sharable]), None))
+    if not ask.blocks:
+        return SharedPrefix()
+    slot = slot_of(ask.cache)
+    used, known = slot.used[0], len(slot.names)
+    sharable = max((used + len(ask.ids) - ask.logits) // BLOCK - known, 0)
+    source, same = slot.arena.longest_match(ask.blocks[:sharable], known)
+    tokens = max((known + same) * BLOCK - used, 0) if same else 0
+    return SharedPrefix(source, same, tokens, next(iter(ask.blocks[same:sharable]), None))
 
 
-def copy_shared(slot: Slot, new: int, logits: int, blocks: Sequence[bytes]) -> SharedPrefix:
-    """Copy the `shared_prefix` to `slot` and return it; an empty one where there is none or it does not fit."""
+def copy_shared(ask: Ask) -> Ask:
+    """Copy the `shared_prefix` to the cache; returns the ask for the rest, `ask` itself where none fits."""
+    slot = slot_of(ask.cache)
     with slot.arena.lock:  # the source may be rolled back, or end
-        prefix = shared_prefix(slot, new, logits, blocks)
+        prefix, used = shared_prefix(ask), slot.used[0]
         if prefix.source is None:
-            return SharedPrefix()
-        used = slot.used[0]
-        if prefix.tokens and not slot.copy(prefix.source, used + prefix.tokens, used + new):
-            return SharedPrefix()
-        slot.names.extend(blocks[: prefix.blocks])
-    return prefix
+            return ask
+        if prefix.tokens and not slot.copy(prefix.source, used + prefix.tokens, used + len(ask.ids)):
+            return ask
+        slot.names.extend(ask.blocks[: prefix.blocks])
+    return replace(ask, ids=ask.ids[prefix.tokens :], blocks=ask.blocks[prefix.blocks :])

@@ -26,8 +26,9 @@ from harness.llm.attention_weights import BLOCK
 from harness.llm.batched_forward import Ask
 from harness.llm.cache_limit import cut_cache
 from harness.llm.capture import FeedCapture, HeadCapture, WriteCapture
-from harness.llm.context import Context, LoadedModel, PassCost
+from harness.llm.context import Context, PassCost
 from harness.llm.endings import reply_end
+from harness.llm.hf import LoadedModel
 from harness.llm.kept_replies import with_kept_replies
 from harness.llm.kv import kept_tail, rewind, slot_of
 from harness.llm.prefixes import block_names
@@ -364,3 +365,11 @@ class HFSession(Context):
         if self._cache.layers:
             self._model.arena.keep(slot_of(self._cache))
         self._cache = Cache(layers=[])
+
+
+class HFModel(LoadedModel):
+    """A loaded model that opens sessions."""
+
+    def session(self, meter: Meter, role: str = "reader", adapter: str | None = None) -> HFSession:
+        """Open an empty context."""
+        return HFSession(self, meter, role, adapter)

@@ -6,7 +6,6 @@ import torch
 
 from harness.llm.batched_forward import Ask, run_alone, run_in_rows, run_packed
 from harness.llm.capture import NAME
-from harness.llm.kernels import VarlenKernel
 from harness.llm.kv import Arena, rewind
 
 # Largest difference of logits, relative to their size, that packing may make in the check before the first packed pass.
@@ -35,9 +34,12 @@ def rows_are_independent(net: Any, device: torch.device, layers: int, rows: int)
 
 
 def trial_pack_problem(
-    net: Any, device: torch.device, dtype: str, layers: int, kernel: VarlenKernel | None = None
+    net: Any, device: torch.device, dtype: str, layers: int, in_one_call: bool = False
 ) -> str | None:
-    """Why contexts of this model cannot share a pass; None where a trial pass over three gave the same logits."""
+    """Why contexts of this model cannot share a pass; None where a trial pass over three gave the same logits.
+
+    in_one_call: as for `run_packed`.
+    """
     config = net.config
     if config._attn_implementation != NAME:
         return f"its attention kernel is '{config._attn_implementation}'"
@@ -53,8 +55,8 @@ def trial_pack_problem(
         arena = Arena(layers)
         own = [run_alone(net, device, Ask(text, arena.cache(), len(text))) for text in texts]
         both = [(text, arena.cache()) for text in texts]
-        first = run_packed(net, device, [Ask(text[:4], cache, 4) for text, cache in both], kernel)
-        second = run_packed(net, device, [Ask(text[4:], cache, len(text) - 4) for text, cache in both], kernel)
+        first = run_packed(net, device, [Ask(text[:4], cache, 4) for text, cache in both], in_one_call)
+        second = run_packed(net, device, [Ask(text[4:], cache, len(text) - 4) for text, cache in both], in_one_call)
     except Exception as error:  # noqa: BLE001 - whatever a foreign architecture does with such a pass
         return f"a trial pass over several contexts failed ({type(error).__name__})"
     for whole, *halves in zip(own, first, second, strict=True):

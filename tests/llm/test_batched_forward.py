@@ -12,7 +12,7 @@ import torch
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.errors import CannotRun
-from harness.llm import batched_forward, trial_passes
+from harness.llm import batched_forward, network, trial_passes
 from harness.llm.kv import Arena
 from harness.llm.load import load_model
 from harness.parallel.scheduler import Scheduler
@@ -91,7 +91,7 @@ def passes(monkeypatch):
         made.append([len(ask.ids) for ask in asks])
         return real(net, device, asks, *more)
 
-    for module in (batched_forward, trial_passes):
+    for module in (batched_forward, network, trial_passes):
         monkeypatch.setattr(module, "run_packed", spy)
     return made
 
@@ -155,7 +155,7 @@ def test_a_pass_that_fails_is_taken_back_and_run_context_by_context(tiny_folder,
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
     assert model.pack_problem is None
-    monkeypatch.setattr(batched_forward, "run_packed", breaks)
+    monkeypatch.setattr(network, "run_packed", breaks)
     for one, other in zip(alone, side_by_side([lambda a=a: play(model, a) for a in scripts]), strict=True):
         same(one, other)
     assert failed
@@ -182,8 +182,8 @@ def test_an_error_is_that_of_the_context_that_causes_it(tiny, monkeypatch):
             return s.probe(["Yes", "No"]).mass["Yes"]
 
     expected = written(NODES[0])
-    monkeypatch.setattr(batched_forward, "run_alone", alone)
-    monkeypatch.setattr(batched_forward, "run_packed", packed)
+    monkeypatch.setattr(network, "run_alone", alone)
+    monkeypatch.setattr(network, "run_packed", packed)
     fine, broken = side_by_side([lambda: written(NODES[0]), lambda: written("\U0001f409")])
     assert fine == pytest.approx(expected, rel=1e-5)
     assert (type(broken), str(broken)) == (MemoryError, "no room for a dragon")
@@ -206,7 +206,7 @@ def test_a_pass_takes_what_writes_then_the_oldest_prefills_within_its_budget(lim
         prefill_chunk, pack_problem, fixed_rows = limit, None, None
 
     asks = [batched_forward.Ask(range(n), None) for n in lengths]
-    assert batched_forward.ForwardLane(Model(), None).take(asks) == taken
+    assert network.ForwardLane(Model(), None).take(asks) == taken
 
 
 def test_a_model_with_another_kernel_runs_one_after_the_other(tiny_folder, passes):
@@ -359,7 +359,7 @@ def test_a_probe_in_bfloat16_is_the_float32_product_of_its_hidden_state_alone_an
 
 def test_contexts_that_fit_by_hand(tiny, monkeypatch):
     # 2 (keys, values) x 3 layers x 2 key/value heads x 16 x 1,024 tokens x 4 bytes = 786,432 bytes a context.
-    monkeypatch.setattr("harness.llm.hf.available_bytes", lambda: 10_000_000)
+    monkeypatch.setattr("harness.llm.network.available_bytes", lambda: 10_000_000)
     assert tiny.contexts() == int(0.9 * 10_000_000 / 786_432) - 1 == 10  # one is for contexts that ended
 
 
@@ -375,7 +375,7 @@ def test_a_trial_before_a_pass_leaves_the_adapter_in_use(with_adapter):
     def asks():
         return [batched_forward.Ask(text, model.arena.cache(), 1) for text in texts]
 
-    found = batched_forward.ForwardLane(model, "one").run(asks())
+    found = network.ForwardLane(model, "one").run(asks())
     with model.adapter("one"):
         expected = [batched_forward.run_alone(model.net, model.device, ask) for ask in asks()]
     for one, other in zip(expected, found, strict=True):

@@ -6,7 +6,8 @@ import torch
 
 from harness.cli.run_options import Execution
 from harness.config.schema import ModelConfig
-from harness.llm import batched_forward, trial_passes
+from harness.llm import network, trial_passes
+from harness.llm.batched_forward import Ask
 from harness.llm.kv import Arena
 from harness.llm.load import load_model
 from harness.llm.model_info import model_facts
@@ -33,11 +34,11 @@ def test_contexts_in_flight_equal_themselves_alone_to_the_bit(tiny_folder, passe
 def test_it_does_not_matter_how_many_threads_another_library_left(tiny_folder):
     model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), dtype="float32", deterministic=True))
     usual = play(model, SCRIPTS[0])
-    torch.set_num_threads(batched_forward.THREADS + 1)
+    torch.set_num_threads(network.THREADS + 1)
     try:
         assert play(model, SCRIPTS[0]) == usual
     finally:
-        torch.set_num_threads(batched_forward.THREADS)
+        torch.set_num_threads(network.THREADS)
 
 
 @pytest.mark.parametrize("by_place", [True, False])
@@ -61,7 +62,7 @@ def test_a_trial_finds_rows_that_depend_on_their_pass(tiny, by_place):
 def test_a_pass_that_cannot_be_shared_runs_alone(tiny_folder, passes):
     model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), attention="eager", deterministic=True))
     assert model.fixed_rows == 0
-    assert model.forward(batched_forward.Ask([1, 2], Arena(model.layers).cache(), 1), None).shape[0] == 1
+    assert model.forward(Ask([1, 2], Arena(model.layers).cache(), 1), None).shape[0] == 1
     assert not passes
 
 

@@ -18,12 +18,13 @@ from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm import capture, cuda_graphs
 from harness.llm.attention_weights import block_weights, column_weights
-from harness.llm.batched_forward import Ask, ForwardLane, run_alone, run_packed
+from harness.llm.batched_forward import Ask, run_alone, run_packed
 from harness.llm.capture import FeedCapture, WriteCapture
 from harness.llm.cuda_graphs import RecordedSteps
-from harness.llm.kernels import VarlenKernel, cpu_attention, one_row_attention
+from harness.llm.kernels import cpu_attention, one_row_attention
 from harness.llm.kv import BLOCK, Arena, slot_of
 from harness.llm.load import load_model, unload
+from harness.llm.network import ForwardLane
 from harness.llm.trial_passes import trial_pack_problem
 from harness.parallel.scheduler import Scheduler
 
@@ -62,7 +63,7 @@ def calls(monkeypatch):
         assert query.is_contiguous()
         assert how.pop("enable_gqa") == (query.shape[1] != key.shape[1])
         scale = how.pop("scale")
-        assert how in ({"num_splits": None}, {"num_splits": 1})
+        assert not how
         return causal(query, key, value, cu_seq_q, cu_seq_k, used, scale)
 
     monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", varlen_attn)
@@ -70,14 +71,14 @@ def calls(monkeypatch):
 
 
 def test_a_model_agrees_with_itself(tiny, calls):
-    assert trial_pack_problem(tiny.net, tiny.device, tiny.dtype, tiny.layers, VarlenKernel()) is None
+    assert trial_pack_problem(tiny.net, tiny.device, tiny.dtype, tiny.layers, True) is None
     assert len(calls) == 2 * tiny.layers
 
 
 def test_a_kernel_that_fails_is_not_used(tiny):
     """torch's own refuses the CPU."""
-    assert "trial pass" in trial_pack_problem(tiny.net, tiny.device, tiny.dtype, tiny.layers, VarlenKernel())
-    assert tiny.kernel is None
+    assert "trial pass" in trial_pack_problem(tiny.net, tiny.device, tiny.dtype, tiny.layers, True)
+    assert not tiny.in_one_call
 
 
 def test_contexts_of_any_length_and_order(tiny, calls):
@@ -101,9 +102,8 @@ def test_contexts_of_any_length_and_order(tiny, calls):
     expected, theirs = asks(Arena(tiny.layers), [0, 1, 2])
     own = [run_alone(tiny.net, tiny.device, ask) for ask in expected]
     packed, ours = asks(Arena(tiny.layers), [2, 0, 1])
-    found = run_packed(tiny.net, tiny.device, packed, VarlenKernel(num_splits=1))
+    found = run_packed(tiny.net, tiny.device, packed, True)
     assert calls[0]["queries"] == [0, 2, 6, 7], "the longest outgrew its place and moved behind the others"
-    assert calls[0]["num_splits"] == 1
     assert found[1] is None
     for a, b in ((own[0], found[0]), (own[2], found[2])):
         assert (a - b).abs().max() < 1e-4
@@ -202,7 +202,7 @@ def tapes(monkeypatch):
 def fast(tiny_folder):
     """The tiny model as it would be on a GPU, with one attention call for all contexts."""
     model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), prefill_chunk=64))
-    vars(model)["kernel"] = VarlenKernel()
+    vars(model)["in_one_call"] = True
     yield model
     unload()
 
@@ -333,22 +333,22 @@ def test_passes_and_steps_as_torch_takes_them_on_another_device(tiny_folder, mon
     with torch.device("meta"):
         config = AutoConfig.from_pretrained(tiny_folder, attn_implementation=capture.install())
         net = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).eval()
-    layers, device, kernel = config.num_hidden_layers, torch.device("meta"), VarlenKernel()
+    layers, device = config.num_hidden_layers, torch.device("meta")
     arena = Arena(layers)
     caches = [arena.cache() for _ in range(3)]
     feed = FeedCapture(0, [((5, 9), [(0, 3)])])
     first = [Ask([1, 2, 3], caches[0], 1), Ask([7] * 9, caches[1], 0, feed), Ask([5] * 300, caches[2], 2)]
-    found = run_packed(net, device, first, kernel)
+    found = run_packed(net, device, first, True)
     shapes = [row if row is None else (tuple(row.shape), row.device) for row in found]
     assert shapes == [((1, config.vocab_size), device), None, ((2, config.vocab_size), device)]
     assert feed.layers == layers
     write = WriteCapture(3, [(0, 2)])
-    run_packed(net, device, [Ask([1], caches[0], 1, write), Ask([2], caches[1], 1)], kernel)
+    run_packed(net, device, [Ask([1], caches[0], 1, write), Ask([2], caches[1], 1)], True)
     assert write.waiting() == 1
 
     outs = []
     monkeypatch.setattr(cuda_graphs, "record_graph", lambda step: (outs.append(step()), lambda: outs[0])[1])
-    steps = RecordedSteps(net, arena, kernel, 1000, 0.05)
+    steps = RecordedSteps(net, arena, 1000, 0.05)
     numbers, play = steps._record(4, [(0, 1, 3), (256, 2, 5), (512, 3, 4), (900, 0, 0)])
     assert numbers.device == device
     assert (tuple(play().shape), play().dtype) == ((4, config.vocab_size), torch.float32)

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
-from harness.llm.batched_forward import Ask, ForwardLane
+from harness.llm.batched_forward import Ask
 from harness.llm.kv import BLOCK, Arena, kept_tail, packed_cache, rewind, slot_of
 from harness.llm.load import load_model
+from harness.llm.network import ForwardLane
 from harness.llm.prefixes import block_names
 from tests.llm.conftest import WORDS
 from tests.llm.test_batched_forward import SCRIPTS, play, same, side_by_side
@@ -258,7 +259,7 @@ def test_a_pass_that_fails_after_a_copy_leaves_the_context_as_it_was(counted):
     with model.session(Meter()) as s:
         s.user(DOCUMENTS[0])
         s.feed("Where?")
-        full = mock.patch("harness.llm.batched_forward._make_room", side_effect=MemoryError("full"))
+        full = mock.patch("harness.llm.batched_forward.make_room", side_effect=MemoryError("full"))
         with full, pytest.raises(MemoryError):
             s.flush()
         assert (s._cache.get_seq_length(), slot_of(s._cache).names) == (0, [])

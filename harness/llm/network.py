@@ -1,0 +1,306 @@
+"""A loaded network whose forward passes the questions in flight share: which asks run together, and with what memory.
+
+A pass takes about `prefill_chunk` tokens, so that it takes no more memory than one context's does: first what writes or
+probes, then the prefills that have waited longest. A pass that fails is taken back and run again context by context, so
+that an error (no memory, say) belongs to the context that causes it.
+
+In deterministic mode a row's arithmetic must not depend on what else is in its pass. Kernels pick their blocks by the
+number of rows, so every pass that contexts share has the same number (`fixed_rows`, filled up with a context of zeros),
+and asks of more tokens run alone. Which of the two it is depends on the ask's own length.
+
+What another context has read before, a document say, is copied from it (harness/llm/prefixes.py); where several would
+read the same in one pass, one does, and the others copy it in the next. Its cost is booked as if it ran.
+"""
+
+import contextlib
+import functools
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from harness.config.schema import ModelConfig
+from harness.cost.flops import ModelShape
+from harness.cost.free_memory import available_bytes
+from harness.errors import CannotRun
+from harness.llm.batched_forward import Ask, make_room, run_alone, run_in_rows, run_packed
+from harness.llm.cuda_graphs import RecordedSteps
+from harness.llm.kv import Arena, rewind, slot_of
+from harness.llm.model_facts import ModelFacts
+from harness.llm.prefixes import copy_shared, shared_prefix
+from harness.llm.trial_passes import TOLERANCE, rows_are_independent, trial_pack_problem
+from harness.parallel.scheduler import current, result_or_error
+
+THREADS = torch.get_num_threads()  # what torch chose: one a core, or OMP_NUM_THREADS
+# An ask of at most this many tokens writes, probes or reads a little; many of them cost little more than one.
+_SHORT = 64
+# Rows of every shared pass in deterministic mode: on a CPU a step of 8 rows takes 1.2 to 1.6 times as long as one of 1.
+_ROWS = {"cpu": 8, "cuda": 64}
+
+
+class Network:
+    """A loaded network with its adapters, and the memory of its contexts.
+
+    net: of transformers; dtype: the name of its weights' type; layers: their number; prefill_chunk: most tokens of one
+    pass.
+    """
+
+    net: Any
+    layers: int
+    shape: ModelShape
+
+    def __init__(self, config: ModelConfig, facts: ModelFacts) -> None:
+        self.name, self.prefill_chunk = facts.name, config.prefill_chunk
+        self.dtype = str(facts.identity["dtype"])  # what "auto" came to
+        chosen = "cuda" if torch.cuda.is_available() else "cpu"
+        self.device = torch.device(chosen if config.device == "auto" else config.device)
+        # Every context may grow by the thinking, which the window that methods see leaves out.
+        self._positions = facts.window + (config.thinking.tokens if config.thinking else 0)
+        self._deterministic, self._fraction = config.deterministic, config.memory_fraction
+        self._lock = threading.RLock()
+        self._lanes: dict[str | None, ForwardLane] = {}
+        self._adapters = set(config.adapters)
+        self._active_adapter: str | None = None  # they are loaded disabled
+
+    @contextlib.contextmanager
+    def adapter(self, name: str | None) -> Iterator[None]:
+        """Context manager: use adapter `name`, or none."""
+        if not self._adapters:
+            if name is not None:
+                raise CannotRun(f"'{self.name}' has no adapter '{name}'; add --set model.adapters.{name}=FOLDER")
+            yield
+            return
+        if name is not None and name not in self._adapters:
+            raise CannotRun(f"'{self.name}' has no adapter '{name}' (it has {sorted(self._adapters)})")
+        with self._lock:
+            self._switch(name)
+            yield
+
+    @contextlib.contextmanager
+    def _without_adapter(self) -> Iterator[None]:
+        """Use no adapter inside, and afterwards the one that was in use: a trial pass may come just before a pass."""
+        with self._lock:
+            before = self._active_adapter
+            with self.adapter(None):
+                yield
+            self._switch(before)
+
+    def _switch(self, name: str | None) -> None:
+        """Enable adapter `name` alone, None for none; nothing to do where it is enabled already."""
+        if name == self._active_adapter:
+            return
+        if name is None:
+            self.net.disable_adapters()
+        else:
+            self.net.enable_adapters()
+            self.net.set_adapter(name)
+        self._active_adapter = name
+
+    def forward(self, ask: Ask, adapter: str | None) -> torch.Tensor | None:
+        """Run one pass: float32 logits [ask.logits, vocab]. It is shared with the asks of other questions in flight."""
+        if adapter not in self._lanes:
+            with self.adapter(adapter):  # an adapter that is not there is this question's error alone
+                self._lanes.setdefault(adapter, ForwardLane(self, adapter))
+        scheduler, lane = current(), self._lanes[adapter]
+        outcome = lane.run([ask])[0] if scheduler is None else scheduler.do(lane, ask)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome  # type: ignore[no-any-return]
+
+    @property
+    def shares(self) -> bool:
+        """Whether a context may copy keys and values that another one has computed; not in deterministic mode."""
+        return not self._deterministic and self.pack_problem is None
+
+    @functools.cached_property
+    def in_one_call(self) -> bool:
+        """Whether one call of attention serves all contexts of a pass; device, dtype or a trial pass may forbid it."""
+        if self.device.type != "cuda" or self.dtype == "float32" or self._deterministic:
+            return False
+        with self._without_adapter():
+            return trial_pack_problem(self.net, self.device, self.dtype, self.layers, True) is None
+
+    def recorded_steps(self) -> RecordedSteps | None:
+        """Decode steps as CUDA graphs, for the active adapter; None without `in_one_call`, or on several devices."""
+        if not self.in_one_call or self._is_spread:
+            return None
+        return RecordedSteps(self.net, self.arena, self._positions, TOLERANCE[self.dtype])
+
+    @functools.cached_property
+    def pack_problem(self) -> str | None:
+        """Why contexts cannot share a pass, None when they can; the first call runs a trial pass of a few tokens."""
+        if self.in_one_call:
+            return None
+        with self._without_adapter():
+            return trial_pack_problem(self.net, self.device, self.dtype, self.layers)
+
+    @functools.cached_property
+    def fixed_rows(self) -> int | None:
+        """The number of rows of each shared pass in deterministic mode, 0 where none is shared; None in other modes."""
+        if not self._deterministic:
+            return None
+        rows = _ROWS.get(self.device.type, 0)
+        if not rows or self.pack_problem is not None:
+            return 0
+        with self._without_adapter():
+            return rows if rows_are_independent(self.net, self.device, self.layers, rows) else 0
+
+    @property
+    def _is_spread(self) -> bool:
+        """Whether the network is spread over several devices."""
+        return isinstance(getattr(self.net, "hf_device_map", None), dict)
+
+    @functools.cached_property
+    def arena(self) -> Arena:
+        """Keys and values of all contexts; on a GPU at most the memory that was free when the first context began."""
+        free = free_gpu_bytes(self.device)
+        # What one of several devices has free says little.
+        limit = None if free is None or self._is_spread else int(free * self._fraction / self._token_size())
+        fit = self._contexts_that_fit()
+        return Arena(self.layers, limit, 0 if fit is not None and fit < 2 else self._positions)
+
+    def contexts(self) -> int | None:
+        """Contexts of a full window that fit into the memory that is free now; None where that is unknown."""
+        fit = self._contexts_that_fit()
+        # On a CPU one window is for contexts that ended; on a GPU they leave where others want their room.
+        return fit if fit is None or fit < 2 or self.device.type == "cuda" else fit - 1
+
+    def _contexts_that_fit(self) -> int | None:
+        free = free_gpu_bytes(self.device) if self.device.type == "cuda" else available_bytes()
+        return None if free is None else int(free * self._fraction / (self._token_size() * self._positions))
+
+    def _token_size(self) -> int:
+        """Bytes of one token's keys and values."""
+        s = self.shape
+        size: int = 2 * s.layers * s.kv_heads * s.head_size * getattr(torch, self.dtype).itemsize
+        return size
+
+
+def free_gpu_bytes(device: torch.device) -> int | None:
+    """Bytes of memory that are free on a GPU; None for another device."""
+    return int(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else None
+
+
+class ForwardLane:
+    """The passes of one model with one adapter, for harness.parallel.scheduler."""
+
+    ahead = False
+
+    def __init__(self, model: Network, adapter: str | None) -> None:
+        self._model, self._adapter = model, adapter
+        self._limit = model.prefill_chunk
+
+    def take(self, asks: Sequence[Ask]) -> list[int]:
+        """Indices of the asks of the next pass: those of few tokens, then longer ones, each by their age.
+
+        Together at most `prefill_chunk` tokens; the oldest of either kind is taken in any case.
+        """
+        copies = [shared_prefix(ask) for ask in self._sharing(asks)]
+        sizes = [len(ask.ids) - copied.tokens for ask, copied in zip(asks, copies, strict=True)]
+        taken: list[int] = []
+        begun: set[bytes] = set()
+        room = self._limit
+        short = [n for n, size in enumerate(sizes) if size <= _SHORT]
+        long = [n for n, size in enumerate(sizes) if size > _SHORT]
+        for indices in (short, long):
+            for n in indices:
+                if n != indices[0] and sizes[n] > room:
+                    break
+                if (block := copies[n].missing) is not None:
+                    if n and block in begun:  # computed in this pass for another context, and copied in the next
+                        continue
+                    begun.add(block)
+                room -= sizes[n]
+                taken.append(n)
+        return taken
+
+    def run(self, asks: Sequence[Ask]) -> list[Any]:
+        """Run the asks in as few passes as possible: logits of each (None for 0 rows), or the exception it raised."""
+        if self._model.fixed_rows is not None and torch.get_num_threads() != THREADS:
+            # Sums depend on how many threads share them, and libraries leave another number in their thread (UMAP).
+            torch.set_num_threads(THREADS)
+        results: dict[int, Any] = dict.fromkeys(range(len(asks)))
+        rest = [copy_shared(ask) for ask in self._sharing(asks)]
+        with self._model.adapter(self._adapter):
+            for group in self._groups(rest):
+                results.update(zip(group, self._run_group([rest[n] for n in group]), strict=True))
+        for n, ask in enumerate(rest):
+            if not isinstance(results[n], Exception):
+                slot_of(ask.cache).names.extend(ask.blocks)
+        return [results[n] for n in range(len(asks))]
+
+    def _sharing(self, asks: Sequence[Ask]) -> Sequence[Ask]:
+        """The asks; where contexts share nothing, without the names of their blocks."""
+        if not any(ask.blocks for ask in asks) or self._model.shares:
+            return asks
+        return [replace(ask, blocks=()) for ask in asks]
+
+    def _groups(self, asks: Sequence[Ask]) -> list[list[int]]:
+        """Indices of the asks that share a pass: all of them, or as many as `fixed_rows` hold, the shortest first."""
+        groups = [[n] for n, ask in enumerate(asks) if ask.ids and _has_head_choices(ask)]
+        some = [n for n, ask in enumerate(asks) if ask.ids and not _has_head_choices(ask)]
+        if len(some) < 2 or self._model.pack_problem is not None:
+            return [*groups, *([n] for n in some)]
+        if (rows := self._model.fixed_rows) is None:
+            return [*groups, some]
+        room = 0
+        for n in sorted(some, key=lambda n: len(asks[n].ids)):
+            room -= len(asks[n].ids)
+            if room < 0:
+                groups.append([])
+                room = rows - len(asks[n].ids)
+            groups[-1].append(n)
+        return groups
+
+    def _run_group(self, asks: list[Ask]) -> list[Any]:
+        """Run the asks in one pass; if that fails, take it back and run each alone. Logits or exception of each."""
+        if len(asks) > 1:
+            lengths = [slot_of(ask.cache).read() for ask in asks]
+            undo = [ask.capture.undo() for ask in asks if ask.capture is not None]
+            try:
+                return self._run_together(asks)
+            except Exception:  # noqa: BLE001 - whose error it is shows when each context runs alone
+                self._limit = max(sum(len(ask.ids) for ask in asks) // 2, 1)
+                for ask, length in zip(asks, lengths, strict=True):
+                    rewind(ask.cache, length)
+                for drop_captured in undo:
+                    drop_captured()
+        return [result_or_error(lambda ask=ask: self._run_alone(ask)) for ask in asks]  # type: ignore[misc]
+
+    def _run_together(self, asks: Sequence[Ask]) -> list[torch.Tensor | None]:
+        """Run the asks in one pass: of fixed rows in deterministic mode, recorded where they are decode steps."""
+        model = self._model
+        if model.fixed_rows is not None:
+            return run_in_rows(model.net, model.device, asks, model.fixed_rows)
+        eagerly = functools.partial(run_packed, model.net, model.device, asks, model.in_one_call)
+        if self._steps is None or any(not _recordable(ask) for ask in asks):
+            return eagerly()
+        slots = [slot_of(ask.cache) for ask in asks]
+        with slots[0].arena.lock:
+            make_room(asks)
+            return self._steps.run([ask.ids[0] for ask in asks], slots, eagerly)
+
+    @functools.cached_property
+    def _steps(self) -> RecordedSteps | None:
+        return self._model.recorded_steps()
+
+    def _run_alone(self, ask: Ask) -> torch.Tensor | None:
+        """Run one ask in a pass of its own."""
+        if _has_head_choices(ask):
+            return run_packed(self._model.net, self._model.device, [ask])[0]
+        # The kernel gives the log-sum-exp of a single context too, which captures want.
+        if len(ask.ids) <= (self._model.fixed_rows or 0) or self._model.in_one_call:
+            return self._run_together([ask])[0]
+        return run_alone(self._model.net, self._model.device, ask)
+
+
+def _recordable(ask: Ask) -> bool:
+    """Whether the ask is a decode step whose position is the number of its keys."""
+    return (len(ask.ids), ask.logits, ask.capture, *ask.labels) == (1, 1, None) and not slot_of(ask.cache).dropped
+
+
+def _has_head_choices(ask: Ask) -> bool:
+    """Whether each query head has its own choice of a bounded cache, which needs a mask and so a pass of its own."""
+    return slot_of(ask.cache).copies > 1
