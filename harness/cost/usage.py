@@ -7,26 +7,6 @@ from harness.cost.events import Event
 from harness.cost.flops import CONVENTIONS, DEFAULT, ModelShape, flops
 
 
-def _empty_usage() -> dict[str, Any]:
-    return {
-        "flops": dict.fromkeys(CONVENTIONS, 0.0),
-        "tokens_in": 0,
-        "tokens_cached": 0,
-        "tokens_reused": 0,
-        "tokens_out": 0,
-        "requests": 0,
-        "seconds": 0.0,
-        "uncounted": 0,
-        "texts": 0,
-        "texts_cut": 0,
-        "retries": 0,
-        "endings_cut": 0,
-        "recounted": 0,
-        "encoder_requests": 0,
-        "roles": {},
-    }
-
-
 def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str, dict[str, Any]]:
     """Sum events by phase; `shapes` holds the sizes that they name by key.
 
@@ -44,43 +24,35 @@ def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str
     part of what was written that is thinking and how often it was ended at its limit.
     """
     usage: dict[str, dict[str, Any]] = {}
-    for e in events:
-        u = usage.setdefault(e.phase, _empty_usage())
-        u["tokens_in"] += 0 if e.kind == "decode" else e.new
-        u["tokens_out"] += e.out
-        u["tokens_cached"] += e.cached if e.requests else 0
-        u["tokens_reused"] += e.reused
-        u["requests"] += e.requests
-        u["seconds"] += e.seconds
-        u["texts"] += e.texts
-        u["texts_cut"] += e.cut
-        u["retries"] += e.retries
-        u["endings_cut"] += e.endings
-        u["recounted"] += e.recounted
-        u["encoder_requests"] += e.requests if e.kind in ("embed", "rerank") else 0
-        for name, count in (("markers_broken", e.markers), ("recalled", e.recalled)):
-            if count:
-                u[name] = u.get(name, 0) + count
-        parts = [u]
-        if e.kind == "probe":
-            probes = u.setdefault("probes", {"requests": 0, "tokens": 0, "flops": dict.fromkeys(CONVENTIONS, 0.0)})
-            probes["requests"] += e.requests
-            probes["tokens"] += e.new
-            parts.append(probes)
-        if e.thinking:
-            empty = {"tokens": 0, "unclosed": 0, "flops": dict.fromkeys(CONVENTIONS, 0.0)}
-            thinking = u.setdefault("thinking", empty)
-            thinking["tokens"] += e.thinking
-            thinking["unclosed"] += e.unclosed
-            parts.append(thinking)
-        shape = shapes.get(e.shape)
-        if shape is None:
-            u["uncounted"] += 1
-            continue
-        for name in CONVENTIONS:
-            for part in parts:
-                part["flops"][name] += flops(e, shape, name)
-        u["roles"][e.role] = u["roles"].get(e.role, 0.0) + flops(e, shape, DEFAULT)
+    for event in events:
+        add_usage(usage, {event.phase: _usage_of_event(event, shapes.get(event.shape))})
+    return usage
+
+
+def _usage_of_event(e: Event, shape: ModelShape | None) -> dict[str, Any]:
+    spent = {name: 0.0 if shape is None else flops(e, shape, name) for name in CONVENTIONS}
+    usage = {
+        "flops": spent,
+        "tokens_in": 0 if e.kind == "decode" else e.new,
+        "tokens_cached": e.cached if e.requests else 0,
+        "tokens_reused": e.reused,
+        "tokens_out": e.out,
+        "requests": e.requests,
+        "seconds": e.seconds,
+        "uncounted": int(shape is None),
+        "texts": e.texts,
+        "texts_cut": e.cut,
+        "retries": e.retries,
+        "endings_cut": e.endings,
+        "recounted": e.recounted,
+        "encoder_requests": e.requests if e.kind in ("embed", "rerank") else 0,
+        "roles": {} if shape is None else {e.role: spent[DEFAULT]},
+    }
+    usage |= {name: count for name, count in (("markers_broken", e.markers), ("recalled", e.recalled)) if count}
+    if e.kind == "probe":
+        usage["probes"] = {"requests": e.requests, "tokens": e.new, "flops": spent}
+    if e.thinking:
+        usage["thinking"] = {"tokens": e.thinking, "unclosed": e.unclosed, "flops": spent}
     return usage
 
 
@@ -95,15 +67,10 @@ def texts_and_cut(usages: Iterable[dict[str, dict[str, Any]]]) -> tuple[int | No
     return texts if known else None, cut
 
 
-def add_usage(total: dict[str, dict[str, Any]], more: dict[str, dict[str, Any]]) -> None:
-    """Add `more` to `total` in place; both as `usage_of` returns them."""
-    for phase, values in more.items():
-        _add_numbers(total.setdefault(phase, {}), values)
-
-
-def _add_numbers(into: dict[str, Any], values: dict[str, Any]) -> None:
-    for key, value in values.items():
+def add_usage(total: dict[str, Any], more: dict[str, Any]) -> None:
+    """Add `more` to `total` in place; both as `usage_of` returns them, or a part of it."""
+    for key, value in more.items():
         if isinstance(value, dict):
-            _add_numbers(into.setdefault(key, {}), value)
+            add_usage(total.setdefault(key, {}), value)
         else:
-            into[key] = into.get(key, 0) + value
+            total[key] = total.get(key, 0) + value

@@ -21,13 +21,13 @@ ALLOWANCE = 16
 """Tokens that a turn's frame is taken to have where the tokenizer has no chat template; Llama-3's has 11 to 36."""
 
 
-class Tokens:
+class Tokens(Text):
     """A tokenizer.json with its chat template. Raises CannotRun where it cannot be read."""
 
     def __init__(self, folder: Path, name: str) -> None:
         try_tokenizer(folder, name)
         tokenizer = FastTokenizer(folder)
-        self._text = Text(tokenizer, name)
+        super().__init__(tokenizer, name)
         added = [(t.content, t.special) for t in tokenizer.backend_tokenizer.get_added_tokens_decoder().values()]
         template = tokenizer.chat_template or ""
         self.markers = markers_of(added, template)
@@ -39,24 +39,15 @@ class Tokens:
                 cut_template(tokenizer.apply_chat_template, name, date, thinking=True, key=key) if template else None
             )
         frame = (pieces.begin, pieces.mid, pieces.thinks) if pieces else ()
-        self.turn_tokens = sum(len(self._text.trusted(piece)) for piece in frame) or ALLOWANCE
+        self.turn_tokens = sum(len(self.trusted(piece)) for piece in frame) or ALLOWANCE
         """Tokens that the template adds to one user turn, the head of the reply and the BOS included."""
         special = {content for content, flagged in added if flagged}
         own = spelled_markers(pieces or PLAIN, (content for content, _ in added))
         self._broken = {*special, *own, *self.markers, *KNOWN, *OPENING}
 
-    def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Character range of each token of `text`."""
-        return self._text.offsets(text)
-
-    def count(self, text: str) -> int:
-        """Number of tokens of `text`."""
-        return self._text.count(text)
-
     def first_token_text(self, text: str) -> str:
         """The text of the first token of `text`; "" where it has none."""
-        ids = self._text.plain(text)[:1]
-        return self._text.decode(ids)[0] if ids else ""
+        return self.decode(self.plain(text)[:1])[0]
 
     def break_markers(self, text: str) -> tuple[str, int]:
         """`text` with every marker in it broken up, and their number; text without markers is returned unchanged."""

@@ -18,60 +18,28 @@ hunyuan_v1_dense hunyuan_v1_moe hy_v3 hyperclovax internlm3 iquestcoder jais2 je
 minimax_m2 nanochat nemotron olmo olmo2 olmoe persimmon phi seed_oss stablelm youtu
 """
 _PLAIN = frozenset(_NAMES.split())
-# Families whose window, where config.json does not give one, is this many tokens; None: no window.
-_WINDOWS: dict[str, int | None] = {
-    # in every layer
-    "ministral": 4096,
-    "ministral3": None,
-    "mistral": 4096,
-    "mixtral": None,
-    "phi3": None,
-    "phimoe": None,
-    "starcoder2": None,
-    # in the layers that layer_types names
-    "afmoe": 1024,
-    "beam": 512,
-    "cohere2": 4096,
-    "cohere2_moe": 4096,
-    "cwm": 8192,
-    "dots1": 4096,
-    "exaone4": 4096,
-    "exaone_moe": 4096,
-    "gemma2": 4096,
-    "gemma3_text": 4096,
-    "laguna": 512,
-    "llama4_text": 8192,
-    "mellum": 1024,
-    "olmo3": 4096,
-    "vaultgemma": 4096,
-    # where use_sliding_window is true
-    "qwen2": 4096,
-    "qwen2_moe": 4096,
-    "qwen3": 4096,
-    "qwen3_moe": 4096,
-    "smollm3": None,
-}
-_EVERY_LAYER = frozenset({"ministral", "ministral3", "mistral", "mixtral", "phi3", "phimoe", "starcoder2"})
-_SWITCHED = frozenset({"qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3"})
+# Families with a window in every layer: its tokens where config.json does not say, None: then there is no window.
+_EVERY_LAYER: dict[str, int | None] = {"ministral": 4096, "mistral": 4096}
+_EVERY_LAYER |= dict.fromkeys(("ministral3", "mixtral", "phi3", "phimoe", "starcoder2"))
+# The same of families with one in the layers that layer_types names, and where use_sliding_window is true.
+_TYPED: dict[str, int | None] = {"afmoe": 1024, "beam": 512, "cwm": 8192, "laguna": 512, "llama4_text": 8192}
+_4096 = ("cohere2", "cohere2_moe", "dots1", "exaone4", "exaone_moe", "gemma2", "gemma3_text", "olmo3", "vaultgemma")
+_TYPED |= {"mellum": 1024} | dict.fromkeys(_4096, 4096)
+_SWITCHED = {"qwen2": 4096, "qwen2_moe": 4096, "qwen3": 4096, "qwen3_moe": 4096, "smollm3": None}
+_WINDOWS = {**_EVERY_LAYER, **_TYPED, **_SWITCHED}
 _SOFT_CAPS = {"gemma2": 50.0, "vaultgemma": 50.0}
 _KINDS = frozenset({"full_attention", "sliding_attention", "chunked_attention"})
 # Why a family is refused, for those that people are likely to name.
 _SINKS = "has learned attention sinks"
 _ALIBI = "adds ALiBi biases to its attention scores"
 _REFUSED = {
-    "bloom": _ALIBI,
-    "deepseek_v4": _SINKS,
     "diffllama": "subtracts two attention maps (differential attention)",
     "doge": "masks its attention by content (dynamic mask attention)",
     "falcon": "computes its attention in code of its own, with ALiBi biases in some sizes",
-    "flint": _SINKS,
-    "gpt_oss": _SINKS,
-    "granite_swa": _SINKS,
-    "granitemoe_swa": _SINKS,
-    "hy_v4": _SINKS,
-    "mimo_v2_flash": _SINKS,
-    "mpt": _ALIBI,
 }
+_REFUSED |= {"bloom": _ALIBI, "mpt": _ALIBI}
+_WITH_SINKS = ("deepseek_v4", "flint", "gpt_oss", "granite_swa", "granitemoe_swa", "hy_v4", "mimo_v2_flash")
+_REFUSED |= dict.fromkeys(_WITH_SINKS, _SINKS)
 # Families whose state is not a list of keys and values, one pair a token, and so cannot be rolled back.
 _STATE = "keeps a recurrent or convolutional state, which cannot be rolled back"
 _INDEX = "keeps an index beside its keys and values, which cannot be rolled back"
