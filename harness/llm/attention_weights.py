@@ -4,12 +4,13 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 import torch
+from torch import Tensor
 
 BLOCK = 64
 Ranges = Sequence[tuple[int, int]]
 
 
-def block_weights(query: torch.Tensor, key: torch.Tensor, first: int, spans: Ranges, scaling: float) -> torch.Tensor:
+def block_weights(query: Tensor, key: Tensor, first: int, spans: Ranges, scaling: float) -> Tensor:
     """Mean attention of each query row to each span of keys, averaged over heads and the span's tokens.
 
     query: [heads, rows, size], row i standing at position `first` + i; key: [kv_heads, tokens, size].
@@ -22,9 +23,7 @@ def block_weights(query: torch.Tensor, key: torch.Tensor, first: int, spans: Ran
     return out
 
 
-def weight_blocks(
-    query: torch.Tensor, key: torch.Tensor, first: int, scaling: float
-) -> Iterator[tuple[int, torch.Tensor]]:
+def weight_blocks(query: Tensor, key: Tensor, first: int, scaling: float) -> Iterator[tuple[int, Tensor]]:
     """(first row, weights [heads, BLOCK rows, keys up to the last of these rows]) of each block of query rows."""
     heads, rows, _ = query.shape
     kv_heads = key.shape[0]
@@ -40,9 +39,7 @@ def weight_blocks(
         yield r, scores.masked_fill_(later, float("-inf")).softmax(-1)
 
 
-def column_weights(
-    query: torch.Tensor, key: torch.Tensor, lse: torch.Tensor, spans: Ranges, scaling: float
-) -> torch.Tensor:
+def column_weights(query: Tensor, key: Tensor, lse: Tensor, spans: Ranges, scaling: float) -> Tensor:
     """As `block_weights`, from the log-sum-exp [heads, rows] of the rows' scores: only the spans' keys are read.
 
     Every span precedes the rows, so that no score is masked.
@@ -60,7 +57,7 @@ def column_weights(
     return torch.cat(parts)
 
 
-def span_indicator(spans: Ranges, tokens: int, device: torch.device) -> torch.Tensor:
+def span_indicator(spans: Ranges, tokens: int, device: torch.device) -> Tensor:
     """Float32 [tokens, spans]: 1 / length of the span for the tokens that stand in it, 0 for the others."""
     picked = torch.zeros(tokens, len(spans))
     for i, (a, b) in enumerate(spans):

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from harness.llm.capture import Capture, Pack, Part, WriteCapture, attention_calls
 from harness.llm.kernels import pack_layout
@@ -36,7 +37,7 @@ class Ask:
     labels: Sequence[int] = ()
 
 
-def run_alone(net: Any, device: torch.device, ask: Ask) -> torch.Tensor | None:
+def run_alone(net: Any, device: torch.device, ask: Ask) -> Tensor | None:
     """One context's pass: float32 logits [ask.logits, vocab], None for 0 rows."""
     make_room([ask])
     given = {
@@ -53,9 +54,7 @@ def run_alone(net: Any, device: torch.device, ask: Ask) -> torch.Tensor | None:
         return _logits(net, given, ask.logits, [ask.labels] * ask.logits)
 
 
-def run_packed(
-    net: Any, device: torch.device, asks: Sequence[Ask], in_one_call: bool = False
-) -> list[torch.Tensor | None]:
+def run_packed(net: Any, device: torch.device, asks: Sequence[Ask], in_one_call: bool = False) -> list[Tensor | None]:
     """One pass over several contexts of one arena: logits as of `run_alone` for each of `asks`. Raises MemoryError.
 
     in_one_call: whether one call of attention serves all contexts (kernels.packed_attention).
@@ -85,7 +84,7 @@ def run_packed(
         "attention_mask": torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device),
         "use_cache": True,
     }
-    found: list[torch.Tensor | None] = [None] * len(asks)
+    found: list[Tensor | None] = [None] * len(asks)
     with torch.inference_mode(), attention_calls(pack=Pack(parts, slots[0].arena, at if in_one_call else None)):
         if not logit_rows:
             net.get_decoder()(**given)
@@ -98,7 +97,7 @@ def run_packed(
     return found
 
 
-def _logits(net: Any, given: dict[str, Any], keep: Any, labels: Sequence[Sequence[int]]) -> torch.Tensor:
+def _logits(net: Any, given: dict[str, Any], keep: Any, labels: Sequence[Sequence[int]]) -> Tensor:
     """Float32 logits [rows, vocab] of a pass; those of the tokens labels[n] in row n are computed in float32.
 
     In bfloat16 the logits of two labels are often one number, and a probe then a tie. Where the head is not a plain
@@ -106,16 +105,16 @@ def _logits(net: Any, given: dict[str, Any], keep: Any, labels: Sequence[Sequenc
     """
     head: Any = net.get_output_embeddings() if any(labels) else None
     thread = threading.get_ident()
-    seen: list[tuple[torch.Tensor, torch.Tensor]] = []
+    seen: list[tuple[Tensor, Tensor]] = []
 
-    def look(_: Any, inputs: Any, out: torch.Tensor) -> None:
+    def look(_: Any, inputs: Any, out: Tensor) -> None:
         if threading.get_ident() == thread:
             seen.append((inputs[0][0], out[0].float()))
 
     plain = type(head) is torch.nn.Linear and head.weight.dtype != torch.float32 and not head.weight.is_meta
     hook = head.register_forward_hook(look) if plain else None
     try:
-        rows: torch.Tensor = net(**given, logits_to_keep=keep).logits[0].float()
+        rows: Tensor = net(**given, logits_to_keep=keep).logits[0].float()
     finally:
         if hook is not None:
             hook.remove()
@@ -128,7 +127,7 @@ def _logits(net: Any, given: dict[str, Any], keep: Any, labels: Sequence[Sequenc
     return rows
 
 
-def run_in_rows(net: Any, device: torch.device, asks: Sequence[Ask], rows: int) -> list[torch.Tensor | None]:
+def run_in_rows(net: Any, device: torch.device, asks: Sequence[Ask], rows: int) -> list[Tensor | None]:
     """As `run_packed` in a pass of exactly `rows` tokens, padded with a context of zeros that is thrown away.
 
     Logits are computed for every row or for none, so that the last product always has `rows` rows too.

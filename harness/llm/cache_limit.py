@@ -12,13 +12,14 @@ With a choice for each query head the keys and values are held once for each hea
 """
 
 import torch
+from torch import Tensor
 from transformers.cache_utils import Cache
 
 from harness.llm.kv import slot_of
 from harness.model_outputs import CacheLimit, Kept
 
 
-def kept_tokens(scores: torch.Tensor | None, read: int, limit: CacheLimit, choices: int) -> torch.Tensor:
+def kept_tokens(scores: Tensor | None, read: int, limit: CacheLimit, choices: int) -> Tensor:
     """Which of `read` tokens (more than the budget) stay: int64 [choices, budget], ascending.
 
     scores: float32 [heads, read]; None keeps the newest tokens of the middle; choices: the number of key/value heads,
@@ -35,12 +36,12 @@ def kept_tokens(scores: torch.Tensor | None, read: int, limit: CacheLimit, choic
     return torch.cat([ends[0], middle, ends[1]], -1)
 
 
-def max_pooled(scores: torch.Tensor, width: int) -> torch.Tensor:
+def max_pooled(scores: Tensor, width: int) -> Tensor:
     """The maximum over `width` neighbours (odd) of each score of [heads, tokens]; fewer at the ends."""
     return torch.nn.functional.max_pool1d(scores[None], width, stride=1, padding=width // 2)[0]
 
 
-def cut_cache(cache: Cache, scores: dict[int, torch.Tensor], limit: CacheLimit) -> Kept:
+def cut_cache(cache: Cache, scores: dict[int, Tensor], limit: CacheLimit) -> Kept:
     """Drop what `limit` leaves out, in every layer; scores: layer -> float32 [heads, tokens], {} without attention.
 
     All layers and heads keep as many tokens. Nothing is dropped of a cache within the budget.

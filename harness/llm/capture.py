@@ -23,6 +23,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
@@ -55,9 +56,9 @@ class AttentionCall(NamedTuple):
     """
 
     layer: int
-    query: torch.Tensor
-    key: torch.Tensor
-    lse: torch.Tensor | None
+    query: Tensor
+    key: Tensor
+    lse: Tensor | None
     scaling: float
 
 
@@ -70,7 +71,7 @@ class FeedCapture:
 
     first: int
     requests: list[tuple[tuple[int, int], Ranges]]
-    totals: list[torch.Tensor] = field(default_factory=list)
+    totals: list[Tensor] = field(default_factory=list)
     layers: int = 0
 
     def __post_init__(self) -> None:
@@ -118,7 +119,7 @@ class HeadCapture:
     keys: tuple[int, int]
     first: int = 0
     rows: int = 0
-    sums: dict[int, torch.Tensor] = field(default_factory=dict)
+    sums: dict[int, Tensor] = field(default_factory=dict)
 
     def take(self, call: AttentionCall) -> None:
         """Add the rows of one layer."""
@@ -135,7 +136,7 @@ class HeadCapture:
         """A function that drops what is captured from now on."""
         return partial(vars(self).update, rows=self.rows, sums=dict(self.sums))
 
-    def result(self, layers: int) -> torch.Tensor:
+    def result(self, layers: int) -> Tensor:
         """Float32 [layers, heads, keys], the mean over the rows. Raises RuntimeError when layers were not seen."""
         if len(self.sums) != layers:
             raise RuntimeError(f"attention was captured in {len(self.sums)} of {layers} layers")
@@ -148,9 +149,9 @@ class WriteCapture:
 
     first: int
     spans: Ranges
-    rows: list[torch.Tensor] = field(default_factory=list)
-    queries: dict[int, list[torch.Tensor]] = field(default_factory=dict)
-    keys: dict[int, torch.Tensor] = field(default_factory=dict)
+    rows: list[Tensor] = field(default_factory=list)
+    queries: dict[int, list[Tensor]] = field(default_factory=dict)
+    keys: dict[int, Tensor] = field(default_factory=dict)
     scaling: dict[int, float] = field(default_factory=dict)
     _reducing: Any = field(default_factory=threading.Lock, repr=False, compare=False)
 
@@ -188,7 +189,7 @@ class WriteCapture:
             self.rows.append(total.cpu())
             self.queries, self.keys = {}, {}
 
-    def result(self) -> torch.Tensor:
+    def result(self) -> Tensor:
         """Float32 [tokens, spans]."""
         return torch.cat(self.rows) if self.rows else torch.zeros(0, len(self.spans))
 
@@ -204,9 +205,9 @@ class Part:
     end: int
     cache: Any
     capture: Capture | None = None
-    _mask: torch.Tensor | None = None
+    _mask: Tensor | None = None
 
-    def mask(self, keys: int, query: torch.Tensor) -> torch.Tensor | None:
+    def mask(self, keys: int, query: Tensor) -> Tensor | None:
         """The additive mask [1, 1 or heads, new, keys], made once a pass; None where "causal" or "everything" says it.
 
         Of a bounded cache with a choice for each query head a head sees its own choice alone.
@@ -238,7 +239,7 @@ class Pack:
     arena: Arena
     at: Callable[[torch.device], PackLayout] | None = None
 
-    def attend(self, module: Any, query: torch.Tensor, scaling: float, kwargs: dict[str, Any]) -> torch.Tensor:
+    def attend(self, module: Any, query: Tensor, scaling: float, kwargs: dict[str, Any]) -> Tensor:
         """Attention of every context over its own keys. query [1, heads, sum of new, size]; [1, new, heads, size]."""
         if self.at is not None:
             return self._in_one_call(module.layer_idx, query, scaling, self.at(query.device))
@@ -254,7 +255,7 @@ class Pack:
                 part.capture.take(AttentionCall(module.layer_idx, own.clone(), layer.keys, lse, scaling))
         return torch.cat(outs, dim=1)
 
-    def _in_one_call(self, layer: int, query: torch.Tensor, scaling: float, at: PackLayout) -> torch.Tensor:
+    def _in_one_call(self, layer: int, query: Tensor, scaling: float, at: PackLayout) -> Tensor:
         keys, values = self.arena.keys[layer], self.arena.values[layer]
         assert keys is not None
         assert values is not None
@@ -280,13 +281,13 @@ def attention_calls(*, pack: Pack | None = None, capture: Capture | None = None)
 
 def _attention(
     module: Any,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
     scaling: float | None = None,
     **kwargs: Any,
-) -> tuple[torch.Tensor, None]:
+) -> tuple[Tensor, None]:
     """The attention function that transformers calls: fused attention, reported to the active capture or pack."""
     scale = float(scaling if scaling is not None else query.shape[-1] ** -0.5)
     if unknown := sorted(name for name, value in kwargs.items() if value is not None and name not in NEUTRAL):
@@ -309,7 +310,7 @@ def _attention(
     return out, None
 
 
-def _is_causal(module: Any, mask: torch.Tensor | None, new: int, kwargs: dict[str, Any]) -> bool:
+def _is_causal(module: Any, mask: Tensor | None, new: int, kwargs: dict[str, Any]) -> bool:
     """Whether `mask` is the causal mask of `new` queries and nothing more."""
     if mask is None:
         is_causal = kwargs.get("is_causal")
@@ -321,14 +322,8 @@ def _is_causal(module: Any, mask: torch.Tensor | None, new: int, kwargs: dict[st
 
 
 def _fused_attention(
-    module: Any,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    mask: torch.Tensor | None,
-    scale: float,
-    kwargs: dict[str, Any],
-) -> tuple[torch.Tensor, torch.Tensor | None]:
+    module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float, kwargs: dict[str, Any]
+) -> tuple[Tensor, Tensor | None]:
     """The output of fused attention [1, new, heads, size], and its log-sum-exp where the kernel gives it."""
     # The CPU kernel wants heads of one size; the keys of latent attention (DeepSeek-V2) are longer than its values.
     if query.device.type == "cpu" and not torch.is_grad_enabled() and query.shape[-1] == value.shape[-1]:

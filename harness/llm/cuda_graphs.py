@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers.cache_utils import Cache
 
 from harness.llm.capture import Pack, attention_calls
@@ -35,14 +36,14 @@ class RecordedSteps:
     def __init__(self, net: Any, arena: Arena, longest: int, tolerance: float) -> None:
         self._net, self._arena = net, arena
         self._longest, self._tolerance = longest, tolerance
-        self._recordings: dict[int, tuple[torch.Tensor, Callable[[], torch.Tensor]]] = {}
+        self._recordings: dict[int, tuple[Tensor, Callable[[], Tensor]]] = {}
         self._filling = arena.cache()
         self._capacity = 0
         self.problem: str | None = None
 
     def run(
-        self, tokens: Sequence[int], slots: Sequence[Slot], eagerly: Callable[[], list[torch.Tensor | None]]
-    ) -> list[torch.Tensor | None]:
+        self, tokens: Sequence[int], slots: Sequence[Slot], eagerly: Callable[[], list[Tensor | None]]
+    ) -> list[Tensor | None]:
         """Float32 logits [1, vocab] behind one more token of each context.
 
         slots: of the contexts, with room for the token; eagerly: runs the same step kernel by kernel.
@@ -76,8 +77,8 @@ class RecordedSteps:
         size: int,
         rows: Sequence[tuple[int, int, int]],
         order: Sequence[int],
-        eagerly: Callable[[], list[torch.Tensor | None]],
-    ) -> list[torch.Tensor | None]:
+        eagerly: Callable[[], list[Tensor | None]],
+    ) -> list[Tensor | None]:
         """Run a step eagerly and return its logits; record it, and set `problem` where the recording differs."""
         expected = eagerly()
         try:
@@ -93,16 +94,14 @@ class RecordedSteps:
             self._recordings = {}
         return expected
 
-    def _record(
-        self, size: int, rows: Sequence[tuple[int, int, int]]
-    ) -> tuple[torch.Tensor, Callable[[], torch.Tensor]]:
+    def _record(self, size: int, rows: Sequence[tuple[int, int, int]]) -> tuple[Tensor, Callable[[], Tensor]]:
         """The tensor of a step's inputs, and a function that replays the step on what the tensor holds."""
         numbers = _input_rows(rows).to(self._net.device)
         first = torch.arange(size + 1, dtype=torch.int32, device=numbers.device)
         # transformers takes a mask of four dimensions as it is; every context has its own kernel's.
         mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=numbers.device)
 
-        def step() -> torch.Tensor:
+        def step() -> Tensor:
             ids, positions, places, keys, written = numbers
             at = PackLayout(first, places.int(), keys[:size].int(), 1, self._longest)
             layers = [PackedLayer(n, self._arena, written[:size]) for n in range(len(self._arena.keys))]
@@ -114,13 +113,13 @@ class RecordedSteps:
                     attention_mask=mask,
                     use_cache=True,
                 )
-            logits: torch.Tensor = out.logits[0].float()
+            logits: Tensor = out.logits[0].float()
             return logits
 
         with torch.inference_mode():
             return numbers, record_graph(step)
 
-    def _replay(self, size: int, rows: Sequence[tuple[int, int, int]]) -> torch.Tensor:
+    def _replay(self, size: int, rows: Sequence[tuple[int, int, int]]) -> Tensor:
         """Replay a step on `rows`: float32 logits [size, vocab], a copy of those that the next step overwrites."""
         numbers, play = self._recordings[size]
         with torch.inference_mode():
@@ -128,7 +127,7 @@ class RecordedSteps:
             return play().clone()
 
 
-def _input_rows(rows: Sequence[tuple[int, int, int]]) -> torch.Tensor:
+def _input_rows(rows: Sequence[tuple[int, int, int]]) -> Tensor:
     """int64 [5, contexts + 1]: token, position, place, number of keys and place of the new token of each context.
 
     The last column only closes the list of places.
@@ -138,14 +137,14 @@ def _input_rows(rows: Sequence[tuple[int, int, int]]) -> torch.Tensor:
     return torch.tensor([*columns, [0, 0, place + before + 1, 0, 0]]).T.contiguous()
 
 
-def record_graph(step: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
+def record_graph(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
     """Record what `step` does on the GPU; returns a function that replays it and returns the same tensor, refilled."""
     graph = torch.cuda.CUDAGraph()
     # "thread_local": other threads, the encoder's say, may use the card meanwhile.
     with torch.cuda.graph(graph, pool=_graph_pool(), capture_error_mode="thread_local"):
         out = step()
 
-    def play() -> torch.Tensor:
+    def play() -> Tensor:
         graph.replay()
         return out
 

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
 BLOCK = 256  # tokens; the smallest slot, and what is shared is whole blocks
@@ -36,8 +37,8 @@ class Arena:
     """
 
     def __init__(self, layers: int, limit: int | None = None, kept: int = 0) -> None:
-        self.keys: list[torch.Tensor | None] = [None] * layers
-        self.values: list[torch.Tensor | None] = [None] * layers
+        self.keys: list[Tensor | None] = [None] * layers
+        self.values: list[Tensor | None] = [None] * layers
         self.limit = limit
         self.lock = threading.RLock()  # a context may be rolled back while a pass over others runs
         self.clock = 0  # passes so far
@@ -154,7 +155,7 @@ class Arena:
             )
         min(idle, key=lambda s: s.last).evict()
 
-    def write(self, layer: int, rows: torch.Tensor | slice, keys: torch.Tensor, values: torch.Tensor) -> None:
+    def write(self, layer: int, rows: Tensor | slice, keys: Tensor, values: Tensor) -> None:
         """Put keys and values [new, kv_heads, size] at the positions `rows` of `layer`."""
         # Room is made before a pass, outside of its inference mode, in buffers that were made inside.
         with self.lock, torch.inference_mode():
@@ -183,7 +184,7 @@ class Slot:
         self.last = arena.clock
         self.before_leaving: Callable[[], None] | None = None
         self.names: list[bytes] = []
-        self._away: list[tuple[int, torch.Tensor, torch.Tensor]] | None = None
+        self._away: list[tuple[int, Tensor, Tensor]] | None = None
 
     def __del__(self) -> None:
         self.arena.release_later(self.start, self.start + self.capacity)
@@ -261,7 +262,7 @@ class Slot:
                     self.used[layer] = tokens
         return True
 
-    def states(self) -> list[tuple[int, torch.Tensor, torch.Tensor]]:
+    def states(self) -> list[tuple[int, Tensor, Tensor]]:
         """(layer, keys, values), [used, kv_heads, size] each, of the layers that hold any."""
         found = []
         for layer, used in enumerate(self.used):
@@ -284,7 +285,7 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
         self.is_initialized = True
 
     @property
-    def keys(self) -> torch.Tensor:
+    def keys(self) -> Tensor:
         """Keys [1, kv_heads, used, size], a view."""
         return self._view(self.slot.arena.keys)
 
@@ -293,7 +294,7 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
         pass
 
     @property
-    def values(self) -> torch.Tensor:
+    def values(self) -> Tensor:
         """Values [1, kv_heads, used, size], a view."""
         return self._view(self.slot.arena.values)
 
@@ -301,7 +302,7 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
     def values(self, _: Any) -> None:
         pass
 
-    def _view(self, buffers: list[torch.Tensor | None]) -> torch.Tensor:
+    def _view(self, buffers: list[Tensor | None]) -> Tensor:
         with self.slot.arena.lock:
             slot, used = self.slot, self.slot.used[self._layer]
             slot.reserve(used)  # a context that was away comes back, perhaps into larger buffers
@@ -311,9 +312,7 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
             # One call, where a slice, a transpose and a new dimension are three: it is made for every layer and token.
             return buffer.as_strided((1, heads, used, size), (0, size, heads * size, 1), slot.start * heads * size)
 
-    def update(
-        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """Append states of shape [1, kv_heads, new, size]; returns views of the whole cache."""
         used = self.slot.used[self._layer]
         end = used + key_states.shape[2]
@@ -340,14 +339,12 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
 class PackedLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not typed
     """One layer of several contexts: the tokens of a packed pass go to the slots they belong to."""
 
-    def __init__(self, layer: int, arena: Arena, rows: torch.Tensor, slots: Sequence[tuple[Slot, int]] = ()) -> None:
+    def __init__(self, layer: int, arena: Arena, rows: Tensor, slots: Sequence[tuple[Slot, int]] = ()) -> None:
         super().__init__()
         self._layer, self._arena, self._rows, self._slots = layer, arena, rows, slots
         self.is_initialized = True
 
-    def update(
-        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """Append each context's share of [1, kv_heads, sum of new, size]; attention then reads the contexts' slots."""
         rows = self._rows.to(key_states.device, non_blocking=True)
         self._arena.write(self._layer, rows, key_states[0].transpose(0, 1), value_states[0].transpose(0, 1))

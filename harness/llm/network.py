@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from harness.config.schema import ModelConfig
 from harness.cost.flops import ModelShape
@@ -98,7 +99,7 @@ class Network:
             self.net.set_adapter(name)
         self._active_adapter = name
 
-    def forward(self, ask: Ask, adapter: str | None) -> torch.Tensor | None:
+    def forward(self, ask: Ask, adapter: str | None) -> Tensor | None:
         """Run one pass: float32 logits [ask.logits, vocab]. It is shared with the asks of other questions in flight."""
         if adapter not in self._lanes:
             with self.adapter(adapter):  # an adapter that is not there is this question's error alone
@@ -269,7 +270,7 @@ class ForwardLane:
                     drop_captured()
         return [result_or_error(lambda ask=ask: self._run_alone(ask)) for ask in asks]  # type: ignore[misc]
 
-    def _run_together(self, asks: Sequence[Ask]) -> list[torch.Tensor | None]:
+    def _run_together(self, asks: Sequence[Ask]) -> list[Tensor | None]:
         """Run the asks in one pass: of fixed rows in deterministic mode, recorded where they are decode steps."""
         model = self._model
         if model.fixed_rows is not None:
@@ -286,7 +287,7 @@ class ForwardLane:
     def _steps(self) -> RecordedSteps | None:
         return self._model.recorded_steps()
 
-    def _run_alone(self, ask: Ask) -> torch.Tensor | None:
+    def _run_alone(self, ask: Ask) -> Tensor | None:
         """Run one ask in a pass of its own."""
         if _has_head_choices(ask):
             return run_packed(self._model.net, self._model.device, [ask])[0]

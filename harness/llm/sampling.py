@@ -1,6 +1,7 @@
 """Choosing the next token: greedy, or temperature with nucleus (top-p) sampling from a seeded generator."""
 
 import torch
+from torch import Tensor
 
 _MOST_LIKELY = 1024  # tokens that are nearly always enough; sorting a whole vocabulary takes 4 to 12 ms on a CPU core
 
@@ -14,7 +15,7 @@ class Sampler:
         self._temperature, self._top_p = temperature, top_p
         self._generator = torch.Generator().manual_seed(seed)
 
-    def pick(self, logits: torch.Tensor) -> int:
+    def pick(self, logits: Tensor) -> int:
         """Next token id from one row of logits [vocab]."""
         if self._temperature == 0:
             return int(logits.argmax())
@@ -24,7 +25,7 @@ class Sampler:
         return int(torch.multinomial(p, 1, generator=self._generator))
 
 
-def nucleus(p: torch.Tensor, top_p: float) -> torch.Tensor:
+def nucleus(p: Tensor, top_p: float) -> Tensor:
     """The probabilities [vocab] with 0 for tokens outside the smallest set that reaches `top_p`."""
     ranked, order = p.topk(min(_MOST_LIKELY, p.numel()))
     if ranked.cumsum(-1)[-1] < top_p:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from transformers.cache_utils import Cache
 
 from harness.config.schema import Thinking
@@ -45,7 +46,7 @@ class HFSession(Context):
         super().__init__(model, meter, role, adapter)
         self._cache = model.arena.cache()
         self._watched: list[tuple[Span, tuple[tuple[int, int], ...]]] = []
-        self._reply_logits: torch.Tensor | None = None  # where the reply begins, if the cache was bounded there
+        self._reply_logits: Tensor | None = None  # where the reply begins, if the cache was bounded there
 
     # -- attention to what was fed -------------------------------------------------------------------------------
 
@@ -63,7 +64,7 @@ class HFSession(Context):
 
     # -- forward passes ------------------------------------------------------------------------------------------
 
-    def _forward(self, cost: PassCost, ids: Sequence[int], logits: int = 1, **more: Any) -> torch.Tensor | None:
+    def _forward(self, cost: PassCost, ids: Sequence[int], logits: int = 1, **more: Any) -> Tensor | None:
         """One pass over `ids` behind what is cached; returns the last `logits` rows [logits, vocab] in float32."""
         model = self._model
         out = model.forward(Ask(ids, self._cache, logits, **more), self._adapter)
@@ -112,7 +113,7 @@ class HFSession(Context):
             finally:
                 (self.ids, self._meter), self._watched = kept, later
 
-    def _flush(self, logits: int, requests: int = 0) -> torch.Tensor | None:
+    def _flush(self, logits: int, requests: int = 0) -> Tensor | None:
         """Run what is queued; returns the last `logits` rows of logits, None where nothing is queued."""
         self._catch_up()
         start, rows, step = self._cached, None, self._model.prefill_chunk
@@ -165,9 +166,7 @@ class HFSession(Context):
                 cut_cache(self._cache, {}, limit)
         return cut_cache(self._cache, capture.sums, limit)
 
-    def _read(
-        self, cost: PassCost, end: int, logits: int, limit: CacheLimit, capture: HeadCapture
-    ) -> torch.Tensor | None:
+    def _read(self, cost: PassCost, end: int, logits: int, limit: CacheLimit, capture: HeadCapture) -> Tensor | None:
         """Read up to token `end`; the last `limit.rows` tokens, whose attention ranks what stays, in their own pass."""
         ranking = 0 if limit.rows is None else max(len(self.ids) - limit.rows, self._cached)
         rows, start = None, self._cached
@@ -266,7 +265,7 @@ class HFSession(Context):
         self._cached = min(self._cached, length)
         rewind(self._cache, self._cached)
 
-    def _think(self, first: torch.Tensor, sampler: Sampler, thinking: Thinking) -> tuple[torch.Tensor, str]:
+    def _think(self, first: Tensor, sampler: Sampler, thinking: Thinking) -> tuple[Tensor, str]:
         """Write the thinking of a reply. Returns the logits of the answer's first token, and the thinking as text.
 
         first: the logits where the reply begins; a reply that begins with an answer gives these and "". A thinking that
@@ -305,7 +304,7 @@ class HFSession(Context):
         return logits, model.text.context(self.ids[start - len(model.opens) :])
 
     def _decode(
-        self, logits: torch.Tensor | None, sampler: Sampler, decoding: Decoding, spans: tuple[tuple[int, int], ...]
+        self, logits: Tensor | None, sampler: Sampler, decoding: Decoding, spans: tuple[tuple[int, int], ...]
     ) -> Written:
         """Write the answer from `logits` on, token by token; spans: ranges whose attention is measured."""
         start = len(self.ids)
