@@ -17,17 +17,7 @@ With L layers, width d, H query heads of size h, KV key/value heads, MLP width f
 | causal     | 2 P_A tokens      | only pairs with key <= query                           |
 | executed   | 2 W tokens + head at the positions whose logits were computed | only pairs with key <= query |
 
-The papers name no convention. PECAN's table A4 and GARLIC's table 3 print the TFLOPs of Llama-3.1-8B over whole
-documents, and GARLIC's table 6 their mean lengths. What is processed beside a document (prompt, question and a short
-answer, the same on all data sets) is then, in tokens:
-
-| data set | document | TFLOPs | all-params | full | causal | executed |
-|----------|----------|--------|------------|------|--------|----------|
-| HotpotQA | 1,318    | 23.6   | 87         | 176  | 213    | 322      |
-| Qasper   | 4,866    | 92.5   | 91         | 347  | 747    | 1094     |
-| MuSiQue  | 2,267    | 40.6   | 81         | 222  | 321    | 498      |
-
-Only `all-params` gives one number. docs/methods/costs.md#costs-and-flops has more of this check and its limits.
+The papers name no convention; `all-params` alone fits the TFLOPs they print (docs/methods/costs.md#costs-and-flops).
 
 Encoders: bidirectional, so every convention counts the full square of each text. A BERT-like model also runs its pooler
 (d x d) once a text where it has one, and a cross-encoder its classifier (d) once a pair; `Event.logits` counts those.

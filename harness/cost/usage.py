@@ -10,18 +10,12 @@ from harness.cost.flops import CONVENTIONS, DEFAULT, ModelShape, flops
 def usage_of(events: Iterable[Event], shapes: dict[str, ModelShape]) -> dict[str, dict[str, Any]]:
     """Sum events by phase; `shapes` holds the sizes that they name by key.
 
-    tokens_in counts tokens read (prefill, probe, score, embed, rerank), tokens_out tokens written, tokens_cached the
-    context a request did not have to re-send; tokens_reused those of tokens_in that a server had in its prefix cache by
-    chance, which count in full; uncounted the events of models whose shape is unknown, texts those given to an encoder
-    or reranker, texts_cut those that it shortened, retries the tries beyond the first that requests to a server took,
-    endings_cut the replies that lost a marker of the end of a turn at their end, recounted the server's token counts
-    that cannot be true and were replaced, encoder_requests those of the requests that went to an encoder or reranker.
-    markers_broken, where it is not 0, counts the markers of turns that were broken up in the texts that requests sent
-    to a server (docs/security.md#forged-turns), and recalled those of the requests that the cache of replies answered.
-    `roles` splits FLOPs (convention "all-params") by role. A phase with
-    probes also has `probes`: their part of it, {requests, tokens, flops}; a probe reads what closes the turn, and its
-    tokens and FLOPs count in the phase too. `thinking`, where a reasoning model thought: {tokens, unclosed, flops}, the
-    part of what was written that is thinking and how often it was ended at its limit.
+    tokens_in counts tokens read (prefill, probe, score, embed, rerank), tokens_cached the context that a request did
+    not have to re-send, uncounted the events of models whose shape is unknown, encoder_requests those of the requests
+    that went to an encoder or reranker; the other counts are sums of fields of Event, of which markers_broken
+    (docs/security.md#forged-turns) and recalled are left out where they are 0. `roles` splits FLOPs (convention
+    "all-params") by role. Parts of a phase that had any: `probes`, {requests, tokens, flops}, which read what closes
+    the turn; `thinking`, {tokens, unclosed, flops}, and how often it was ended at its limit.
     """
     usage: dict[str, dict[str, Any]] = {}
     for event in events:

@@ -6,7 +6,7 @@ from typing import Any
 
 from harness.config.resolve import DEFAULTS
 from harness.config.schema import EncoderConfig, ModelConfig
-from harness.errors import CannotRun, Missing
+from harness.errors import CannotRun
 from harness.llm.model_facts import ModelFacts
 from harness.llm.model_info import hash_files, local_folder
 from harness.storage.file_hash import file_hash
@@ -36,9 +36,7 @@ def encoder_facts(config: EncoderConfig, role: str = "encoder") -> ModelFacts:
             "max_length": config.max_length,
         }
     except CannotRun as e:
-        problem = f"not run: weights: {e}"
-        absent = {problem: e.thing} if isinstance(e, Missing) else {}
-        return ModelFacts(config.name, problems=[problem], absent=absent)
+        return ModelFacts.without_weights(config.name, e)
     return ModelFacts(config.name, identity=identity, problems=problems)
 
 

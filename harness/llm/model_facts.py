@@ -1,10 +1,13 @@
 """What is known of a model from its small files, before it is loaded."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from harness.config.schema import ModelConfig
-from harness.errors import UserError
+from harness.errors import CannotRun, Missing, UserError
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,13 @@ class ModelFacts:
     refusals: dict[str, str] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def without_weights(cls, name: str, error: CannotRun, identity: Mapping[str, Any] | None = None) -> ModelFacts:
+        """What is known of a model whose weights are not here, which `error` says."""
+        problem = f"not run: weights: {error}"
+        absent = {problem: error.thing} if isinstance(error, Missing) else {}
+        return cls(name, identity=dict(identity or {}), problems=[problem], absent=absent)
 
 
 def check_greedy(config: ModelConfig, who: str) -> ModelConfig:

@@ -12,12 +12,11 @@ from typing import Any
 from harness.config import registry
 from harness.config.schema import ModelConfig
 from harness.cost.free_memory import available_bytes
-from harness.errors import CannotRun, Missing
+from harness.errors import CannotRun
 from harness.llm import families, gguf, tokenizer_files
 from harness.llm.adapters import Base, adapter_folder, check_adapter
 from harness.llm.model_facts import ModelFacts
-from harness.llm.template import no_system, run_limited, system_pieces
-from harness.llm.template import template_of as called
+from harness.llm.template import no_system, run_limited, system_pieces, template_of
 from harness.llm.thinking import thinking_room
 from harness.storage.file_hash import hash_named
 from harness.storage.hub import MODELS, Kind, download, resolve
@@ -64,7 +63,7 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
     except CannotRun as e:
         if config.backend == "random":  # made here, so none are missing
             raise
-        return _facts_without_weights(config, e)
+        return ModelFacts.without_weights(config.name, e, {"window": config.window} if config.window else {})
     settings = _read_json(folder / "config.json", config.name)
     _check_sizes(settings, config.name)
     own = int(settings.get("max_position_embeddings") or 0)
@@ -110,14 +109,6 @@ def _hf_facts(config: ModelConfig) -> ModelFacts:
         refusals=refusals,
         sizes={key: settings[key] for key in _SIZES.split() if settings.get(key) is not None},
     )
-
-
-def _facts_without_weights(config: ModelConfig, error: CannotRun) -> ModelFacts:
-    """What is known of a model whose weights are not here."""
-    known = {"window": config.window} if config.window else {}
-    problem = f"not run: weights: {error}"
-    absent = {problem: error.thing} if isinstance(error, Missing) else {}
-    return ModelFacts(config.name, identity=known, problems=[problem], absent=absent)
 
 
 def _refusals(config: ModelConfig, settings: dict[str, Any], window: int) -> dict[str, str]:
@@ -322,7 +313,7 @@ def system_problem(config: ModelConfig) -> str | None:
     try:
         pieces = run_limited(
             lambda: system_pieces(lambda m: template.render(messages=m, **variables)),
-            called(config.name),
+            template_of(config.name),
             ("system", text, str(named), date),
         )
     except CannotRun as e:

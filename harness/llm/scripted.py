@@ -102,18 +102,15 @@ class ScriptedSession(Session):
 
     def _bound(self, limit: CacheLimit) -> Kept:
         """Count what a cache limit would keep; a scripted context drops nothing."""
-        self._flush(int(self._turn == "closing"))
+        self.flush(int(self._turn == "closing"))
         return Kept(self.length(), min(self.length(), limit.budget), 0)
 
     def _book(self, kind: Kind, new: int, cached: int, **counts: Any) -> None:
         e = Event(self._role, self._model.name, self._meter.current_phase, kind, new, cached, **counts)
         self._meter.record(e, None)
 
-    def flush(self) -> None:
-        """Book what is queued."""
-        self._flush()
-
-    def _flush(self, requests: int = 0) -> None:
+    def flush(self, requests: int = 0) -> None:
+        """Book what is queued, as `requests` requests."""
         if self._n_read < self.length():
             self._book("prefill", self.length() - self._n_read, self._n_read, requests=requests)
             self._n_read = self.length()
@@ -144,7 +141,7 @@ class ScriptedSession(Session):
         return scores
 
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
-        self._flush(requests=1)
+        self.flush(requests=1)
         reply = self._model.pick_rule("replies", self._asked).reply or ""
         thinking, reply, closed = (
             split_thinking(reply, self._model.thinking) if self._model.thinking else ("", reply, True)

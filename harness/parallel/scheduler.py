@@ -97,14 +97,10 @@ def _openmp(function: str, *numbers: int) -> None:
             getattr(ctypes.CDLL(None), function)(*numbers)
 
 
-class _Member:
-    """One thread, before and while it works."""
-
-
 class _WaitingAsk:
     """One ask: whose it is, where it belongs, since when it waits, and the gate its thread stands at."""
 
-    def __init__(self, member: _Member, lane: Lane, ask: Any) -> None:
+    def __init__(self, member: object, lane: Lane, ask: Any) -> None:
         self.member, self.lane, self.ask, self.since = member, lane, ask, time.monotonic()
         self.outcome: Any = None
         # A bare lock is a third of an Event's cost, and there is one for every token that is written.
@@ -118,8 +114,8 @@ class Scheduler:
     def __init__(self, places: int) -> None:
         self.places = places
         self.stopped = False
-        self._working: set[_Member] = set()  # those that hold a place and wait for nothing
-        self._late: set[_Member] = set()  # those of them that no pass waits for any more
+        self._working: set[object] = set()  # members that hold a place and wait for nothing
+        self._late: set[object] = set()  # those of them that no pass waits for any more
         self._held = 0  # places that are taken
         self._asks: list[_WaitingAsk] = []
         self._ended = 0.0  # when the last pass did
@@ -153,13 +149,13 @@ class Scheduler:
             self._start_member(work, reserved=True, ended=ended)
         return True
 
-    def _reserve(self, member: _Member) -> None:
+    def _reserve(self, member: object) -> None:
         self._held += 1
         self._working.add(member)
 
     def _start_member(self, work: Callable[[], None], reserved: bool, ended: Callable[[], None] | None = None) -> None:
         """Start a thread that waits for a place, unless one is reserved, runs work() and gives the place back."""
-        member = _Member()
+        member = object()  # stands for the thread, before and while it works
         if reserved:  # counted before it runs: the next pass waits for what the new member will ask
             self._reserve(member)
 
@@ -194,7 +190,7 @@ class Scheduler:
             self._free.notify()
             self._wake_if_ready()
 
-    def _forget_member(self, member: _Member) -> None:
+    def _forget_member(self, member: object) -> None:
         self._working.discard(member)
         self._late.discard(member)
 

@@ -7,7 +7,6 @@ The texts of the documents are read from the corpus once more and kept in a temp
 """
 
 import glob
-import json
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +19,6 @@ from harness.retrieval.passages import Passages, Report
 from harness.scorers.flashrag import acc
 from harness.scorers.squad import normalize_answer
 from harness.storage.files import delete_drafts, json_line, replacing, save_error
-from harness.storage.paths import without_home
 
 _LONGEST = 10
 """Words of an answer that a text can be expected to hold as it is; a longer one is a sentence of its author."""
@@ -109,8 +107,3 @@ def write(out: Path, rows: Sequence[OpenRow], hits: Sequence[Sequence[Hit]], tab
 def manifest_path(out: Path) -> Path:
     """Where the manifest of a file of retrieved documents is."""
     return out.with_name(f"{out.name}.manifest.json")
-
-
-def manifest_json(value: Any) -> bytes:
-    """A manifest's bytes."""
-    return (json.dumps(without_home(value), indent=2, ensure_ascii=False) + "\n").encode()

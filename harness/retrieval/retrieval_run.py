@@ -7,8 +7,10 @@ questions, without their answers ───────────────�
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +18,13 @@ from harness.config.schema import EncoderConfig
 from harness.datasets.open_rows import OpenRow
 from harness.errors import CannotRun
 from harness.retrieval.corpus import Corpus
-from harness.retrieval.maxp import Hit, best_documents
-from harness.retrieval.output import Recall, manifest_json, manifest_path, write
+from harness.retrieval.maxp import best_documents
+from harness.retrieval.output import Recall, manifest_path, write
 from harness.retrieval.passages import Passages, Report, open_table
 from harness.storage.code_version import versions
 from harness.storage.files import check_writable, delete_drafts, write_atomic
 from harness.storage.lock import FolderLock
+from harness.storage.paths import without_home
 from harness.types import VERSION
 
 if TYPE_CHECKING:
@@ -77,7 +80,8 @@ def retrieve(request: Request, rows: Sequence[OpenRow], source: dict[str, Any], 
         table = open_table(corpus, folder, report)
         index = _make_index(folder, table, request.encoder)
         index.build(report)
-        hits = _search_index(index, table, [row.question for row in rows], request.top, report)
+        search = partial(index.search, report=report)
+        hits = best_documents(search, table.documents_of, [row.question for row in rows], request.top, len(table))
         recall = write(request.out, rows, hits, table, report)
     without = sum(not each for each in hits)
     facts = {
@@ -89,7 +93,8 @@ def retrieve(request: Request, rows: Sequence[OpenRow], source: dict[str, Any], 
         "answer recall": asdict(recall),
         "versions": {"harness": VERSION, **versions(_PACKAGES)},
     }
-    write_atomic(manifest_path(request.out), manifest_json(facts))
+    manifest = json.dumps(without_home(facts), indent=2, ensure_ascii=False) + "\n"
+    write_atomic(manifest_path(request.out), manifest.encode())
     return Written(facts, recall, without)
 
 
@@ -102,12 +107,3 @@ def _make_index(folder: Path, table: Passages, encoder: EncoderConfig | None) ->
     from harness.retrieval import dense_index
 
     return dense_index.DenseIndex(folder / dense_index.folder_name(encoder), table, encoder)
-
-
-def _search_index(
-    index: BM25Index | DenseIndex, table: Passages, questions: list[str], top: int, report: Report
-) -> list[list[Hit]]:
-    def search(asked: Sequence[str], k: int) -> tuple[Any, Any]:
-        return index.search(asked, k, report)
-
-    return best_documents(search, table.documents_of, questions, top, len(table))
