@@ -89,12 +89,14 @@ def opened(source: Path | Member) -> Iterator[_Stream]:
 
 @contextmanager
 def _in_zip(source: Member) -> Iterator[_Stream]:
-    with (
-        open(source.archive, "rb", opener=regular_only) as packed,
-        zipfile.ZipFile(packed) as archive,
-        archive.open(_checked_entry(archive, source)) as inner,
-    ):
-        yield ratio_checked(_unzip_by_name(inner, source.name), packed, str(source))
+    with open(source.archive, "rb", opener=regular_only) as packed, zipfile.ZipFile(packed) as archive:
+        entry = archive.getinfo(source.name)
+        if entry.flag_bits & 1:
+            raise DataError(str(source), None, None, "has a password; unpack the archive")
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise DataError(str(source), None, None, "is packed by a method that is not read; unpack the archive")
+        with archive.open(entry) as inner:
+            yield ratio_checked(_unzip_by_name(inner, source.name), packed, str(source))
 
 
 @contextmanager
@@ -121,16 +123,6 @@ def _tar(archive: Path) -> Iterator[tarfile.TarFile]:
 
 def _unzip_by_name(inner: _Stream, name: str) -> _Stream:
     return cast("_Stream", gzip.GzipFile(fileobj=inner)) if name.lower().endswith(".gz") else inner
-
-
-def _checked_entry(archive: zipfile.ZipFile, member: Member) -> zipfile.ZipInfo:
-    """The directory entry of a member. Raises DataError for one with a password, or packed by a rare method."""
-    entry = archive.getinfo(member.name)
-    if entry.flag_bits & 1:
-        raise DataError(str(member), None, None, "has a password; unpack the archive")
-    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise DataError(str(member), None, None, "is packed by a method that is not read; unpack the archive")
-    return entry
 
 
 def gunzipped(data: bytes, name: str) -> bytes:

@@ -17,14 +17,14 @@ import json
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, NoReturn
+from typing import IO, Any, NoReturn, TypeVar
 
 from harness.datasets.archives import Member, opened
-from harness.datasets.rows import type_name
+from harness.datasets.rows import RowError, type_name
 from harness.errors import CannotRun, DataError
 from harness.storage.limits import check_ratio, limit, nesting_problem, numbered_lines, too_deep
 from harness.storage.untrusted import regular_only
@@ -35,8 +35,9 @@ SUFFIXES = (".jsonl", ".json", ".jsonl.gz", ".json.gz", ".parquet", ".tsv", *_SP
 _WRAPPED = re.compile(rb'\{\s*(?:"\w+"\s*:\s*(?:"[^"]*"|[\w.]+)\s*,\s*)*"data"\s*:\s*\[')
 _PEEK = 4096
 _Stream = IO[bytes]
-_Rows = Iterator[tuple["RowPlace", "dict[str, Any] | Broken"]]
+Rows = Iterator[tuple["RowPlace", "dict[str, Any] | Broken"]]
 _SPACE = " \t\r\n"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +97,8 @@ def _json_problem(error: Exception) -> str:
     return f"broken JSON: {error}"
 
 
-def _checked_depth(value: Any, brackets: int) -> Any:
-    """`take`, whose text has so many opening brackets. Raises RecursionError where it is nested too deeply."""
-    if too_deep(value, brackets):
-        raise RecursionError
-    return value
-
-
-def _as_row(value: Any) -> dict[str, Any] | Broken:
+def as_row(value: Any) -> dict[str, Any] | Broken:
+    """A JSON value as a row; only an object is one."""
     return value if isinstance(value, dict) else Broken(f"a row should be a JSON object, is {type_name(value)}")
 
 
@@ -111,14 +106,16 @@ def parse_line(line: bytes) -> dict[str, Any] | Broken:
     """The row of one line of JSON lines."""
     try:
         value = _DECODER.decode(line.decode("utf-8"))
-        return _as_row(_checked_depth(value, line.count(b"[") + line.count(b"{")))
+        if too_deep(value, line.count(b"[") + line.count(b"{")):
+            raise RecursionError
+        return as_row(value)
     except UnicodeDecodeError as error:
         return Broken(f"not UTF-8 at byte {error.start + 1} of the line ({error.reason}); save the file as UTF-8")
     except (ValueError, RecursionError) as error:
         return Broken(_json_problem(error))
 
 
-def _read_lines(name: str, stream: _Stream) -> _Rows:
+def _read_lines(name: str, stream: _Stream) -> Rows:
     for number, line in numbered_lines(name, stream):
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)
@@ -162,7 +159,8 @@ class _JsonText:
         """Take the next value, which belongs to row `number`."""
         try:
             value, end = _DECODER.raw_decode(self.text, self.at)
-            _checked_depth(value, self.text.count("[", self.at, end) + self.text.count("{", self.at, end))
+            if too_deep(value, self.text.count("[", self.at, end) + self.text.count("{", self.at, end)):
+                raise RecursionError
             self.at = end
         except json.JSONDecodeError as error:
             raise self._fail(error.pos, f"{error.msg} (in row {number})") from None
@@ -177,14 +175,14 @@ class _JsonText:
             raise self._fail(self.at, f"text after the end of the {noun}")
 
 
-def _read_list_or_object(name: str, stream: _Stream, keyed: bool) -> _Rows:
+def _read_list_or_object(name: str, stream: _Stream, keyed: bool) -> Rows:
     """The entries of a JSON list or, if `keyed`, of an object {id: row, ...}, each with its key as "id"."""
     whole = _JsonText(name, stream)
     last, number = "}" if keyed else "]", 0
     more = whole.next_character() != last
     while more:
         number += 1
-        yield RowPlace(name, row=number), _next_keyed_row(whole, number) if keyed else _as_row(whole.take(number))
+        yield RowPlace(name, row=number), _next_keyed_row(whole, number) if keyed else as_row(whole.take(number))
         if more := whole.next_character() != last:
             whole.expect(",", f"',' or '{last}' expected after row {number}")
     whole.expect(last, f"'{last}' expected")
@@ -197,7 +195,7 @@ def _next_keyed_row(whole: _JsonText, number: int) -> dict[str, Any] | Broken:
     if not isinstance(key, str):
         raise RowPlace(whole.name, row=number).error(None, f"broken JSON: the key of a row is {type_name(key)}")
     whole.expect(":", f"':' expected after the key of row {number}")
-    row = _as_row(whole.take(number))
+    row = as_row(whole.take(number))
     if isinstance(row, Broken):
         return row
     return {**row, "id": key} if row.get("id", key) == key else Broken(f"its key is '{key}' and its 'id' another")
@@ -213,7 +211,7 @@ def _first_key_in(head: bytes) -> str | None:
     return key if isinstance(key, str) else None
 
 
-def _read_parquet(path: Path) -> _Rows:
+def _read_parquet(path: Path) -> Rows:
     # Only this reader needs the packages; they take over a second to import.
     try:
         arrow, hf = importlib.import_module("pyarrow"), importlib.import_module("datasets")
@@ -234,7 +232,7 @@ def _read_parquet(path: Path) -> _Rows:
             raise DataError(path.name, None, None, problem) from None
 
 
-def _read_table(name: str, stream: _Stream) -> _Rows:
+def _read_table(name: str, stream: _Stream) -> Rows:
     """The rows of a tab-separated table with a header, every value a string."""
     text = io.TextIOWrapper(stream, "utf-8-sig", newline="")
     max_bytes = limit("LINE_MIB") << 20
@@ -268,6 +266,17 @@ def first_key(source: Path | Member) -> str | None:
     return _first_key_in(head) if head.startswith(b"{") else None
 
 
+def parse_each(rows: Rows, parse: Callable[[dict[str, Any]], T], advice: str = "") -> Iterator[T]:
+    """Yield parse(row) of each row. Raises DataError, with place and `advice`, for a broken row and a RowError."""
+    for place, raw in rows:
+        try:
+            if isinstance(raw, Broken):
+                raise RowError(None, raw.problem)
+            yield parse(raw)
+        except RowError as error:
+            raise place.error(error.field, error.problem + advice) from None
+
+
 def content_digest(source: Path | Member) -> bytes:
     """sha256 of the (unzipped) bytes of a file, read in pieces. Raises DataError."""
     whole = hashlib.sha256()
@@ -277,7 +286,7 @@ def content_digest(source: Path | Member) -> bytes:
     return whole.digest()
 
 
-def read_rows(source: Path | Member, row_keys: Collection[str] = ()) -> _Rows:
+def read_rows(source: Path | Member, row_keys: Collection[str] = ()) -> Rows:
     """The rows of one file in order, streamed; blank lines hold no row.
 
     row_keys: the keys of a row; given, a file that starts with an object whose first key is none of them holds one
@@ -298,7 +307,7 @@ def read_rows(source: Path | Member, row_keys: Collection[str] = ()) -> _Rows:
         stream.seek(0)
         if _WRAPPED.match(head):
             yield from (
-                (RowPlace(name, row=n), _as_row(row)) for n, row in enumerate(json_value(source)["data"], start=1)
+                (RowPlace(name, row=n), as_row(row)) for n, row in enumerate(json_value(source)["data"], start=1)
             )
             return
         keyed = bool(row_keys) and head.startswith(b"{") and _first_key_in(head) not in (None, *row_keys)

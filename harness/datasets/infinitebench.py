@@ -10,7 +10,7 @@ Questions on the same novel share a document.
 from typing import Any
 
 from harness.datasets.longbench_v2 import LETTERS, four_options
-from harness.datasets.rows import Group, RowError, StrictRow, made_id
+from harness.datasets.rows import Group, RowError, StrictRow, clean_answers, made_id, refuse_blank
 from harness.types import Document, Example, Gold, Question
 
 
@@ -28,20 +28,15 @@ def parse_row(raw: dict[str, Any], *, subset: str | None = None) -> Group:
     subset: with a name that has "choice" in it, every row must have four options. Raises RowError naming the field.
     """
     row = _Row.read(raw)
-    for name, value in (("input", row.input), ("context", row.context)):
-        if not value.strip():
-            raise RowError(name, "is empty")
-    answers = [row.answer] if isinstance(row.answer, str) else row.answer
-    answers = list(dict.fromkeys(answer for answer in answers if answer.strip()))
-    if not answers:
-        raise RowError("answer", "the row has no answer")
+    refuse_blank({"input": row.input, "context": row.context})
+    answers = clean_answers([row.answer] if isinstance(row.answer, str) else row.answer, "answer")
     document = Document(made_id("infinitebench", row.context), row.context)
     key, options = str(row.id), row.options or []
     if not options and "choice" not in (subset or ""):
-        return Group(document, (Example(Question(key, row.input, (document.id,)), Gold(tuple(answers))),))
+        return Group(document, (Example(Question(key, row.input, (document.id,)), Gold(answers)),))
     if options and answers[0] not in options:
         raise RowError("answer", f"'{answers[0]}' is none of the options")
-    if len(answers) > 1 and answers[1:] != [LETTERS[options.index(answers[0])]]:
+    if len(answers) > 1 and answers[1:] != (LETTERS[options.index(answers[0])],):
         raise RowError("answer", "should be one of the options, with nothing or its letter behind it")
     label = options.index(answers[0]) if options else 0
     return Group(document, (four_options(key, row.input, options, label, document),))

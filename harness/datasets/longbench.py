@@ -19,19 +19,20 @@ the whole page. A question is looked up by its text, a passage by its title. Row
 found are left out and counted. Passages are numbered anew behind a move.
 """
 
-import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field
+
 from harness.config import presets
 from harness.config.schema import DatasetConfig
 from harness.datasets import hotpotqa, musique
-from harness.datasets.files import Broken, read_rows
+from harness.datasets.files import parse_each, read_rows
 from harness.datasets.placing import Placement, rearrange
-from harness.datasets.rows import Group, Row, RowError, Skip, StrictRow
+from harness.datasets.rows import Group, Row, RowError, Skip, StrictRow, clean_answers, made_id, refuse_blank
 from harness.datasets.sources import find_source
 from harness.errors import ConfigError
 from harness.types import Document, Example, Gold, Question
@@ -39,15 +40,10 @@ from harness.types import Document, Example, Gold, Question
 UNKNOWN = "not among the original data set's rows"
 UNLIKE = "whose supporting passages are not in the text"
 _HEAD = re.compile(r"^Passage \d+:\n", re.MULTILINE)
-_REST: dict[str, Any] = {
-    "instruction": "-",
-    "max_answer_tokens": 1,
-    "scorers": ("-",),
-}  # of a config that is read for its rows alone
 
 
 class _LongBenchRow(StrictRow):
-    id: str
+    id: str = Field(alias="_id")
     input: str
     context: str
     answers: list[str]
@@ -63,24 +59,14 @@ def parse_row(raw: dict[str, Any], *, subset: str | None = None, question: str |
     subset: the data set that the row must be of, where it says; "qasper" and "qasper_e" each take the other's rows too.
     question: asked where the row asks nothing (summaries, code). Raises RowError naming the field.
     """
-    if "_id" not in raw:
-        raise RowError("_id", "is missing")
-    try:
-        row = _LongBenchRow.read({**raw, "id": raw["_id"]})
-    except RowError as error:
-        raise RowError("_id" if error.field == "id" else error.field, error.problem) from None
+    row = _LongBenchRow.read(raw)
     if subset is not None and row.dataset is not None and row.dataset.removesuffix("_e") != subset.removesuffix("_e"):
         raise RowError("dataset", f"the row is of '{row.dataset}', not of '{subset}'; give the file of '{subset}'")
     asked = row.input if row.input.strip() else question or ""
-    for name, value in (("_id", row.id), ("input", asked), ("context", row.context)):
-        if not value.strip():
-            raise RowError(name, "is empty")
-    answers = tuple(dict.fromkeys(a for a in row.answers if a.strip()))
-    if not answers:
-        raise RowError("answers", "the row has no answer")
+    refuse_blank({"_id": row.id, "input": asked, "context": row.context})
+    answers = clean_answers(row.answers, "answers")
     extra = {"length": row.length, "language": row.language, "all_classes": row.all_classes}
-    text = hashlib.sha256(row.context.encode(errors="surrogatepass")).hexdigest()[:12]
-    document = Document(f"{row.dataset or subset or 'longbench'}-{text}", row.context)
+    document = Document(made_id(row.dataset or subset or "longbench", row.context), row.context)
     gold = Gold(answers, extra={key: value for key, value in extra.items() if value is not None})
     return Group(document, (Example(Question(row.id, asked, (document.id,)), gold),))
 
@@ -99,9 +85,12 @@ def support_parser(config: DatasetConfig, support: str | None, where: Placement)
     originals = dict(_read_originals(support))
 
     def parse(raw: dict[str, Any]) -> Row | Skip:
-        group = parse_row(raw, subset=config.subset)
-        row = _row_with_support(group, originals)
-        return row if isinstance(row, Skip) else _with_passage_headings(rearrange(row, where))
+        row = _row_with_support(parse_row(raw, subset=config.subset), originals)
+        if isinstance(row, Skip):
+            return row
+        moved = rearrange(row, where)
+        parts = ((f"Passage {n}:\n{title}", text) for n, (title, text) in enumerate(moved.paragraphs, start=1))
+        return replace(moved, paragraphs=tuple(parts))
 
     return parse
 
@@ -109,20 +98,15 @@ def support_parser(config: DatasetConfig, support: str | None, where: Placement)
 def _read_originals(support: str) -> Iterator[tuple[str, Row]]:
     """Yield (normalised question, row) of the original data set, a preset or a file or folder."""
     if Path(support).expanduser().exists():
-        config = DatasetConfig(name=support, format="-", data=support, **_REST)
+        unused: dict[str, Any] = {"format": "-", "instruction": "-", "max_answer_tokens": 1, "scorers": ("-",)}
+        config = DatasetConfig(name=support, data=support, **unused)
     else:
         merged = {key: value for _, values in presets.read("datasets", support) for key, value in values.items()}
         config = DatasetConfig.model_validate({"name": support, **merged})
-    for file in find_source(config).files:
-        for place, raw in read_rows(file):
-            if isinstance(raw, Broken):
-                raise place.error(None, raw.problem)
-            try:
-                row = (musique if "paragraphs" in raw else hotpotqa).parse_row(raw)
-            except RowError as error:
-                raise place.error(error.field, error.problem) from None
-            if isinstance(row, Row):
-                yield _folded(row.question), row
+    rows = (row for file in find_source(config).files for row in read_rows(file))
+    for row in parse_each(rows, lambda raw: (musique if "paragraphs" in raw else hotpotqa).parse_row(raw)):
+        if isinstance(row, Row):
+            yield _folded(row.question), row
 
 
 def _row_with_support(group: Group, originals: Mapping[str, Row]) -> Row | Skip:
@@ -145,11 +129,6 @@ def _passage_index(passages: tuple[tuple[str, str], ...], title: str, text: str)
     """The passage with the title, of several the one with the text; None where there is none."""
     named = [at for at, (name, _) in enumerate(passages) if _folded(name) == _folded(title)]
     return next((at for at in named if _folded(text)[:80] in _folded(passages[at][1])), named[0] if named else None)
-
-
-def _with_passage_headings(row: Row) -> Row:
-    heads = (f"Passage {number}:\n{title}" for number, (title, _) in enumerate(row.paragraphs, start=1))
-    return replace(row, paragraphs=tuple((h, text) for h, (_, text) in zip(heads, row.paragraphs, strict=True)))
 
 
 def _folded(text: str) -> str:

@@ -11,7 +11,9 @@ The answer is the text of the right option, Gold.extra has its number from 1. `d
 from collections.abc import Sequence
 from typing import Any
 
-from harness.datasets.rows import Group, RowError, StrictRow, made_id
+from pydantic import Field
+
+from harness.datasets.rows import Group, RowError, StrictRow, made_id, refuse_blank
 from harness.types import Document, Example, Gold, Question
 
 LETTERS = "ABCD"
@@ -19,7 +21,7 @@ _VALUES = {"answer": tuple(LETTERS), "difficulty": ("easy", "hard"), "length": (
 
 
 class _Row(StrictRow):
-    id: str
+    id: str = Field(alias="_id")
     domain: str = ""
     sub_domain: str = ""
     difficulty: str
@@ -45,13 +47,9 @@ def parse_row(raw: dict[str, Any]) -> Group:
 
     Raises RowError naming the field.
     """
-    if "_id" not in raw:
-        raise RowError("_id", "is missing")
     options = [raw[key] for letter in LETTERS if (key := f"choice_{letter}") in raw]
-    row = _Row.read({**raw, "id": raw["_id"], "options": options})
-    for name, value in (("_id", row.id), ("question", row.question), ("context", row.context)):
-        if not value.strip():
-            raise RowError(name, "is empty")
+    row = _Row.read({**raw, "options": options})
+    refuse_blank({"_id": row.id, "question": row.question, "context": row.context})
     for name, values in _VALUES.items():
         if (value := getattr(row, name)) not in values:
             raise RowError(name, f"should be {', '.join(values[:-1])} or {values[-1]}, is '{value}'")

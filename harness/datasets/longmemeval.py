@@ -11,7 +11,7 @@ A question's document is its history, oldest session first, as the authors' prom
 from dataclasses import replace
 from typing import Any
 
-from harness.datasets.rows import Group, Row, RowError, StrictRow, assemble, type_name
+from harness.datasets.rows import Group, Row, RowError, StrictRow, assemble, refuse_blank, type_name
 from harness.types import Support
 
 # Type of question -> its prompt in configs/judges/longmemeval.yaml.
@@ -47,13 +47,9 @@ def _checked_row(raw: dict[str, Any]) -> _Row:
         raise RowError("answer", f"should be a string or a number, is {type_name(row.answer)}")
     dates = {f"haystack_dates[{n}]": date for n, date in enumerate(row.haystack_dates)}
     asked = {"question": row.question, "answer": str(row.answer), "question_date": row.question_date}
-    for name, value in {**asked, **dates}.items():
-        if not value.strip():
-            raise RowError(name, "is empty")
-    if len(dates) != len(row.haystack_sessions):
-        raise RowError(
-            "haystack_dates", f"should be a date for each of {len(row.haystack_sessions)} sessions, are {len(dates)}"
-        )
+    refuse_blank({**asked, **dates})
+    if (sessions := len(row.haystack_sessions)) != len(dates):
+        raise RowError("haystack_dates", f"should be a date for each of {sessions} sessions, are {len(dates)}")
     if row.question_type not in PROMPTS:
         raise RowError("question_type", f"should be one of {', '.join(PROMPTS)}, is '{row.question_type}'")
     return row

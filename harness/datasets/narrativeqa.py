@@ -11,8 +11,8 @@ A story is one document, shared by its questions. Questions have no ids of their
 characters of the document's id and the first 8 hex digits of the sha256 of the question ("-2" for a repeated question).
 
 With a limit only the stories of the first questions are read; rows after the last one are neither read nor, on the
-hub, fetched. The fingerprint still covers all: the questions of the
-split, and of every story file size and checksum (archive) or sha256 (loose files).
+hub, fetched. The fingerprint still covers all: the questions of the split, and of every story file size and checksum
+(archive) or sha256 (loose files).
 """
 
 import csv
@@ -21,14 +21,15 @@ import io
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from harness.config.schema import DatasetConfig, canonical
 from harness.datasets.archives import Member, members, opened
 from harness.datasets.base import Dataset
-from harness.datasets.files import Broken, RowPlace, content_digest, read_rows
-from harness.datasets.rows import RowError, StrictRow, canonical_line, gold_answers, records_from_columns
+from harness.datasets.files import RowPlace, content_digest, parse_each, read_rows
+from harness.datasets.rows import RowError, StrictRow, canonical_line, clean_answers, records_from_columns, refuse_blank
 from harness.datasets.sources import PACKAGE, FileOptions, Source, file_patterns, find_source
 from harness.datasets.stories import STORIES, Stories, stories_in
 from harness.errors import ConfigError, DataError
@@ -36,6 +37,7 @@ from harness.storage.hub import DATASETS, download, resolve
 from harness.types import Document, Example, Gold, Question
 
 TABLES = "narrativeqa-master.zip"
+_MEND = "; mend or remove the row"
 _SETS = {"validation": "valid", "valid": "valid", "dev": "valid", "train": "train", "test": "test"}
 _COLUMNS = {
     "qaps.csv": ("document_id", "set", "question", "answer1", "answer2"),
@@ -130,11 +132,10 @@ def _load_official(folder: Path, config: DatasetConfig, limit: int | None, sourc
                 document = examples.documents.get(document_id) or _story_document(document_id, about, stories, folder)
                 examples.add(document, row["question"], answers, {"kind": about.get("kind") or ""})
         except RowError as error:
-            raise place.error(error.field, f"{error.problem}; mend or remove the row") from None
+            raise place.error(error.field, error.problem + _MEND) from None
     if not order:
-        raise DataError(
-            "qaps.csv", None, None, f"has no question of the set '{split_name}' (dataset.split={config.split})"
-        )
+        why = f"has no question of the set '{split_name}' (dataset.split={config.split})"
+        raise DataError("qaps.csv", None, None, why)
     hashed.update(stories.digest(order).encode())
     return examples.dataset(config, hashed.hexdigest(), source, commit)
 
@@ -143,12 +144,9 @@ def _answers_of(row: dict[str, str], known: dict[str, dict[str, str]]) -> tuple[
     """Check a row of qaps.csv against documents.csv (`known`, by id) and return its answers. Raises RowError."""
     if row["document_id"] not in known:
         raise RowError("document_id", f"'{row['document_id']}' is not a document of this set in documents.csv")
-    if not row["question"].strip():
-        raise RowError("question", "is empty")
-    try:
-        return gold_answers(row["answer1"], (row["answer2"],))
-    except RowError:
-        raise RowError("answer1", "the row has no answer") from None
+    refuse_blank({"question": row["question"]})
+    clean_answers([row["answer1"]], "answer1")  # the second one alone will not do
+    return clean_answers([row["answer1"], row["answer2"]], "answer1")
 
 
 def _story_document(document_id: str, about: dict[str, str], stories: Stories, folder: Path) -> Document:
@@ -207,21 +205,16 @@ class _Row(StrictRow):
     answers: list[_Text]
 
 
-def _parse_and_add(raw: dict[str, Any] | Broken, stories: _Collected) -> None:
+def _parse_and_add(stories: _Collected, raw: dict[str, Any]) -> None:
     """Parse a row and add its question to `stories`. Raises RowError for a bad row."""
-    if isinstance(raw, Broken):
-        raise RowError(None, raw.problem)
     row = _Row.read({**raw, "answers": records_from_columns(raw["answers"], "answers")} if "answers" in raw else raw)
     story = row.document
-    for name, value in (("document.id", story.id), ("document.text", story.text), ("question.text", row.question.text)):
-        if not value or value.isspace():
-            raise RowError(name, "is empty")
+    refuse_blank({"document.id": story.id, "document.text": story.text, "question.text": row.question.text})
     answers = [answer.text for answer in row.answers]
-    if not answers or not answers[0].strip():
-        raise RowError("answers", "the row has no answer")
+    clean_answers(answers[:1], "answers")
     title = story.summary.title if story.summary else None
     document = Document(story.id, story.text, title or "")
-    stories.add(document, row.question.text, gold_answers(answers[0], answers[1:]), {"kind": story.kind or ""})
+    stories.add(document, row.question.text, clean_answers(answers, "answers"), {"kind": story.kind or ""})
 
 
 def _load_rows(source: Source, config: DatasetConfig, limit: int | None) -> Dataset:
@@ -232,20 +225,14 @@ def _load_rows(source: Source, config: DatasetConfig, limit: int | None) -> Data
     stories, hashed = _Collected(limit), hashlib.sha256(b"narrativeqa rows 1\n")
     if source.revision is not None:
         hashed.update(f"{source.name} {source.revision}".encode())
-    rows = 0
     for file in source.files:
         if source.revision is None:
             hashed.update(content_digest(file))
-        for place, raw in () if stories.full() else read_rows(file):
-            rows += 1
-            try:
-                _parse_and_add(raw, stories)
-            except RowError as error:
-                raise place.error(error.field, f"{error.problem}; mend or remove the row") from None
+        for _ in parse_each(iter(()) if stories.full() else read_rows(file), partial(_parse_and_add, stories), _MEND):
             if stories.full():
                 break
         if stories.full() and source.revision is not None:
             break  # before the next file is fetched
-    if not rows:
+    if not stories.examples:
         raise DataError(source.name, None, None, "the file has no rows")
     return stories.dataset(config, hashed.hexdigest(), source.name, source.revision)

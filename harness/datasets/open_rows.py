@@ -16,8 +16,7 @@
     its columns  {"question_id": "..", "answer": {"value": "..", "aliases": [..]},
                    "entity_pages": {"wiki_context": [..]}}
 
-The first form that a row's keys fit is used. harness.datasets.row_documents
-finds its documents.
+The first form that a row's keys fit is used. harness.datasets.row_documents finds its documents.
 """
 
 import json
@@ -25,7 +24,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.datasets.rows import RowError, gold_answers, made_id, type_name
+from harness.datasets.rows import RowError, clean_answers, made_id, type_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +64,8 @@ def _strings(value: Any, name: str) -> list[str]:
     return value
 
 
-def _clean_answers(texts: list[str], name: str) -> tuple[str, ...]:
-    """The answers without blanks and repeats."""
-    texts = [text for text in texts if text.strip()]
-    if not texts:
-        raise RowError(name, "the row has no answer")
-    return gold_answers(texts[0], texts[1:])
+def _answers(raw: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    return clean_answers(_strings(raw[name], name), name)
 
 
 def _row_id(raw: Mapping[str, Any], question: str, *keys: str) -> str:
@@ -107,7 +102,7 @@ def _short_answers(pairs: Any, name: str) -> dict[str, Any]:
 
 def _flashrag_row(raw: dict[str, Any]) -> OpenRow:
     question = _string(raw, "question")
-    answers = _clean_answers(_strings(raw["golden_answers"], "golden_answers"), "golden_answers")
+    answers = _answers(raw, "golden_answers")
     metadata = raw.get("metadata")
     if metadata is not None and not isinstance(metadata, dict):
         raise RowError("metadata", f"should be an object, is {type_name(metadata)}")
@@ -120,12 +115,12 @@ def _asqa_row(raw: dict[str, Any]) -> OpenRow:
     annotations = _objects(raw.get("annotations"), "annotations")
     long = [_string(entry, "long_answer", f"annotations[{at}].") for at, entry in enumerate(annotations)]
     extra = _short_answers(raw.get("qa_pairs"), "qa_pairs")
-    return OpenRow(_row_id(raw, question, "id", "sample_id"), question, _clean_answers(long, "annotations"), extra)
+    return OpenRow(_row_id(raw, question, "id", "sample_id"), question, clean_answers(long, "annotations"), extra)
 
 
 def _popqa_row(raw: dict[str, Any]) -> OpenRow:
     question = _string(raw, "question")
-    answers = _clean_answers(_strings(raw["possible_answers"], "possible_answers"), "possible_answers")
+    answers = _answers(raw, "possible_answers")
     extra = {"type": raw["prop"]} if isinstance(raw.get("prop"), str) else {}
     return OpenRow(_row_id(raw, question, "id"), question, answers, extra)
 
@@ -134,7 +129,7 @@ def _kilt_row(raw: dict[str, Any]) -> OpenRow:
     question = _string(raw, "input")
     output = _objects(raw.get("output"), "output")
     texts = [_string(o, "answer", f"output[{at}].") for at, o in enumerate(output) if o.get("answer") is not None]
-    return OpenRow(_row_id(raw, question, "id"), question.strip(), _clean_answers(texts, "output"))
+    return OpenRow(_row_id(raw, question, "id"), question.strip(), clean_answers(texts, "output"))
 
 
 def _trivia_row(raw: dict[str, Any]) -> OpenRow:
@@ -150,7 +145,7 @@ def _trivia_row(raw: dict[str, Any]) -> OpenRow:
     texts = [_string(answer, value, f"{name}.")]
     for key in (aliases, human):
         texts += _strings(answer.get(key) or [], f"{name}.{key}")
-    return OpenRow(_row_id(raw, question, "QuestionId", "question_id"), question, _clean_answers(texts, name))
+    return OpenRow(_row_id(raw, question, "QuestionId", "question_id"), question, clean_answers(texts, name))
 
 
 def _plain_row(raw: dict[str, Any]) -> OpenRow:
@@ -158,10 +153,9 @@ def _plain_row(raw: dict[str, Any]) -> OpenRow:
     question = _string(raw, "question")
     name = "answers" if "answers" in raw else "answer"
     if name not in raw:
-        raise RowError(
-            "answer", "is missing (it may also be called answers, golden_answers, possible_answers or output)"
-        )
-    answers = _clean_answers(_strings(raw[name], name), name)
+        others = "answers, golden_answers, possible_answers or output"
+        raise RowError("answer", f"is missing (it may also be called {others})")
+    answers = _answers(raw, name)
     extra = _short_answers(raw.get("qa_pairs"), "qa_pairs")
     return OpenRow(_row_id(raw, question, "id", "sample_id", "question_id"), question, answers, extra)
 

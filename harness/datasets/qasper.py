@@ -16,7 +16,7 @@ all annotators; evidence that names a table or figure ("FLOAT SELECTED: ...") is
 
 from typing import Any
 
-from harness.datasets.rows import SEPARATOR, Group, RowError, StrictRow, records_from_columns
+from harness.datasets.rows import SEPARATOR, Group, RowError, StrictRow, records_from_columns, refuse_blank
 from harness.types import Document, Example, Gold, Passage, Question, Support
 
 ROW_KEYS = ("id", "title", "abstract", "full_text", "qas", "figures_and_tables")
@@ -65,38 +65,31 @@ def _parse_paper(raw: dict[str, Any]) -> _Paper:
     return _Paper.read({**raw, **nested})
 
 
-class _TextBuilder:
-    """Builds a paper's text from passages and remembers the span of each paragraph."""
+_Spans = dict[str, tuple[int, int]]  # a paragraph with single spaces -> where it is in the document
 
-    def __init__(self) -> None:
-        self.pieces: list[str] = []
-        self.passages: list[Passage] = []
-        self.spans_by_paragraph: dict[str, tuple[int, int]] = {}
-        self.at = 0
 
-    def add_passage(self, title: str, parts: list[str]) -> None:
-        """Add the parts that are not blank, a line each, as one passage."""
-        parts = [part for part in parts if part.strip()]
-        if not parts:
-            return
-        if self.pieces:
-            self.pieces.append(SEPARATOR)
-            self.at += len(SEPARATOR)
-        start = self.at
-        for part in parts:
-            # Where the same text comes twice, evidence means the first.
-            self.spans_by_paragraph.setdefault(_normalise_space(part), (self.at, self.at + len(part)))
-            self.at += len(part) + 1  # and the line break
-        self.at -= 1
-        self.pieces.append("\n".join(parts))
-        self.passages.append(Passage(title, start, self.at))
-
-    def find(self, text: str) -> tuple[int, int] | None:
-        """The span of a paragraph, or of a part of one; None if the text is not there."""
-        if (span := self.spans_by_paragraph.get(_normalise_space(text))) is not None:
-            return span
-        at = "".join(self.pieces).find(text)
-        return None if at < 0 else (at, at + len(text))
+def _document(paper: _Paper) -> tuple[Document, _Spans]:
+    """The paper's text in passages (title with abstract, then each paragraph), and where each paragraph is."""
+    blocks = [(paper.title, [paper.title, paper.abstract])]
+    for section in paper.full_text:
+        name = section.section_name or ""
+        first, *others = [p for p in section.paragraphs if p.strip()] or [""]
+        blocks += [(name, [name, first]), *((name, [paragraph]) for paragraph in others)]
+    text = ""
+    passages: list[Passage] = []
+    spans: _Spans = {}
+    for title, lines in blocks:
+        if not (lines := [line for line in lines if line.strip()]):
+            continue
+        at = start = len(text) + (len(SEPARATOR) if text else 0)
+        for line in lines:
+            spans.setdefault(_normalise_space(line), (at, at + len(line)))  # evidence that comes twice means the first
+            at += len(line) + 1  # and the line break
+        text += (SEPARATOR if text else "") + "\n".join(lines)
+        passages.append(Passage(title, start, len(text)))
+    if not text:
+        raise RowError(None, "the document is empty: title, abstract and sections have no text")
+    return Document(paper.id, text, paper.title, tuple(passages)), spans
 
 
 def _normalise_space(text: str) -> str:
@@ -116,37 +109,35 @@ def _answer_and_kind(answer: _Answer, field: str) -> tuple[str, str]:
     return ("Yes" if answer.yes_no else "No"), "boolean"
 
 
-def _evidence(question: _Question, paper_id: str, text: _TextBuilder) -> tuple[tuple[Support, ...], dict[str, int]]:
+def _evidence(question: _Question, document: Document, spans: _Spans) -> tuple[tuple[Support, ...], dict[str, int]]:
     """The evidence of all annotators as spans, and counts of evidence that is a float or not in the text."""
-    spans: set[tuple[int, int]] = set()
+    found: set[tuple[int, int]] = set()
     left = {"evidence_floats": 0, "evidence_not_found": 0}
     cited = (e for a in question.answers if not a.answer.unanswerable for e in a.answer.evidence if e.strip())
     for evidence in dict.fromkeys(cited):
         if evidence.startswith(FLOAT):
             left["evidence_floats"] += 1
-        elif (span := text.find(evidence)) is not None:
-            spans.add(span)
+        elif (span := spans.get(_normalise_space(evidence))) is not None:
+            found.add(span)
+        elif (at := document.text.find(evidence)) >= 0:  # a part of a paragraph
+            found.add((at, at + len(evidence)))
         else:
             left["evidence_not_found"] += 1
-    return tuple(Support(paper_id, *span) for span in sorted(spans)), {k: n for k, n in left.items() if n}
+    return tuple(Support(document.id, *span) for span in sorted(found)), {k: n for k, n in left.items() if n}
 
 
-def _example(question: _Question, number: int, paper_id: str, text: _TextBuilder) -> Example:
+def _example(question: _Question, where: str, document: Document, spans: _Spans) -> Example:
     """A question with the answers and the evidence of all annotators. Raises RowError."""
-    where = f"qas[{number}]"
-    for name, value in (("question_id", question.question_id), ("question", question.question)):
-        if not value.strip():
-            raise RowError(f"{where}.{name}", "is empty")
+    refuse_blank({f"{where}.question_id": question.question_id, f"{where}.question": question.question})
     if not question.answers:
         raise RowError(f"{where}.answers", "the question has no answer")
     given = [_answer_and_kind(a.answer, f"{where}.answers[{n}].answer") for n, a in enumerate(question.answers)]
     if blank := [n for n, (answer, _) in enumerate(given) if not answer.strip()]:
         raise RowError(f"{where}.answers[{blank[0]}].answer", "is blank")
-    supporting, left = _evidence(question, paper_id, text)
-    gold = Gold(
-        tuple(dict.fromkeys(answer for answer, _ in given)), supporting, {"types": [k for _, k in given], **left}
-    )
-    return Example(Question(question.question_id, question.question, (paper_id,)), gold)
+    supporting, left = _evidence(question, document, spans)
+    answers = tuple(dict.fromkeys(answer for answer, _ in given))
+    gold = Gold(answers, supporting, {"types": [kind for _, kind in given], **left})
+    return Example(Question(question.question_id, question.question, (document.id,)), gold)
 
 
 def parse_row(raw: dict[str, Any]) -> Group:
@@ -154,17 +145,6 @@ def parse_row(raw: dict[str, Any]) -> Group:
     evidence_floats and evidence_not_found where there are any. Raises RowError naming the field.
     """
     paper = _parse_paper(raw)
-    if not paper.id.strip():
-        raise RowError("id", "is empty")
-    text = _TextBuilder()
-    text.add_passage(paper.title, [paper.title, paper.abstract])
-    for section in paper.full_text:
-        name = section.section_name or ""
-        paragraphs = [p for p in section.paragraphs if p.strip()] or [""]
-        text.add_passage(name, [name, paragraphs[0]])
-        for paragraph in paragraphs[1:]:
-            text.add_passage(name, [paragraph])
-    if not text.pieces:
-        raise RowError(None, "the document is empty: title, abstract and sections have no text")
-    document = Document(paper.id, "".join(text.pieces), paper.title, tuple(text.passages))
-    return Group(document, tuple(_example(q, n, paper.id, text) for n, q in enumerate(paper.qas)))
+    refuse_blank({"id": paper.id})
+    document, spans = _document(paper)
+    return Group(document, tuple(_example(q, f"qas[{n}]", document, spans) for n, q in enumerate(paper.qas)))

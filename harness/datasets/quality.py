@@ -14,7 +14,7 @@ answer is the text of the right option. The official files with HTML are read to
 from typing import Any
 
 from harness.datasets.pages import page_text
-from harness.datasets.rows import Group, RowError, StrictRow, made_id
+from harness.datasets.rows import Group, RowError, StrictRow, made_id, refuse_blank
 from harness.types import Document, Example, Gold, Question
 
 HIDDEN = "the question has no label (those of the test split are not published; use the dev split)"
@@ -47,9 +47,7 @@ class _Single(StrictRow):
 def _example(row: _Question, where: str, document: Document) -> Example:
     """A question with its gold. Gold.extra: gold_label (from 1), all_classes (the options), difficult where known."""
     head = f"{where}." if where else ""
-    for name, value in (("question_unique_id", row.question_unique_id), ("question", row.question)):
-        if not value.strip():
-            raise RowError(f"{head}{name}", "is empty")
+    refuse_blank({f"{head}question_unique_id": row.question_unique_id, f"{head}question": row.question})
     options = tuple(row.options)
     if not 2 <= len(options) <= _LETTERS:
         raise RowError(f"{head}options", f"should be 2 to {_LETTERS} options, are {len(options)}")
@@ -71,8 +69,7 @@ def _example(row: _Question, where: str, document: Document) -> Example:
 
 def _article_document(head: str, article: str, title: str) -> Document:
     text = page_text(article)
-    if not text.strip():
-        raise RowError("article", "is empty")
+    refuse_blank({"article": text})
     return Document(made_id(head, text, 8), text, title)
 
 
@@ -100,7 +97,6 @@ def parse_row(raw: dict[str, Any]) -> Group:
     if "questions" not in raw and "question" in raw:
         return _parse_hub_row(raw)
     row = _Article.read(raw)
-    if not row.article_id.strip():
-        raise RowError("article_id", "is empty")
+    refuse_blank({"article_id": row.article_id})
     document = _article_document(row.article_id, row.article, row.title or "")
     return Group(document, tuple(_example(q, f"questions[{n}]", document) for n, q in enumerate(row.questions)))

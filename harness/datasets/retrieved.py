@@ -8,7 +8,7 @@ question for which there is none is left out and counted; the fingerprint covers
 """
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,11 @@ from harness.config.schema import DatasetConfig
 from harness.config.validation import error_sentences
 from harness.datasets.archives import Member
 from harness.datasets.base import Dataset
-from harness.datasets.files import Broken, RowPlace, first_key, json_value, read_rows
+from harness.datasets.files import Broken, RowPlace, Rows, as_row, first_key, json_value, parse_each, read_rows
 from harness.datasets.loading import Checker, check_rows
 from harness.datasets.open_rows import OpenRow, parse_question
 from harness.datasets.row_documents import Store, documents_in_row, open_store
-from harness.datasets.rows import Retrieved, RowError, Skip
+from harness.datasets.rows import Retrieved, Skip
 from harness.datasets.sources import FileOptions, find_source
 from harness.errors import CannotRun, ConfigError, DataError
 from harness.types import Document, Example, Gold, Question, Support
@@ -93,7 +93,7 @@ def _checked_options(config: DatasetConfig) -> Options:
         raise ConfigError(error_sentences(error, Options, "dataset", {})) from None
 
 
-def _read_file(file: Path | Member, split: str) -> Iterator[tuple[RowPlace, dict[str, Any] | Broken]]:
+def _read_file(file: Path | Member, split: str) -> Rows:
     """Yield the rows of a file with their places, also from TriviaQA's {"Data": [..]} and ASQA's {"dev": {id: row}}."""
     known = {name for names in _SPLITS.values() for name in names}
     head, name = first_key(file), str(file) if isinstance(file, Member) else file.name
@@ -101,14 +101,14 @@ def _read_file(file: Path | Member, split: str) -> Iterator[tuple[RowPlace, dict
         listed = json_value(file).get(_LIST)
         if not isinstance(listed, list):
             raise DataError(name, None, _LIST, "should be the list of questions")
-        yield from ((RowPlace(name, row=n), _as_row(row)) for n, row in enumerate(listed, start=1))
+        yield from ((RowPlace(name, row=n), as_row(row)) for n, row in enumerate(listed, start=1))
     elif head in known:
         yield from _read_split(json_value(file), name, split)
     else:
         yield from read_rows(file)
 
 
-def _read_split(value: dict[str, Any], name: str, split: str) -> Iterator[tuple[RowPlace, dict[str, Any] | Broken]]:
+def _read_split(value: dict[str, Any], name: str, split: str) -> Rows:
     """Yield the rows of one split of {"dev": {id: row}}, each with its id."""
     key_of_split = next((n for n in _SPLITS.get(split.lower(), (split,)) if n in value), None)
     if key_of_split is None:
@@ -116,12 +116,8 @@ def _read_split(value: dict[str, Any], name: str, split: str) -> Iterator[tuple[
     if not isinstance(value[key_of_split], dict):
         raise DataError(name, None, key_of_split, "should be an object {id: row}")
     for number, (key, row) in enumerate(value[key_of_split].items(), start=1):
-        values = _as_row(row)
+        values = as_row(row)
         yield RowPlace(name, row=number), values if isinstance(values, Broken) else {"id": key, **values}
-
-
-def _as_row(value: Any) -> dict[str, Any] | Broken:
-    return value if isinstance(value, dict) else Broken("a row should be a JSON object")
 
 
 def _evidence_folder(config: DatasetConfig) -> str | None:
@@ -142,16 +138,8 @@ def load_questions(config: DatasetConfig, limit: int | None = None) -> list[Open
     if options.documents or options.top:
         raise ConfigError(["dataset.documents and dataset.top: leave them out to retrieve documents"])
     source = find_source(config, tuple(Options.model_fields))
-    kept: list[OpenRow] = []
-    for place, raw in (row for file in source.files for row in _read_file(file, config.split)):
-        if limit is not None and len(kept) >= limit:
-            break
-        if isinstance(raw, Broken):
-            raise place.error(None, raw.problem)
-        try:
-            kept.append(parse_question(raw))
-        except RowError as error:
-            raise place.error(error.field, error.problem) from None
+    rows = (row for file in source.files for row in _read_file(file, config.split))
+    kept = list(islice(parse_each(rows, parse_question), limit))
     if not kept:
         raise DataError(source.name, None, None, "the file has no rows")
     return kept
@@ -167,12 +155,11 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     documents_at = options.documents or _evidence_folder(config)
     store = open_store(documents_at) if documents_at else None
     checker = Checker(_RowParser(store, options.top, options.documents == ()))
-    rows: Iterable[tuple[RowPlace, dict[str, Any] | Broken]] = (
-        row for file in source.files for row in _read_file(file, config.split)
-    )
+    rows: Rows = (row for file in source.files for row in _read_file(file, config.split))
     if store is not None and store.sources:
-        rows = list(rows)
-        store.read_pages(row for _, row in rows)
+        kept = list(rows)
+        store.read_pages(row for _, row in kept)
+        rows = iter(kept)
     examples, documents = check_rows(checker, rows, limit)
     if checker.first_error is None and checker.skipped[NONE] and not checker.places:
         if store is not None and store.sources and not store.by_question:
@@ -182,11 +169,9 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
             sentence = f"none of the {checker.rows} questions is in {store.name} by its id or its text"
             raise DataError(source.name, None, None, f"{sentence}; name the documents of this data set")
         sentence = f"the {checker.rows} questions come without retrieved documents; {_GIVE}"
-        raise (
-            CannotRun(f"{source.name}: {sentence}")
-            if config.data is None
-            else DataError(source.name, None, None, sentence)
-        )
+        if config.data is None:
+            raise CannotRun(f"{source.name}: {sentence}")
+        raise DataError(source.name, None, None, sentence)
     checker.raise_errors(source.name)
     return Dataset(
         name=config.name,

@@ -14,13 +14,13 @@ The provenance in a row of questions is gold and never read.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.datasets.archives import opened
-from harness.datasets.files import Broken, RowPlace, file_kind, first_key, json_value, parse_line, read_rows
+from harness.datasets.files import RowPlace, Rows, file_kind, first_key, json_value, parse_each, parse_line, read_rows
 from harness.datasets.pages import wiki_text
 from harness.datasets.rows import RowError, canonical_line, made_id, records_from_columns, type_name
 from harness.errors import DataError
@@ -78,17 +78,12 @@ def _parse_entries(value: Any, name: str) -> list[Entry]:
 
 def documents_in_row(raw: Mapping[str, Any]) -> list[Entry] | None:
     """The documents in a row, best first; None where it has no field for them. Raises RowError."""
-    for name in LISTS:
-        if raw.get(name) is not None:
-            return _parse_entries(raw[name], name)
-    output = raw.get("output")
-    if isinstance(output, dict) and output.get("retrieval_result") is not None:
-        return _parse_entries(output["retrieval_result"], "output.retrieval_result")
-    pages = records_from_columns(raw["entity_pages"], "entity_pages") if raw.get("entity_pages") is not None else []
-    if isinstance(pages, list) and any(isinstance(p, dict) and p.get("wiki_context") for p in pages):
-        kept = [p for p in pages if isinstance(p, dict) and p.get("wiki_context")]
-        return _parse_entries(kept, "entity_pages")
-    return None
+    name, listed = _named_list(raw)
+    if listed is not None:
+        return _parse_entries(listed, name)
+    pages = records_from_columns(raw.get("entity_pages"), "entity_pages")
+    kept = [p for p in pages if isinstance(p, dict) and p.get("wiki_context")] if isinstance(pages, list) else []
+    return _parse_entries(kept, "entity_pages") if kept else None
 
 
 @dataclass
@@ -105,14 +100,27 @@ class Store:
     sources: list[Path] = field(default_factory=list)
     articles: dict[str, Any] = field(default_factory=dict)
 
+    def add(self, row: dict[str, Any]) -> None:
+        """Add a row of a file: a list of documents by question, or a page by file name. Raises RowError."""
+        if isinstance(row.get("Filename"), str):
+            if not isinstance(row.get("text"), str):
+                raise RowError("text", "should be the text of the page")
+            self.pages[row["Filename"]] = row["text"]
+            return
+        listed = _named_list(row)[1] or _provenance(row)
+        keys = [row[k] for k in _QUESTION_KEYS if isinstance(row.get(k), (str, int))]
+        if listed is None or not keys:
+            raise RowError(None, f"a row needs an id or a question, and one of {', '.join(LISTS)}")
+        canonical_line(listed)
+        for key in keys:
+            self.by_question[_normalise_space(str(key))] = listed
+
     def read_pages(self, rows: Iterable[Any]) -> None:
         """Read the pages whose ids the entries of this store (if it has none: of `rows`) name into `articles`."""
-        lists = self.by_question.values() or [_document_list(row) for row in rows if isinstance(row, Mapping)]
+        lists = self.by_question.values() or [_named_list(row)[1] for row in rows if isinstance(row, Mapping)]
         pages = {page for listed in lists if isinstance(listed, list) for entry in listed if (page := _page_id(entry))}
         for path in self.sources:
-            for place, row in _read_page_rows(path, pages):
-                if isinstance(row, Broken):
-                    raise place.error(None, row.problem)
+            for row in parse_each(_read_page_rows(path, pages), dict):
                 if str(row.get("wikipedia_id")) in pages:
                     self.articles[str(row["wikipedia_id"])] = row
 
@@ -131,7 +139,7 @@ class Store:
             if (given := self.by_question.get(_normalise_space(key))) is not None:
                 return self._entries_with_pages(given, f"{self.name}: documents of '{key}'")
         if self.sources and not self.by_question:
-            listed = _document_list(raw)
+            _, listed = _named_list(raw)
             return None if listed is None else self._entries_with_pages(listed, "the retrieved documents")
         named = raw.get("EntityPages")
         if not isinstance(named, list):
@@ -178,7 +186,7 @@ def _holds_pages(path: Path) -> bool:
     return isinstance(row, dict) and "wikipedia_title" in row and isinstance(row.get("text"), (list, dict))
 
 
-def _read_page_rows(path: Path, pages: Iterable[str]) -> Iterator[tuple[RowPlace, dict[str, Any] | Broken]]:
+def _read_page_rows(path: Path, pages: Iterable[str]) -> Rows:
     """Rows of a file of pages; JSON lines without one of `pages` are not parsed: the file has 35 GiB."""
     if file_kind(path) != "json":
         yield from read_rows(path)
@@ -191,10 +199,7 @@ def _read_page_rows(path: Path, pages: Iterable[str]) -> Iterator[tuple[RowPlace
 
 
 def open_store(places: str | Sequence[str]) -> Store:
-    """Open `dataset.documents`: files of retrieved documents and of pages, or one folder of pages.
-
-    Raises DataError.
-    """
+    """Open `dataset.documents`: files of retrieved documents and of pages, or one folder of pages. Raises DataError."""
     places = [places] if isinstance(places, str) else places
     if len(places) == 1:
         return _open_one(places[0])
@@ -225,45 +230,25 @@ def _open_one(place: str) -> Store:
         for question, documents in json_value(path).items():
             store.by_question[_normalise_space(question)] = documents
         return store
-    _fill_store(store, path)
+    for _ in parse_each(read_rows(path), store.add):
+        pass
+    if not store.by_question and not store.pages:
+        raise DataError(store.name, None, None, "the file has no rows")
     return store
 
 
-def _fill_store(store: Store, path: Path) -> None:
-    """Read a file's rows into the store: document lists by question, or pages by file name."""
-    for place, row in read_rows(path):
-        if isinstance(row, Broken):
-            raise place.error(None, row.problem)
-        if isinstance(row.get("Filename"), str):
-            if not isinstance(row.get("text"), str):
-                raise place.error("text", "should be the text of the page")
-            store.pages[row["Filename"]] = row["text"]
-            continue
-        listed = _document_list(row) or _provenance(row)
-        keys = [row[k] for k in _QUESTION_KEYS if isinstance(row.get(k), (str, int))]
-        if listed is None or not keys:
-            raise place.error(None, f"a row needs an id or a question, and one of {', '.join(LISTS)}")
-        canonical_line(listed)
-        for key in keys:
-            store.by_question[_normalise_space(str(key))] = listed
-    if not store.by_question and not store.pages:
-        raise DataError(store.name, None, None, "the file has no rows")
-
-
-def _document_list(row: Mapping[str, Any]) -> Any:
-    """The list of documents of a row, under any of the names that files use; None without one."""
+def _named_list(row: Mapping[str, Any]) -> tuple[str, Any]:
+    """The list of documents of a row with its name, one of those that files use; the list is None without one."""
     output = row.get("output")
-    places: Iterable[Any] = (
-        *(row.get(name) for name in LISTS),
-        output.get("retrieval_result") if isinstance(output, dict) else None,
-    )
-    return next((value for value in places if value is not None), None)
+    inner = output.get("retrieval_result") if isinstance(output, dict) else None
+    named = ((name, row[name]) for name in LISTS if row.get(name) is not None)
+    return next(named, ("output.retrieval_result", inner))
 
 
 def _provenance(row: Mapping[str, Any]) -> list[Any] | None:
     """The result of a KILT retriever for a question: the first provenance among its outputs."""
-    outputs = row.get("output")
-    provenances = [
-        entry["provenance"] for entry in outputs or () if isinstance(entry, Mapping) and entry.get("provenance")
-    ]
-    return provenances[0] if isinstance(outputs, list) and provenances and isinstance(provenances[0], list) else None
+    outputs = row["output"] if isinstance(row.get("output"), list) else []
+    first = next(
+        (entry["provenance"] for entry in outputs if isinstance(entry, dict) and entry.get("provenance")), None
+    )
+    return first if isinstance(first, list) else None

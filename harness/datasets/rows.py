@@ -8,7 +8,7 @@ returned into a `Retrieved`.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -116,19 +116,33 @@ class Retrieved:
         return (self.example,)
 
 
+def refuse_blank(texts: Mapping[str, str]) -> None:
+    """Raise RowError for the first field (name -> its text) that is blank."""
+    if blank := [name for name, text in texts.items() if not text.strip()]:
+        raise RowError(blank[0], "is empty")
+
+
 def made_id(head: str, text: str, digits: int = 12) -> str:
     """An id for an item without one: `head`, a hyphen and the first hex digits of the sha256 of `text`."""
     return f"{head}-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:digits]}"
 
 
 def gold_answers(answer: str | None, aliases: Sequence[str] = ()) -> tuple[str, ...]:
-    """The answer, then its aliases, without repeats and blanks (a blank alias would match every prediction).
-
-    Raises RowError where `answer` is missing or blank.
-    """
+    """The answer, then its aliases, as `clean_answers`. Raises RowError where `answer` is missing or blank."""
     if answer is None or not answer.strip():
         raise RowError("answer", "the row has no answer (test splits are published without; use the validation split)")
-    return tuple(dict.fromkeys(a for a in (answer, *aliases) if a.strip()))
+    return clean_answers((answer, *aliases), "answer")
+
+
+def clean_answers(texts: Iterable[str], name: str) -> tuple[str, ...]:
+    """The answers without repeats and blanks (a blank one would match every prediction).
+
+    Raises RowError, naming the field `name`, where none is left.
+    """
+    answers = tuple(dict.fromkeys(text for text in texts if text.strip()))
+    if not answers:
+        raise RowError(name, "the row has no answer")
+    return answers
 
 
 def records_from_columns(value: Any, name: str) -> Any:
@@ -170,12 +184,9 @@ def canonical_line(value: Any) -> bytes:
 def assemble(row: Row) -> tuple[Example, Document]:
     """The question with its gold, and its own document: passages (title, newline, text) joined by a blank line.
 
-    Raises RowError for an empty id or question, an empty paragraph, a document without text, and
-    a supporting paragraph that is not there.
+    Raises RowError for what is empty (id, question, paragraph, document), and a supporting paragraph that is not there.
     """
-    for name, value in (("id", row.id), ("question", row.question)):
-        if not value.strip():
-            raise RowError(name, "is empty")
+    refuse_blank({"id": row.id, "question": row.question})
     if not any(text.strip() for _, text in row.paragraphs):
         raise RowError(None, "the document is empty: no paragraph has text")
     pieces: list[str] = []

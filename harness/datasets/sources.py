@@ -94,9 +94,7 @@ def find_source(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> Source
         raise ConfigError([f"dataset '{config.name}' does not say where its rows are; name their file with --data"])
     commit, listed = resolve(DATASETS, config.hub, config.revision)
     try:
-        names = choose_files(
-            listed, split=config.split, subset=config.subset, patterns=patterns, shards_only=not patterns
-        )
+        names = choose_files(listed, split=config.split, subset=config.subset, patterns=patterns, shards_only=True)
     except Ambiguous as error:
         place = f"the data set '{config.hub.partition('@')[0]}' at {commit[:12]}"
         raise CannotRun(f"{place} {error} (dataset.options.files takes file names or patterns)") from None
@@ -141,37 +139,31 @@ def _folder_source(folder: Path, data: str, config: DatasetConfig, patterns: tup
     """The files of the split in a folder or, where none there can hold rows, in its subfolders: "data/dev.jsonl"."""
     names = [entry.name for entry in folder.iterdir() if entry.is_file()]
     below: list[str] = []
-    if not has_data(names):
-        walked = (Path(root, name) for root, _, files in os.walk(folder) for name in files if has_data([name]))
+    if not _data_files(names):
+        walked = (Path(root, name) for root, _, files in os.walk(folder) for name in files if _data_files([name]))
         below = [path.relative_to(folder).as_posix() for path in walked]
-    chosen = _choose_local_files(below or names, config, patterns, data, "folder", shards_only=bool(below))
+    chosen = _choose_local_files(below or names, config, patterns, data, shards_only=bool(below))
     if is_archive(chosen[0]):
         return Source(_members_of_split(folder / chosen[0], config, patterns), chosen[0])
     return Source(tuple(folder / name for name in chosen), ", ".join(chosen))
 
 
 def _choose_local_files(
-    names: Sequence[str],
-    config: DatasetConfig,
-    patterns: tuple[str, ...],
-    place: str,
-    noun: str,
-    *,
-    shards_only: bool = False,
+    names: Sequence[str], config: DatasetConfig, patterns: tuple[str, ...], place: str, *, shards_only: bool
 ) -> list[str]:
     """The files of one split among `names`; a folder or archive of one subset need not name it."""
     subset = config.subset if config.subset and _subset_files(names, config.subset) else None
-    shards_only = shards_only and not patterns
     try:
         return choose_files(names, split=config.split, subset=subset, patterns=patterns, shards_only=shards_only)
     except Ambiguous as error:
+        noun = "archive" if is_archive(place) else "folder"
         hint = " (--set dataset.files=NAME)" if "name one of them" in str(error) else ""
         raise DataError(place, None, None, f"the {noun} {error}{hint}") from None
 
 
 def _members_of_split(archive: Path, config: DatasetConfig, patterns: tuple[str, ...]) -> list[Member]:
     names = [name for name in members(archive) if not is_archive(name)]
-    chosen = _choose_local_files(names, config, patterns, archive.name, "archive", shards_only=True)
+    chosen = _choose_local_files(names, config, patterns, archive.name, shards_only=True)
     return [Member(archive, name) for name in chosen]
 
 
@@ -198,11 +190,6 @@ def _data_files(names: Iterable[str]) -> list[str]:
     names = [n for n in names if "__MACOSX" not in PurePosixPath(n).parts]
     data = [n for n in names if n.lower().endswith(SUFFIXES) and PurePosixPath(n).name.lower() not in _NOT_DATA]
     return data or [n for n in names if is_archive(n)]
-
-
-def has_data(names: Iterable[str]) -> bool:
-    """Whether any of the files can hold rows, by its name."""
-    return bool(_data_files(names))
 
 
 def _names_split(path: str, split: str) -> bool | None:
@@ -242,9 +229,9 @@ def choose_files(
     """The data files of one split, sorted.
 
     names: "/"-separated paths. subset: keep those in a folder, or with a file name, of that name. patterns: shell
-    patterns of paths or names that say which files are meant, instead of subset and split. shards_only: several files
-    must be numbered parts of one. Where no file names a split, all are taken; where there is nothing but one archive,
-    that; where a file is there with HTML and as ".htmlstripped", the latter. Raises Ambiguous.
+    patterns of paths or names that say which files are meant, instead of subset and split. shards_only: without
+    patterns, several files must be numbered parts of one. Where no file names a split, all are taken; where there is
+    nothing but one archive, that; where a file is there with HTML and as ".htmlstripped", the latter. Raises Ambiguous.
     """
     names = [n for n in names if not any(part.startswith(".") for part in PurePosixPath(n).parts)]
     data = _data_files(names)
@@ -269,6 +256,6 @@ def choose_files(
         chosen = _split_files(chosen, split)
     if len({next(s for s in _BY_LENGTH if n.lower().endswith(s)) for n in chosen}) > 1:
         raise Ambiguous(f"has files of several formats ({_list_some(chosen)}); name one of them")
-    if shards_only and len({_SHARD.sub("", n) for n in chosen}) > 1:
+    if shards_only and not patterns and len({_SHARD.sub("", n) for n in chosen}) > 1:
         raise Ambiguous(f"has several files for split '{split}' ({_list_some(chosen)}); name one of them")
     return sorted(chosen)

@@ -69,13 +69,8 @@ class _Folder:
     def digest(self, document_ids: Iterable[str]) -> str:
         """The hash of the files of these stories."""
         whole = hashlib.sha256()
-        for document_id in document_ids:
-            path = self._path(document_id)
-            if path is None:
-                whole.update(b"-")
-                continue
-            with open(path, "rb", opener=regular_only) as stream:
-                whole.update(hashlib.file_digest(stream, "sha256").digest())
+        for path in map(self._path, document_ids):
+            whole.update(b"-" if path is None else bytes.fromhex(file_hash(path)))
         return whole.hexdigest()
 
 
@@ -120,10 +115,11 @@ class _Lines:
                 place, row = next(self._rows)
             except StopIteration:
                 return None
-            name = None if isinstance(row, Broken) else row.get("document_id")
-            text = None if isinstance(row, Broken) else row.get("text")
+            if isinstance(row, Broken):
+                raise place.error(None, row.problem)
+            name, text = row.get("document_id"), row.get("text")
             if not isinstance(name, str) or not isinstance(text, str):
-                raise place.error(None, row.problem if isinstance(row, Broken) else "needs 'document_id' and 'text'")
+                raise place.error(None, "needs 'document_id' and 'text'")
             self._seen[name] = text.replace("\r\n", "\n").replace("\r", "\n")
         return self._seen[document_id]
 

@@ -81,14 +81,3 @@ def safe_name(text: str) -> str:
 def start_time(run: StoredRun) -> str:
     """When the run began, in ISO form with a time zone."""
     return str(run.manifest.get("started") or "1970-01-01T00:00:00+00:00")
-
-
-def tokens_used(record: Mapping[str, Any]) -> dict[str, int]:
-    """Tokens of a question's search and answer: tokens_in, tokens_out, tokens_cached, thinking.
-
-    Without those that a run made elsewhere does not tell.
-    """
-    phases = [usage for phase, usage in (record.get("usage") or {}).items() if phase != "study"]
-    names = [n for n in ("tokens_in", "tokens_out", "tokens_cached") if all(n in usage for usage in phases)]
-    thinking = sum(int((u.get("thinking") or {}).get("tokens") or 0) for u in phases)
-    return {**{name: sum(int(u[name]) for u in phases) for name in names}, "thinking": thinking}

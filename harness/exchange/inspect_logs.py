@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.exchange.contents import AskedQuestion, asked_questions, safe_name, start_time, tokens_used, write_file
+from harness.exchange.contents import AskedQuestion, asked_questions, safe_name, start_time, write_file
 from harness.storage.run_folder import StoredRun
 from reports.facts import hash8
 
@@ -114,11 +114,7 @@ def _sample(run: StoredRun, asked: AskedQuestion) -> dict[str, Any]:
     record, model = asked.record, str(run.config["model"]["name"])
     name, answer = str(record["question_id"]), str(record["prediction"])
     reply = {"id": f"{name}/answer", "role": "assistant", "source": "generate", "content": answer, "model": model}
-    tokens = tokens_used(record)
-    known = {theirs: tokens[ours] for ours, theirs in USED.items() if ours in tokens}
-    total = {"total_tokens": sum(known.values()), "reasoning_tokens": tokens["thinking"]}
-    usage = known | total if known else None
-    notes = record.get("notes") or {}
+    usage, notes = _usage(record), record.get("notes") or {}
     sample = {
         "id": name,
         "epoch": 1,
@@ -142,6 +138,15 @@ def _sample(run: StoredRun, asked: AskedQuestion) -> dict[str, Any]:
     if isinstance(notes.get("seconds"), int | float):
         sample["total_time"] = sample["working_time"] = notes["seconds"]
     return sample | ({"error": _error(record["error"])} if record["error"] else {})
+
+
+def _usage(record: Mapping[str, Any]) -> dict[str, int] | None:
+    """Tokens of a question's search and answer by Inspect's names; None where a run made elsewhere does not tell."""
+    phases = [usage for phase, usage in (record.get("usage") or {}).items() if phase != "study"]
+    told = {theirs: ours for ours, theirs in USED.items() if all(ours in usage for usage in phases)}
+    known = {theirs: sum(int(usage[ours]) for usage in phases) for theirs, ours in told.items()}
+    thinking = sum(int((usage.get("thinking") or {}).get("tokens") or 0) for usage in phases)
+    return {**known, "total_tokens": sum(known.values()), "reasoning_tokens": thinking} if known else None
 
 
 def _scores(record: Mapping[str, Any], answer: str) -> dict[str, Any]:

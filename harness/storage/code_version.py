@@ -32,6 +32,7 @@ from harness.storage.file_hash import file_hash
 
 _PROJECT = Path(__file__).resolve().parents[2]
 _SHIPPED = tuple(_PROJECT / name for name in ("configs", "harness", "methods", "pocket", "reports"))
+_IMPORTERS = {"import_module", "__import__"}
 _INSTALLED = {"site-packages", "dist-packages"}
 _WRITES = re.compile(r"[wax]b?t?\+?|rb?\+")  # modes of open
 _imported: dict[tuple[str, str], tuple[ModuleSpec | None, str]] = {}  # (module, file) -> as it was when first hashed
@@ -172,14 +173,11 @@ def _imports(tree: ast.AST, package: str) -> Iterator[str]:
             above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             base = ".".join([*above, *filter(None, [node.module])])
             names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
-        elif isinstance(node, ast.Call) and node.args and _called_name(node.func) in ("import_module", "__import__"):
-            names = [str(getattr(node.args[0], "value", "")).lstrip(".")]
+        elif isinstance(node, ast.Call) and node.args:
+            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            names = [str(getattr(node.args[0], "value", "")).lstrip(".")] if called in _IMPORTERS else []
         for name in filter(None, names):
             yield from itertools.accumulate(name.split("."), "{}.{}".format)
-
-
-def _called_name(function: ast.expr) -> str:
-    return str(getattr(function, "attr", getattr(function, "id", "")))
 
 
 def _named_files(tree: ast.AST, module: Path) -> Iterator[Path]:

@@ -44,25 +44,18 @@ class Failed(Exception):
         self.error = error
 
 
-def code_line(error: Mapping[str, str]) -> str:
-    """Where a record's error happened, "methods/mine.py:12"; "" for one without a traceback.
-
-    That is the innermost line outside the harness and installed packages, which a method's author can change.
-    """
-    lines = _FRAME.findall(error.get("traceback", ""))
-    own = [(file, line) for file, line in lines if not file.startswith("harness/") and not _is_installed(file)]
-    return ":".join((own or lines)[-1]) if lines else ""
-
-
 def one_line(error: Mapping[str, str]) -> str:
-    """A record's error in one line, with its place: "ValueError: no number (methods/mine.py:12)"."""
+    """A record's error in one line, with its place: "ValueError: no number (methods/mine.py:12)".
+
+    The place is the innermost one outside the harness, installed packages and Python, which a method's author can
+    change; without a traceback there is none.
+    """
     line = f"{error['type']}: {error['message']}".splitlines()[0]
-    return f"{line} ({at})" if (at := code_line(error)) else line
-
-
-def _is_installed(file: str) -> bool:
-    """Whether a shortened path belongs to an installed package or Python itself."""
-    return any((Path(root) / file).is_file() for root in {sysconfig.get_path(k) for k in ("stdlib", "purelib")})
+    places = _FRAME.findall(error.get("traceback", ""))
+    installed = [Path(sysconfig.get_path(kind)) for kind in ("stdlib", "purelib")]
+    others = [(file, n) for file, n in places if not any((root / file).is_file() for root in installed)]
+    own = [(file, n) for file, n in others if not file.startswith("harness/")]
+    return f"{line} ({':'.join((own or places)[-1])})" if places else line
 
 
 def describe_failure(error: Exception) -> dict[str, str]:
@@ -100,17 +93,13 @@ def _free_memory(error: Exception) -> None:
 
 def _traceback(error: Exception) -> str:
     """The traceback without absolute paths: equal on every machine, and it names no user."""
+    roots = [Path(__file__).resolve().parents[2], *(Path(p).resolve() for p in sys.path if p)]
     captured = traceback.TracebackException.from_exception(error)
     link: traceback.TracebackException | None = captured
     while link is not None:
         for frame in link.stack:
-            frame.filename = _relative(frame.filename)
+            path = Path(frame.filename)
+            fitting = [path.relative_to(root).as_posix() for root in roots if path.is_relative_to(root)]
+            frame.filename = min(fitting, key=len, default=path.name)
         link = link.__cause__ or link.__context__
     return sentence_without_home("".join(captured.format()))
-
-
-def _relative(filename: str) -> str:
-    path = Path(filename)
-    roots = [Path(__file__).resolve().parents[2], *(Path(p).resolve() for p in sys.path if p)]
-    fitting = [path.relative_to(root).as_posix() for root in roots if path.is_relative_to(root)]
-    return min(fitting, key=len, default=path.name)

@@ -164,15 +164,6 @@ def _parse(line: bytes, field: str, schema: Schema | None = None) -> tuple[dict[
     return (value, "") if isinstance(value.get(field), str) else (None, f"not an object with a '{field}'")
 
 
-def _lines_with_offsets(path: Path) -> Iterator[tuple[int, int, bytes]]:
-    """Yield (number, byte offset, line); lines end at \\n only, so U+2028 inside a text is no line end."""
-    offset = 0
-    with open(path, "rb", opener=regular_only) as file:
-        for number, line in enumerate(file, start=1):
-            yield number, offset, line
-            offset += len(line)
-
-
 def read_lines(
     path: Path,
     field: str,
@@ -200,20 +191,23 @@ def indexed_lines(
     if not path.exists():
         return
     bad: tuple[int, str] | None = None
-    for number, offset, line in _lines_with_offsets(path):
-        if bad is not None:
-            raise DataError(path.name, bad[0], None, f"{bad[1]} in {path.parent}; delete that line, then run again")
-        if wanted is not None and not wanted(line):
-            continue
-        try:
-            value, problem = _parse(line, field, schema)
-        except ValueError as error:
-            why = f"{error}; such a record cannot be used"
-            raise DataError(path, number, getattr(error, "key", None), why) from None
-        if value is None:
-            bad = (number, problem)
-        else:
-            yield offset, len(line), value
+    end = 0
+    with open(path, "rb", opener=regular_only) as file:
+        for number, line in enumerate(file, start=1):  # lines end at \n only, so U+2028 inside a text is no line end
+            end += len(line)
+            if bad is not None:
+                raise DataError(path.name, bad[0], None, f"{bad[1]} in {path.parent}; delete that line, then run again")
+            if wanted is not None and not wanted(line):
+                continue
+            try:
+                value, problem = _parse(line, field, schema)
+            except ValueError as error:
+                why = f"{error}; such a record cannot be used"
+                raise DataError(path, number, getattr(error, "key", None), why) from None
+            if value is None:
+                bad = (number, problem)
+            else:
+                yield end - len(line), len(line), value
     if bad is not None and notes is not None:
         notes.append(f"{path.name}: the last line (line {bad[0]}) is torn and left out")
 
@@ -225,21 +219,21 @@ def cut_torn_line(path: Path, field: str) -> str | None:
     """
     if not path.exists():
         return None
-    for _ in read_lines(path, field):
-        pass
-    number, offset, line = max(_lines_with_offsets(path), key=lambda row: row[0], default=(0, 0, b"\n"))
-    torn = number > 0 and _parse(line, field)[0] is None
-    if not torn and line.endswith(b"\n"):
-        return None
+    number, end = 0, 0
+    for number, (at, size, _) in enumerate(indexed_lines(path, field), start=1):  # noqa: B007 - the last one counts
+        end = at + size
     try:
         with open(path, "r+b", opener=no_link) as file:
-            if torn:
-                file.truncate(offset)
+            if torn := file.seek(0, os.SEEK_END) - end:
+                file.truncate(end)
             else:
-                file.seek(0, os.SEEK_END)
+                file.seek(max(end - 1, 0))
+                if file.read(1) in (b"\n", b""):
+                    return None
                 file.write(b"\n")
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
         raise save_error(path, error) from error
-    return f"{path.name}: line {number} was torn; repaired" + (f" by cutting {len(line)} bytes" if torn else "")
+    how = f" by cutting {torn} bytes" if torn else ""
+    return f"{path.name}: line {number + (torn > 0)} was torn; repaired{how}"

@@ -10,6 +10,7 @@ of the prompt before. What is read has whole prompts.
 
 import gzip
 import itertools
+import os
 from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ def request_rows(requests: Iterable[Request], owner: Mapping[str, str]) -> list[
     """Serialise one question's or index's requests in order; `owner` (its ids) is put into each row."""
     rows, before = [], ""
     for number, request in enumerate(requests):
-        same = _common_prefix(before, request.prompt)
+        same = len(os.path.commonprefix([before, request.prompt]))  # noqa: RUF071 - any texts will do, not paths alone
         about = {"number": number, "phase": request.phase, "role": request.role, "kind": request.kind, "same": same}
         rows.append({**owner, **about, "prompt": request.prompt[same:], "reply": request.reply})
         before = request.prompt
@@ -67,15 +68,3 @@ def without_requests(path: Path, questions: Container[str]) -> bytes | None:
     kept = (row for row in read_packed(path, "kind") if row.get("question_id") not in questions)
     owners = itertools.groupby(kept, lambda row: [row.get(key) for key in ("question_id", "document_id", "key")])
     return b"".join(gzip.compress(b"".join(map(json_line, rows)), mtime=0) for _, rows in owners)
-
-
-def _common_prefix(a: str, b: str) -> int:
-    """Length of the common prefix of two texts, in characters."""
-    low, high = 0, min(len(a), len(b))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if a[low:middle] == b[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

@@ -10,14 +10,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from harness.errors import UserError
-from harness.storage.object_store import is_url
 from harness.storage.remote_runs import working_copy
 from harness.storage.run_folder import RUN, Hold, StoredRun, find_runs, read_run
 
 
 def run_folder(text: str) -> Path:
     """The run folder at the path or address `text`. Raises UserError that names similar ones."""
-    folder = _path_or_working_copy(text)
+    folder = working_copy(text)
     if (folder / RUN).is_file():
         return folder
     root = folder
@@ -37,14 +36,9 @@ def run_folders(texts: Iterable[str]) -> list[Path]:
     """The run folders at or below the paths and addresses `texts`, each once. Raises UserError."""
     folders: list[Path] = []
     for text in texts:
-        folder = _path_or_working_copy(text)
-        inside = find_runs(folder) if folder.is_dir() else []
-        folders += inside or [run_folder(text)]
+        folder = working_copy(text)
+        folders += (find_runs(folder) if folder.is_dir() else []) or [run_folder(text)]
     return list(dict.fromkeys(folders))
-
-
-def _path_or_working_copy(text: str) -> Path:
-    return working_copy(text) if is_url(text) else Path(text)
 
 
 def read_runs(folders: Iterable[Path], *, hold: Hold = "all") -> list[StoredRun]:

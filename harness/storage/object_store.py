@@ -121,7 +121,11 @@ class ObjectStore:
 
     def put(self, place: str, files: Mapping[str, bytes]) -> None:
         """Store an entry unless there is one. Raises StoreFailed."""
-        packed = _zipped(files)
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:  # the same bytes for the same files
+            for name, data in sorted(files.items()):
+                archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
+        packed = out.getvalue()
         digest = hashlib.sha256(packed).hexdigest()
         self.write(f"{place}/{digest}.zip", packed)
         # Where another builder came first, its entry has the same value.
@@ -138,7 +142,9 @@ class ObjectStore:
         except (FileNotFoundError, FileExistsError):
             raise
         except Exception as error:  # each store has errors of its own
-            if _exists(error):
+            # s3fs knows refusals of a conditional put only if they name the condition, as those of AWS do.
+            response = getattr(error.__cause__, "response", None) or {}
+            if response.get("Error", {}).get("Code") in ("PreconditionFailed", "ConditionalRequestConflict"):
                 raise FileExistsError from error
             why = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
             raise StoreFailed(
@@ -147,22 +153,7 @@ class ObjectStore:
             ) from error
 
 
-def _exists(error: Exception) -> bool:
-    """Whether an S3 server refused a conditional put: s3fs knows only those that name the condition, as AWS does."""
-    response = getattr(error.__cause__, "response", None) or {}
-    return response.get("Error", {}).get("Code") in ("PreconditionFailed", "ConditionalRequestConflict")
-
-
 def shared_store() -> ObjectStore | None:
     """The store that HARNESS_CACHE names, None where it names a folder or nothing. Raises UserError."""
     url = os.environ.get("HARNESS_CACHE", "")
     return ObjectStore(url) if is_url(url) else None
-
-
-def _zipped(files: Mapping[str, bytes]) -> bytes:
-    """A zip file of the same bytes for the same files."""
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as packed:
-        for name, data in sorted(files.items()):
-            packed.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
-    return out.getvalue()

@@ -60,8 +60,9 @@ def working_copy_root(folder: Path) -> Path | None:
 
 def without_home(value: Any) -> Any:
     """`value` with each text in it that is a path of the home folder written as ~/..."""
-    home = _home()
-    return value if home is None else _map_texts(value, lambda text: _with_tilde(text, home))
+    if (home := _home()) is None:
+        return value
+    return _map_texts(value, lambda text: re.sub(rf"^{re.escape(home)}(?={re.escape(os.sep)}|\Z)", "~", text))
 
 
 def with_home(value: Any) -> Any:
@@ -88,10 +89,6 @@ def _home() -> str | None:
     """The home folder; None for one that is the root, where every path would be one of its."""
     home = os.path.expanduser("~").rstrip(os.sep)
     return home if len(Path(home or os.sep).parts) > 1 else None
-
-
-def _with_tilde(text: str, home: str) -> str:
-    return "~" + text[len(home) :] if text == home or text.startswith(home + os.sep) else text
 
 
 def _map_texts(value: Any, change: Any) -> Any:

@@ -176,7 +176,10 @@ class Remote:
         def send_rest() -> None:
             if keep and self._problem is None:
                 self._send(whole=True)
-                self._delete_joined_parts()
+                kept = {digest for parts, _ in self._sent.values() for digest, _ in parts}
+                for name in self._store.names(f"{self._place}/parts"):
+                    if name.rpartition("/")[2] not in kept:  # a part that was joined with others
+                        self._store.remove(name)
             self._store.write(f"{self._place}/writer/{self._number}.json", b'{"released": true}')
 
         try:
@@ -225,13 +228,6 @@ class Remote:
         parts = [*(parts if appended else []), (new, len(data))]
         self._sent[path.name] = (parts, (now[0], start + len(data), now[2]))
         return parts
-
-    def _delete_joined_parts(self) -> None:
-        """Delete the parts that the store's layout no longer names."""
-        kept = {digest for parts, _ in self._sent.values() for digest, _ in parts}
-        for name in self._store.names(f"{self._place}/parts"):
-            if name.rpartition("/")[2] not in kept:
-                self._store.remove(name)
 
 
 def _retry(action: Callable[[], Any]) -> Any:

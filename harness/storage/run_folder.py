@@ -47,8 +47,6 @@ _COSTS = {"tokens_in", "tokens_out", "seconds"}  # costs that are unknown where 
 
 _Pointers = dict[str, list[str]]  # question -> checksums of the long texts that its last record points to
 
-_AGAIN = "delete it and run the same command again"
-
 
 @dataclass(frozen=True)
 class StoredRun:
@@ -300,7 +298,7 @@ def read_json(path: Path, schema: run_schema.Schema | None = None) -> dict[str, 
     except ValueError as error:
         key = getattr(error, "key", None)
         problem = "not valid JSON" if key is None else "a wrong value"
-        raise DataError(path, None, key, f"{problem} ({error}); {_AGAIN}") from None
+        raise DataError(path, None, key, f"{problem} ({error}); delete it and run the same command again") from None
 
 
 @contextlib.contextmanager

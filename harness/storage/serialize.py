@@ -1,9 +1,9 @@
 """Values as JSON and arrays, never pickle: what an index or a record may hold.
 
-    pack({"levels": [1, 2], "vectors": array})
-        -> {"levels": [1, 2], "vectors": {"__array__": "0"}}, {"0": array}
+    dump({"levels": [1, 2], "vectors": array})
+        -> {"levels": [1, 2], "vectors": {"__array__": "0"}} and an npz file with {"0": array}
 
-`pack` and `unpack` are exact inverses, but for tuples (lists afterwards) and NumPy scalars (Python's). Everything else
+`dump` and `load` are exact inverses, but for tuples (lists afterwards) and NumPy scalars (Python's). Everything else
 is refused; the error names its place.
 """
 
@@ -26,13 +26,8 @@ class Packed:
     arrays: bytes
 
 
-def pack(value: Any) -> tuple[Any, dict[str, np.ndarray]]:
-    """Split `value` into strict JSON and named arrays. Raises TypeError naming the place of anything else."""
-    arrays: dict[str, np.ndarray] = {}
-    return _pack(value, arrays, "index"), arrays
-
-
 def _pack(value: Any, arrays: dict[str, np.ndarray], at: str) -> Any:
+    """Return strict JSON, arrays put into `arrays`. Raises TypeError naming the place of anything else."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, (bool, int, str)):
@@ -61,22 +56,22 @@ def _checked_key(key: Any, at: str) -> str:
     return key
 
 
-def unpack(data: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """Rebuild the value that `pack` split."""
+def _unpack(data: Any, arrays: dict[str, np.ndarray]) -> Any:
     if isinstance(data, list):
-        return [unpack(v, arrays) for v in data]
+        return [_unpack(v, arrays) for v in data]
     if not isinstance(data, dict):
         return data
     if _ARRAY in data:
         return arrays[data[_ARRAY]]
     if _FLOAT in data:
         return float(data[_FLOAT])
-    return {k: unpack(v, arrays) for k, v in data.items()}
+    return {k: _unpack(v, arrays) for k, v in data.items()}
 
 
 def dump(value: Any) -> Packed:
-    """Serialise `value`; equal values give equal bytes. Raises TypeError as `pack` does."""
-    data, arrays = pack(value)
+    """Serialise `value`; equal values give equal bytes. Raises TypeError naming the place of what cannot be held."""
+    arrays: dict[str, np.ndarray] = {}
+    data = _pack(value, arrays, "index")
     buffer = io.BytesIO()
     if arrays:
         # The stubs let a caller's name collide with savez's own keyword; ours are digits.
@@ -90,7 +85,7 @@ def load(packed: Packed) -> Any:
     if packed.arrays:
         with np.load(io.BytesIO(packed.arrays), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-    return unpack(json.loads(packed.data), arrays)
+    return _unpack(json.loads(packed.data), arrays)
 
 
 def json_values(value: Any, lost: list[str], at: str = "") -> Any:
